@@ -1,0 +1,109 @@
+# The Python environment of a checkout: made on first use, made again when pyproject.toml changes.
+#
+# To be sourced, with `here` set to the checkout's folder; POSIX sh. An environment is complete when it holds a copy of the
+# pyproject.toml that it was made from. The copy is removed before anything is changed and written last, so an
+# environment whose set-up was interrupted is recognized and made anew by the next start. UOPSCOPE_VENV names another
+# folder for it, PYTHON another interpreter.
+
+venv=${UOPSCOPE_VENV:-$here/.venv}
+
+say() {
+    printf 'uopscope: %s\n' "$*" >&2
+}
+
+give_up() {
+    say "$1"
+    shift
+    for hint; do
+        printf '  %s\n' "$hint" >&2
+    done
+    exit 3
+}
+
+# is_ready EXTRA: whether the environment has all that the present pyproject.toml asks for.
+is_ready() {
+    [ -x "$venv/bin/python" ] && cmp -s "$here/pyproject.toml" "$venv/complete-$1.toml"
+}
+
+# find_python: set `python` to the first interpreter of a version that is supported.
+find_python() {
+    for python in ${PYTHON:+"$PYTHON"} python3 python3.13 python3.12 python3.11; do
+        if "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null; then
+            return 0
+        fi
+    done
+    give_up "Python 3.11, 3.12 or 3.13 is needed and none was found" \
+        "install one (Debian, Ubuntu: apt-get install python3 python3-venv), or name it: PYTHON=/path/to/python3.12 $0"
+}
+
+# apt_install PACKAGE...: install what is missing, with the package lists fetched only if they have to be.
+apt_install() {
+    DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" >/dev/null 2>&1 && return 0
+    DEBIAN_FRONTEND=noninteractive apt-get update -q >&2 &&
+        DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@" >&2
+}
+
+# need_venv_module: Debian and Ubuntu package what `python3 -m venv` needs apart from python3.
+need_venv_module() {
+    "$python" -c 'import ensurepip, venv' 2>/dev/null && return 0
+    package=$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
+    hint="install it (Debian, Ubuntu: apt-get install $package) and start again"
+    command -v apt-get >/dev/null || give_up "$python lacks the modules venv and ensurepip" "$hint"
+    [ "$(id -u)" = 0 ] || give_up "$python lacks the modules venv and ensurepip" "$hint"
+    say "installing $package"
+    apt_install "$package" || give_up "$package could not be installed" "apt-get's own message is above"
+}
+
+# requirements EXTRA: what pyproject.toml asks for, one requirement in a line.
+requirements() {
+    "$venv/bin/python" - "$here/pyproject.toml" "$1" <<'PYTHON'
+import sys
+import tomllib
+
+with open(sys.argv[1], "rb") as file:
+    project = tomllib.load(file)["project"]
+print(*project["dependencies"], *project.get("optional-dependencies", {}).get(sys.argv[2], []), sep="\n")
+PYTHON
+}
+
+# set_up EXTRA: make or complete the environment. Only one start does so at a time; others wait for it.
+set_up() {
+    mkdir -p "$venv" 2>/dev/null && [ -w "$venv" ] || give_up "$venv cannot be written" \
+        "name a folder of your own for the Python environment: UOPSCOPE_VENV=\$HOME/.cache/uopscope $0"
+    if command -v flock >/dev/null; then
+        exec 9>"$venv/lock"
+        flock 9
+        is_ready "$1" && return 0
+    fi
+    find_python
+    need_venv_module
+    say "setting up the Python environment in $venv (once; a minute or two)"
+    if [ -x "$venv/bin/python" ] && ls "$venv"/complete-*.toml >/dev/null 2>&1; then
+        rm -f "$venv"/complete-*.toml
+    else
+        rm -rf "$venv/bin" "$venv/lib" "$venv/lib64" "$venv/include" "$venv/pyvenv.cfg"
+        "$python" -m venv "$venv" >&2 || give_up "$python -m venv $venv failed" "its message is above"
+    fi
+    cp "$here/pyproject.toml" "$venv/wanted.toml" || give_up "$venv cannot be written" "is the disk full?"
+    requirements "$1" >"$venv/requirements.txt" || give_up "pyproject.toml cannot be read"
+    "$venv/bin/python" -m pip install --disable-pip-version-check --progress-bar "$(progress_bar)" \
+        -r "$venv/requirements.txt" >&2 || give_up "the Python packages could not be installed" \
+        "pip's message is above; is the network reachable? Starting again goes on from here"
+    mv "$venv/wanted.toml" "$venv/complete-$1.toml"
+    [ "$1" = run ] || cp "$venv/complete-$1.toml" "$venv/complete-run.toml"
+    say "the environment is ready"
+}
+
+progress_bar() {
+    if [ -t 2 ]; then echo on; else echo off; fi
+}
+
+# ensure_environment EXTRA: `run` for what users need, `test` for the gates and tests as well.
+ensure_environment() {
+    is_ready "$1" || set_up "$1"
+    exec 9>&-
+    # The folder that the user stands in is no place to import from, neither here nor in child processes.
+    PYTHONPATH=$here${PYTHONPATH:+:$PYTHONPATH}
+    PYTHONSAFEPATH=1
+    export PYTHONPATH PYTHONSAFEPATH
+}

@@ -1,0 +1,87 @@
+#!/bin/sh
+# install.sh install|uninstall COMMAND...: what `make install` and `make uninstall` do. Environment: PREFIX, OPT, PYTHON.
+#
+# The environment in OPT is all that is installed, besides a link per command in PREFIX/bin. One that is already there
+# is put back if the new one cannot be made.
+set -u
+here=$(dirname "$(dirname "$(readlink -f "$0")")")
+. "$here/packaging/environment.sh"
+action=$1
+shift
+
+install_environment() {
+    rm -rf "$OPT.old"
+    [ ! -e "$OPT" ] || mv "$OPT" "$OPT.old" || give_up "$OPT cannot be replaced" "sudo make install"
+    trap 'put_back; exit 130' INT TERM HUP
+    if build_environment; then
+        rm -rf "$OPT.old"
+        trap - INT TERM HUP
+    else
+        put_back
+        give_up "nothing was installed" "the reason is above"
+    fi
+}
+
+put_back() {
+    rm -rf "$OPT" "${source:-}"
+    [ ! -e "$OPT.old" ] || mv "$OPT.old" "$OPT"
+}
+
+# build_environment: from a copy of the sources, so that nothing of the build stays in the checkout.
+build_environment() {
+    source=$(mktemp -d) || return 1
+    say "installing to $OPT"
+    "$python" -m venv "$OPT" &&
+        "$OPT/bin/python" -m pip install --quiet --disable-pip-version-check 'setuptools>=70.1,<81' &&
+        copy_sources "$source" &&
+        "$OPT/bin/python" -m pip install --disable-pip-version-check --no-build-isolation \
+            --progress-bar "$(progress_bar)" "$source" &&
+        : >"$OPT/installed-by-uopscope"
+    status=$?
+    rm -rf "$source"
+    return $status
+}
+
+copy_sources() {
+    (cd "$here" && tar -c --exclude=__pycache__ --exclude=build \
+        pyproject.toml README.md LICENSE xed_convert results simulator generator runner) | tar -x -C "$1"
+}
+
+link_commands() {
+    mkdir -p "$PREFIX/bin" || give_up "$PREFIX/bin cannot be made"
+    for command; do
+        link=$PREFIX/bin/$command
+        [ ! -e "$link" ] || [ -L "$link" ] || give_up "$link is in the way and not ours" "remove it or choose another PREFIX"
+        ln -sfn "$OPT/bin/$command" "$link" || give_up "$link cannot be made"
+    done
+}
+
+unlink_commands() {
+    for command; do
+        link=$PREFIX/bin/$command
+        [ "$(readlink "$link" 2>/dev/null)" != "$OPT/bin/$command" ] || rm -f "$link"
+    done
+}
+
+need_own_folder() {
+    [ ! -e "$OPT" ] || [ -e "$OPT/installed-by-uopscope" ] ||
+        give_up "$OPT exists and was not made by make install" "remove it, or choose another place: make $action OPT=..."
+    mkdir -p "$(dirname "$OPT")" 2>/dev/null && [ -w "$(dirname "$OPT")" ] ||
+        give_up "$(dirname "$OPT") cannot be written" "sudo make $action"
+}
+
+need_own_folder
+case $action in
+    install)
+        find_python
+        need_venv_module
+        install_environment
+        link_commands "$@"
+        say "installed: $*"
+        ;;
+    uninstall)
+        unlink_commands "$@"
+        rm -rf "$OPT"
+        say "uninstalled"
+        ;;
+esac
