@@ -1,0 +1,176 @@
+"""Assembling what people type: through keystone where it is right, from the patterns elsewhere; garbage is refused."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xed_convert.assembly import Assembler
+from xed_convert.catalogue import Catalogue
+from xed_convert.decoder import Decoder
+from xed_convert.errors import AssemblyError
+from xed_convert.keystone_process import KeystoneProcess
+
+
+@cache
+def assembler() -> Assembler:
+    return Assembler(Catalogue.load(), keystone=KeystoneProcess())
+
+
+@cache
+def without_keystone() -> Assembler:
+    return Assembler(Catalogue.load())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("add rax, 5", "4883c005"),
+        ("adc rax, rbx", "4811d8"),
+        ("VADDPS ZMM1{K2}{z}, ZMM3, [R14]{1to16}", "62d164da580e"),
+        ("vaddps xmm1{k2}, xmm3, xmm4", "62f1640a58cc"),
+        ("vaddps zmm1, zmm2, zmm3, {rz-sae}", "62f16c7858cb"),
+        ("{evex} vaddps xmm1, xmm3, xmm4", "62f1640858cc"),
+        ("tdpbssd tmm1, tmm2, tmm3", "c4e2635eca"),
+        ("add r16, r31", "d55c01f8"),
+        ("{nf} add rax, rbx, rcx", "62f4fc1c01cb"),
+        ("ccmpz {dfv=cf} rax, rbx", "62f48c0439d8"),
+        ("mov rax, fs:[0]", "64488b042500000000"),
+        ("lock inc dword ptr [rsi]", "f0ff06"),
+        ("rep movsb", "f3a4"),
+        ("jmp .+2", "eb00"),
+        ("dec ecx; l: sub rax, rbx; jnz l", "ffc94829d875fb"),
+        ("jnz end\n nop\n end: ret", "750190c3"),
+        ("cmove eax, ebx; sete al", "0f44c30f94c0"),
+        ("fadd st(0), st(3)", "d8c3"),
+        ("fadd st(3), st(0)", "dcc3"),
+        ("fadd st(3)", "d8c3"),
+        ("lea rax, [rbx+rcx*4-8]", "488d448bf8"),
+        ("{disp32} jmp .+5", "e900000000"),
+        ("{disp32} mov eax, [rbx+1]", "8b8301000000"),
+    ],
+)
+def test_assembles(text: str, expected: str) -> None:
+    assert without_keystone().assemble(text).hex() == expected
+    data = assembler().assemble(text)
+    decoder = Decoder(Catalogue.load())
+    assert [one.variant.iclass for one in decode_all(decoder, data)] == [
+        one.variant.iclass for one in decode_all(decoder, bytes.fromhex(expected))
+    ]
+
+
+def decode_all(decoder: Decoder, data: bytes) -> list:  # type: ignore[type-arg] # decoded instructions
+    found, offset = [], 0
+    while offset < len(data):
+        found.append(decoder.decode(data, offset))
+        offset += found[-1].length_bytes
+    return found
+
+
+def test_a_far_label_gets_a_long_branch() -> None:
+    data = without_keystone().assemble("jmp end;" + "nop;" * 200 + "end: ret")
+    assert data[:5].hex() == "e9c8000000"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("foo rax", "'FOO' is not an instruction"),
+        ("mov r8b, ah", "no variant of MOV takes"),
+        ("add rax", "no variant of ADD takes"),
+        ("inc [rax]", "size of the memory operand"),
+        ("jmp nowhere", "neither a register nor a label"),
+        ("add eax, 0x100000000", "no variant of ADD|does not fit"),
+        ("vgatherdps xmm1, [rax+xmm1*4], xmm2", "different registers"),
+        ("", "no instruction"),
+    ],
+)
+def test_refuses_with_a_reason(text: str, message: str) -> None:
+    with pytest.raises(AssemblyError, match=message):
+        assembler().assemble(text)
+
+
+def test_an_unknown_mnemonic_names_the_nearest() -> None:
+    with pytest.raises(AssemblyError, match="VPADDD"):
+        assembler().assemble("vpaddx xmm1, xmm2, xmm3")
+
+
+def test_keystone_may_crash_or_be_absent() -> None:
+    process = KeystoneProcess()
+    try:
+        if process.assemble("add rax, 5") is None:
+            pytest.skip("keystone-engine is not installed")
+        assert process.assemble("mov r8b, ah") is None
+        assert process.assemble("add rax, 5") == b"\x48\x83\xc0\x05"
+        assert process.assemble("no such thing") is None
+    finally:
+        process.close()
+
+
+TOKENS = [
+    "add",
+    "mov",
+    "vaddps",
+    "lea",
+    "jmp",
+    "tdpbssd",
+    "lock",
+    "rep",
+    "{evex}",
+    "{k1}",
+    "{z}",
+    "{1to16}",
+    "{rn-sae}",
+    "rax",
+    "eax",
+    "al",
+    "ah",
+    "r8b",
+    "r31",
+    "zmm31",
+    "xmm1",
+    "k1",
+    "tmm2",
+    "[rax]",
+    "[rax+rcx*4]",
+    "dword",
+    "ptr",
+    "0x10",
+    "-1",
+    "255",
+    "9999999999999999999999",
+    ",",
+    ",",
+    ",",
+    "+",
+    "*",
+    "[",
+    "]",
+    "{",
+    "}",
+    ":",
+    ";",
+    "label:",
+    ".+5",
+    "$",
+    "st(1)",
+    "fs:[0]",
+    "\x00",
+    "é",
+]
+
+
+@settings(max_examples=1000, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 9))
+def test_garbage_is_assembled_or_refused(seed: int, length: int) -> None:
+    chooser = random.Random(seed)
+    text = " ".join(chooser.choice(TOKENS) for _ in range(length))
+    try:
+        data = without_keystone().assemble(text)
+    except AssemblyError:
+        return
+    assert data

@@ -1,0 +1,1 @@
+"""From XED's datafiles to a catalogue of instruction variants, and from variants to bytes and back."""

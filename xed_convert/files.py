@@ -1,0 +1,68 @@
+"""Files are written whole or not at all: to a temporary name in the same folder, then renamed."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from xed_convert.errors import UopscopeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class OutputError(UopscopeError):
+    """A file cannot be written; the message names it."""
+
+
+@contextmanager
+def atomic_write(path: Path | str) -> Iterator[IO[bytes]]:
+    """Open a temporary file beside `path` for writing bytes; rename it to `path` if the block does not raise.
+
+    A device or pipe (`/dev/null`) is written to, not replaced; a link stays one.
+
+    The file gets the permissions that a plain `open` would give it. Whatever stood at `path` stays until the rename.
+
+    Raises:
+        OutputError: the folder does not exist or cannot be written, or the disk is full.
+    """
+    path = Path(path)
+    if path.exists() and not path.is_file() and not path.is_dir():
+        with _device(path) as file:
+            yield file
+        return
+    path = path.resolve()
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror}") from error
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+        Path(name).chmod(0o666 & ~_umask())
+        Path(name).replace(path)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
+    finally:
+        with suppress(FileNotFoundError):
+            Path(name).unlink()
+
+
+@contextmanager
+def _device(path: Path) -> Iterator[IO[bytes]]:
+    """Open what is not a regular file for writing."""
+    try:
+        with path.open("wb") as file:
+            yield file
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def _umask() -> int:
+    """Return the process's file creation mask (it can only be read by setting it)."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

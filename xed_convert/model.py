@@ -1,0 +1,146 @@
+"""The catalogue's data model: instruction variants, their operands, and values for those operands.
+
+The terms and the attributes are those of uops.info's instructions.xml, which the catalogue stays compatible with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+KEY_ATTRIBUTES = ("agen", "bcast", "eosz", "high8", "immzero", "mask", "rep", "rm", "sae", "zeroing")
+"""Together with the iform these identify a variant; an attribute that is absent counts as "0"."""
+
+APX_KEY_ATTRIBUTES = ("ndd", "nf", "opcode")
+"""What the key grows by for APX variants (those that have any of them)."""
+
+
+class OperandKind(StrEnum):
+    """What an operand is; the values are those of the XML attribute `type`."""
+
+    REGISTER = "reg"
+    MEMORY = "mem"
+    AGEN = "agen"
+    IMMEDIATE = "imm"
+    RELATIVE_BRANCH = "relbr"
+    FLAGS = "flags"
+    DEFAULT_FLAGS = "dfv"
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryShape:
+    """What is fixed about a memory operand: assembler decorations and implicit address registers ("" if free)."""
+
+    prefix: str = ""
+    suffix: str = ""
+    vsib: str = ""
+    moffs: bool = False
+    base: str = ""
+    index: str = ""
+    segment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One operand of a variant.
+
+    `index` counts from 1 as in the XML (`idx`). `flags` maps a status flag ("CF") to its access ("r", "w", "cw",
+    "r/w", "r/cw", "undef") and is empty but for the flags operand. `registers` lists the registers that a register
+    operand may be; `value` is an immediate's fixed value as text. A suppressed operand is not written in assembly;
+    an implicit one is written, but fixed.
+    """
+
+    index: int
+    kind: OperandKind
+    name: str = ""
+    read: bool = False
+    written: bool = False
+    conditional_write: bool = False
+    implicit: bool = False
+    suppressed: bool = False
+    width_bits: int | None = None
+    xtype: str = ""
+    registers: tuple[str, ...] = ()
+    value: str = ""
+    opmask: bool = False
+    multireg: int | None = None
+    memory: MemoryShape | None = None
+    flags: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def explicit(self) -> bool:
+        """Whether an encoder needs a value for it: neither suppressed, nor implicit, nor the flags."""
+        return not (self.suppressed or self.implicit) and self.kind is not OperandKind.FLAGS
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionVariant:
+    """What the catalogue says of one instruction variant.
+
+    `attributes` holds the further XML attributes by name (`eosz`, `high8`, `mask`, `evex`, `locked` ...), "0"
+    included where the XML has it. `encoding` is what the encoder needs beyond that: XED's pattern in the form that
+    `xed_convert.encoder` reads ("" in catalogues that other tools wrote).
+    """
+
+    iform: str
+    string: str
+    asm: str
+    iclass: str
+    category: str
+    extension: str
+    isa_set: str
+    cpl: int
+    attributes: Mapping[str, str]
+    operands: tuple[Operand, ...]
+    encoding: str = ""
+
+    @property
+    def key(self) -> str:
+        """The identity of the variant: iform and key attributes joined by `|`, as in the reference's tools."""
+        names: tuple[str, ...] = KEY_ATTRIBUTES
+        if any(name in self.attributes for name in APX_KEY_ATTRIBUTES):
+            names += APX_KEY_ATTRIBUTES
+        return "|".join([self.iform, *(self.attributes.get(name, "0") for name in names)])
+
+    def operand(self, index: int) -> Operand:
+        """Return the operand with that `idx`.
+
+        Raises:
+            KeyError: the variant has no such operand.
+        """
+        for operand in self.operands:
+            if operand.index == index:
+                return operand
+        message = f"{self.string} has no operand {index}"
+        raise KeyError(message)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryAddress:
+    """The value of a memory or agen operand: [segment: base + index * scale + displacement]; "" is none.
+
+    `displacement_bits` forces the width of the encoded displacement (0: the shortest that is legal).
+    """
+
+    base: str = ""
+    index: str = ""
+    scale: int = 1
+    displacement: int = 0
+    segment: str = ""
+    displacement_bits: int = 0
+
+
+OperandValue = str | int | MemoryAddress
+"""A register name, an immediate or branch displacement (signed, from the end of the instruction), or an address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A variant with a value for each explicit operand, keyed by operand index."""
+
+    variant: InstructionVariant
+    values: Mapping[int, OperandValue]
