@@ -1,0 +1,1 @@
+"""An out-of-order core driven by a machine model: the machines whose truth is known."""

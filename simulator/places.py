@@ -1,0 +1,63 @@
+"""Places: what carries a value from one µop to another, by one name each.
+
+A place is a string. All names of one register are one place (RAX, EAX, AX, AL and AH are "RAX"; XMM3, YMM3 and ZMM3
+are "ZMM3"), every flag is a place of its own, and a place in memory is known by how it is addressed: base, index,
+scale and displacement as written, whatever their values are.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+
+GENERAL = ("RAX", "RCX", "RDX", "RBX", "RSP", "RBP", "RSI", "RDI", *(f"R{number}" for number in range(8, 32)))
+STACK = tuple(f"ST{number}" for number in range(8))
+
+
+def _general_names() -> dict[str, tuple[str, int, bool]]:
+    """Map every name of a general-purpose register to its place, width in bits, and whether it is a high byte."""
+    names: dict[str, tuple[str, int, bool]] = {}
+    for place in GENERAL[:8]:
+        stem = place[1:]
+        low = stem[0] + "L" if stem.endswith("X") else stem + "L"
+        names |= {place: (place, 64, False), "E" + stem: (place, 32, False), stem: (place, 16, False)}
+        names[low] = (place, 8, False)
+        if stem.endswith("X"):
+            names[stem[0] + "H"] = (place, 8, True)
+    for place in GENERAL[8:]:
+        names |= {place: (place, 64, False), place + "D": (place, 32, False)}
+        names |= {place + "W": (place, 16, False), place + "B": (place, 8, False)}
+    return names
+
+
+_GENERAL_NAMES = _general_names()
+
+
+@functools.cache
+def place_of(register: str) -> str:
+    """Return the place of a register."""
+    if register in _GENERAL_NAMES:
+        return _GENERAL_NAMES[register][0]
+    vector = re.fullmatch(r"[XYZ]MM(\d+)", register)
+    if vector:
+        return f"ZMM{vector[1]}"
+    stack = re.fullmatch(r"ST\(?(\d)\)?", register)
+    return f"ST{stack[1]}" if stack else register
+
+
+@functools.cache
+def width_of(register: str) -> int:
+    """Return the width of a general-purpose register in bits, 0 for other registers."""
+    return _GENERAL_NAMES[register][1] if register in _GENERAL_NAMES else 0
+
+
+@functools.cache
+def is_high_byte(register: str) -> bool:
+    """Whether it is AH, CH, DH or BH."""
+    return register in _GENERAL_NAMES and _GENERAL_NAMES[register][2]
+
+
+@functools.cache
+def merges(register: str) -> bool:
+    """Whether writing it keeps the rest of its place, and so depends on what was there before."""
+    return 0 < width_of(register) < 32

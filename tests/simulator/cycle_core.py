@@ -1,0 +1,158 @@
+"""The core written as plainly as possible: it walks through every cycle. Only for comparison with `simulator.core`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from simulator.core import NO_PORT, PORT, ROTATE, SHARED, Counts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from simulator.core import Step
+    from simulator.machine import Parameters
+
+
+@dataclass(eq=False)
+class InFlight:
+    step: Step
+    sources: list[InFlight]
+    issued: int
+    port: int | None = None
+    dispatched: int | None = None
+    complete: int | None = None
+    divider: int = 0
+    latency: int = 0
+    retire_slots: int = 0
+    group: list[InFlight] = field(default_factory=list)
+
+
+class CycleCore:
+    """Issue, dispatch, complete, retire: one cycle after another."""
+
+    def __init__(self, parameters: Parameters) -> None:
+        self.parameters = parameters
+        self.cycle = 0
+        self.writers: dict[int, InFlight] = {}
+        self.window: list[InFlight] = []
+        self.dividers: list[InFlight] = []
+        self.divider_free = 0
+        self.divided = 0
+        self.last_bound = list(range(len(parameters.ports)))
+        self.bound = len(parameters.ports)
+        self.counts = [0] * len(parameters.ports)
+        self.unretired: list[list[InFlight]] = []
+        self.entries = 0
+        self.eliminated = 0
+        self.last_retired = 0
+
+    def run(self, steps: Sequence[Step]) -> Counts:
+        position = 0
+        group: list[InFlight] = []
+        while position < len(steps) or self.unretired or self.window:
+            self._retire()
+            self._dispatch()
+            free = self.parameters.issue_width
+            while position < len(steps):
+                step = steps[position]
+                if step[0] == ROTATE:
+                    self._rotate(step)
+                    position += 1
+                    continue
+                full = self.entries + step[6] > self.parameters.reorder_buffer
+                waiting = sum(one.dispatched is None and one.port is not None for one in self.window)
+                if step[6] > free or (step[6] and full) or (step[1] and waiting >= self.parameters.scheduler):
+                    break
+                free -= step[6]
+                self.entries += step[6]
+                one = self._issue(step)
+                group.append(one)
+                if step[7]:
+                    one.retire_slots = step[7]
+                    self.unretired.append(group)
+                    group = []
+                position += 1
+            self.cycle += 1
+        return Counts(self.last_retired, tuple(self.counts), self.divided)
+
+    def _rotate(self, step: Step) -> None:
+        places = step[4]
+        old = [self.writers.get(place) for place in places]
+        turned = old[-1:] + old[:-1] if step[2] == 1 else old[1:] + old[:1]
+        for place, writer in zip(places, turned, strict=True):
+            if writer is None:
+                self.writers.pop(place, None)
+            else:
+                self.writers[place] = writer
+
+    def _issue(self, step: Step) -> InFlight:
+        kind, ports, latency, sources, targets, extra, _, _ = step
+        one = InFlight(step, [self.writers[place] for place in sources if place in self.writers], self.cycle)
+        one.latency = latency
+        if kind == SHARED:
+            self.eliminated += extra >> 8
+            if self.eliminated >= extra & 0xFF:
+                self.eliminated -= extra & 0xFF
+                kind, one.latency = NO_PORT, 0
+            else:
+                kind, extra = PORT, 0
+        if kind == PORT:
+            waiting = [sum(o.port == p and o.dispatched is None for o in self.window) for p in range(len(self.counts))]
+            one.port = min(ports, key=lambda p: (waiting[p], self.last_bound[p]))
+            self.bound += 1
+            self.last_bound[one.port] = self.bound
+            self.counts[one.port] += 1
+            one.divider = extra
+            if extra:
+                self.dividers.append(one)
+        self.window.append(one)
+        for place in targets:
+            self.writers[place] = one
+        self._complete_without_port()
+        return one
+
+    def _complete_without_port(self) -> None:
+        for one in self.window:
+            if one.port is None and one.complete is None and all(s.complete is not None for s in one.sources):
+                ready = max([one.issued, *(s.complete or 0 for s in one.sources)])
+                one.complete = ready + one.latency
+                one.dispatched = one.issued
+        self.window = [one for one in self.window if one.dispatched is None]
+
+    def _dispatch(self) -> None:
+        for port in range(len(self.counts)):
+            for one in self.window:
+                if one.port == port and self._ready(one):
+                    one.dispatched = self.cycle
+                    one.complete = self.cycle + one.latency
+                    if one.divider:
+                        self.dividers.remove(one)
+                        self.divider_free = self.cycle + one.divider
+                        self.divided += one.divider
+                    break
+        self._complete_without_port()
+
+    def _ready(self, one: InFlight) -> bool:
+        if one.dispatched is not None or one.issued >= self.cycle:
+            return False
+        if one.divider and (self.dividers[0] is not one or self.divider_free > self.cycle):
+            return False
+        return all(s.complete is not None and s.complete <= self.cycle for s in one.sources)
+
+    def _retire(self) -> None:
+        """Retire in order; an instruction's entries may be spread over several cycles."""
+        free = self.parameters.retire_width
+        while self.unretired and free:
+            group = self.unretired[0]
+            if any(one.complete is None or one.complete > self.cycle for one in group):
+                return
+            last = group[-1]
+            done = min(free, last.retire_slots)
+            last.retire_slots -= done
+            free -= done
+            self.entries -= done
+            self.last_retired = self.cycle
+            if last.retire_slots:
+                return
+            self.unretired.pop(0)

@@ -1,0 +1,118 @@
+"""The core against one that walks through every cycle, and against what is known of simple chains."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator.core import NO_PORT, PORT, SHARED, Core, RepeatedRun
+from simulator.machine import Parameters
+from tests.simulator.cycle_core import CycleCore
+
+if TYPE_CHECKING:
+    from simulator.core import Step
+
+SMALL = Parameters(issue_width=3, retire_width=3, reorder_buffer=12, scheduler=7, ports="0123")
+HASWELL = Parameters(issue_width=4, retire_width=4, reorder_buffer=192, scheduler=60, ports="01234567")
+PLACES = 6
+
+
+@st.composite
+def steps(draw: st.DrawFn, ports: int = 4) -> list[Step]:
+    found: list[Step] = []
+    for _ in range(draw(st.integers(1, 8))):
+        uops = draw(st.integers(1, 3))
+        fused = draw(st.booleans())
+        for number in range(uops):
+            kind = draw(st.sampled_from((PORT, PORT, PORT, NO_PORT, SHARED)))
+            allowed = draw(st.sets(st.integers(0, ports - 1), min_size=1)) if kind != NO_PORT else set()
+            sources = draw(st.lists(st.integers(0, PLACES - 1), max_size=2))
+            targets = draw(st.lists(st.integers(0, PLACES - 1), max_size=2, unique=True))
+            extra = {PORT: draw(st.sampled_from((0, 0, 0, 3))), SHARED: 2 << 8 | 3}.get(kind, 0)
+            slot = int(number == 0 or not fused)
+            end = (1 if fused else uops) if number == uops - 1 else 0
+            latency = draw(st.integers(0 if kind == NO_PORT else 1, 5))
+            found.append((kind, tuple(sorted(allowed)), latency, tuple(sources), tuple(targets), extra, slot, end))
+    return found
+
+
+@given(steps(), st.integers(1, 12))
+def test_walking_through_every_cycle_gives_the_same(unit: list[Step], copies: int) -> None:
+    core = Core(SMALL, PLACES)
+    for _ in range(copies):
+        core.advance(unit)
+    assert core.totals() == CycleCore(SMALL).run(unit * copies)
+
+
+@given(steps(), st.lists(st.integers(1, 150), min_size=1, max_size=3).map(sorted))
+def test_finding_the_period_gives_what_stepping_all_copies_gives(unit: list[Step], sizes: list[int]) -> None:
+    run = RepeatedRun(Core(HASWELL, PLACES), unit)
+    stepped = Core(HASWELL, PLACES)
+    done = 0
+    for size in sizes:
+        while done < size:
+            stepped.advance(unit)
+            done += 1
+        if size < run.copies:
+            continue
+        core, skipped = run.after(size)
+        assert core.totals().plus(skipped) == stepped.totals()
+
+
+@given(steps(), st.integers(1, 60))
+def test_never_more_than_the_issue_width_per_cycle(unit: list[Step], copies: int) -> None:
+    core = Core(SMALL, PLACES)
+    for _ in range(copies):
+        core.advance(unit)
+    slots = sum(step[6] for step in unit) * copies
+    assert core.totals().cycles * SMALL.issue_width >= slots - SMALL.issue_width
+    assert sum(core.totals().ports) <= sum(step[0] != NO_PORT for step in unit) * copies
+
+
+@pytest.mark.parametrize("latency", [1, 3, 7])
+def test_a_chain_takes_its_latency_times_its_length(latency: int) -> None:
+    unit: list[Step] = [(PORT, (0, 1), latency, (0,), (0,), 0, 1, 1)]
+    run = RepeatedRun(Core(HASWELL, 1), unit)
+    cycles = {}
+    for copies in (10, 110):
+        core, skipped = run.after(copies)
+        cycles[copies] = core.totals().plus(skipped).cycles
+    assert cycles[110] - cycles[10] == 100 * latency
+
+
+def test_independent_uops_fill_their_ports() -> None:
+    core = Core(HASWELL, 1)
+    unit: list[Step] = [(PORT, (0, 1, 5, 6), 1, (), (), 0, 1, 1)]
+    for _ in range(1000):
+        core.advance(unit)
+    assert core.totals().cycles == pytest.approx(250, abs=4)
+    assert core.totals().ports == (250, 250, 0, 0, 0, 250, 250, 0)
+
+
+def test_a_divider_is_not_pipelined() -> None:
+    core = Core(HASWELL, 1)
+    unit: list[Step] = [(PORT, (0,), 20, (), (), 8, 1, 1)]
+    for _ in range(100):
+        core.advance(unit)
+    assert core.totals().cycles == pytest.approx(800, abs=25)
+    assert core.totals().divider == 800
+
+
+def test_two_of_three_moves_are_eliminated() -> None:
+    core = Core(HASWELL, 1)
+    unit: list[Step] = [(SHARED, (0, 1, 5, 6), 1, (0,), (0,), 2 << 8 | 3, 1, 1)]
+    for _ in range(300):
+        core.advance(unit)
+    assert sum(core.totals().ports) == 100
+    assert core.totals().cycles == pytest.approx(100, abs=3)
+
+
+@settings(max_examples=20)
+@given(steps())
+def test_the_same_program_takes_the_same_time(unit: list[Step]) -> None:
+    first, second = (RepeatedRun(Core(replace(SMALL), PLACES), unit).after(40)[0].totals() for _ in range(2))
+    assert first == second

@@ -1,0 +1,93 @@
+"""Machines drawn at random: that they are machines, always the same for a seed, and can be measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import generator
+from results.model import Status
+from runner.backends.base import Job, Repeat
+from runner.backends.sim import open_machine
+from simulator.graph import Endpoint
+from simulator.random_machine import RandomMachine, draw_shape, is_tame
+from simulator.truth import longest_paths
+from tests.simulator.programs import backend, benchmark, catalogue, line, per_copy
+
+SEEDS = st.integers(0, 100_000)
+
+
+@given(SEEDS)
+def test_a_seed_gives_a_machine(seed: int) -> None:
+    shape = draw_shape(seed)
+    ports = set(shape.parameters.ports)
+    assert 4 <= len(ports) <= 12
+    special = (shape.load_ports, shape.store_address_ports, shape.store_data_ports, shape.divider_port)
+    assert all(unit and unit <= ports for unit in (*shape.units, *special))
+    assert all(len(unit) <= shape.parameters.issue_width for unit in shape.units)
+    assert sorted("".join(shape.parameters.port_groups)) == sorted(ports)
+    assert draw_shape(seed) == shape
+
+
+@settings(max_examples=20)
+@given(SEEDS, st.data())
+def test_behaviours_are_drawn_alike_each_time_and_are_graphs(seed: int, data: st.DataObject) -> None:
+    variants = list(catalogue())[::37]
+    first, second = RandomMachine(seed, variants), RandomMachine(seed, reversed(variants))
+    for variant in data.draw(st.lists(st.sampled_from(variants), min_size=5, max_size=20)):
+        behaviour = first.behaviour(variant)
+        assert behaviour is not None
+        assert behaviour == second.behaviour(variant)
+        for number, uop in enumerate(behaviour.uops):
+            assert uop.ports <= set(first.shape.parameters.ports)
+            assert all(i < number for i in uop.inputs if isinstance(i, int))
+
+
+@given(SEEDS)
+def test_every_register_source_reaches_every_result(seed: int) -> None:
+    variant = catalogue().by_string("ADC_11 (R64, R64)")
+    behaviour = RandomMachine(seed, [variant]).behaviour(variant)
+    assert behaviour
+    pairs = longest_paths(behaviour.uops)
+    for source in (Endpoint(1), Endpoint(2), Endpoint(3, flag="CF")):
+        for destination in (Endpoint(1), Endpoint(3, flag="ZF")):
+            assert pairs[source, destination] >= 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_chain_on_a_random_machine_takes_what_its_truth_says(seed: int) -> None:
+    name = f"random:{seed}"
+    truth = open_machine(name).truth(catalogue().by_string("IMUL (R64, R64)"))
+    measured = per_copy(name, line("IMUL (R64, R64)", "RAX", "RBX"))
+    latency = truth.latency(1, 1)
+    assert latency is not None
+    assert measured["core_cycles"] == pytest.approx(float(max(latency, truth.throughput)), rel=0.15)
+    assert measured["uops_executed"] == pytest.approx(truth.uops, abs=0.1)
+
+
+def test_noise_is_the_same_in_every_run_and_goes_upwards() -> None:
+    seed = next(n for n in range(100) if draw_shape(n).parameters.counter_noise)
+    noisy = backend(f"random:{seed}")
+    job = Job(benchmark(line("IMUL (R64, R64)", "RAX", "RBX")), 10)
+    first, second = (noisy.run([job], ("core_cycles",), Repeat(0, 50))[0] for _ in range(2))
+    assert first == second
+    assert first.status is Status.OK
+    samples = first.samples["core_cycles"]
+    assert min(samples) < max(samples) <= min(samples) + draw_shape(seed).parameters.counter_noise
+
+
+def test_what_chains_and_dependency_breakers_are_made_of_is_tame() -> None:
+    folder = Path(generator.__file__).parent
+    checked = 0
+    for table, column in (("chain_links.tsv", "lines"), ("dependency_breakers.tsv", "line")):
+        rows = [row for row in (folder / table).read_text(encoding="utf-8").splitlines() if row[:1] not in ("", "#")]
+        place = rows[0].split("\t").index(column)
+        for row in rows[1:]:
+            for text in row.split("\t")[place].split(";"):
+                string = text.partition(" :")[0].strip()
+                assert is_tame(catalogue().by_string(string)), string
+                checked += 1
+    assert checked > 50
