@@ -1,0 +1,1 @@
+"""From instruction variants to microbenchmarks: pure functions."""

@@ -1,0 +1,402 @@
+"""Chooses registers, addresses and immediates for operands, and turns instances into lines of code.
+
+Which registers the harness and the chains keep for themselves is in `reserved_registers.tsv`. Memory operands are
+`[R14 + displacement]` unless something else is asked for; where AH, CH, DH or BH are in the same instruction the base
+is RDI, because R14 needs a REX prefix. Nothing here is random: the same calls give the same instances.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING
+
+from generator.errors import AllocationError
+from generator.facts import read_facts
+from generator.microbenchmark import Line
+from generator.registers import family, is_high8, needs_rex, number, part, register_class, width_bits
+from xed_convert.encoder import encode
+from xed_convert.formatting import format_instance
+from xed_convert.model import Instance, InstructionVariant, MemoryAddress, Operand, OperandKind, OperandValue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+LOOP_REGISTER = "R15"
+BASE_REGISTER = "R14"
+INDEX_REGISTER = "R13"
+BASE_WITHOUT_REX = "RDI"
+SLOT_BYTES = 64
+"""Distance between two memory places that are given to different instances: a cache line."""
+
+ABSOLUTE_AREA = 0x2000_0000
+"""Address of the page that MOV with a 64-bit absolute address reads and writes; loaders map it there."""
+
+MOVING_CATEGORIES = frozenset({"STRINGOP", "IOSTRINGOP"})
+"""String instructions move the registers of their addresses (Intel SDM volume 1, section 7.3.9.2); the catalogue says
+nothing of it."""
+
+FIRST_CHOICES = ("RBX", "RDX", "RCX", "RAX", "R8", "R9", "R10", "RBP", "R11", "R12", "RSI", "RDI")
+"""Order in which general purpose registers are given away; those that instructions use implicitly come late."""
+
+
+@cache
+def reserved_registers() -> dict[str, str]:
+    """Return the reserved registers' families and what each is for (loop, base, index, stack, temporary, unused)."""
+    rows = read_facts("reserved_registers.tsv", ("register", "use", "reason"), key=("register",))
+    return {family(row["register"]): row["use"] for row in rows}
+
+
+@cache
+def harness_registers() -> frozenset[str]:
+    """Return the families that code under test must never write."""
+    return frozenset(name for name, use in reserved_registers().items() if use in {"loop", "base", "index", "stack"})
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What an instance reads and writes: register families and status flags ("CF"); memory is left out.
+
+    `reads` includes the registers of addresses. `merged` are families of which only a part is written, or which may be
+    left as they are: the old value is an input, whatever the catalogue says of reading.
+    """
+
+    reads: frozenset[str]
+    writes: frozenset[str]
+    merged: frozenset[str]
+
+    @property
+    def inputs(self) -> frozenset[str]:
+        """Everything that the result may depend on."""
+        return self.reads | self.merged
+
+
+def default_immediate(operand: Operand) -> int:
+    """Return the immediate that is used where nothing else is asked for: the fixed value, 2, or a large one.
+
+    A value of more than 8 bits needs the whole immediate, so that no assembler could have taken a shorter form.
+    """
+    if operand.value:
+        return int(operand.value, 0)
+    bits = operand.width_bits or 8
+    return 2 if bits <= 8 else 1 << (bits - 8)
+
+
+class Allocator:
+    """Gives registers, addresses and immediates to operands, never the ones that are to be avoided.
+
+    Families in `avoid` are not given to any operand that is free to choose; operands that are fixed by the caller, or
+    by the variant, may be anything. Temporaries of `reserved_registers.tsv` are given away last.
+    """
+
+    def __init__(self, avoid: Iterable[str] = ()) -> None:
+        """Start with the harness's registers and the families of `avoid` taken."""
+        self._taken = {family(register) for register in avoid} | {
+            name for name, use in reserved_registers().items() if use != "temporary"
+        }
+
+    def hold(self, *registers: str) -> None:
+        """Take registers, so that no operand gets them from now on."""
+        self._taken.update(family(register) for register in registers)
+
+    def register(self, choices: Iterable[str], *, avoid: Iterable[str] = (), rex: bool = True) -> str:
+        """Return the first free register of `choices` (operand registers), without holding it.
+
+        Raises:
+            AllocationError: all are taken.
+        """
+        names = tuple(choices)
+        taken = self._taken | {family(register) for register in avoid}
+        free = [name for name in names if family(name) not in taken and (rex or not needs_rex(name))]
+        if not free:
+            raise AllocationError(f"no register left of {', '.join(names[:8])}", hint="use fewer instances at a time")
+        return min(free, key=_preference)
+
+    def instance(
+        self,
+        variant: InstructionVariant,
+        fixed: Mapping[int, OperandValue] | None = None,
+        *,
+        slot: int = 0,
+        indexed: bool = False,
+    ) -> Instance:
+        """Return an instance of a variant, with different registers for all operands that are free to choose.
+
+        Args:
+            variant: the variant.
+            fixed: values for some explicit operands, by operand index.
+            slot: which memory place (see `SLOT_BYTES`) addresses refer to.
+            indexed: address memory as [base + index] where the form allows it.
+
+        Raises:
+            AllocationError: there is no register left for an operand.
+        """
+        values: dict[int, OperandValue] = dict(fixed or {})
+        used = {name for value in values.values() for name in _registers_of(value)}
+        used |= {name for operand in variant.operands if not operand.explicit for name in _fixed_registers(operand)}
+        rex = not any(map(is_high8, used)) and not variant.attributes.get("high8")
+        explicit = [operand for operand in variant.operands if operand.explicit and operand.index not in values]
+        for operand in sorted(
+            explicit, key=lambda operand: (operand.kind is not OperandKind.REGISTER, len(operand.registers))
+        ):
+            value = self._value(variant, operand, used, rex=rex, slot=slot, indexed=indexed)
+            values[operand.index] = value
+            used.update(_registers_of(value))
+            used.update(_multireg_rest(operand, value))
+        return Instance(variant, dict(sorted(values.items())))
+
+    def _value(
+        self, variant: InstructionVariant, operand: Operand, used: set[str], *, rex: bool, slot: int, indexed: bool
+    ) -> OperandValue:
+        """Choose the value of one operand."""
+        if operand.kind is OperandKind.REGISTER:
+            try:
+                return self.register(operand.registers, avoid=used, rex=rex)
+            except AllocationError as error:
+                raise AllocationError(
+                    f"{variant.string}: operand {operand.index}: {error.message}", hint=error.hint
+                ) from error
+        if operand.kind is OperandKind.IMMEDIATE:
+            return default_immediate(operand)
+        if operand.kind is OperandKind.MEMORY:
+            return self._address(operand, used, rex=rex, slot=slot, indexed=indexed)
+        if operand.kind is OperandKind.AGEN:
+            return self._effective_address(variant, used)
+        return 0
+
+    def _address(self, operand: Operand, used: set[str], *, rex: bool, slot: int, indexed: bool) -> MemoryAddress:
+        """Return an address for a memory operand."""
+        shape = operand.memory
+        displacement = slot * SLOT_BYTES
+        if shape and shape.moffs:
+            return MemoryAddress(displacement=ABSOLUTE_AREA + displacement)
+        if shape and shape.vsib:
+            vectors = tuple(f"{shape.vsib}{position}" for position in range(16))
+            return MemoryAddress(BASE_REGISTER, self.register(vectors, avoid=used), displacement=displacement)
+        if not rex:
+            return MemoryAddress(BASE_WITHOUT_REX, "RSI" if indexed else "", displacement=displacement)
+        return MemoryAddress(BASE_REGISTER, INDEX_REGISTER if indexed else "", displacement=displacement)
+
+    def _effective_address(self, variant: InstructionVariant, used: set[str]) -> MemoryAddress:
+        """Return the address form that the attribute `agen` asks for, with registers that nothing else uses."""
+        form = variant.attributes.get("agen", "B").split("_")
+        base = index = ""
+        bases = [part(name, 64) for name in FIRST_CHOICES if name != "RBP"]
+        if "R" in form:
+            base = "RIP"
+        elif "B" in form:
+            base = self.register(bases, avoid=used)
+        if "I" in form or "IS" in form:
+            index = self.register(bases, avoid={*used, base} - {""})
+        bits = 8 if "D8" in form else 32 if "D32" in form else 0
+        displacement = {0: 0, 8: 8, 32: 0x1000}[bits]
+        return MemoryAddress(base, index, 4 if "IS" in form else 1, displacement, displacement_bits=bits)
+
+
+def independent_instances(variant: InstructionVariant, count: int, avoid: Iterable[str] = ()) -> list[Instance]:
+    """Return `count` instances that do not depend on each other through registers that they are free to choose.
+
+    Each has written registers and a memory place of its own; registers that are only read are shared. When the written
+    registers run out, those of the first instances are used again, oldest first, so that fewer are independent.
+    """
+    allocator = Allocator(avoid)
+    first = allocator.instance(variant)
+    operands = [operand for operand in variant.operands if operand.explicit and operand.kind is OperandKind.REGISTER]
+    shared = {operand.index: first.values[operand.index] for operand in operands if not operand.written}
+    allocator.hold(*(str(value) for value in shared.values()))
+    instances: list[Instance] = []
+    different = 0
+    for position in range(count):
+        try:
+            instance = allocator.instance(variant, shared, slot=position)
+        except AllocationError:
+            if not instances:
+                raise
+            again = instances[position % different]
+            instances.append(Instance(variant, {**again.values, **_moved(variant, shared, position, allocator)}))
+            continue
+        instances.append(instance)
+        different += 1
+        allocator.hold(*(str(instance.values[operand.index]) for operand in operands if operand.written))
+    return instances
+
+
+def _moved(
+    variant: InstructionVariant, shared: Mapping[int, OperandValue], slot: int, allocator: Allocator
+) -> dict[int, OperandValue]:
+    """Return the memory operands of an instance at another place."""
+    registers = {o.index: o.registers[0] for o in variant.operands if o.explicit and o.kind is OperandKind.REGISTER}
+    moved = allocator.instance(variant, {**registers, **shared}, slot=slot)
+    return {o.index: moved.values[o.index] for o in variant.operands if o.explicit and o.kind is OperandKind.MEMORY}
+
+
+def effects_of(instance: Instance) -> Effects:
+    """Return which registers and flags an instance reads, writes and merges, with implicit and suppressed ones."""
+    reads: set[str] = set()
+    writes: set[str] = set()
+    merged: set[str] = set()
+    for operand in instance.variant.operands:
+        value = instance.values.get(operand.index)
+        if operand.kind is OperandKind.FLAGS:
+            _flag_effects(operand, reads, writes, merged)
+        elif operand.kind in {OperandKind.MEMORY, OperandKind.AGEN}:
+            registers = set(map(family, _address_registers(operand, value)))
+            reads |= registers
+            if instance.variant.category in MOVING_CATEGORIES:
+                writes |= registers
+        elif operand.kind is OperandKind.REGISTER:
+            register = str(value) if value is not None else next(iter(operand.registers), "")
+            _register_effects(operand, register, (reads, writes, merged))
+    return Effects(frozenset(reads), frozenset(writes), frozenset(merged))
+
+
+def _register_effects(operand: Operand, register: str, into: tuple[set[str], set[str], set[str]]) -> None:
+    """Add what a register operand reads, writes and merges."""
+    reads, writes, merged = into
+    name = family(register)
+    names = {name, *map(family, _multireg_rest(operand, register))}
+    if operand.read:
+        reads |= names
+    if operand.written:
+        writes |= names
+        partial = register_class(register) == "GPR" and width_bits(register) < 32
+        if partial or operand.conditional_write:
+            merged |= names
+
+
+def _flag_effects(operand: Operand, reads: set[str], writes: set[str], merged: set[str]) -> None:
+    """Add what the flags operand reads and writes; undefined flags count as written."""
+    for flag, access in operand.flags.items():
+        if access.startswith("r"):
+            reads.add(flag)
+        if access != "r":
+            writes.add(flag)
+        if access.endswith("cw"):
+            merged.add(flag)
+
+
+def address_registers(instance: Instance) -> frozenset[str]:
+    """Return the families of all registers that the instance's addresses use."""
+    return frozenset(
+        family(name)
+        for operand in instance.variant.operands
+        if operand.kind in {OperandKind.MEMORY, OperandKind.AGEN}
+        for name in _address_registers(operand, instance.values.get(operand.index))
+    )
+
+
+def unset_indices(instance: Instance) -> list[str]:
+    """Return the families of general purpose index registers that the setup has to make zero.
+
+    The harness does so with R13; where a REX prefix is forbidden the index is RSI, which holds an address.
+    """
+    addresses = [
+        value
+        for operand in instance.variant.operands
+        if operand.kind is OperandKind.MEMORY
+        if isinstance(value := instance.values.get(operand.index), MemoryAddress)
+    ]
+    indices = {family(address.index) for address in addresses if address.index}
+    return sorted(name for name in indices if register_class(name) == "GPR" and name != INDEX_REGISTER)
+
+
+def implicit_bases(instance: Instance) -> list[str]:
+    """Return the families of registers that the variant takes as addresses, and that the harness does not set up.
+
+    MOVDIR64B has its first operand as address; XED gives the place of that as R15.
+    """
+    found = set()
+    for operand in instance.variant.operands:
+        base = operand.memory.base if operand.memory and not operand.explicit else ""
+        if base == LOOP_REGISTER:
+            base = str(next((value for value in instance.values.values() if isinstance(value, str)), ""))
+        if base and family(base) not in harness_registers() | {"RBP"}:
+            found.add(family(base))
+    return sorted(found)
+
+
+def _address_registers(operand: Operand, value: OperandValue | None) -> tuple[str, ...]:
+    """Return the registers of an address, chosen or fixed by the variant."""
+    if isinstance(value, MemoryAddress):
+        return tuple(name for name in (value.base, value.index) if name)
+    shape = operand.memory
+    return tuple(name for name in (shape.base, shape.index) if name) if shape else ()
+
+
+def _fixed_registers(operand: Operand) -> tuple[str, ...]:
+    """Return the registers that an implicit or suppressed operand occupies."""
+    return (*operand.registers, *_address_registers(operand, None))
+
+
+def _registers_of(value: OperandValue) -> tuple[str, ...]:
+    """Return the registers in an operand's value."""
+    if isinstance(value, str):
+        return (value,)
+    return tuple(name for name in (value.base, value.index) if name) if isinstance(value, MemoryAddress) else ()
+
+
+def _multireg_rest(operand: Operand, value: OperandValue) -> tuple[str, ...]:
+    """Return the further registers of an operand that stands for several consecutive ones."""
+    if not operand.multireg or not isinstance(value, str):
+        return ()
+    prefix = value.rstrip("0123456789")
+    return tuple(f"{prefix}{number(value) + step}" for step in range(1, operand.multireg))
+
+
+def _preference(name: str) -> tuple[int, int]:
+    """Order registers: temporaries last, general purpose registers as in `FIRST_CHOICES`, others by number."""
+    widest = family(name)
+    temporary = reserved_registers().get(widest) == "temporary"
+    if register_class(name) == "GPR":
+        return (temporary, FIRST_CHOICES.index(widest) if widest in FIRST_CHOICES else len(FIRST_CHOICES))
+    return (temporary, number(name) if any(map(str.isdigit, name)) else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _CacheKey:
+    """An instance made hashable: equal if variant and values are."""
+
+    variant: str
+    values: tuple[tuple[int, OperandValue], ...]
+
+
+_InstanceKey = tuple[_CacheKey, "_Boxed"]
+
+
+class _Boxed:
+    """Carries an instance through a cache without taking part in comparison."""
+
+    __slots__ = ("instance",)
+
+    def __init__(self, instance: Instance) -> None:
+        """Keep the instance."""
+        self.instance = instance
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Boxed)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+def line_of(instance: Instance) -> Line:
+    """Return bytes and Intel text of an instance (cached).
+
+    Raises:
+        EncodingError: the variant cannot be encoded with these operands.
+    """
+    key = _CacheKey(instance.variant.key, tuple(sorted(instance.values.items())))
+    return _line(key, _Boxed(instance))
+
+
+@lru_cache(maxsize=1 << 16)
+def _line(key: _CacheKey, boxed: _Boxed) -> Line:
+    """Encode and format one instance."""
+    instance = boxed.instance
+    text = format_instance(instance.variant, instance.values)
+    return Line(encode(instance.variant, instance.values), text, key.variant)
+
+
+def lines_of(instances: Sequence[Instance]) -> tuple[Line, ...]:
+    """Return the lines of several instances."""
+    return tuple(line_of(instance) for instance in instances)

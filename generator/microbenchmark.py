@@ -1,0 +1,54 @@
+"""A microbenchmark: code bytes with their assembly, and what must be measured about them.
+
+Generation is deterministic: the same variant and options give the same bytes, hence the same id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One instruction of a code sequence: its bytes and its text in Intel syntax (for people, never reassembled)."""
+
+    code: bytes
+    text: str
+    key: str = ""
+
+
+@dataclass(frozen=True)
+class Microbenchmark:
+    """Code to be measured per copy of `body`.
+
+    `setup` runs once per run, before the counters are read (initial values); `body` is what is copied; `divisor` is
+    how many instances of the instruction under test one copy holds, for throughput sequences; `purpose` says for
+    people what it must show ("latency 1→2 of ADC_13 (R64, R64) through MOVSX"). `privileged` code needs ring 0.
+    Registers that code must leave alone are in `generator.allocation`.
+    """
+
+    setup: tuple[Line, ...]
+    body: tuple[Line, ...]
+    purpose: str
+    divisor: int = 1
+    privileged: bool = False
+    loop_only: bool = False
+
+    @cached_property
+    def setup_code(self) -> bytes:
+        """The bytes of the one-time part."""
+        return b"".join(line.code for line in self.setup)
+
+    @cached_property
+    def body_code(self) -> bytes:
+        """The bytes of one copy."""
+        return b"".join(line.code for line in self.body)
+
+    @cached_property
+    def id(self) -> str:
+        """A hash of what is executed: microbenchmarks of the same code are the same, whatever they are for."""
+        digest = hashlib.blake2b(self.setup_code, digest_size=12, person=b"uopscope")
+        digest.update(b"\x00|" + self.body_code)
+        return digest.hexdigest()

@@ -1,0 +1,236 @@
+"""Sequences of independent instances of an instruction, for throughput and for the ports that it uses alone.
+
+Abel and Reineke, ASPLOS 2019, §5.3.1: sequences of different lengths, with and without instructions that break the
+dependencies that cannot be avoided, unrolled and in a loop; the least time counts. Operands and memory places are such
+that nothing that one instance writes is read by another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import TYPE_CHECKING
+
+from generator.allocation import (
+    BASE_REGISTER,
+    Allocator,
+    address_registers,
+    effects_of,
+    harness_registers,
+    implicit_bases,
+    independent_instances,
+    line_of,
+    unset_indices,
+)
+from generator.breakers import break_flags, break_register_of, restore_address
+from generator.errors import AllocationError
+from generator.facts import read_facts
+from generator.initial import general_value, other_files_setup
+from generator.microbenchmark import Line, Microbenchmark
+from generator.registers import family, part, register_class
+from generator.values import ValueKind, Values, values_of
+from xed_convert.model import Instance, InstructionVariant, MemoryAddress, Operand, OperandKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from generator.kit import Kit
+
+LENGTHS = (8, 4, 1, 2, 16)
+"""How many instances a sequence has, in the order in which they are tried."""
+
+FLAGS = frozenset({"CF", "PF", "AF", "ZF", "SF", "OF"})
+"""The status flags, which TEST replaces."""
+
+_BREAKABLE = frozenset({"GPR", "VEC", "K", "MMX"})
+"""Register files that breakers can overwrite."""
+
+SUBJECT_SLOT = 15
+"""The memory place of an instruction that stands among others."""
+
+_SETUP_TEMPORARY = "R12"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a sequence is: how many instances, with breakers or not, and in which special form.
+
+    `same_register` gives all explicit register operands that are read the same register; `indexed` addresses memory
+    with a base and an index; `balanced` puts the stack pointer back after the last instance, as loops need it.
+    """
+
+    count: int = 8
+    breakers: bool = False
+    same_register: bool = False
+    indexed: bool = False
+    balanced: bool = False
+    kind: ValueKind = ValueKind.ANY
+
+
+class ThroughputFactory:
+    """Makes the sequences of one variant."""
+
+    def __init__(self, kit: Kit, variant: InstructionVariant) -> None:
+        """Prepare sequences of a variant with the instructions of a kit as breakers."""
+        self.kit, self.variant = kit, variant
+
+    def sequence(self, shape: Shape) -> Microbenchmark:
+        """Return a sequence; its `divisor` is the number of instances.
+
+        Raises:
+            AllocationError: there are not enough registers for one instance.
+            EncodingError: an instance cannot be encoded.
+        """
+        values = values_of(self.variant, shape.kind)
+        instances = self.instances(shape)
+        carried = self.carried()
+        body: list[Line] = []
+        for instance in instances:
+            body.append(line_of(instance))
+            if shape.breakers:
+                body += self.breakers(instance, values, carried)
+        if shape.balanced:
+            body += balance(self.kit, self.variant, len(instances))
+        forms = [
+            text
+            for text, wanted in (
+                ("with breakers", shape.breakers),
+                ("of the same register", shape.same_register),
+                ("indexed", shape.indexed),
+                (f"with {shape.kind.value} values", shape.kind is not ValueKind.ANY),
+            )
+            if wanted
+        ]
+        purpose = " ".join([f"throughput of {self.variant.string}: {len(instances)} instances", *forms])
+        setup = setup_of(self.kit, instances, values)
+        return Microbenchmark(setup, tuple(body), purpose, len(instances), self.variant.cpl == 0)
+
+    def instances(self, shape: Shape) -> list[Instance]:
+        """Return the instances of a sequence."""
+        if shape.same_register:
+            return self._same_register(shape.count)
+        if shape.indexed:
+            return [
+                Allocator().instance(self.variant, self._fixed(one), slot=position, indexed=True)
+                for position, one in enumerate(independent_instances(self.variant, shape.count))
+            ]
+        return independent_instances(self.variant, shape.count)
+
+    def _fixed(self, instance: Instance) -> dict[int, str | int | MemoryAddress]:
+        """Return the values of an instance but for its memory operands."""
+        memory = {o.index for o in self.variant.operands if o.kind is OperandKind.MEMORY}
+        return {index: value for index, value in instance.values.items() if index not in memory}
+
+    def _same_register(self, count: int) -> list[Instance]:
+        """Return instances whose register operands are all the same register, a different one in each."""
+        allocator = Allocator()
+        instances: list[Instance] = []
+        groups = same_register_operands(self.variant)
+        for position in range(count):
+            common = [name for name in groups[0].registers if all(has_part(o.registers, name) for o in groups)]
+            try:
+                chosen = allocator.register(common)
+            except AllocationError:
+                break
+            fixed = {o.index: next(r for r in o.registers if family(r) == family(chosen)) for o in groups}
+            instances.append(allocator.instance(self.variant, fixed, slot=position))
+            allocator.hold(chosen)
+        if not instances:
+            raise AllocationError(f"{self.variant.string}: its register operands have no register in common")
+        return instances
+
+    def carried(self) -> frozenset[str]:
+        """Return the registers and flags through which instances depend on each other, whatever their operands are."""
+        effects = [effects_of(instance) for instance in independent_instances(self.variant, 2)]
+        carried = (effects[0].writes & effects[-1].inputs) - harness_registers()
+        return frozenset(name for name in carried if name in FLAGS or register_class(name) in _BREAKABLE)
+
+    def breakers(self, instance: Instance, values: Values, carried: frozenset[str]) -> list[Line]:
+        """Return what overwrites everything that instances depend on each other through."""
+        lines: list[Line] = []
+        for name in sorted(carried - FLAGS):
+            register = part(name, 64) if register_class(name) == "GPR" else name
+            line = break_register_of(self.kit, instance, register, general_value(instance, values, name))
+            if line is not None:
+                lines.append(line)
+        if carried & FLAGS:
+            lines += break_flags(self.kit, carried & FLAGS, "", _SETUP_TEMPORARY)
+        return lines
+
+
+def same_register_operands(variant: InstructionVariant) -> list[Operand]:
+    """Return the explicit register operands that the same register could be given to (fewer than two: none)."""
+    explicit = [o for o in variant.operands if o.explicit and o.kind is OperandKind.REGISTER and not o.opmask]
+    read = [o for o in explicit if o.read]
+    if len(read) < 2 or any(o.kind is OperandKind.MEMORY for o in variant.operands if o.explicit):
+        return []
+    common = [name for name in read[0].registers if all(has_part(o.registers, name) for o in read)]
+    return read if common else []
+
+
+def has_part(registers: Sequence[str], name: str) -> bool:
+    """Whether one of the registers is a part of the same register as `name`."""
+    return any(family(register) == family(name) for register in registers)
+
+
+@cache
+def _stack_moves() -> dict[str, int]:
+    """Return by how many times the width of their stack operand instruction classes (globs) move the stack pointer."""
+    rows = read_facts("stack_moves.tsv", ("iclass", "direction", "reason", "source"), ("iclass",))
+    return {row["iclass"]: int(row["direction"]) for row in rows}
+
+
+def stack_bytes(variant: InstructionVariant) -> int:
+    """Return by how many bytes an instance moves the stack pointer (0: it does not)."""
+    for pattern, direction in _stack_moves().items():
+        if fnmatchcase(variant.iclass, pattern):
+            widths = [o.width_bits for o in variant.operands if o.memory is not None and o.memory.base == "RSP"]
+            return direction * (widths[0] or 64) // 8 if widths else 0
+    return 0
+
+
+def balance(kit: Kit, variant: InstructionVariant, count: int) -> list[Line]:
+    """Return the line that undoes what so many instances did to the stack pointer."""
+    moved = stack_bytes(variant) * count
+    if not moved:
+        return []
+    return [kit.line("LEA_B_D32 (R64)", "RSP", MemoryAddress("RSP", displacement=-moved, displacement_bits=32))]
+
+
+def setup_of(kit: Kit, instances: Sequence[Instance], values: Values) -> tuple[Line, ...]:
+    """Return the lines that give everything that the instances read its value."""
+    constants: dict[str, int] = {}
+    lines = other_files_setup(kit, instances, values)
+    for instance in instances:
+        effects = effects_of(instance)
+        names = effects.inputs - harness_registers()
+        if not any(o.kind is OperandKind.AGEN for o in instance.variant.operands):
+            names -= address_registers(instance)
+        constants |= {n: general_value(instance, values, n) for n in names if register_class(n) == "GPR"}
+        constants |= dict.fromkeys(unset_indices(instance), 0)
+        lines += [restore_address(kit, name, BASE_REGISTER) for name in implicit_bases(instance)]
+        constants = {name: value for name, value in constants.items() if name not in implicit_bases(instance)}
+        lines += _memory_setup(kit, instance, values)
+    for name, value in sorted(constants.items()):
+        lines.append(constant(kit, name, value))
+    return tuple(lines)
+
+
+def constant(kit: Kit, register: str, value: int) -> Line:
+    """Return the line that puts a value into a general purpose register."""
+    if 0 <= value < 1 << 31:
+        return kit.line("MOV (R32, I32)", part(register, 32), value)
+    return kit.line("MOV (R64, I64)", part(register, 64), value - (1 << 64) if value >= 1 << 63 else value)
+
+
+def _memory_setup(kit: Kit, instance: Instance, values: Values) -> list[Line]:
+    """Return the lines that store the values that memory operands must have."""
+    lines = []
+    for operand in instance.variant.operands:
+        address = instance.values.get(operand.index)
+        value = values.places.get(f"op{operand.index}")
+        if isinstance(address, MemoryAddress) and operand.kind is OperandKind.MEMORY and value is not None:
+            lines.append(constant(kit, _SETUP_TEMPORARY, value))
+            lines.append(kit.line("MOV (M64, R64)", address, _SETUP_TEMPORARY))
+    return lines

@@ -1,0 +1,91 @@
+"""Operand values that matter: for what an instruction takes, and for what it may touch.
+
+`operand_values.tsv` has a row per instruction class (a glob), width of the first operand, form (`mem`: only with an
+explicit memory operand), kind of values and place (a register family; `op2` for an explicit operand; `last` and
+`before` for the last explicit operand and the one before, masks and immediates apart; `VEC` for all vectors). Kinds are
+`slow` and `fast` (the instruction's time depends on them; both are measured) and `any` (only these keep it from
+faulting, or make it do what it is measured for). `restore` says whether a chain through the place has to put the value
+back: by AND with zero and OR with the value, so that the dependency stays and the value does, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import TYPE_CHECKING
+
+from generator.facts import read_facts
+from xed_convert.model import OperandKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from xed_convert.model import InstructionVariant
+
+COLUMNS = ("iclass", "width_bits", "form", "kind", "place", "value", "restore", "reason", "source")
+DEFAULT_VALUE = 1
+"""What general purpose registers hold where nothing else is said."""
+
+
+class ValueKind(StrEnum):
+    """Which operand values a benchmark uses."""
+
+    ANY = "any"
+    SLOW = "slow"
+    FAST = "fast"
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Values by place: register families ("RAX") and operands ("op1"); `restored` are those that chains put back."""
+
+    places: Mapping[str, int] = field(default_factory=dict)
+    restored: frozenset[str] = frozenset()
+
+
+@cache
+def value_rows() -> tuple[dict[str, str], ...]:
+    """Return the rows of the table."""
+    return tuple(read_facts("operand_values.tsv", COLUMNS, ("iclass", "width_bits", "form", "kind", "place")))
+
+
+def kinds_of(variant: InstructionVariant) -> tuple[ValueKind, ...]:
+    """Return the kinds of values that the variant is to be measured with: slow and fast, or any."""
+    kinds = {row["kind"] for row in _matching(variant)}
+    return (ValueKind.SLOW, ValueKind.FAST) if "slow" in kinds else (ValueKind.ANY,)
+
+
+def values_of(variant: InstructionVariant, kind: ValueKind = ValueKind.ANY) -> Values:
+    """Return the values that matter for a variant."""
+    rows = [row for row in _matching(variant) if row["kind"] in {kind, ValueKind.ANY}]
+    names = {row["place"]: _place(variant, row["place"]) for row in rows}
+    return Values(
+        {names[row["place"]]: int(row["value"], 0) for row in rows},
+        frozenset(names[row["place"]] for row in rows if row["restore"] == "yes"),
+    )
+
+
+def _place(variant: InstructionVariant, name: str) -> str:
+    """Return the operand that `last` and `before` stand for: the last explicit value operand, and the one before."""
+    position = {"last": -1, "before": -2}.get(name)
+    if position is None:
+        return name
+    kinds = {OperandKind.REGISTER, OperandKind.MEMORY}
+    operands = [o.index for o in variant.operands if o.explicit and o.kind in kinds and not o.opmask]
+    return f"op{operands[position]}"
+
+
+def _matching(variant: InstructionVariant) -> list[dict[str, str]]:
+    """Return the rows for a variant, by its class, the width of its first operand, and its form."""
+    first = next((operand for operand in variant.operands if operand.kind is not OperandKind.FLAGS), None)
+    width = str(first.width_bits if first else 0)
+    forms = {"-"}
+    if any(operand.kind is OperandKind.MEMORY and operand.explicit for operand in variant.operands):
+        forms.add("mem")
+    return [
+        row
+        for row in value_rows()
+        if row["width_bits"] in {"-", width} and row["form"] in forms and fnmatchcase(variant.iclass, row["iclass"])
+    ]

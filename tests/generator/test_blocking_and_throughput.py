@@ -1,0 +1,133 @@
+"""Sequences of independent instances, and instructions among blocking ones: who may block, and what they share."""
+
+from functools import cache
+
+import pytest
+
+from generator.allocation import effects_of, harness_registers, independent_instances
+from generator.blocking import (
+    CodeKind,
+    Combiner,
+    fits,
+    ineligible,
+    is_store,
+    is_wide,
+    kind_of,
+    registers_of,
+    representatives,
+)
+from generator.facts import read_facts
+from generator.kit import Kit
+from generator.throughput import FLAGS, Shape, ThroughputFactory, same_register_operands, stack_bytes
+from xed_convert.catalogue import Catalogue
+
+
+@cache
+def catalogue() -> Catalogue:
+    return Catalogue.load()
+
+
+@cache
+def names() -> dict[str, frozenset[str]]:
+    fields = ("category", "extension", "iclass")
+    return {field: frozenset(getattr(variant, field) for variant in catalogue()) for field in fields}
+
+
+def test_every_row_of_the_tables_is_about_something_in_the_catalogue() -> None:
+    from fnmatch import filter as matching  # noqa: PLC0415 (beside what it is compared with)
+
+    rows = read_facts("blocking_exclusions.tsv", ("field", "pattern", "reason", "source"), ("field", "pattern"))
+    idle = [row["pattern"] for row in rows if not matching(names()[row["field"]], row["pattern"])]
+    moves = read_facts("stack_moves.tsv", ("iclass", "direction", "reason", "source"), ("iclass",))
+    idle += [row["iclass"] for row in moves if not matching(names()["iclass"], row["iclass"])]
+    classes = read_facts("blocking_candidates.tsv", ("iclass", "reason"), ("iclass",))
+    known = names()["iclass"]
+    idle += [row["iclass"] for row in classes if not {row["iclass"], "V" + row["iclass"]} & known]
+    assert not idle
+
+
+@pytest.mark.parametrize(
+    ("string", "reason"),
+    [
+        ("CPUID", "waits for all earlier"),
+        ("CMOVZ (R64, R64)", "conditionally"),
+        ("ADD (RAX, I32)", "fixed registers"),
+        ("PUSH_5 (R64)", "stack"),
+        ("ADD (R8h, I8)", "AH"),
+        ("MOVSX (R16, R8l)", "part of a register"),
+        ("ADC_11 (R64, R64)", "reads flags"),
+        ("PADDD (XMM, M128)", "loads or stores"),
+        ("PAUSE", "on purpose"),
+    ],
+)
+def test_who_may_not_block_and_why(string: str, reason: str) -> None:
+    found = catalogue().find(string) if "PUSH" not in string else [v for v in catalogue() if v.iclass == "PUSH"][:1]
+    assert reason in ineligible(found[0])
+
+
+@pytest.mark.parametrize("kind", list(CodeKind))
+def test_representatives_are_eligible_and_fit(kind: CodeKind) -> None:
+    chosen = representatives(catalogue(), kind)
+    assert len({variant.iclass for variant in chosen}) > 30
+    assert all(fits(variant, kind) and not ineligible(variant) for variant in chosen)
+    assert any(is_store(variant) for variant in chosen)
+    assert kind is CodeKind.WIDE or not any(map(is_wide, chosen))
+
+
+def test_kinds_of_code() -> None:
+    strings = {"ADD_01 (R64, R64)": "WITHOUT_AVX", "PADDD (XMM, XMM)": "WITHOUT_AVX"}
+    strings |= {"VPADDD (YMM, YMM, YMM)": "WITHOUT_SSE", "VPADDD (ZMM, ZMM, ZMM)": "WIDE"}
+    assert {string: kind_of(catalogue().by_string(string)).name for string in strings} == strings
+
+
+@pytest.mark.parametrize(
+    "string", ["ADD_01 (R64, R64)", "ADC_11 (R64, R64)", "ADD (M64, R64)", "PADDD (XMM, XMM)", "MUL (R64)", "DIV (R32)"]
+)
+def test_instances_depend_on_each_other_only_through_what_cannot_be_chosen(string: str) -> None:
+    variant = catalogue().by_string(string)
+    carried = ThroughputFactory(Kit(catalogue()), variant).carried()
+    effects = [effects_of(instance) for instance in independent_instances(variant, 6)]
+    for position, one in enumerate(effects):
+        others = [other for place, other in enumerate(effects) if place != position]
+        assert not any((one.writes & other.inputs) - carried - FLAGS - harness_registers() for other in others)
+
+
+@pytest.mark.parametrize("string", ["ADC_11 (R64, R64)", "MUL (R64)"])
+def test_breakers_overwrite_what_instances_depend_through(string: str) -> None:
+    factory = ThroughputFactory(Kit(catalogue()), catalogue().by_string(string))
+    plain, broken = (factory.sequence(Shape(4, breakers=breakers)) for breakers in (False, True))
+    assert plain.divisor == broken.divisor == 4
+    assert len(broken.body) > len(plain.body) == 4
+
+
+def test_a_sequence_of_pushes_puts_the_stack_pointer_back() -> None:
+    variant = next(v for v in catalogue() if v.iclass == "PUSH" and stack_bytes(v) == -8)
+    benchmark = ThroughputFactory(Kit(catalogue()), variant).sequence(Shape(4, balanced=True))
+    assert "RSP" in benchmark.body[-1].text
+    assert "0x20" in benchmark.body[-1].text.lower() or "32" in benchmark.body[-1].text
+
+
+def test_same_register_instances_use_one_register_each() -> None:
+    variant = catalogue().by_string("PADDD (XMM, XMM)")
+    assert len(same_register_operands(variant)) == 2
+    instances = ThroughputFactory(Kit(catalogue()), variant).instances(Shape(4, same_register=True))
+    assert [len(set(instance.values.values())) for instance in instances] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("string", ["ADC_11 (R64, R64)", "ADD (M64, R64)", "VPADDD (YMM, YMM, YMM)"])
+def test_blockers_share_no_register_with_the_subject(string: str) -> None:
+    variant = catalogue().by_string(string)
+    combiner = Combiner(Kit(catalogue()), variant)
+    blocker = catalogue().by_string("LEA_B (R64)")
+    taken = registers_of(combiner.instance)
+    made = independent_instances(blocker, 4, taken)
+    assert not any(effects_of(one).writes & taken for one in made)
+    benchmark = combiner.combined([(blocker, 24)])
+    assert len(benchmark.body) == 25
+    assert benchmark.body[-1].key == variant.key
+
+
+def test_the_same_combination_is_the_same_microbenchmark() -> None:
+    variant, blocker = (catalogue().by_string(name) for name in ("ADC_11 (R64, R64)", "LEA_B (R64)"))
+    made = [Combiner(Kit(catalogue()), variant).combined([(blocker, 24)]) for _ in range(2)]
+    assert made[0].id == made[1].id

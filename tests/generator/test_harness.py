@@ -1,0 +1,157 @@
+import ctypes
+import mmap
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from iced_x86 import Decoder, Formatter, FormatterSyntax, Mnemonic
+
+from generator import assembly
+from generator.harness import (
+    ALIGNMENT,
+    CONTEXT_SIZE,
+    ENTRY_OFFSET,
+    RDTSC,
+    Reader,
+    Style,
+    layout,
+    render,
+)
+from generator.microbenchmark import Line, Microbenchmark
+
+ADD_R8_1 = Line(bytes.fromhex("4983c001"), "ADD R8, 1")
+STORE_R8 = Line(bytes.fromhex("4d8906"), "MOV [R14], R8")
+STD = Line(b"\xfd", "STD")
+BREAK_STATE = [
+    Line(bytes.fromhex("31e4"), "XOR ESP, ESP"),
+    Line(bytes.fromhex("31db"), "XOR EBX, EBX"),
+    Line(bytes.fromhex("31ed"), "XOR EBP, EBP"),
+    Line(bytes.fromhex("4d31e4"), "XOR R12, R12"),
+    Line(bytes.fromhex("4d31ed"), "XOR R13, R13"),
+    Line(bytes.fromhex("0f77"), "EMMS"),
+    Line(bytes.fromhex("d9e8"), "FLD1"),
+    Line(bytes.fromhex("410fae56f8"), "LDMXCSR [R14 - 8]"),
+]
+
+
+def benchmark(*body: Line, setup: tuple[Line, ...] = ()) -> Microbenchmark:
+    return Microbenchmark(setup, body, "a test")
+
+
+class Loaded:
+    """A blob in executable memory with a context, to be called in this process (only well-behaved blobs)."""
+
+    def __init__(self, blob: bytes) -> None:
+        self.memory = mmap.mmap(-1, 1 << 20, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+        self.base = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        self.context, self.area, self.code = 0, 0x4000, 0x8000
+        struct.pack_into("<5Q", self.memory, 0x40, *[self.base + self.area] * 5)
+        self.memory[self.code : self.code + len(blob)] = blob
+        struct.pack_into("<Q", self.memory, self.code, self.base)
+
+    def run(self) -> None:
+        ctypes.CFUNCTYPE(None)(self.base + self.code + ENTRY_OFFSET)()
+
+    def u64(self, offset: int) -> int:
+        return int(struct.unpack_from("<Q", self.memory, offset)[0])
+
+
+@pytest.mark.parametrize("fenced", [False, True])
+@pytest.mark.parametrize(("copies", "iterations"), [(0, 0), (1, 0), (110, 0), (10, 1), (110, 100), (0, 3)])
+def test_every_copy_runs_in_every_iteration(copies: int, iterations: int, fenced: bool) -> None:
+    bench = benchmark(ADD_R8_1, STORE_R8)
+    loaded = Loaded(render(bench, copies, iterations, RDTSC, Style(fenced=fenced)))
+    loaded.run()
+    assert loaded.u64(loaded.area) == copies * max(1, iterations)
+    assert loaded.u64(0x180) > loaded.u64(0x100) > 0
+
+
+def test_the_caller_survives_code_that_destroys_its_registers() -> None:
+    loaded = Loaded(render(benchmark(*BREAK_STATE, STD), 3, 2))
+    struct.pack_into("<I", loaded.memory, loaded.area - 8, 0x7F80)
+    loaded.run()
+    assert loaded.u64(0x180) > loaded.u64(0x100) > 0
+    assert [x / 3 for x in range(4)] == [0, 1 / 3, 2 / 3, 1]  # rounding is to nearest again
+
+
+def test_registers_are_zero_and_setup_values_reach_the_body() -> None:
+    mov_rax_7 = Line(bytes.fromhex("b807000000"), "MOV EAX, 7")
+    mov_edx_9 = Line(bytes.fromhex("ba09000000"), "MOV EDX, 9")
+    add = Line(bytes.fromhex("4801d0"), "ADD RAX, RDX")
+    add_rcx = Line(bytes.fromhex("4801c8"), "ADD RAX, RCX")
+    store = Line(bytes.fromhex("498906"), "MOV [R14], RAX")
+    loaded = Loaded(render(benchmark(add, add_rcx, store, setup=(mov_rax_7, mov_edx_9)), 2))
+    loaded.run()
+    assert loaded.u64(loaded.area) == 7 + 2 * 9
+
+
+@given(
+    setup=st.binary(max_size=200),
+    body=st.binary(min_size=1, max_size=40),
+    copies=st.integers(0, 300),
+    iterations=st.integers(0, 1000),
+    fenced=st.booleans(),
+    counters=st.lists(st.integers(0, 15), max_size=8).map(tuple),
+)
+def test_the_blob_is_made_as_its_layout_says(
+    *, setup: bytes, body: bytes, copies: int, iterations: int, fenced: bool, counters: tuple[int, ...]
+) -> None:
+    bench = benchmark(Line(body, "body"), setup=(Line(setup, "setup"),))
+    arguments = (bench, copies, iterations, Reader(counters), Style(fenced=fenced))
+    blob, shape = render(*arguments), layout(*arguments)
+    assert len(blob) == shape.size
+    assert shape.body_offset % ALIGNMENT == 0
+    assert blob[shape.setup_offset : shape.setup_end] == setup
+    assert blob[shape.body_offset :].startswith(body * copies)
+    assert blob.endswith(b"\xc3")
+    assert blob.count(b"\x57\x7e") <= (setup + body * copies).count(b"\x57\x7e") + 1
+    literal_loads = [i for i in Decoder(64, blob[shape.body_end :], ip=shape.body_end) if i.is_ip_rel_memory_operand]
+    assert [i.memory_displacement for i in literal_loads] == [0]
+
+
+def test_only_the_counter_reads_differ_between_backends() -> None:
+    bench = benchmark(ADD_R8_1)
+    clock = [i.mnemonic for i in Decoder(64, render(bench, 1)[8:])]
+    pmu = [i.mnemonic for i in Decoder(64, render(bench, 1, reader=Reader((0x40000001, 0, 3)))[8:])]
+    reads = {Mnemonic.RDTSC, Mnemonic.RDPMC, Mnemonic.MOV, Mnemonic.NOP}
+    assert [m for m in clock if m not in reads] == [m for m in pmu if m not in reads]
+    assert clock.count(Mnemonic.RDTSC) == 2
+    assert pmu.count(Mnemonic.RDPMC) == 6
+
+
+def test_the_table_is_what_the_assembler_makes_of_the_templates() -> None:
+    keystone = pytest.importorskip("keystone")
+    assert keystone is not None
+    assert assembly.assembled_table() == assembly.TABLE.read_text(encoding="utf-8")
+
+
+def test_another_disassembler_reads_the_same_in_the_table() -> None:
+    formatter = Formatter(FormatterSyntax.INTEL)
+    formatter.hex_prefix, formatter.hex_suffix = "0x", ""
+    for line in assembly.template_lines():
+        (decoded,) = list(Decoder(64, assembly.bytes_of(line)))
+        assert formatter.format_mnemonic(decoded) == line.split()[0]
+        assert decoded.len == len(assembly.bytes_of(line))
+
+
+def test_a_template_line_without_bytes_says_what_to_do() -> None:
+    with pytest.raises(assembly.TemplateError, match=r"python -m generator\.assembly"):
+        assembly.bytes_of("vfrobnicate rax")
+    with pytest.raises(assembly.TemplateError, match="before the first @name"):
+        assembly.fragments("rdtsc")
+
+
+def test_too_many_counters_and_negative_counts_are_refused() -> None:
+    with pytest.raises(ValueError, match="at most 16"):
+        Reader(tuple(range(17)))
+    with pytest.raises(ValueError, match="-1 copies"):
+        render(benchmark(ADD_R8_1), -1)
+
+
+def test_places_in_a_blob_have_names() -> None:
+    shape = layout(benchmark(ADD_R8_1, setup=(STORE_R8,)), 10)
+    assert shape.place_of(shape.setup_offset) == "setup"
+    assert shape.place_of(shape.body_offset + 5) == "body"
+    assert shape.place_of(shape.body_end) == shape.place_of(shape.setup_end) == "harness"
+    assert CONTEXT_SIZE >= 0x300

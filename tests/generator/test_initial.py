@@ -1,0 +1,50 @@
+import pytest
+
+from generator.allocation import Allocator, independent_instances
+from generator.initial import general_value
+from generator.kit import Kit
+from generator.registers import family
+from generator.throughput import setup_of
+from generator.values import Values, values_of
+from xed_convert.catalogue import Catalogue
+from xed_convert.model import Instance
+
+CATALOGUE = Catalogue.load()
+KIT = Kit(CATALOGUE)
+
+
+def instances(string: str, count: int = 3) -> list[Instance]:
+    return independent_instances(CATALOGUE.by_string(string), count)
+
+
+def setup(string: str) -> list[str]:
+    variant = CATALOGUE.by_string(string)
+    return [line.text for line in setup_of(KIT, instances(string), values_of(variant))]
+
+
+def test_every_vector_register_begins_with_a_value_that_is_not_denormal() -> None:
+    lines = setup("ADDPD (XMM, XMM)")
+    loaded = {line.split()[1] for line in lines if line.startswith("MOVUPS")}
+    used = {str(value) for instance in instances("ADDPD (XMM, XMM)") for value in instance.values.values()}
+    assert used <= {name.rstrip(",") for name in loaded}
+
+
+def test_the_indices_of_gathers_begin_with_zero_and_their_masks_with_ones() -> None:
+    lines = setup("VPGATHERDQ (ZMM, K, VSIB_YMM)")
+    assert sum(line.startswith("VMOVQ") and line.endswith("R13") for line in lines) >= 1
+    assert sum(line.startswith("KMOVQ") for line in lines) >= 3
+
+
+@pytest.mark.parametrize(("string", "expected"), [("DIV (R8h)", 0x101), ("DIV (R8l)", 1)])
+def test_a_high_half_has_the_value_as_well(string: str, expected: int) -> None:
+    instance = Allocator().instance(CATALOGUE.by_string(string))
+    (register,) = instance.values.values()
+    assert general_value(instance, Values({"op1": 7}), family(str(register))) == 7 * expected
+    assert general_value(instance, Values(), family(str(register))) == expected
+
+
+def test_an_index_register_without_rex_begins_with_zero() -> None:
+    variant = CATALOGUE.by_string("ADC (M8, R8h)")
+    instance = Allocator().instance(variant, indexed=True)
+    texts = [line.text for line in setup_of(KIT, [instance], values_of(variant))]
+    assert "MOV ESI, 0" in texts
