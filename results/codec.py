@@ -1,0 +1,201 @@
+"""Conclusions, provenance and raw samples as JSON and back: the form in which the store and `--json` keep them.
+
+Numbers of cycles stay exact: an integer, or a string "5/4". `decode(encode(x)) == x` for each pair of functions here.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import fields
+from fractions import Fraction
+from itertools import chain, groupby, repeat
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from results.model import (
+    Bound,
+    Characterization,
+    Derivation,
+    LatencyPart,
+    LatencyResult,
+    Measurement,
+    PortUsage,
+    Provenance,
+    Series,
+    Status,
+    Throughput,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Json: TypeAlias = dict[str, Any]
+"""A JSON object; the functions here know its members' types."""
+
+
+def number(value: Fraction | None) -> int | str | None:
+    """Write an exact number of cycles."""
+    if value is None:
+        return None
+    return value.numerator if value.denominator == 1 else str(value)
+
+
+def fraction(value: int | str | None) -> Fraction | None:
+    """Read what `number` wrote."""
+    return None if value is None else Fraction(value)
+
+
+def encode_provenance(provenance: Provenance) -> Json:
+    """Write all of it."""
+    return {
+        "architecture": provenance.architecture,
+        "cpu": provenance.cpu,
+        "cpu_signature": provenance.cpu_signature,
+        "microcode": provenance.microcode,
+        "kernel": provenance.kernel,
+        "backend": provenance.backend,
+        "version": provenance.version,
+        "time": provenance.time,
+        "options": dict(provenance.options),
+        "caveats": list(provenance.caveats),
+        "is_model": provenance.is_model,
+    }
+
+
+def decode_provenance(data: Json) -> Provenance:
+    """Read what `encode_provenance` wrote."""
+    return Provenance(**{**data, "caveats": tuple(data["caveats"])})
+
+
+def encode_latency(latency: LatencyResult) -> Json:
+    """Write a latency; what is at its default is left out."""
+    optional = {
+        "part": latency.part.value,
+        "source_flag": latency.source_flag,
+        "destination_flag": latency.destination_flag,
+        "same_register": latency.same_register,
+        "fast_values": latency.fast_values,
+        "experiments": list(latency.experiments),
+        "spread": None if latency.spread is None else str(latency.spread),
+    }
+    return {
+        "source": latency.source,
+        "destination": latency.destination,
+        "cycles": number(latency.cycles),
+        "bound": latency.bound.value,
+        "chain": latency.chain,
+        **{name: value for name, value in optional.items() if value},
+    }
+
+
+def decode_latency(data: Json) -> LatencyResult:
+    """Read what `encode_latency` wrote."""
+    return LatencyResult(
+        source=data["source"],
+        destination=data["destination"],
+        cycles=Fraction(data["cycles"]),
+        bound=Bound(data["bound"]),
+        chain=data["chain"],
+        part=LatencyPart(data.get("part", "")),
+        source_flag=data.get("source_flag", ""),
+        destination_flag=data.get("destination_flag", ""),
+        same_register=data.get("same_register", False),
+        fast_values=data.get("fast_values", False),
+        spread=fraction(data.get("spread")),
+        experiments=tuple(data.get("experiments", ())),
+    )
+
+
+def encode_throughput(throughput: Throughput | None) -> Json | None:
+    """Write the three numbers, None where one is not known."""
+    if throughput is None:
+        return None
+    return {field.name: number(getattr(throughput, field.name)) for field in fields(Throughput)}
+
+
+def decode_throughput(data: Json | None) -> Throughput | None:
+    """Read what `encode_throughput` wrote."""
+    return None if data is None else Throughput(**{name: fraction(value) for name, value in data.items()})
+
+
+def _ports(text: str | None) -> PortUsage | None:
+    return None if text is None else PortUsage.parse(text)
+
+
+def encode_characterization(result: Characterization) -> Json:
+    """Write all conclusions about a variant."""
+    return {
+        "key": result.key,
+        "string": result.string,
+        "iform": result.iform,
+        "uops": result.uops,
+        "ports": None if result.ports is None else str(result.ports),
+        "ports_same_register": None if result.ports_same_register is None else str(result.ports_same_register),
+        "throughput": encode_throughput(result.throughput),
+        "throughput_same_register": encode_throughput(result.throughput_same_register),
+        "latencies": [encode_latency(latency) for latency in result.latencies],
+        "attributes": dict(result.attributes),
+        "failures": list(result.failures),
+        "skipped": result.skipped,
+        "derivations": [
+            {"quantity": each.quantity, "text": each.text, "experiments": list(each.experiments)}
+            for each in result.derivations
+        ],
+    }
+
+
+def decode_characterization(data: Json) -> Characterization:
+    """Read what `encode_characterization` wrote."""
+    return Characterization(
+        key=data["key"],
+        string=data["string"],
+        iform=data["iform"],
+        uops=data["uops"],
+        ports=_ports(data["ports"]),
+        ports_same_register=_ports(data["ports_same_register"]),
+        throughput=decode_throughput(data["throughput"]) or Throughput(),
+        throughput_same_register=decode_throughput(data["throughput_same_register"]),
+        latencies=tuple(map(decode_latency, data["latencies"])),
+        attributes=data["attributes"],
+        failures=tuple(data["failures"]),
+        skipped=data["skipped"],
+        derivations=tuple(
+            Derivation(each["quantity"], each["text"], tuple(each["experiments"])) for each in data["derivations"]
+        ),
+    )
+
+
+def encode_samples(series: Iterable[Series]) -> bytes:
+    """Write raw samples: zlib over JSON `[[copies, iterations, {counter: [[value, times], ...]}], ...]`, in order.
+
+    Runs of equal values are written once with their length: on a quiet machine most repetitions agree.
+    """
+    runs = [
+        [
+            each.copies,
+            each.iterations,
+            {
+                name: [[value, len(list(run))] for value, run in groupby(values)]
+                for name, values in each.samples.items()
+            },
+        ]
+        for each in series
+    ]
+    return zlib.compress(json.dumps(runs, separators=(",", ":")).encode(), 1)
+
+
+def decode_samples(data: bytes) -> tuple[Series, ...]:
+    """Read what `encode_samples` wrote."""
+    return tuple(
+        Series(copies, iterations, {name: _expanded(runs) for name, runs in samples.items()})
+        for copies, iterations, samples in json.loads(zlib.decompress(data))
+    )
+
+
+def _expanded(runs: Iterable[tuple[int, int]]) -> tuple[int, ...]:
+    return tuple(chain.from_iterable(repeat(value, times) for value, times in runs))
+
+
+def decode_measurement(benchmark_id: str, status: str, detail: str, samples: bytes) -> Measurement:
+    """Put a stored measurement together again."""
+    return Measurement(benchmark_id, Status(status), decode_samples(samples), detail)

@@ -1,0 +1,205 @@
+"""What is measured and what is concluded: the types that generators, backends, inference and exports agree on.
+
+Cycles stay `Fraction` until they are printed. Core cycles and reference (TSC) ticks are never both "cycles".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from fractions import Fraction
+
+PORT_LETTERS = "0123456789ABCDEFGHIJ"
+"""One character per port, so that a port set can be written `p0156`; ports 10 and 11 are A and B."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where, with what and when something was measured; every result carries it.
+
+    `cpu_signature` is family-model-stepping in hex ("6-3C-3"); `time` is UTC in ISO 8601; `options` are those that
+    change what is measured; `caveats` are sentences for the reader. `is_model` is true for simulated machines and
+    software models: their results are never called measurements of a CPU.
+    """
+
+    architecture: str
+    cpu: str
+    cpu_signature: str
+    microcode: str
+    kernel: str
+    backend: str
+    version: str
+    time: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    caveats: tuple[str, ...] = ()
+    is_model: bool = False
+
+
+class Status(StrEnum):
+    """What became of one microbenchmark."""
+
+    OK = "ok"
+    FAULTED = "faulted"
+    TIMED_OUT = "timed_out"
+    UNCLEAN = "unclean"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The raw samples of one run: `samples[counter]` are the differences end - start, one integer per repetition.
+
+    `copies` is how often the body stands in the code; `iterations` how often a loop around the copies runs (0: there
+    is no loop).
+    """
+
+    copies: int
+    iterations: int
+    samples: Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A microbenchmark's raw samples at two or more sizes, stored before anything is concluded from them."""
+
+    benchmark_id: str
+    status: Status
+    series: tuple[Series, ...]
+    detail: str = ""
+
+
+class Bound(StrEnum):
+    """Whether a latency is exact or only an upper bound."""
+
+    EXACT = "exact"
+    UPPER = "upper"
+
+
+class LatencyPart(StrEnum):
+    """Which part of a memory operand a latency is about ("" for other operands)."""
+
+    NONE = ""
+    ADDRESS = "addr"
+    ADDRESS_INDEX = "addr_index"
+    MEMORY = "mem"
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyResult:
+    """Latency in core cycles from one operand to another.
+
+    `source` and `destination` are operand indices; `source_flag` and `destination_flag` name the single status flag
+    when the operand is the flags operand ("" for all of them alike). `chain` says which chain instructions were used;
+    `fast_values` is true where operand values of the fast kind were used, `same_register` where several operands were
+    the same register. `experiments` are the ids of the microbenchmarks that the number came out of.
+    """
+
+    source: int
+    destination: int
+    cycles: Fraction
+    bound: Bound
+    chain: str
+    part: LatencyPart = LatencyPart.NONE
+    source_flag: str = ""
+    destination_flag: str = ""
+    same_register: bool = False
+    fast_values: bool = False
+    spread: Fraction | None = None
+    experiments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PortUsage:
+    """How many µops may use exactly which set of ports: `{frozenset("06"): 1, frozenset("0156"): 1}`."""
+
+    uops: Mapping[frozenset[str], int]
+
+    def __str__(self) -> str:
+        """Write it as `1*p0156+1*p06`: larger sets first, as in published data; "" if there is none."""
+        ordered = sorted(self.uops.items(), key=lambda item: (-len(item[0]), port_set_name(item[0])))
+        return "+".join(f"{count}*{port_set_name(ports)}" for ports, count in ordered if count)
+
+    @property
+    def total(self) -> int:
+        """The number of µops that use any port."""
+        return sum(self.uops.values())
+
+    @classmethod
+    def parse(cls, text: str) -> PortUsage:
+        """Read `1*p0156+1*p06` ("" is no µop at all).
+
+        Raises:
+            ValueError: the text is not of that form.
+        """
+        uops: dict[frozenset[str], int] = {}
+        for term in filter(None, text.split("+")):
+            count, _, name = term.partition("*p")
+            if not count.isdigit() or not name or not set(name) <= set(PORT_LETTERS):
+                message = f"not a port usage: {text!r} (expected the form 1*p0156+1*p06)"
+                raise ValueError(message)
+            uops[frozenset(name)] = uops.get(frozenset(name), 0) + int(count)
+        return cls(uops)
+
+
+def port_set_name(ports: frozenset[str]) -> str:
+    """Write a set of ports as `p0156`, in the order of the port numbers."""
+    return "p" + "".join(sorted(ports, key=PORT_LETTERS.index))
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """Reciprocal throughput in core cycles per instruction; None where it is not known.
+
+    `unrolled` and `loop` are measured, with their spreads (half the distance of the quartiles, per instruction);
+    `ports` is computed from the port usage.
+    """
+
+    unrolled: Fraction | None = None
+    loop: Fraction | None = None
+    ports: Fraction | None = None
+    unrolled_spread: Fraction | None = None
+    loop_spread: Fraction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """How a number came out of experiments, for `--explain`: the arithmetic in words that a person can check.
+
+    `quantity` names what was derived by its name in tables and XML ("uops", "ports", "ports_same_reg", "TP_unrolled",
+    "TP_loop", "TP_ports", "div_cycles" ..., for a latency "latency 1→2"). `text` is the arithmetic, one step per line:
+    "p06: 9.00 µops - 8 of the blocking instructions - 0 of smaller sets = 1". `experiments` are the ids of the
+    microbenchmarks that the steps speak of, in their order.
+    """
+
+    quantity: str
+    text: str
+    experiments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Characterization:
+    """All conclusions about one variant (key and string of the catalogue) on one machine.
+
+    `uops` is the number of executed µops (None: the backend cannot count them); `failures` are sentences about checks
+    that did not hold: what failed is shown as failed. `attributes` holds further integers for the XML by their XML
+    names (`uops_retire_slots`, `uops_MITE`, `div_cycles` ...). `skipped` is the reason why nothing was measured ("").
+    `derivations` say how the numbers came about; those of latencies add to what `LatencyResult` says itself.
+    """
+
+    key: str
+    string: str
+    iform: str
+    uops: int | None = None
+    ports: PortUsage | None = None
+    ports_same_register: PortUsage | None = None
+    throughput: Throughput = field(default_factory=Throughput)
+    throughput_same_register: Throughput | None = None
+    latencies: tuple[LatencyResult, ...] = ()
+    attributes: Mapping[str, int] = field(default_factory=dict)
+    failures: tuple[str, ...] = ()
+    skipped: str = ""
+    derivations: tuple[Derivation, ...] = ()

@@ -1,0 +1,53 @@
+"use strict";
+/* Two architectures side by side: every variant that both have, or only those where something differs. */
+(() => {
+  const PAGE = 100;
+  const { variants, architectures } = window.uopscope;
+  const $ = (id) => document.getElementById(id);
+  const values = (data, i) => [data.latency[i], data.throughput[i], data.uops[i], data.portTexts[data.ports[i]]];
+  const text = (value) => (typeof value === "number" && !Number.isInteger(value) ? value.toFixed(2) : value ?? "");
+  let found = [], page = 0;
+
+  function compare() {
+    const first = architectures[$("first").value], second = architectures[$("second").value];
+    const words = $("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const different = $("what").value === "different";
+    if (!first || !second) { $("count").textContent = "There are no results to compare."; return; }
+    const place = new Map(second.variant.map((v, i) => [v, i]));
+    found = [];
+    first.variant.forEach((v, i) => {
+      if (!place.has(v) || !words.every((word) => variants.string[v].toLowerCase().includes(word))) return;
+      const pairs = values(first, i).map((value, k) => [value, values(second, place.get(v))[k]]);
+      if (!different || pairs.some(([a, b]) => (a ?? null) !== (b ?? null))) found.push([v, pairs]);
+    });
+    page = 0;
+    show();
+  }
+  function line([v, pairs]) {
+    const tr = document.createElement("tr"), th = document.createElement("td"), a = document.createElement("a");
+    a.href = `v/${$("first").value}/${variants.slug[v]}.html`;
+    a.textContent = variants.string[v];
+    th.append(a);
+    tr.append(th);
+    for (const [x, y] of pairs) for (const value of [x, y]) {
+      const td = document.createElement("td");
+      td.textContent = text(value);
+      if ((x ?? null) !== (y ?? null)) td.style.fontWeight = "bold";
+      tr.append(td);
+    }
+    return tr;
+  }
+  function show() {
+    const pages = Math.max(1, Math.ceil(found.length / PAGE));
+    page = Math.min(Math.max(page, 0), pages - 1);
+    document.querySelector("#table tbody").replaceChildren(...found.slice(page * PAGE, (page + 1) * PAGE).map(line));
+    $("count").textContent = `${found.length} variants, ${$("first").value} left and ${$("second").value} right in each pair`;
+    $("page").textContent = `Page ${page + 1} of ${pages}`;
+    $("previous").disabled = page === 0;
+    $("next").disabled = page === pages - 1;
+  }
+  $("filters").addEventListener("input", compare);
+  $("previous").addEventListener("click", () => { page--; show(); });
+  $("next").addEventListener("click", () => { page++; show(); });
+  compare();
+})();

@@ -1,0 +1,105 @@
+"use strict";
+/* The table of all variants: filters, sorts and pages through rows of (variant, architecture). */
+(() => {
+  const PAGE = 100;
+  const { variants, architectures } = window.uopscope;
+  const $ = (id) => document.getElementById(id);
+  const rows = [];
+  for (const [name, data] of Object.entries(architectures)) {
+    for (let i = 0; i < data.variant.length; i++) rows.push({ name, data, i, v: data.variant[i] });
+  }
+  const haystack = variants.string.map((s, v) => `${s} ${variants.iforms[variants.iform[v]]}`.toLowerCase());
+  const order = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+  const number = (x) => (x === null ? Infinity : x);
+  const keys = {
+    string: (r) => r.v,
+    extension: (r) => variants.extensions[variants.extension[r.v]],
+    architecture: (r) => r.name,
+    latency: (r) => number(r.data.maximum[r.i]),
+    throughput: (r) => number(r.data.throughput[r.i]),
+    uops: (r) => number(r.data.uops[r.i]),
+    ports: (r) => r.data.portTexts[r.data.ports[r.i]] || "~",
+  };
+  let found = rows, page = 0, sort = "string", descending = false;
+
+  function range(text) {
+    const match = /^\s*(\d+)?\s*(-)?\s*(\d+)?\s*$/.exec(text);
+    if (!match || (!match[1] && !match[3])) return null;
+    const low = Number(match[1] ?? 0);
+    return [low, match[2] ? Number(match[3] ?? Infinity) : low];
+  }
+  function portTest(text) {
+    const wanted = text.trim().toLowerCase().replace(/^p/, "").toUpperCase();
+    if (!wanted) return null;
+    const set = [...wanted].sort().join("");
+    return (ports) => ports.split("+").some((term) => [...term.replace(/^\d+\*p/, "")].sort().join("") === set);
+  }
+  function filter() {
+    const words = $("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const arch = $("architecture").value, extension = $("extension").value, isa = $("isa").value;
+    const type = $("operands").value, uops = range($("uops").value), latency = range($("latency").value);
+    const ports = portTest($("ports").value);
+    const matches = variants.string.map((_, v) =>
+      words.every((word) => haystack[v].includes(word)) &&
+      (!extension || variants.extensions[variants.extension[v]] === extension) &&
+      (!isa || variants.isaSets[variants.isaSet[v]] === isa) &&
+      (!type || variants.types[v].includes(type[0]) === true) &&
+      (type !== "reg" || !/[mi]/.test(variants.types[v])));
+    found = rows.filter((r) => matches[r.v] && (!arch || r.name === arch) &&
+      (!uops || (r.data.uops[r.i] !== null && r.data.uops[r.i] >= uops[0] && r.data.uops[r.i] <= uops[1])) &&
+      (!latency || (r.data.maximum[r.i] !== null && r.data.maximum[r.i] >= latency[0] && r.data.minimum[r.i] <= latency[1])) &&
+      (!ports || ports(r.data.portTexts[r.data.ports[r.i]] || "")));
+    page = 0;
+    arrange();
+  }
+  function arrange() {
+    const key = keys[sort];
+    const marked = found.map((row) => [key(row), row]);
+    marked.sort((a, b) => order(a[0], b[0]) * (descending ? -1 : 1) || a[1].v - b[1].v);
+    found = marked.map((pair) => pair[1]);
+    show();
+  }
+  function cell(text) {
+    const td = document.createElement("td");
+    td.textContent = text ?? "";
+    return td;
+  }
+  function line(r) {
+    const tr = document.createElement("tr"), first = document.createElement("td"), a = document.createElement("a");
+    a.href = `v/${r.name}/${variants.slug[r.v]}.html`;
+    a.textContent = variants.string[r.v];
+    first.append(a);
+    const throughput = r.data.throughput[r.i];
+    tr.append(first, cell(variants.extensions[variants.extension[r.v]]), cell(r.name), cell(r.data.latency[r.i]),
+      cell(throughput === null ? "" : throughput.toFixed(2)), cell(r.data.uops[r.i]), cell(r.data.portTexts[r.data.ports[r.i]]));
+    return tr;
+  }
+  function show() {
+    const pages = Math.max(1, Math.ceil(found.length / PAGE));
+    page = Math.min(Math.max(page, 0), pages - 1);
+    document.querySelector("#table tbody").replaceChildren(...found.slice(page * PAGE, (page + 1) * PAGE).map(line));
+    $("count").textContent = `${found.length} of ${rows.length} results`;
+    $("page").textContent = `Page ${page + 1} of ${pages}`;
+    $("previous").disabled = page === 0;
+    $("next").disabled = page === pages - 1;
+    for (const button of document.querySelectorAll("[data-sort]")) {
+      const th = button.closest("th");
+      if (button.dataset.sort === sort) th.setAttribute("aria-sort", descending ? "descending" : "ascending");
+      else th.removeAttribute("aria-sort");
+    }
+  }
+  for (const [id, values] of [["extension", variants.extensions], ["isa", variants.isaSets]])
+    for (const value of [...values].sort()) $(id).append(new Option(value));
+  $("filters").addEventListener("input", filter);
+  $("filters").addEventListener("reset", () => setTimeout(filter));
+  $("previous").addEventListener("click", () => { page--; show(); });
+  $("next").addEventListener("click", () => { page++; show(); });
+  document.querySelector("#table thead").addEventListener("click", (event) => {
+    const by = event.target.dataset.sort;
+    if (!by) return;
+    descending = by === sort && !descending;
+    sort = by;
+    arrange();
+  });
+  filter();
+})();

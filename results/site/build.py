@@ -1,0 +1,183 @@
+"""Writes the site: assets, data, and every page, on all cores, into a new folder that is then renamed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import tempfile
+import zlib
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from results.database import DatabaseError
+from results.site import pages, tables, views
+from results.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from results.database import Entry
+    from results.model import Provenance
+    from results.store import Evidence
+
+MARK = ".uopscope-site"
+"""A file that says that a folder was made here, so that it may be replaced."""
+
+CHUNK = 200
+"""Variants per task: enough work to be worth sending, few enough for steady progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What a site is made of; `campaigns` are the SQLite files whose experiments the pages show."""
+
+    entries: tuple[Entry, ...]
+    provenances: tuple[Provenance, ...] = ()
+    campaigns: tuple[Path, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def build_site(
+    site: Site, folder: Path, jobs: int, progress: Callable[[int, int], None] = lambda _done, _all: None
+) -> int:
+    """Write a site to `folder` and return the number of pages; an older site there is replaced at the end.
+
+    Args:
+        site: its contents.
+        folder: where; it must not exist, be empty, or be a site.
+        jobs: how many processes.
+        progress: called with the variants that are done and all.
+
+    Raises:
+        DatabaseError: the folder is something else, or there is nothing to show.
+    """
+    _check_folder(folder)
+    entries = tuple(entry for entry in site.entries if entry.results)
+    if not entries:
+        raise DatabaseError("no variant has a result: there is nothing to show")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".tmp", dir=folder.parent))
+    try:
+        count = _write(site, entries, work, jobs, progress)
+        _replace(folder, work)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return count
+
+
+def _check_folder(folder: Path) -> None:
+    if folder.exists() and not (folder / MARK).exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DatabaseError(f"{folder} exists and is no site", hint="Name a folder that does not exist yet.")
+
+
+def _replace(folder: Path, work: Path) -> None:
+    work.chmod(0o755)
+    if folder.exists():
+        shutil.rmtree(folder)
+    work.rename(folder)
+
+
+def _write(site: Site, entries: Sequence[Entry], work: Path, jobs: int, progress: Callable[[int, int], None]) -> int:
+    architectures = sorted({name for entry in entries for name in entry.results})
+    names = views.slugs(entry.variant.string for entry in entries)
+    for part in ("assets", "data", "arch", *(f"v/{name}" for name in architectures)):
+        (work / part).mkdir(parents=True)
+    (work / MARK).write_text("made by uopscope site\n", encoding="utf-8")
+    for asset in resources.files("results.site").joinpath("assets").iterdir():
+        (work / "assets" / asset.name).write_bytes(asset.read_bytes())
+    _page(work / "index.html", pages.index_page(architectures, site.notes))
+    _page(work / "compare.html", pages.compare_page(architectures))
+    _page(work / "data" / "variants.js", tables.variants_script(entries, names))
+    for name in architectures:
+        _page(work / "data" / f"{name}.js", tables.architecture_script(name, entries))
+        page = pages.architecture_page(name, architectures, entries, site.provenances)
+        _page(work / "arch" / f"{name}.html", page)
+    return 2 + len(architectures) + _variant_pages(_Task(site, names, architectures, work), entries, jobs, progress)
+
+
+def _page(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What every process needs to write pages of variants."""
+
+    site: Site
+    names: Mapping[str, str]
+    architectures: Sequence[str]
+    work: Path
+
+
+def _variant_pages(task: _Task, entries: Sequence[Entry], jobs: int, progress: Callable[[int, int], None]) -> int:
+    starts = range(0, len(entries), CHUNK)
+    count = 0
+    with ProcessPoolExecutor(max_workers=jobs, initializer=_start, initargs=(task, entries)) as pool:
+        for start, written in zip(starts, pool.map(_chunk, starts), strict=True):
+            count += written
+            progress(min(start + CHUNK, len(entries)), len(entries))
+    return count
+
+
+class _Worker:
+    """One process's share: the task, and the campaigns open for reading."""
+
+    def __init__(self, task: _Task, entries: Sequence[Entry]) -> None:
+        self.task = task
+        self.entries = entries
+        self.stores = [Store.read(path) for path in task.site.campaigns]
+
+    def write(self, entry: Entry) -> int:
+        for name in entry.results:
+            evidence = self._evidence(entry.variant.key, name)
+            text = pages.variant_page(entry, name, self.task.names, self.task.architectures, evidence)
+            _page(self.task.work / pages.page_of(name, self.task.names[entry.variant.string]), text)
+        return len(entry.results)
+
+    def _evidence(self, key: str, architecture: str) -> pages.Evidence | None:
+        for store in self.stores:
+            for conclusion in store.conclusions(key):
+                if conclusion.provenance.architecture == architecture and not conclusion.result.skipped:
+                    found = store.evidence(conclusion)
+                    derivations = (f"{one.quantity}: {one.text}" for one in conclusion.result.derivations)
+                    return pages.Evidence(pack(found), len(found), tuple(derivations)) if found else None
+        return None
+
+
+_worker: list[_Worker] = []
+"""This process's worker: a pool's processes have no other place for what they open once."""
+
+
+def _start(task: _Task, entries: Sequence[Entry]) -> None:
+    _worker[:] = [_Worker(task, entries)]
+
+
+def _chunk(start: int) -> int:
+    (worker,) = _worker
+    return sum(worker.write(entry) for entry in worker.entries[start : start + CHUNK])
+
+
+def pack(evidence: Sequence[Evidence]) -> str:
+    """Return experiments as base64 of deflated JSON, which a page's script can unpack without a library."""
+    rows = [dict(_experiment_items(one)) for one in evidence]
+    data = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()
+    return base64.b64encode(zlib.compress(data, 9)).decode()
+
+
+def _experiment_items(one: Evidence) -> Iterator[tuple[str, object]]:
+    yield "request", one.request
+    yield "purpose", one.benchmark.purpose
+    yield "status", one.measurement.status.value
+    yield "detail", one.measurement.detail
+    yield "body", [[code.hex(), text] for code, text in one.benchmark.body]
+    yield (
+        "series",
+        [
+            {"copies": series.copies, "iterations": series.iterations, "samples": dict(series.samples)}
+            for series in one.measurement.series
+        ],
+    )

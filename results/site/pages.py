@@ -1,0 +1,172 @@
+"""Renders the pages: one function per kind of page, from views to HTML text by jinja2."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+import jinja2
+
+from results.diff import Kind
+from results.model import PORT_LETTERS, PortUsage, port_set_name
+from results.site import views
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from results.database import ArchitectureResult, Entry
+    from results.diff import Group
+    from results.model import Provenance
+
+SHOWN_ELSEWHERE = {"uops", "ports", "ports_same_reg", "simulated"}
+"""Attributes of a measurement that have a place of their own on the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The experiments behind a page: packed for its script, how many, and how the numbers came out of them."""
+
+    packed: str
+    count: int
+    derivations: tuple[str, ...]
+
+
+@lru_cache(maxsize=1)
+def environment() -> jinja2.Environment:
+    """Return the templates of this package; everything that they print is escaped."""
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("results.site", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def render(template: str, **values: object) -> str:
+    """Render one template."""
+    return environment().get_template(template).render(**values)
+
+
+def index_page(architectures: Sequence[str], notes: Sequence[str]) -> str:
+    """Return the page with the table of everything."""
+    return render("index.html.j2", root="", architectures=architectures, notes=notes)
+
+
+def compare_page(architectures: Sequence[str]) -> str:
+    """Return the page that compares two architectures."""
+    return render("compare.html.j2", root="", architectures=architectures)
+
+
+def variant_page(
+    entry: Entry, architecture: str, names: Mapping[str, str], architectures: Sequence[str], evidence: Evidence | None
+) -> str:
+    """Return the page of a variant on an architecture.
+
+    Args:
+        entry: the variant with all its results.
+        architecture: which of them the page is about.
+        names: file names of variants by string.
+        architectures: all architectures of the site.
+        evidence: the experiments behind the numbers, if they are known.
+    """
+    result = entry.results[architecture]
+    values = result.measurement or {}
+    return render(
+        "variant.html.j2",
+        root="../../",
+        architectures=architectures,
+        entry=entry,
+        result=result,
+        values=values,
+        simulated=values.get("simulated") == "1",
+        throughputs=views.throughput_views(values),
+        others=[(name, value) for name, value in sorted(values.items()) if _is_other(name)],
+        bars=_bars(values),
+        matrix=views.latency_matrix(entry, result),
+        operands=views.operand_views(entry),
+        beside=[_summary(entry, one, names) for one in entry.results.values()],
+        experiments=evidence.packed if evidence else "",
+        experiment_count=evidence.count if evidence else 0,
+        derivations=evidence.derivations if evidence else (),
+    )
+
+
+def _is_other(name: str) -> bool:
+    return name not in SHOWN_ELSEWHERE and not name.startswith("TP_")
+
+
+def _bars(values: Mapping[str, str]) -> list[views.PortBar]:
+    if "ports" not in values:
+        return []
+    usage = PortUsage.parse(values["ports"])
+    return views.port_bars(usage, {port for ports in usage.uops for port in ports})
+
+
+def _summary(entry: Entry, result: ArchitectureResult, names: Mapping[str, str]) -> views.Summary:
+    return views.summary(result, page_of(result.architecture, names[entry.variant.string]))
+
+
+def page_of(architecture: str, name: str) -> str:
+    """Return the path of a variant's page within the site."""
+    return f"v/{architecture}/{name}.html"
+
+
+def architecture_page(
+    name: str,
+    architectures: Sequence[str],
+    entries: Iterable[Entry],
+    provenances: Iterable[Provenance],
+    blocking: Sequence[tuple[str, str]] = (),
+) -> str:
+    """Return the page of an architecture: where it comes from, its ports, coverage, failed checks."""
+    results = [(entry, entry.results[name]) for entry in entries if name in entry.results]
+    extensions = Counter(entry.variant.extension for entry, _ in results)
+    failures = Counter(failure for _, result in results for failure in result.failures)
+    return render(
+        "architecture.html.j2",
+        root="../",
+        architectures=architectures,
+        name=name,
+        provenances=[_provenance_view(one) for one in provenances if one.architecture == name],
+        port_counts=_port_counts(result for _, result in results),
+        blocking=blocking,
+        covered=len(results),
+        extensions=sorted(extensions.items()),
+        failures=failures.most_common(),
+    )
+
+
+def _provenance_view(provenance: Provenance) -> dict[str, object]:
+    terms = ("cpu", "cpu_signature", "microcode", "kernel", "time", "version")
+    return {
+        "is_model": provenance.is_model,
+        "backend": provenance.backend,
+        "caveats": provenance.caveats,
+        "terms": [(term.replace("_", " "), getattr(provenance, term)) for term in terms if getattr(provenance, term)],
+    }
+
+
+def _port_counts(results: Iterable[ArchitectureResult]) -> list[tuple[str, int]]:
+    counts: Counter[frozenset[str]] = Counter()
+    for result in results:
+        counts.update(PortUsage.parse((result.measurement or {}).get("ports", "")).uops.keys())
+    ordered = sorted(counts.items(), key=lambda item: (len(item[0]), sorted(map(PORT_LETTERS.index, item[0]))))
+    return [(port_set_name(ports), count) for ports, count in ordered]
+
+
+def diff_page(old: str, new: str, groups: Sequence[Group]) -> str:
+    """Return a page of its own, with no other file, about what changed between two databases."""
+    real = [one for one in groups if one.kind is not Kind.NOISE]
+    return render(
+        "diff.html.j2",
+        old=old,
+        new=new,
+        groups=real,
+        changes=sum(len(one.strings) for one in real),
+        noise=sum(len(one.strings) for one in groups if one.kind is Kind.NOISE),
+        style=resources.files("results.site").joinpath("assets/style.css").read_text(encoding="utf-8"),
+    )

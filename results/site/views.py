@@ -1,0 +1,275 @@
+"""What a page shows, as plain values: the templates only arrange it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from results.model import PORT_LETTERS, PortUsage
+from results.query import latency_cycles
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from results.database import ArchitectureResult, Entry, LatencyRow
+    from xed_convert.model import Operand
+
+_NOT_IN_FILE_NAMES = re.compile(r"[^a-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class OperandView:
+    """A row of the table of operands."""
+
+    index: int
+    name: str
+    kind: str
+    access: str
+    width_bits: str
+    values: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell of the latency matrix: lines as `≤ 5 (address)`, and whether all of them are upper bounds."""
+
+    lines: tuple[str, ...]
+    bound: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Latencies with sources as rows and destinations as columns; `rows` pairs a source with its cells."""
+
+    destinations: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Cell | None, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PortBar:
+    """A port and the µops that an even spread puts on it; `share` is in percent of the fullest port."""
+
+    port: str
+    load: str
+    share: int
+
+
+@dataclass(frozen=True, slots=True)
+class Throughputs:
+    """A meaning of throughput with its value and spread ("" if there is none)."""
+
+    meaning: str
+    value: str
+    spread: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One architecture's numbers in a line: the cells of the big table and of the comparison beside a variant."""
+
+    architecture: str
+    uops: str
+    ports: str
+    throughput: str
+    latency: str
+    page: str
+
+
+def slug(string: str) -> str:
+    """Return a variant's string as a file name: `ADC_11 (R64, R64)` is `adc-11-r64-r64`."""
+    return _NOT_IN_FILE_NAMES.sub("-", string.lower()).strip("-") or "x"
+
+
+def slugs(strings: Iterable[str]) -> dict[str, str]:
+    """Return unique file names for strings; where two would be the same, the later ones are numbered."""
+    seen: Counter[str] = Counter()
+    names = {}
+    for string in strings:
+        name = slug(string)
+        seen[name] += 1
+        names[string] = name if seen[name] == 1 else f"{name}-{seen[name]}"
+    return names
+
+
+def operand_views(entry: Entry) -> list[OperandView]:
+    """Return the operands for people, the flags one by one."""
+    return [
+        OperandView(
+            operand.index,
+            operand.name,
+            _kind(operand),
+            _access(operand),
+            str(operand.width_bits or ""),
+            _allowed(operand),
+        )
+        for operand in entry.variant.operands
+    ]
+
+
+_KINDS = {
+    "reg": "register",
+    "mem": "memory",
+    "imm": "immediate",
+    "agen": "address",
+    "relbr": "branch",
+    "dfv": "default flags",
+}
+
+
+def _kind(operand: Operand) -> str:
+    names = {
+        "reg": "register",
+        "mem": "memory",
+        "imm": "immediate",
+        "agen": "address",
+        "relbr": "branch",
+        "dfv": "flags",
+    }
+    kind = names.get(operand.kind.value, operand.kind.value)
+    return f"{kind} (implicit)" if operand.suppressed or operand.implicit else kind
+
+
+def _access(operand: Operand) -> str:
+    access = ("r" if operand.read else "") + ("w" if operand.written else "")
+    return f"{access} (conditional)" if operand.conditional_write else access
+
+
+def _allowed(operand: Operand) -> str:
+    if operand.flags:
+        return ", ".join(f"{flag}: {access}" for flag, access in sorted(operand.flags.items()))
+    return ", ".join(collapse(operand.registers)) or operand.value
+
+
+def collapse(registers: Iterable[str]) -> list[str]:
+    """Write runs of numbered registers as one: YMM0, YMM1, YMM2 as YMM0-YMM2."""
+    found: list[str] = []
+    last = ("", -2)
+    for register in registers:
+        match = re.fullmatch(r"([A-Z]+)(\d+)", register)
+        place = (match[1], int(match[2])) if match else (register, -2)
+        if match and place == (last[0], last[1] + 1):
+            found[-1] = f"{found[-1].split('-')[0]}-{register}"
+        else:
+            found.append(register)
+        last = place
+    return found
+
+
+def latency_matrix(entry: Entry, result: ArchitectureResult) -> Matrix | None:
+    """Return the matrix of latencies, or None if there is none."""
+    if not result.latencies:
+        return None
+    names = {operand.index: _operand_name(operand) for operand in entry.variant.operands}
+    sources = sorted({row.start for row in result.latencies})
+    targets = sorted({row.target for row in result.latencies})
+    cells = {(row.start, row.target): _cell(row) for row in result.latencies}
+    return Matrix(
+        tuple(names.get(target, str(target)) for target in targets),
+        tuple(
+            (names.get(source, str(source)), tuple(cells.get((source, target)) for target in targets))
+            for source in sources
+        ),
+    )
+
+
+def _operand_name(operand: Operand) -> str:
+    kind = "flags" if operand.flags else operand.name or operand.kind.value
+    return f"{operand.index} ({kind})"
+
+
+_PARTS = {"": "", "addr": "address", "addr_index": "index", "mem": "memory"}
+
+
+def _cell(row: LatencyRow) -> Cell:
+    lines, bounds = [], []
+    for name, value in sorted(row.values.items()):
+        if "cycles" not in name or name.endswith("_is_upper_bound") or name.startswith("max_"):
+            continue
+        bound = f"{name}_is_upper_bound" in row.values
+        if name.startswith("min_"):
+            value = f"{value}; {row.values.get('max_' + name[4:], '?')}"  # noqa: PLW2901 - both ends of a range
+        lines.append(f"{'≤ ' if bound else ''}{value}{_remark(name)}")
+        bounds.append(bound)
+    lines += _maxima(row.values)
+    return Cell(tuple(lines), bool(bounds) and all(bounds))
+
+
+def _maxima(values: Mapping[str, str]) -> list[str]:
+    """Return the lines of maxima that stand alone, as published files have them."""
+    alone = [name for name in sorted(values) if name.startswith("max_") and not name.endswith("_is_upper_bound")]
+    return [
+        f"{'≤ ' if f'{name}_is_upper_bound' in values else ''}{values[name]}{_remark(name)}"
+        for name in alone
+        if "min_" + name[4:] not in values
+    ]
+
+
+def _remark(name: str) -> str:
+    plain = re.sub(r"^(min|max)_", "", name).removesuffix("_same_reg")
+    part = _PARTS.get(plain.removeprefix("cycles").lstrip("_"), "")
+    remarks = [remark for remark in (part, "same register" if name.endswith("_same_reg") else "") if remark]
+    return f" ({', '.join(remarks)})" if remarks else ""
+
+
+def port_bars(usage: PortUsage, ports: Iterable[str]) -> list[PortBar]:
+    """Return each port's load if every µop is spread evenly over the ports that it can use."""
+    loads: dict[str, Fraction] = {port: Fraction(0) for port in sorted(ports, key=PORT_LETTERS.index)}
+    for allowed, count in usage.uops.items():
+        for port in allowed:
+            loads[port] = loads.get(port, Fraction(0)) + Fraction(count, len(allowed))
+    fullest = max(loads.values(), default=Fraction(0)) or Fraction(1)
+    return [PortBar(port, f"{float(load):.2f}", round(100 * load / fullest)) for port, load in loads.items()]
+
+
+def throughput_views(values: Mapping[str, str]) -> list[Throughputs]:
+    """Return the three meanings of throughput, those of equal registers and indexed addresses included."""
+    meanings = {
+        "TP_unrolled": "measured, unrolled",
+        "TP_loop": "measured, in a loop",
+        "TP_ports": "computed from the port usage",
+    }
+    remarks = {"": "", "_same_reg": ", same register", "_indexed": ", indexed address"}
+    return [
+        Throughputs(meaning + remark, values[name + suffix], values.get(f"{name}{suffix}_spread", ""))
+        for name, meaning in meanings.items()
+        for suffix, remark in remarks.items()
+        if name + suffix in values
+    ]
+
+
+def summary(result: ArchitectureResult, page: str) -> Summary:
+    """Return an architecture's numbers in a line."""
+    values = result.measurement or {}
+    throughputs = [float(values[name]) for name in ("TP_unrolled", "TP_loop") if name in values]
+    return Summary(
+        result.architecture,
+        values.get("uops", ""),
+        values.get("ports", ""),
+        f"{min(throughputs):.2f}" if throughputs else "",
+        latency_range(result),
+        page,
+    )
+
+
+def latency_range(result: ArchitectureResult) -> str:
+    """Return the least and greatest latency as `1-5`, with ≤ if the greatest is only a bound; "" without any."""
+    cycles = sorted({int(number) for row in result.latencies for number in latency_cycles(row.values)})
+    if not cycles:
+        return ""
+    bound = "≤" if is_bounded(result) else ""
+    return f"{bound}{cycles[0]}" if len(cycles) == 1 else f"{cycles[0]}-{bound}{cycles[-1]}"
+
+
+def is_bounded(result: ArchitectureResult) -> bool:
+    """Whether the greatest latency of a result is only an upper bound."""
+    greatest = max((number for row in result.latencies for number in latency_cycles(row.values)), default=None)
+    marks = [
+        f"{name}_is_upper_bound" in row.values
+        for row in result.latencies
+        for name, value in row.values.items()
+        if "cycles" in name and value.isdigit() and not name.endswith("_bound") and float(value) == greatest
+    ]
+    return bool(marks) and all(marks)

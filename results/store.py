@@ -1,0 +1,514 @@
+"""The SQLite file of a campaign: raw samples first, conclusions beside them, nothing ever changed or deleted.
+
+What was measured is committed before anything is concluded from it, and each variant's conclusion is a transaction of
+its own (write-ahead log), so that killing the program at any moment loses at most what was in work. The tables are
+described in `schema.sql` and docs/database.md.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import sqlite3
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from results import codec
+from xed_convert.errors import UopscopeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from types import TracebackType
+
+    from results.model import Characterization, Measurement, Provenance
+
+APPLICATION_ID = 0x756F7073
+"""Marks the file as ours ("uops" in ASCII)."""
+
+SCHEMA_VERSION = 1
+
+SAME_MACHINE = ("architecture", "cpu", "cpu_signature", "backend", "is_model")
+"""What has to agree in all provenance of one file: a campaign is about one machine."""
+
+
+class StoreError(UopscopeError):
+    """A campaign file cannot be read or written; nothing in it was damaged by the attempt."""
+
+    exit_code = 3
+
+
+class Outcome(StrEnum):
+    """What became of a variant."""
+
+    MEASURED = "measured"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+    @classmethod
+    def of(cls, result: Characterization) -> Outcome:
+        """Say which it is."""
+        if result.skipped:
+            return cls.SKIPPED
+        return cls.FAILED if result.failures else cls.MEASURED
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBenchmark:
+    """A microbenchmark as it is kept for people: lines are pairs of bytes and text."""
+
+    id: str
+    purpose: str
+    divisor: int
+    setup: tuple[tuple[bytes, str], ...]
+    body: tuple[tuple[bytes, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One measurement to be stored: what was asked for, of which microbenchmark, and what came back."""
+
+    request: str
+    benchmark: StoredBenchmark
+    measurement: Measurement
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A measurement that a conclusion rests on."""
+
+    request: str
+    benchmark: StoredBenchmark
+    measurement: Measurement
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """A stored conclusion with the version of the inference that drew it and the machine it is about."""
+
+    id: int
+    result: Characterization
+    inference: str
+    provenance: Provenance
+    time: str
+
+
+class Store:
+    """An open campaign file. Writers hold a lock; any number of readers may look on."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, lock: _Lock | None) -> None:
+        """Use `Store.open` or `Store.read` instead."""
+        self.path = path
+        self._connection = connection
+        self._lock = lock
+        self._provenance_id: int | None = None
+        self._benchmarks: set[str] = set()
+        self._requests: dict[str, int] | None = None
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Open the file for writing; make it if it does not exist.
+
+        Raises:
+            StoreError: another campaign writes to it, it is not ours, or it cannot be written.
+        """
+        lock = _Lock(path)
+        try:
+            with _errors_about(path):
+                connection = _connect(path, "rwc")
+                _prepare(path, connection)
+                return cls(path, connection, lock)
+        except BaseException:
+            lock.release()
+            raise
+
+    @classmethod
+    def in_memory(cls) -> Self:
+        """Return a store that is gone when it is closed: for runs whose samples nobody asked to keep."""
+        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        _make_tables(connection)
+        return cls(Path("memory"), connection, None)
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Open the file for reading only, also while a campaign writes to it or where nothing can be written.
+
+        Raises:
+            StoreError: there is no such file, or it is not ours.
+        """
+        if not path.is_file():
+            raise StoreError(f"{path}: no such file", hint="a campaign makes one: characterize --all --db FILE")
+        with _errors_about(path):
+            return cls(path, _connect_for_reading(path), None)
+
+    def close(self) -> None:
+        """Close the file and let other campaigns have it.
+
+        At rest it is a single file without a log, so that it can be copied, and read where nothing can be written.
+        """
+        try:
+            if self._lock is not None:
+                with suppress(sqlite3.Error):  # a reader looks on: the log stays until the next writer closes
+                    self._connection.execute("PRAGMA journal_mode = DELETE").fetchone()
+            with _errors_about(self.path):
+                self._connection.close()
+        finally:
+            if self._lock is not None:
+                self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    # What is added
+
+    def begin(self, provenance: Provenance, backend: Mapping[str, Any] | None = None) -> None:
+        """Say where what is added from now on comes from.
+
+        `backend` is what the backend said of itself, as JSON: inference needs it to look at the samples again.
+
+        Raises:
+            StoreError: the file is about another machine.
+        """
+        for earlier in self.provenances():
+            _check_same_machine(self.path, earlier, provenance)
+        with self._transaction():
+            data, described = json.dumps(codec.encode_provenance(provenance)), json.dumps(dict(backend or {}))
+            self._provenance_id = self._connection.execute(
+                "INSERT INTO provenance (data, backend) VALUES (?, ?)", (data, described)
+            ).lastrowid
+
+    def begin_again(self) -> Provenance:
+        """Say that what is added from now on comes from what is stored: conclusions drawn again.
+
+        Raises:
+            StoreError: nothing was ever stored.
+        """
+        row = self._connection.execute("SELECT id, data FROM provenance ORDER BY id DESC LIMIT 1").fetchone()
+        if row is None:
+            raise StoreError(f"{self.path}: nothing was measured yet", hint="begin a campaign first")
+        self._provenance_id = row[0]
+        return codec.decode_provenance(json.loads(row[1]))
+
+    def add(self, samples: Sequence[Sample]) -> None:
+        """Store what was measured, in one transaction; it is safe when this returns.
+
+        A request that there is a measurement of already is passed over: what conclusions rest on stays what it was.
+        """
+        with self._transaction():
+            self._add_benchmarks(sample.benchmark for sample in samples)
+            for sample in samples:
+                measured = sample.measurement
+                if sample.request in self._known_requests():
+                    continue
+                row = self._connection.execute(
+                    "INSERT INTO measurement (request, benchmark, provenance, status, detail, samples)"
+                    " VALUES (?, ?, ?, ?, ?, ?)",
+                    (
+                        sample.request,
+                        sample.benchmark.id,
+                        self._begun(),
+                        measured.status.value,
+                        measured.detail,
+                        codec.encode_samples(measured.series),
+                    ),
+                ).lastrowid
+                self._known_requests()[sample.request] = row or 0
+
+    def conclude(self, result: Characterization, requests: Iterable[str], inference: str) -> None:
+        """Store a conclusion and which stored measurements it rests on, in one transaction.
+
+        Raises:
+            StoreError: it rests on something that was not stored.
+        """
+        known = self._known_requests()
+        try:
+            evidence = [known[request] for request in dict.fromkeys(requests)]
+        except KeyError as error:
+            raise StoreError(f"{self.path}: {result.string} rests on {error}, which was not stored") from error
+        with self._transaction():
+            variant = self._variant_id(result)
+            time = datetime.now(UTC).isoformat(timespec="seconds")
+            data = json.dumps(codec.encode_characterization(result), ensure_ascii=False)
+            conclusion = self._connection.execute(
+                "INSERT INTO conclusion (variant, inference, provenance, time, outcome, data)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                (variant, inference, self._begun(), time, Outcome.of(result).value, data),
+            ).lastrowid
+            self._connection.executemany(
+                "INSERT INTO evidence (conclusion, position, measurement) VALUES (?, ?, ?)",
+                [(conclusion, position, measurement) for position, measurement in enumerate(evidence)],
+            )
+
+    # What is there
+
+    def find(self, request: str) -> Measurement | None:
+        """Return what was measured for that request, or None."""
+        row_id = self._known_requests().get(request)
+        if row_id is None:
+            return None
+        row = self._connection.execute(
+            "SELECT benchmark, status, detail, samples FROM measurement WHERE id = ?", (row_id,)
+        ).fetchone()
+        return codec.decode_measurement(*row)
+
+    def provenances(self) -> list[Provenance]:
+        """Return where what is stored came from: one entry per start of a campaign, oldest first."""
+        rows = self._connection.execute("SELECT data FROM provenance ORDER BY id")
+        return [codec.decode_provenance(json.loads(data)) for (data,) in rows]
+
+    def backend(self) -> dict[str, Any]:
+        """Return what the backend of the last start said of itself ({} before the first)."""
+        row = self._connection.execute("SELECT backend FROM provenance ORDER BY id DESC LIMIT 1").fetchone()
+        return {} if row is None else dict(json.loads(row[0]))
+
+    def outcomes(self) -> dict[str, Outcome]:
+        """Return the newest outcome by variant key."""
+        rows = self._connection.execute(
+            "SELECT variant.key, conclusion.outcome FROM conclusion JOIN variant ON variant.id = conclusion.variant"
+            " ORDER BY conclusion.id"
+        )
+        return {key: Outcome(outcome) for key, outcome in rows}
+
+    def conclusions(self, key: str | None = None) -> Iterator[Conclusion]:
+        """Yield the newest conclusion about each variant (or about the one with that key), in the order of variants."""
+        machines = dict(enumerate(self.provenances(), start=1))
+        # Two statements, because the index on keys is of no use to one that also serves without a key.
+        only, values = (" WHERE variant.key = ?", (key,)) if key is not None else ("", ())
+        rows = self._connection.execute(
+            "SELECT max(conclusion.id), conclusion.data, inference, provenance, time FROM conclusion"  # noqa: S608 - `only` is one of two constants
+            f" JOIN variant ON variant.id = conclusion.variant{only} GROUP BY variant.id ORDER BY variant.id",
+            values,
+        )
+        for row_id, data, inference, provenance, time in rows:
+            result = codec.decode_characterization(json.loads(data))
+            yield Conclusion(row_id, result, inference, machines[provenance], time)
+
+    def evidence(self, conclusion: Conclusion) -> list[Evidence]:
+        """Return the measurements that the conclusion rests on, in the order in which they were asked for."""
+        rows = self._connection.execute(
+            "SELECT request, benchmark, status, detail, samples FROM evidence"
+            " JOIN measurement ON measurement.id = evidence.measurement WHERE conclusion = ? ORDER BY position",
+            (conclusion.id,),
+        ).fetchall()
+        return [
+            Evidence(request, self.benchmark(benchmark), codec.decode_measurement(benchmark, *rest))
+            for request, benchmark, *rest in rows
+        ]
+
+    def benchmark(self, benchmark_id: str) -> StoredBenchmark:
+        """Return a microbenchmark by its id.
+
+        Raises:
+            StoreError: the file has none of that id.
+        """
+        row = self._connection.execute(
+            "SELECT id, purpose, divisor, setup, body FROM benchmark WHERE id = ?", (benchmark_id,)
+        ).fetchone()
+        if row is None:
+            raise StoreError(f"{self.path}: no microbenchmark {benchmark_id}")
+        return StoredBenchmark(row[0], row[1], row[2], _lines(row[3]), _lines(row[4]))
+
+    def count_measurements(self) -> int:
+        """Return how many measurements are stored."""
+        return int(self._connection.execute("SELECT count(*) FROM measurement").fetchone()[0])
+
+    # Parts
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with _errors_about(self.path):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                self._requests = None
+                self._benchmarks.clear()
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def _begun(self) -> int:
+        if self._provenance_id is None:
+            raise StoreError(f"{self.path}: nothing can be added before `begin` says where it comes from")
+        return self._provenance_id
+
+    def _known_requests(self) -> dict[str, int]:
+        """Return the measurement's row by request; read once, then kept up to date."""
+        if self._requests is None:
+            self._requests = dict(self._connection.execute("SELECT request, id FROM measurement ORDER BY id"))
+        return self._requests
+
+    def _add_benchmarks(self, benchmarks: Iterable[StoredBenchmark]) -> None:
+        new = {each.id: each for each in benchmarks if each.id not in self._benchmarks}
+        self._connection.executemany(
+            "INSERT OR IGNORE INTO benchmark (id, purpose, divisor, setup, body) VALUES (?, ?, ?, ?, ?)",
+            [(each.id, each.purpose, each.divisor, _text(each.setup), _text(each.body)) for each in new.values()],
+        )
+        self._benchmarks.update(new)
+
+    def _variant_id(self, result: Characterization) -> int:
+        self._connection.execute(
+            "INSERT OR IGNORE INTO variant (key, string, iform) VALUES (?, ?, ?)",
+            (result.key, result.string, result.iform),
+        )
+        row = self._connection.execute("SELECT id FROM variant WHERE key = ?", (result.key,)).fetchone()
+        return int(row[0])
+
+
+class _Lock:
+    """One writer per campaign file, whatever becomes of it: the kernel gives the lock back when a process ends.
+
+    A file of its own is locked: closing any descriptor of the database itself would drop SQLite's own locks.
+    """
+
+    def __init__(self, database: Path) -> None:
+        self._path = database.with_name(database.name + "-lock")
+        self._descriptor = self._acquire(database)
+
+    def _acquire(self, database: Path) -> int:
+        while True:
+            try:
+                descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            except OSError as error:
+                raise _cannot_write(database, error) from error
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                os.close(descriptor)
+                raise StoreError(
+                    f"{database}: another campaign is writing to it", hint="wait for it, or name another file by --db"
+                ) from error
+            if self._is_current(descriptor):
+                return descriptor
+            os.close(descriptor)
+
+    def _is_current(self, descriptor: int) -> bool:
+        """Whether the file that was locked is still the one of that name: its last owner removes it."""
+        try:
+            return os.path.samestat(os.fstat(descriptor), self._path.stat())
+        except FileNotFoundError:
+            return False
+
+    def release(self) -> None:
+        """Remove the lock file and let others have the lock."""
+        if self._descriptor >= 0:
+            self._path.unlink(missing_ok=True)
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}?mode={mode}"
+    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=10, check_same_thread=False)
+
+
+def _connect_for_reading(path: Path) -> sqlite3.Connection:
+    """Open read-only; where not even the log's shared memory can be made, take the file as it stands."""
+    try:
+        return _checked(path, _connect(path, "ro"))
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+            raise
+        return _checked(path, _connect(path, "ro&immutable=1"))
+
+
+def _checked(path: Path, connection: sqlite3.Connection) -> sqlite3.Connection:
+    """Return the connection if the file is ours, else close it."""
+    try:
+        _check_ours(path, connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _prepare(path: Path, connection: sqlite3.Connection) -> None:
+    """Make the tables in an empty file, or check that they are ours."""
+    try:
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("BEGIN IMMEDIATE")
+        if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
+            _make_tables(connection)
+        connection.execute("COMMIT")
+        _check_ours(path, connection)
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _make_tables(connection: sqlite3.Connection) -> None:
+    script = resources.files("results").joinpath("schema.sql").read_text(encoding="utf-8")
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            connection.execute(statement)
+            statement = ""
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def _check_ours(path: Path, connection: sqlite3.Connection) -> None:
+    if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        raise StoreError(f"{path}: nothing is stored there yet")
+    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+        raise StoreError(f"{path}: an SQLite file, but not one of uopscope's", hint="name another file by --db")
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version != SCHEMA_VERSION:
+        raise StoreError(
+            f"{path}: made by another version of uopscope (its tables are version {version}, here {SCHEMA_VERSION})",
+            hint="use the version that made it, or name another file by --db",
+        )
+
+
+def _check_same_machine(path: Path, earlier: Provenance, now: Provenance) -> None:
+    differing = [name for name in SAME_MACHINE if getattr(earlier, name) != getattr(now, name)]
+    if differing:
+        what = ", ".join(f"{name} {getattr(earlier, name)} there, {getattr(now, name)} here" for name in differing)
+        raise StoreError(f"{path}: about another machine ({what})", hint="name another file by --db")
+
+
+@contextmanager
+def _errors_about(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors into ours."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        raise StoreError(f"{path}: {error}", hint=_HINTS.get(code, "")) from error
+
+
+_HINTS = {
+    sqlite3.SQLITE_FULL: "free some space and start again: what was stored is intact, and the campaign goes on there",
+    sqlite3.SQLITE_READONLY: "it cannot be written: change its permissions, or name another file by --db",
+    sqlite3.SQLITE_CANTOPEN: "the folder has to exist and, for a campaign, to be writable",
+    sqlite3.SQLITE_NOTADB: "not an SQLite file: name another file by --db",
+    sqlite3.SQLITE_CORRUPT: "the file is damaged: recover it with sqlite3's .recover, or start another",
+    sqlite3.SQLITE_BUSY: "another program holds it: close that first",
+    sqlite3.SQLITE_IOERR: "the disk reported an error",
+}
+
+
+def _cannot_write(path: Path, error: OSError) -> StoreError:
+    hint = "free some space" if error.errno == errno.ENOSPC else "its folder has to exist and to be writable"
+    return StoreError(f"{path}: cannot be written: {error.strerror}", hint=hint)
+
+
+def _text(lines: Iterable[tuple[bytes, str]]) -> str:
+    return json.dumps([[code.hex(), text] for code, text in lines])
+
+
+def _lines(text: str) -> tuple[tuple[bytes, str], ...]:
+    return tuple((bytes.fromhex(code), line) for code, line in json.loads(text))

@@ -1,0 +1,103 @@
+"""Conclusions in words and short forms for people: cycles, latencies, machines, reasons."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from results.model import Bound, LatencyPart
+from xed_convert.model import OperandKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from fractions import Fraction
+
+    from results.model import LatencyResult, Provenance
+    from xed_convert.model import InstructionVariant
+
+PART_NAMES = {
+    LatencyPart.NONE: "",
+    LatencyPart.ADDRESS: " addr",
+    LatencyPart.ADDRESS_INDEX: " index",
+    LatencyPart.MEMORY: " mem",
+}
+
+
+def cycles_text(cycles: Fraction) -> str:
+    """Write cycles for people: an integer as such, anything else with two decimals."""
+    return str(cycles.numerator) if cycles.denominator == 1 else f"{float(cycles):.2f}"
+
+
+def bounded_text(latency: LatencyResult) -> str:
+    """Write a latency's cycles, upper bounds marked ≤."""
+    return ("≤" if latency.bound is Bound.UPPER else "") + cycles_text(latency.cycles)
+
+
+def pair_text(latency: LatencyResult, variant: InstructionVariant | None) -> str:
+    """Write from where to where a latency is: `2→1`, `CF→1`, `2 addr→1`; the variant tells which operand is flags."""
+    source = _operand_text(latency.source, latency.source_flag, variant) + PART_NAMES[latency.part]
+    return f"{source}→{_operand_text(latency.destination, latency.destination_flag, variant)}"
+
+
+def latency_name(latency: LatencyResult, variant: InstructionVariant | None) -> str:
+    """Write which latency it is, with its circumstances: `2→1`, `2→1 (same register)`, `3→1 (fast operand values)`."""
+    circumstances = [
+        text
+        for text, holds in (("same register", latency.same_register), ("fast operand values", latency.fast_values))
+        if holds
+    ]
+    return pair_text(latency, variant) + (f" ({', '.join(circumstances)})" if circumstances else "")
+
+
+def latencies_text(latencies: Iterable[LatencyResult], variant: InstructionVariant | None) -> str:
+    """Write all latencies of a variant: `1→1 1; 2→1 3 (same reg 1); CF→1 ≤2; 3→1 26 (fast 21)`."""
+    groups: dict[str, dict[str, list[LatencyResult]]] = defaultdict(lambda: defaultdict(list))
+    for latency in latencies:
+        groups[pair_text(latency, variant)][_circumstances(latency)].append(latency)
+    return "; ".join(f"{pair} {_group_text(group)}" for pair, group in groups.items())
+
+
+def _group_text(group: dict[str, list[LatencyResult]]) -> str:
+    """Write what is known of one pair: the plain number first, then those under special circumstances."""
+    texts = {what: bounded_text(min(found, key=lambda each: each.cycles)) for what, found in group.items()}
+    plain = texts.pop("", "")
+    special = ", ".join(f"{what} {text}" for what, text in texts.items() if text != plain)
+    if not plain:
+        return special
+    return f"{plain} ({special})" if special else plain
+
+
+def _circumstances(latency: LatencyResult) -> str:
+    return " ".join(
+        word for word, holds in (("same reg", latency.same_register), ("fast", latency.fast_values)) if holds
+    )
+
+
+def _operand_text(index: int, flag: str, variant: InstructionVariant | None) -> str:
+    if flag:
+        return flag
+    is_flags = variant is not None and any(
+        operand.index == index and operand.kind is OperandKind.FLAGS for operand in variant.operands
+    )
+    return "flags" if is_flags else str(index)
+
+
+def machine_text(provenance: Provenance) -> str:
+    """Say in a line what the results are about; models are called models."""
+    if provenance.is_model:
+        return f"{provenance.architecture}: {provenance.cpu} (a model, not a CPU), backend {provenance.backend}"
+    details = [provenance.cpu_signature, provenance.microcode and f"microcode {provenance.microcode}"]
+    known = ", ".join(filter(None, details))
+    return f"{provenance.architecture}: {provenance.cpu}{f' ({known})' if known else ''}, backend {provenance.backend}"
+
+
+def duration_text(seconds: float) -> str:
+    """Write a duration: `0.42 s`, `12 s`, `3 min 20 s`, `2 h 5 min`."""
+    if seconds < 10:
+        return f"{seconds:.2f} s"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,18 @@
+"""The version of uopscope, as it goes into the provenance of results."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+
+@cache
+def version() -> str:
+    """Return the version: that of the checkout where this file stands in one, else that of the installed package."""
+    project = Path(__file__).resolve().parents[1] / "pyproject.toml"
+    if project.is_file():
+        with project.open("rb") as file:
+            return str(tomllib.load(file)["project"]["version"])
+    return metadata.version("uopscope")

@@ -1,0 +1,234 @@
+"""instructions.xml with measurements: read(write(x)) == x, hostile files, rules, differences, queries."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from results import rules
+from results.database import Analysis, ArchitectureResult, DatabaseError, Entry, LatencyRow, Repair, read_database
+from results.database_writer import write_database
+from results.diff import Change, Kind, compare, group
+from results.query import QueryError, compile_query
+from tests.results.database_strategies import entries, variant
+from xed_convert.errors import ConversionError
+from xed_convert.schema import validate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xed_convert.errors import UopscopeError
+
+GOOD = ArchitectureResult(
+    "SKL",
+    {"TP_unrolled": "0.50", "TP_loop": "0.50", "TP_ports": "0.50", "ports": "1*p06", "uops": "1"},
+    (LatencyRow(1, 1, {"cycles": "1"}), LatencyRow(2, 1, {"cycles": "5", "cycles_is_upper_bound": "1"})),
+)
+
+
+def entry(result: ArchitectureResult = GOOD, name: str = "ADC") -> Entry:
+    return Entry(variant(name), {result.architecture: result})
+
+
+def error_of(action: Callable[[], object], kind: type[UopscopeError]) -> UopscopeError | None:
+    """Return the error of that kind that an action ends with, if it does; any other goes on."""
+    try:
+        action()
+    except kind as error:
+        return error
+    return None
+
+
+def written(found: list[Entry]) -> bytes:
+    file = io.BytesIO()
+    write_database(found, [], file)
+    return file.getvalue()
+
+
+def read(text: bytes, repairs: list[Repair] | None = None) -> list[Entry]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.xml"
+        path.write_bytes(text)
+        return list(read_database(path, repairs))
+
+
+@given(entries())
+@settings(max_examples=60, deadline=None)
+def test_what_was_written_is_read_again(found: list[Entry]) -> None:
+    text = written(found)
+    assert read(text) == found
+    assert written(read(text)) == text
+
+
+@given(entries())
+@settings(max_examples=30, deadline=None)
+def test_what_is_written_is_valid(found: list[Entry]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.xml"
+        path.write_bytes(written(found))
+        validate(path)
+        path.write_bytes(written([*found, entry(name="ZZ")]).replace(b'uops="1"', b'uops="one"'))
+        with pytest.raises(ConversionError, match="uops"):
+            validate(path)
+
+
+@given(entries())
+@settings(max_examples=60, deadline=None)
+def test_a_database_differs_from_itself_in_nothing_and_from_an_empty_one_in_everything(found: list[Entry]) -> None:
+    assert compare(found, found) == []
+    values = sum(len(result.measurement or {}) for one in found for result in one.results.values())
+    assert sum(change.kind is Kind.GONE for change in compare(found, [])) >= values
+    assert all(change.kind is Kind.NEW for change in compare([], found))
+
+
+@given(entries())
+@settings(max_examples=60, deadline=None)
+def test_random_entries_keep_the_rules(found: list[Entry]) -> None:
+    assert [violation for violation in rules.check_entries(found) if violation.rule != "anchor"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b'<!DOCTYPE l [<!ENTITY a "b"><!ENTITY c "&a;&a;&a;">]><root>&c;</root>', "document type"),
+        (b'<!DOCTYPE root SYSTEM "file:///etc/hostname"><root/>', "document type"),
+        (b"<root>" * 50_000, "nested more than"),
+        (b"<root><extension>" + b"<operand/>" * 30_000, "without the end of an instruction"),
+        (b"<root><extension><instruction/></extension></root>", "iform"),
+        (b"<root><extension>", "not a readable"),
+        (b"", "not a readable"),
+        (b"<html/>", "expected the element <root>"),
+        (b"\x00\xff\xfe" * 99, "not a readable"),
+        (b"<root><extension>" + b"x" * 20_000_000, "not a readable"),
+    ],
+)
+def test_a_hostile_file_is_refused_with_its_place(text: bytes, message: str) -> None:
+    with pytest.raises(DatabaseError, match=message) as caught:
+        read(text)
+    assert "x.xml:" in caught.value.message
+
+
+@given(st.data())
+@settings(max_examples=300, deadline=None)
+def test_mutated_files_are_read_or_refused(data: st.DataObject) -> None:
+    text = bytearray(written([entry(), entry(name="SBB")]))
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(text) - 1))
+        text[at : at + data.draw(st.integers(0, 9))] = data.draw(st.binary(max_size=6))
+    error = error_of(lambda: read(bytes(text)), DatabaseError)
+    assert error is None or "x.xml:" in error.message
+
+
+def test_known_faults_of_published_files_are_repaired_and_reported() -> None:
+    values = {"TP_loop": "9223372036854775808.00", "uops_MITE": "-1", "uops": "1", "ports": ""}
+    repairs: list[Repair] = []
+    (found,) = read(written([entry(replace(GOOD, measurement=values))]), repairs)
+    assert found.results["SKL"].measurement == {"uops": "1"}
+    assert {repair.attribute for repair in repairs} == {"TP_loop", "uops_MITE", "ports"}
+    assert all(repair.line > 1 and repair.string == "ADC (R64, R64)" for repair in repairs)
+
+
+@pytest.mark.parametrize(
+    ("measurement", "latency", "rule"),
+    [
+        ({"ports": ""}, {}, "ports"),
+        ({"ports": "1*p0156+p06"}, {}, "ports"),
+        ({"ports": "1*p1011"}, {}, None),
+        ({"ports": "1*p06"}, {}, "throughputs"),
+        ({"TP_loop": "1"}, {}, "throughputs"),
+        ({"TP_loop": "9223372036854775808.00"}, {}, "sentinels"),
+        ({"uops_MITE": "-1"}, {}, "sentinels"),
+        ({"uops": "1.00"}, {}, "integers"),
+        ({}, {"cycles": "1.25"}, "latency-values"),
+        ({}, {"cycle": "1"}, "latency-values"),
+        ({}, {"min_cycles": "1"}, "latency-pairs"),
+        ({}, {"cycles_is_upper_bound": "1"}, "latency-pairs"),
+        ({}, {"cycles": "3", "cycles_is_upper_bound": "0"}, "latency-values"),
+    ],
+)
+def test_each_rule_finds_what_breaks_it(measurement: dict[str, str], latency: dict[str, str], rule: str | None) -> None:
+    rows = (LatencyRow(1, 2, latency),) if latency else ()
+    values = measurement if rule != "ports" and rule is not None else {**(GOOD.measurement or {}), **measurement}
+    found = {one.rule for one in rules.check_entries([entry(ArchitectureResult("SKL", values, rows))])} - {"anchor"}
+    assert found >= {rule} if rule else not found
+
+
+def test_rules_over_operands_and_the_whole_file() -> None:
+    nameless = Entry(variant("ADC"), {"SKL": replace(GOOD, latencies=(LatencyRow(1, 9, {"cycles": "1"}),))})
+    found = {one.rule for one in rules.check_entries([nameless, nameless])}
+    assert found == {"latency-operands", "unique-string", "unique-key", "anchor"}
+    anchored = replace(variant("AND"), iform=rules.ANCHOR_IFORM)
+    assert list(rules.check_entries([Entry(anchored, {"SKL": GOOD})])) == []
+
+
+@pytest.mark.parametrize("attribute", ["TP_unrolled", "TP_loop", "TP_ports", "ports", "uops"])
+def test_a_planted_change_of_each_attribute_is_found(attribute: str) -> None:
+    planted = {"ports": "2*p06", "uops": "2"}.get(attribute, "0.75")
+    changed = replace(GOOD, measurement={**(GOOD.measurement or {}), attribute: planted})
+    (change,) = compare([entry()], [entry(changed)])
+    assert (change.kind, change.attribute, change.new) == (Kind.CHANGED, attribute, planted)
+
+
+def test_a_planted_change_of_a_latency_and_of_an_analysis_is_found() -> None:
+    longer = replace(GOOD, latencies=(LatencyRow(1, 1, {"cycles": "2"}), GOOD.latencies[1]))
+    assert [change.attribute for change in compare([entry()], [entry(longer)])] == ["latency 1→1 cycles"]
+    analysed = replace(GOOD, analyses=(Analysis("LLVM", {"TP": "1.00"}),))
+    assert [change.kind for change in compare([entry()], [entry(analysed)])] == [Kind.NEW]
+
+
+def test_the_recorded_spread_separates_noise_from_change() -> None:
+    values = {"TP_loop": "1.00", "TP_loop_spread": "0.05"}
+    old, near, far = (entry(ArchitectureResult("SKL", {**values, "TP_loop": tp})) for tp in ("1.00", "1.28", "1.40"))
+    assert [change.kind for change in compare([old], [near])] == [Kind.NOISE]
+    assert [change.kind for change in compare([old], [far])] == [Kind.CHANGED]
+
+
+def test_the_same_change_in_many_variants_is_one_group() -> None:
+    changes = [Change(Kind.CHANGED, f"V{n}", "AVX512F", "SKX", "uops", "1", "2") for n in range(200)]
+    (one,) = group(changes)
+    assert len(one.strings) == 200
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("ports has p06", True),
+        ("ports has p0", False),
+        ("ports has p60", True),
+        ("latency(2,1) > 3 and latency(1,1) <= 1", True),
+        ("latency(3,1) > 0", False),
+        ("not latency(3,1) > 0", True),
+        ("TP < 1 and (uops = 1 or uops = 7)", True),
+        ("iform like ADC_*", True),
+        ("iclass != ADC", False),
+        ("extension = base and arch = SKL", True),
+        ("string has 'r64, r64'", True),
+        ("max_latency >= 5", True),
+        ("div_cycles > 0 or nothing = 3", False),
+    ],
+)
+def test_queries(query: str, expected: object) -> None:
+    assert compile_query(query)(entry(), GOOD) is expected
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["", "ports", "ports has", "latency(1) > 3", "uops > many", "(uops = 1", "uops = 1 uops = 2", "§", "(" * 99],
+)
+def test_a_wrong_query_shows_where(query: str) -> None:
+    with pytest.raises(QueryError, match=r"\^"):
+        compile_query(query)
+
+
+@given(st.text(max_size=60))
+@settings(max_examples=500, deadline=None)
+def test_any_text_is_a_query_or_an_error(text: str) -> None:
+    error = error_of(lambda: compile_query(text)(entry(), GOOD), QueryError)
+    assert error is None or error.hint

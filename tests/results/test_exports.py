@@ -1,0 +1,151 @@
+"""What is exported can be read by those whom it is for: pandas, OSACA, llvm-exegesis."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import pytest
+
+import results
+from results.database import ArchitectureResult, DatabaseError, Entry, LatencyRow
+from results.database_writer import write_database
+from results.exegesis import MODES, llvm_instructions, write_exegesis
+from results.frames import frames
+from results.osaca import LOAD, STORE, write_osaca
+from tests.results.database_strategies import variant
+from xed_convert.model import InstructionVariant, MemoryShape, Operand, OperandKind
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GPR = ("RAX", "RCX", "RDX", "RBX")
+YMM = ("YMM0", "YMM1", "YMM2")
+
+
+def operand(index: int, registers: tuple[str, ...] = (), bits: int = 64) -> Operand:
+    if registers:
+        return Operand(index, OperandKind.REGISTER, f"REG{index}", read=True, width_bits=bits, registers=registers)
+    return Operand(index, OperandKind.MEMORY, "MEM0", read=True, width_bits=bits, memory=MemoryShape())
+
+
+def entry(string: str, asm: str, operands: list[Operand], ports: str, cycles: int) -> Entry:
+    one = dataclasses.replace(variant(asm), string=string, asm=asm, iform=string, operands=tuple(operands))
+    values = {"uops": str(ports.count("*")), "ports": ports}
+    values |= {"TP_unrolled": "0.50", "TP_loop": "0.51", "TP_ports": "0.50"}
+    return Entry(one, {"SKX": ArchitectureResult("SKX", values, (LatencyRow(1, 1, {"cycles": str(cycles)}),))})
+
+
+ENTRIES = [
+    entry("ADD (R64, R64)", "ADD", [operand(1, GPR), operand(2, GPR)], "1*p0156", 1),
+    entry("ADD (R32, R32)", "ADD", [operand(1, ("EAX",), 32), operand(2, ("EAX",), 32)], "9*p0156", 9),
+    entry(LOAD, "MOV", [operand(1, GPR), operand(2)], "1*p23", 5),
+    entry(STORE, "MOV", [operand(1), operand(2, GPR)], "1*p237+1*p4", 2),
+    entry("VADDPD (YMM, YMM, YMM)", "VADDPD", [operand(n, YMM, 256) for n in (1, 2, 3)], "1*p01", 4),
+]
+CODES = {"ADD (R64, R64)": "4801c3", "VADDPD (YMM, YMM, YMM)": "c5fd58ca", LOAD: "488b06"}
+
+
+def code_of(one: InstructionVariant) -> bytes | None:
+    return bytes.fromhex(CODES[one.string]) if one.string in CODES else None
+
+
+def written(architecture: str = "SKX") -> str:
+    file = io.BytesIO()
+    write_osaca(ENTRIES, architecture, file)
+    return file.getvalue().decode()
+
+
+def test_frames_are_tidy_and_loaded_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.xml"
+    with path.open("wb") as file:
+        write_database(ENTRIES, [], file)
+    data = results.load(path)
+    assert list(data.variants.query("uops == 1 and ports == '1*p01'").string) == ["VADDPD (YMM, YMM, YMM)"]
+    assert data.latencies.set_index("string").cycles[LOAD] == 5
+    assert data.ports.groupby("string").uops.sum()[STORE] == 2
+    assert set(data.variants.architecture) == {"SKX"}
+
+
+def test_frames_of_nothing_have_their_columns() -> None:
+    data = frames([])
+    assert len(data.variants) == len(data.latencies) == len(data.ports) == 0
+    assert "architecture" in data.variants
+    assert "cycles" in data.latencies
+
+
+def test_parquet_and_csv_hold_the_same(tmp_path: Path) -> None:
+    data = frames(ENTRIES).variants
+    data.to_parquet(tmp_path / "x.parquet", index=False)
+    data.to_csv(tmp_path / "x.csv", index=False)
+    assert list(pd.read_parquet(tmp_path / "x.parquet").string) == list(pd.read_csv(tmp_path / "x.csv").string)
+
+
+def test_osaca_knows_one_width_and_it_is_the_widest() -> None:
+    forms = [json.loads(line[2:]) for line in written().splitlines() if line.startswith("- ")]
+    (add,) = (form for form in forms if form["name"] == "ADD")
+    assert add["port_pressure"] == [[1, "0156"]]
+    assert len(forms) == 4
+
+
+def test_osaca_without_ports_is_an_error_that_says_so() -> None:
+    with pytest.raises(DatabaseError, match="no instruction has a port usage"):
+        written("ZEN5")
+
+
+def test_osaca_loads_the_file_and_analyzes_a_kernel(tmp_path: Path) -> None:
+    pytest.importorskip("osaca", reason="pip install osaca")
+    data = tmp_path / ".osaca" / "data"
+    data.mkdir(parents=True)
+    (data / "skx.yml").write_text(written(), encoding="utf-8")
+    kernel = tmp_path / "kernel.s"
+    kernel.write_text("vaddpd ymm1, ymm2, ymm3\nadd rax, rbx\nmov rcx, qword ptr [rsi+8]\n", encoding="utf-8")
+    command = [sys.executable, "-m", "osaca", "--arch", "SKX", "--syntax", "INTEL", str(kernel)]
+    environment = {**os.environ, "HOME": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=120)
+    assert done.returncode == 0, done.stderr
+    pressure = {}
+    for line in done.stdout.splitlines():
+        for word in ("vaddpd", "add rax", "mov rcx"):
+            if word in line and word not in pressure:
+                pressure[word] = sum(map(float, re.findall(r"\d\.\d\d", line)))
+    assert pressure == {"vaddpd": pytest.approx(1), "add rax": pytest.approx(1), "mov rcx": pytest.approx(1)}
+
+
+@pytest.mark.skipif(not shutil.which("llvm-exegesis-19"), reason="apt-get install llvm-19")
+@pytest.mark.parametrize("mode", MODES)
+def test_llvm_exegesis_reads_every_document(tmp_path: Path, mode: str) -> None:
+    path = tmp_path / "x.yaml"
+    with path.open("wb") as file:
+        count = write_exegesis(ENTRIES, "SKX", mode, code_of, file)
+    assert count == 3
+    command = ["llvm-exegesis-19", "--mode=analysis", f"--benchmarks-file={path}"]
+    command += [f"--analysis-inconsistencies-output-file={tmp_path / 'x.html'}"]
+    command += [f"--analysis-clusters-output-file={tmp_path / 'x.csv'}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert "Parsed 3 benchmark points" in done.stdout + done.stderr, done.stderr
+    assert (tmp_path / "x.html").stat().st_size > 1000
+
+
+@pytest.mark.skipif(not shutil.which("llvm-mc-19"), reason="apt-get install llvm-19")
+def test_llvm_names_what_it_knows_and_nothing_else() -> None:
+    codes = [bytes.fromhex(code) for code in ("4801c3", "06", "4803448b10", "62f17c58580e")]
+    assert llvm_instructions(codes) == [
+        "ADD64rr RBX RBX RAX",
+        None,
+        "ADD64rm RAX RAX RBX i_0x4 RCX i_0x10 %noreg",
+        "VADDPSZrmb ZMM1 ZMM0 RSI i_0x1 %noreg i_0x0 %noreg",
+    ]
+
+
+def test_a_cpu_that_llvm_does_not_name_is_an_error() -> None:
+    with pytest.raises(DatabaseError, match="no CPU name for KNL"):
+        write_exegesis(ENTRIES, "KNL", "latency", code_of, io.BytesIO())

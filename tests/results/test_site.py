@@ -1,0 +1,212 @@
+"""The site: its pages by their text, and in a real browser where there is one."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from results.database import ArchitectureResult, DatabaseError, Entry, LatencyRow
+from results.model import PortUsage, Provenance
+from results.site import pages, views
+from results.site.build import Site, build_site
+from tests.results.database_strategies import variant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from selenium.webdriver import Chrome
+    from selenium.webdriver.remote.webelement import WebElement
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+needs_browser = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="apt-get install chromium chromium-driver")
+
+
+def result(architecture: str, ports: str = "1*p06", cycles: int = 1, **more: str) -> ArchitectureResult:
+    throughput = {"TP_unrolled": "0.50", "TP_loop": "0.55", "TP_ports": "0.50", "TP_loop_spread": "0.02"}
+    latencies = (
+        LatencyRow(1, 2, {"cycles": str(cycles)}),
+        LatencyRow(2, 2, {"cycles": "9", "cycles_is_upper_bound": "1", "cycles_same_reg": "0"}),
+    )
+    return ArchitectureResult(architecture, {"uops": "1", "ports": ports, **throughput, **more}, latencies)
+
+
+def entries() -> tuple[Entry, ...]:
+    found = []
+    for number, name in enumerate(f"OP{letter}{other}" for letter in "ABCDEFGH" for other in "ABCDEFGHIJKLMNOP"):
+        results = {"SKL": result("SKL", cycles=number % 7), "HSW": result("HSW", "1*p5" if number % 2 else "1*p06")}
+        found.append(Entry(variant(name, "BASE" if number < 64 else "AVX"), results))
+    hostile = dataclasses.replace(variant("HOSTILE"), string="<script>alert(1)</script> & (R64)", asm="</script>")
+    failed = dataclasses.replace(result("SKL"), failures=("the ports <do> not add up",))
+    return (*found, Entry(hostile, {"SKL": failed}), Entry(variant("NOTHING"), {}))
+
+
+SKL = Provenance("SKL", "a CPU", "6-5E-3", "0x1", "6.1", "sim", "1", "2026-01-01T00:00:00Z", is_model=True)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pages") / "site"
+    count = build_site(Site(entries(), (SKL,), notes=("A note.",)), folder, jobs=2)
+    assert count == 2 + 2 + 128 * 2 + 1
+    return folder
+
+
+def test_what_a_page_says(site: Path) -> None:
+    text = (site / "v" / "SKL" / "opab-r64-r64.html").read_text(encoding="utf-8")
+    for expected in ("1*p06", "0.55 cycles ± 0.02", "≤ 9", "(same register)", "../../v/HSW/opab-r64-r64.html"):
+        assert expected in text
+    assert "not known" not in text
+
+
+def test_nothing_from_the_data_becomes_markup(site: Path) -> None:
+    for path in site.rglob("*.html"):
+        assert "<script>alert" not in path.read_text(encoding="utf-8")
+    text = (site / "data" / "variants.js").read_text(encoding="utf-8")
+    assert "</script" not in text
+    page = next(path for path in (site / "v" / "SKL").glob("script*"))
+    assert "the ports &lt;do&gt; not add up" in page.read_text(encoding="utf-8")
+
+
+def test_every_link_leads_to_a_file(site: Path) -> None:
+    import re  # noqa: PLC0415 - only here
+
+    for path in site.rglob("*.html"):
+        for link in re.findall(r'(?:href|src)="([^"#]+)"', path.read_text(encoding="utf-8")):
+            assert (path.parent / link).resolve().is_file(), (path, link)
+
+
+def test_a_site_replaces_only_a_site(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("keep me", encoding="utf-8")
+    with pytest.raises(DatabaseError, match="is no site"):
+        build_site(Site(entries()), tmp_path, jobs=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+    with pytest.raises(DatabaseError, match="nothing to show"):
+        build_site(Site(()), tmp_path / "empty", jobs=1)
+    assert build_site(Site(entries()[:3]), tmp_path / "site", jobs=1) == build_site(
+        Site(entries()[:3]), tmp_path / "site", jobs=1
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.txt", "site"]
+
+
+def test_file_names_are_unique_and_plain() -> None:
+    names = views.slugs(["A (B)", "a b", "A_B!", "ÄÖ"])
+    assert list(names.values()) == ["a-b", "a-b-2", "a-b-3", "x"]
+
+
+@pytest.mark.parametrize(
+    ("registers", "expected"),
+    [
+        (["XMM0", "XMM1", "XMM2"], ["XMM0-XMM2"]),
+        (["RAX", "RCX", "R8", "R9"], ["RAX", "RCX", "R8-R9"]),
+        (["K1", "K3"], ["K1", "K3"]),
+        ([], []),
+    ],
+)
+def test_runs_of_registers_are_written_as_one(registers: list[str], expected: list[str]) -> None:
+    assert views.collapse(registers) == expected
+
+
+def test_port_loads_add_up_to_the_uops() -> None:
+    bars = views.port_bars(PortUsage.parse("1*p06+1*p0156"), "0156")
+    assert [(bar.port, bar.load, bar.share) for bar in bars] == [
+        ("0", "0.75", 100),
+        ("1", "0.25", 33),
+        ("5", "0.25", 33),
+        ("6", "0.75", 100),
+    ]
+
+
+def test_the_page_of_a_comparison_groups_and_escapes() -> None:
+    from results.diff import Change, Kind, group  # noqa: PLC0415 - only here
+
+    changes = [Change(Kind.CHANGED, f"<{n}>", "I86", "SKL", "uops", "1", "2") for n in range(3)]
+    text = pages.diff_page("old.xml", "new.xml", group(changes))
+    assert "3 changes in 1 groups" in text
+    assert "&lt;0&gt;" in text
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    from selenium import webdriver  # noqa: PLC0415 - only where there is a browser
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM or ""
+    profile = tmp_path_factory.mktemp("profile")
+    for argument in ("headless", "no-sandbox", "disable-gpu", "disable-background-networking", "no-first-run"):
+        options.add_argument(f"--{argument}")
+    options.add_argument(f"--user-data-dir={profile}")
+    chrome = webdriver.Chrome(options, webdriver.ChromeService(DRIVER))
+    chrome.set_script_timeout(300)  # a busy machine takes its time
+    chrome.set_page_load_timeout(300)
+    yield chrome
+    chrome.quit()
+
+
+def find(browser: Chrome, selector: str) -> WebElement:
+    return browser.find_element("css selector", selector)
+
+
+def rows(browser: Chrome) -> list[list[str]]:
+    script = "return [...document.querySelectorAll('#table tbody tr')].map(r => [...r.cells].map(c => c.textContent))"
+    return [list(map(str, row)) for row in browser.execute_script(script)]
+
+
+@needs_browser
+def test_search_filter_sort_follow_a_link_and_back(site: Path, browser: Chrome) -> None:
+    browser.get((site / "index.html").as_uri())
+    assert find(browser, "#count").text == "257 of 257 results"
+    find(browser, "#search").send_keys("opab r64")
+    assert [row[2] for row in rows(browser)] == ["HSW", "SKL"]
+    find(browser, "#search").clear()
+    find(browser, "#ports").send_keys("p5")
+    assert find(browser, "#count").text == "64 of 257 results"
+    find(browser, "#extension option[value=AVX], #extension").send_keys("AVX")
+    assert find(browser, "#count").text == "32 of 257 results"
+    find(browser, "button[type=reset]").click()
+    find(browser, "#architecture").send_keys("SKL")
+    find(browser, "[data-sort=latency]").click()
+    find(browser, "[data-sort=latency]").click()
+    assert find(browser, "th[aria-sort]").get_attribute("aria-sort") == "descending"
+    find(browser, "#table tbody a").click()
+    assert "on SKL" in browser.title
+    browser.back()
+    assert find(browser, "h1").text.startswith("Latency")
+
+
+@needs_browser
+def test_the_comparison_of_two_architectures(site: Path, browser: Chrome) -> None:
+    browser.get((site / "compare.html").as_uri())
+    assert find(browser, "#count").text.startswith("64 variants")
+    find(browser, "#what").send_keys("all")
+    assert find(browser, "#count").text.startswith("128 variants")
+
+
+@needs_browser
+@pytest.mark.parametrize("page", ["index.html", "compare.html", "arch/SKL.html", "v/SKL/opab-r64-r64.html"])
+@pytest.mark.parametrize("dark", [False, True])
+def test_axe_has_no_serious_finding(site: Path, browser: Chrome, page: str, *, dark: bool) -> None:
+    axe = pytest.importorskip("axe_core_python")
+    script = (Path(str(axe.__file__)).parent / "axe.min.js").read_text(encoding="utf-8")
+    media = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
+    browser.get((site / page).as_uri())
+    browser.execute_script(script)
+    found = browser.execute_async_script("axe.run().then(arguments[0])")
+    serious = [one for one in found["violations"] if one["impact"] in ("serious", "critical")]
+    assert not serious, json.dumps(serious, indent=1)[:2000]
+
+
+@needs_browser
+def test_a_phone_needs_no_sideways_scrolling(site: Path, browser: Chrome) -> None:
+    metrics = {"width": 390, "height": 800, "deviceScaleFactor": 2, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    for page in ("index.html", "arch/SKL.html", "v/SKL/opab-r64-r64.html"):
+        browser.get((site / page).as_uri())
+        width = browser.execute_script("return document.documentElement.scrollWidth")
+        assert width <= 390, page
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

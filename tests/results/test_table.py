@@ -1,0 +1,119 @@
+"""The table: every number that is known, unknowns explained once, failures and models called what they are."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from results.model import Bound, Characterization, LatencyPart, LatencyResult, PortUsage, Provenance, Throughput
+from results.table import Footing, Row, footing_lines, render, write_csv
+from results.text import duration_text, latencies_text
+from tests.results import strategies
+from tests.results.test_xml import ADC, MACHINE, SIMULATED
+
+
+def shown(rows: list[Row], footing: Footing) -> str:
+    console = Console(file=io.StringIO(), width=200)
+    console.print(render(rows))
+    for line in footing_lines(rows, footing):
+        console.print(line)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def latency(source: int, destination: int, cycles: Fraction | int, **more: object) -> LatencyResult:
+    plain = LatencyResult(source, destination, Fraction(cycles), Bound.EXACT, "")
+    return dataclasses.replace(plain, **more)  # type: ignore[arg-type] # any field
+
+
+MEASURED = Characterization(
+    key=ADC.key,
+    string=ADC.string,
+    iform=ADC.iform,
+    uops=2,
+    ports=PortUsage({frozenset("06"): 1, frozenset("0156"): 1}),
+    throughput=Throughput(Fraction(1), Fraction(1), Fraction(3, 4)),
+    latencies=(latency(1, 1, 1), latency(3, 1, 2, source_flag="CF"), latency(3, 3, 2, bound=Bound.UPPER)),
+)
+
+
+def test_a_row_holds_what_is_known() -> None:
+    text = shown([Row(MEASURED, ADC)], Footing(MACHINE, ("never shown",), 0.5))
+    row = next(line for line in text.splitlines() if line.startswith("ADC_11 (R64, R64)"))
+    assert row.split()[3:] == [
+        *("2", "1*p0156+1*p06", "1.00", "1.00", "0.75"),
+        *("1→1", "1;", "CF→1", "2;", "flags→flags", "≤2"),
+    ]
+    assert "SKL: a CPU (6-5E-3, microcode 0xf0), backend kmod" in text
+    assert "1 variant in 0.50 s" in text
+    assert "never shown" not in text
+
+
+def test_what_is_unknown_is_explained_once() -> None:
+    unknown = dataclasses.replace(MEASURED, uops=None, ports=None, throughput=Throughput(Fraction(1)))
+    text = shown([Row(unknown, ADC)] * 3, Footing(MACHINE, ("µops and ports: the clock cannot count them",)))
+    assert text.count("the clock cannot count them") == 1
+
+
+def test_failures_and_skipped_variants_are_named_with_their_reasons() -> None:
+    failed = dataclasses.replace(MEASURED, failures=("the ports do not add up",))
+    skipped = [
+        dataclasses.replace(MEASURED, string=f"VADDPS {number}", skipped="not on this CPU (AVX)")
+        for number in range(20)
+    ]
+    text = shown([Row(failed, ADC), *(Row(each, None) for each in skipped)], Footing(MACHINE))
+    assert "✗ ADC_11 (R64, R64): the ports do not add up" in text
+    assert text.count("skipped, not on this CPU (AVX): VADDPS 0; VADDPS 1;") == 1
+    assert "and 12 more" in text
+
+
+def test_a_model_is_called_a_model() -> None:
+    assert "(a model, not a CPU)" in shown([Row(MEASURED, ADC)], Footing(SIMULATED))
+
+
+def test_same_register_results_stand_beside_the_usual_ones() -> None:
+    result = dataclasses.replace(
+        MEASURED, ports_same_register=PortUsage({}), throughput_same_register=Throughput(Fraction(1, 4))
+    )
+    assert "; same reg: ports -, TP 0.25" in shown([Row(result, ADC)], Footing(MACHINE))
+
+
+@pytest.mark.parametrize(
+    ("latencies", "expected"),
+    [
+        ([latency(1, 1, 26), latency(1, 1, 10, fast_values=True)], "1→1 26 (fast 10)"),
+        ([latency(2, 1, 3), latency(2, 1, 0, same_register=True)], "2→1 3 (same reg 0)"),
+        ([latency(2, 1, 3), latency(2, 1, 3, same_register=True)], "2→1 3"),
+        ([latency(2, 1, 3, same_register=True)], "2→1 same reg 3"),
+        ([latency(2, 1, Fraction(5, 4))], "2→1 1.25"),
+        (
+            [latency(2, 1, 5, part=LatencyPart.ADDRESS), latency(2, 1, 6, part=LatencyPart.MEMORY)],
+            "2 addr→1 5; 2 mem→1 6",
+        ),
+        ([], ""),
+    ],
+)
+def test_latencies_in_words(latencies: list[LatencyResult], expected: str) -> None:
+    assert latencies_text(latencies, ADC) == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [(0.417, "0.42 s"), (12.2, "12 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")]
+)
+def test_durations(seconds: float, expected: str) -> None:
+    assert duration_text(seconds) == expected
+
+
+@given(st.lists(strategies.characterizations, max_size=3), strategies.provenances)
+def test_csv_has_a_row_for_every_variant(results: list[Characterization], provenance: Provenance) -> None:
+    text = write_csv([(Row(result, None), provenance) for result in results])
+    read = list(csv.DictReader(io.StringIO(text, newline="")))
+    assert [row["string"] for row in read] == [result.string for result in results]
+    assert [row["uops"] for row in read] == ["" if each.uops is None else str(each.uops) for each in results]
