@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The executable area: pages of INT3 in the module's own text. Blobs are written
+ * into it through a second mapping that is writable and not executable. The last
+ * page always stays INT3: what runs off the end of the longest blob stops there.
+ */
+#include <linux/linkage.h>
+#include "compat.h"
+
+	.section .text.uops_area, "ax", @progbits
+	.balign 4096
+SYM_CODE_START_NOALIGN(uops_area)
+	ANNOTATE_NOENDBR
+	.fill 8, 1, 0xcc
+SYM_INNER_LABEL(uops_area_entry, SYM_L_GLOBAL)
+	.fill 0x101000 - 8, 1, 0xcc
+SYM_CODE_END(uops_area)

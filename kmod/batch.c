@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A batch: checked as a whole first, then job by job. What is wrong with one job
+ * is that job's result; what is wrong with the batch is the ioctl's errno.
+ */
+#include <linux/cpu.h>
+#include <linux/mm.h>
+#include <linux/overflow.h>
+#include <linux/preempt.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/timekeeping.h>
+#include <linux/uaccess.h>
+#include <linux/vmalloc.h>
+#include <asm/fpu/api.h>
+#include "uopscope.h"
+
+static struct uops_areas areas;
+static struct uops_counter_set *sets;
+static u64 *samples;		/* of one job */
+
+/* A blob starts with its literal, and there is something to enter. */
+#define MIN_CODE_BYTES	9
+#define NO_SET		U32_MAX
+
+int uops_batch_init(void)
+{
+	samples = vmalloc(array3_size(UOPS_MAX_REPETITIONS, UOPS_MAX_COUNTERS,
+				      sizeof(u64)));
+	return samples ? 0 : -ENOMEM;
+}
+
+void uops_batch_exit(void)
+{
+	vfree(samples);
+	samples = NULL;
+}
+
+/* The device was closed. */
+void uops_batch_close(void)
+{
+	uops_areas_free(&areas);
+	uops_code_poison();
+}
+
+static int check_batch(const struct uops_batch *batch)
+{
+	if (batch->flags & ~UOPS_BATCH_FLAGS || batch->reserved0 || batch->jobs_done ||
+	    memchr_inv(batch->reserved, 0, sizeof(batch->reserved)))
+		return -EINVAL;
+	if (batch->num_jobs > UOPS_MAX_JOBS || batch->num_sets > UOPS_MAX_SETS ||
+	    batch->code_bytes > U32_MAX || batch->num_samples > U32_MAX)
+		return -E2BIG;
+	if (batch->flags & UOPS_BATCH_MASK_LVT && !uops_quiet_has_apic())
+		return -EOPNOTSUPP;
+	return uops_contain_possible();
+}
+
+static int check_job(const struct uops_batch *batch, const struct uops_job *job)
+{
+	if (job->size != sizeof(*job) ||
+	    memchr_inv(job->reserved, 0, sizeof(job->reserved)))
+		return -EINVAL;
+	if (job->set >= batch->num_sets)
+		return -EINVAL;
+	if (job->code_bytes < MIN_CODE_BYTES || job->code_bytes > UOPS_CODE_BYTES ||
+	    (u64)job->code_offset + job->code_bytes > batch->code_bytes)
+		return -EINVAL;
+	if (!job->repetitions || job->repetitions > UOPS_MAX_REPETITIONS ||
+	    job->warm_ups > UOPS_MAX_WARM_UPS ||
+	    job->iterations > UOPS_MAX_ITERATIONS)
+		return -EINVAL;
+	if (job->time_limit_ns < UOPS_MIN_TIME_NS ||
+	    job->time_limit_ns > UOPS_MAX_TIME_NS)
+		return -EINVAL;
+	return 0;
+}
+
+static int check_samples(const struct uops_batch *batch, const struct uops_job *job)
+{
+	u64 count = (u64)job->repetitions * sets[job->set].num_counters;
+
+	if (job->sample_offset > batch->num_samples ||
+	    count > batch->num_samples - job->sample_offset)
+		return -ENOSPC;
+	return 0;
+}
+
+static void run_once(const struct uops_batch *batch, const struct uops_job *job)
+{
+	struct uops_quiet quiet;
+	u64 before;
+
+	kernel_fpu_begin_mask(KFPU_387 | KFPU_MXCSR);
+	before = ktime_get_mono_fast_ns();
+	uops_quiet_begin(&quiet, batch->flags & UOPS_BATCH_MASK_LVT);
+	uops_guard_enter(job->time_limit_ns);
+	uops_contain_run();
+	uops_guard_leave();
+	uops_quiet_end(&quiet);
+	uops_run.quiet_ns = ktime_get_mono_fast_ns() - before;
+	kernel_fpu_end();
+}
+
+static void report_fault(struct uops_result *result)
+{
+	result->vector = uops_run.vector;
+	result->error_code = uops_run.error_code;
+	result->offset = uops_run.offset;
+	if (uops_run.vector == 14)
+		result->address = uops_run.cr2;
+	else if (uops_run.offset == UOPS_NO_OFFSET)
+		result->address = uops_run.rip;
+}
+
+/* True if the job may go on. */
+static bool take_run(struct uops_result *result)
+{
+	result->blob_ns += uops_run.blob_ns;
+	result->max_quiet_ns = max(result->max_quiet_ns, uops_run.quiet_ns);
+	result->changed |= uops_run.changed;
+	if (uops_run.faulted)
+		report_fault(result);
+	if (uops_run.timed_out || uops_run.forced)
+		result->status = UOPS_STATUS_TIME_OUT;
+	else if (uops_run.faulted)
+		result->status = UOPS_STATUS_FAULT;
+	else if (uops_run.changed & (UOPS_CHANGED_IF | UOPS_CHANGED_STACK))
+		result->status = UOPS_STATUS_STATE;
+	else
+		return true;
+	return false;
+}
+
+static void take_samples(const struct uops_counter_set *set, u32 repetition)
+{
+	const u64 *start = areas.context + UOPS_CTX_START;
+	const u64 *end = areas.context + UOPS_CTX_END;
+	u64 *to = samples + (size_t)repetition * set->num_counters;
+	u32 i;
+
+	for (i = 0; i < set->num_counters; i++)
+		to[i] = (end[i] - start[i]) & uops_pmu_mask(&set->counters[i]);
+}
+
+static int run_repetitions(const struct uops_batch *batch, const struct uops_job *job,
+			   struct uops_result *result)
+{
+	const struct uops_counter_set *set = &sets[job->set];
+	u32 i;
+
+	result->status = UOPS_STATUS_OK;
+	uops_areas_clean(&areas);
+	for (i = 0; i < job->warm_ups + job->repetitions; i++) {
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		uops_areas_fill(&areas, job, set);
+		run_once(batch, job);
+		if (!take_run(result))
+			return 0;
+		if (i >= job->warm_ups)
+			take_samples(set, result->repetitions++);
+		cond_resched();
+	}
+	return 0;
+}
+
+static int copy_samples(const struct uops_batch *batch, const struct uops_job *job,
+			const struct uops_result *result)
+{
+	u64 __user *to = u64_to_user_ptr(batch->samples);
+	size_t count = (size_t)result->repetitions * sets[job->set].num_counters;
+
+	if (copy_to_user(to + job->sample_offset, samples, count * sizeof(u64)))
+		return -EFAULT;
+	return 0;
+}
+
+/* Errors that are the job's own are in result->error; the return value is the batch's. */
+static int run_job(const struct uops_batch *batch, const struct uops_job *job,
+		   struct uops_result *result, u32 *programmed)
+{
+	int error = check_job(batch, job);
+
+	result->status = UOPS_STATUS_REFUSED;
+	if (!error)
+		error = uops_pmu_check(&sets[job->set]);
+	if (!error)
+		error = check_samples(batch, job);
+	if (!error && *programmed != job->set) {
+		error = uops_pmu_program(&sets[job->set]);
+		*programmed = error ? NO_SET : job->set;
+	}
+	if (error) {
+		result->error = error;
+		return 0;
+	}
+	error = uops_code_install(batch->code + job->code_offset, job->code_bytes,
+				  (unsigned long)areas.context);
+	if (error)
+		return error;
+	error = run_repetitions(batch, job, result);
+	return error ?: copy_samples(batch, job, result);
+}
+
+static int run_jobs(struct uops_batch *batch)
+{
+	struct uops_job __user *jobs = u64_to_user_ptr(batch->jobs);
+	struct uops_result __user *results = u64_to_user_ptr(batch->results);
+	u32 i, programmed = NO_SET;
+	int error;
+
+	for (i = 0; i < batch->num_jobs; i++) {
+		struct uops_result result = { .size = sizeof(result),
+					      .offset = UOPS_NO_OFFSET };
+		u64 before = ktime_get_mono_fast_ns();
+		struct uops_job job;
+
+		if (copy_from_user(&job, jobs + i, sizeof(job)))
+			return -EFAULT;
+		error = run_job(batch, &job, &result, &programmed);
+		if (error)
+			return error;
+		result.elapsed_ns = ktime_get_mono_fast_ns() - before;
+		if (copy_to_user(results + i, &result, sizeof(result)))
+			return -EFAULT;
+		batch->jobs_done = i + 1;
+	}
+	return 0;
+}
+
+static int run_programmed(struct uops_batch *batch)
+{
+	int error = uops_pmu_reserve();
+
+	if (error)
+		return error;
+	error = run_jobs(batch);
+	uops_pmu_release();
+	return error;
+}
+
+static int run_guarded(struct uops_batch *batch)
+{
+	int error = uops_guard_start(UOPS_MIN_TIME_NS * 8);
+
+	if (error == -EOPNOTSUPP && batch->flags & UOPS_BATCH_UNGUARDED)
+		error = 0;
+	if (!error)
+		error = run_programmed(batch);
+	uops_guard_stop();
+	return error;
+}
+
+/* CPUs stay, and this thread stays on its CPU, which has to be the one asked for. */
+static int run_here(struct uops_batch *batch)
+{
+	int error = -EXDEV;
+
+	cpus_read_lock();
+	migrate_disable();
+	uops_run.cpu = smp_processor_id();
+	uops_run.strict = !(batch->flags & UOPS_BATCH_MASK_LVT);
+	if (uops_run.cpu == batch->cpu) {
+		uops_pmu_init();
+		uops_contain_prepare();
+		error = run_guarded(batch);
+	}
+	migrate_enable();
+	cpus_read_unlock();
+	return error;
+}
+
+/* Called with the device's lock held. */
+int uops_batch(struct uops_batch *batch)
+{
+	int error = check_batch(batch);
+
+	if (error)
+		return error;
+	sets = vmemdup_user(u64_to_user_ptr(batch->sets),
+			    array_size(batch->num_sets, sizeof(*sets)));
+	if (IS_ERR(sets))
+		return PTR_ERR(sets);
+	error = uops_areas_alloc(&areas, batch->flags & UOPS_BATCH_CONTIGUOUS);
+	if (!error)
+		error = run_here(batch);
+	kvfree(sets);
+	sets = NULL;
+	return error;
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The executable area (area.S) and its writable alias.
+ *
+ * The module's text is mapped read-execute; vmap() of the same pages gives a
+ * mapping that is read-write without execute. No text is ever both.
+ */
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/uaccess.h>
+#include <linux/vmalloc.h>
+#include "uopscope.h"
+
+#define AREA_PAGES	(UOPS_CODE_BYTES / PAGE_SIZE)
+#define INT3		0xcc
+
+static u8 *alias;
+static u32 used_bytes;
+
+int uops_code_init(void)
+{
+	u8 *text = uops_area;
+	struct page **pages;
+	u32 i;
+
+	/* objtool would see an address in the area as the target of a jump */
+	OPTIMIZER_HIDE_VAR(text);
+	if (!PAGE_ALIGNED(text))
+		return -EINVAL;
+	pages = kmalloc_array(AREA_PAGES, sizeof(*pages), GFP_KERNEL);
+	if (!pages)
+		return -ENOMEM;
+	for (i = 0; i < AREA_PAGES; i++)
+		pages[i] = vmalloc_to_page(text + i * PAGE_SIZE);
+	alias = vmap(pages, AREA_PAGES, VM_MAP, PAGE_KERNEL);
+	kfree(pages);
+	uops_run.area = (unsigned long)text;
+	return alias ? 0 : -ENOMEM;
+}
+
+void uops_code_exit(void)
+{
+	vunmap(alias);
+	alias = NULL;
+}
+
+/* Put a blob in place; what a longer one left behind becomes INT3 again. */
+int uops_code_install(u64 user_code, u32 bytes, u64 context)
+{
+	u32 left = used_bytes;
+
+	used_bytes = max(bytes, left);
+	if (copy_from_user(alias, u64_to_user_ptr(user_code), bytes))
+		return -EFAULT;
+	if (left > bytes)
+		memset(alias + bytes, INT3, left - bytes);
+	used_bytes = bytes;
+	memcpy(alias, &context, sizeof(context));
+	return 0;
+}
+
+/* Overwrite the blob; it may be running on another CPU, which then hits INT3. */
+void uops_code_poison(void)
+{
+	memset(alias, INT3, used_bytes);
+}

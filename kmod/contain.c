@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * One run of the blob with its faults contained.
+ *
+ * While it runs the CPU uses a private IDT: a copy of the live one whose gates
+ * lead to the stubs of entry.S, exceptions on the stack IST1. An exception of the
+ * blob makes the run return here; anything else goes to the kernel's handler.
+ * The gates of NMI, #DF, #MC, #VE and #VC stay the kernel's.
+ *
+ * This protects against accidents, not against malice: the blob runs in ring 0.
+ */
+#include <linux/build_bug.h>
+#include <linux/delay.h>
+#include <linux/irqflags.h>
+#include <linux/slab.h>
+#include <linux/stddef.h>
+#include <linux/timekeeping.h>
+#include <asm/desc.h>
+#include <asm/fpu/api.h>
+#include <asm/msr-index.h>
+#include <asm/processor-flags.h>
+#include <asm/sync_core.h>
+#include <asm/trapnr.h>
+#include "compat.h"
+#include "run_offsets.h"
+#include "uopscope.h"
+
+#define NUM_VECTORS	256
+#define STUB_BYTES	16
+#define IST1		1
+#define CR4_FRED	BIT_ULL(32)
+#define FLAGS_KEPT	(X86_EFLAGS_DF | X86_EFLAGS_TF | X86_EFLAGS_AC | \
+			 X86_EFLAGS_NT | X86_EFLAGS_IOPL)
+
+struct uops_run uops_run;
+bool uops_leave_rdpmc;
+
+/* entry.S forwards through it: the kernel's handler of each vector */
+u64 uops_handlers[NUM_VECTORS];
+
+static gate_desc *private_idt;
+static struct uops_state state;
+
+static void check_offsets(void)
+{
+	BUILD_BUG_ON(offsetof(struct uops_run, rsp) != RUN_RSP);
+	BUILD_BUG_ON(offsetof(struct uops_run, gs_base) != RUN_GS_BASE);
+	BUILD_BUG_ON(offsetof(struct uops_run, flags) != RUN_FLAGS);
+	BUILD_BUG_ON(offsetof(struct uops_run, offset) != RUN_OFFSET);
+	BUILD_BUG_ON(offsetof(struct uops_run, error_code) != RUN_ERROR_CODE);
+	BUILD_BUG_ON(offsetof(struct uops_run, cr2) != RUN_CR2);
+	BUILD_BUG_ON(offsetof(struct uops_run, vector) != RUN_VECTOR);
+	BUILD_BUG_ON(offsetof(struct uops_run, faulted) != RUN_FAULTED);
+	BUILD_BUG_ON(offsetof(struct uops_run, stack) != RUN_STACK);
+	BUILD_BUG_ON(offsetof(struct uops_run, inside) != RUN_INSIDE);
+	BUILD_BUG_ON(offsetof(struct uops_run, strict) != RUN_STRICT);
+	BUILD_BUG_ON(offsetof(struct uops_run, forced) != RUN_FORCED);
+	BUILD_BUG_ON(offsetof(struct uops_run, rip) != RUN_RIP);
+	BUILD_BUG_ON(offsetof(struct uops_run, area) != RUN_AREA);
+}
+
+int uops_contain_init(void)
+{
+	check_offsets();
+	private_idt = (gate_desc *)get_zeroed_page(GFP_KERNEL);
+	return private_idt ? 0 : -ENOMEM;
+}
+
+void uops_contain_exit(void)
+{
+	free_page((unsigned long)private_idt);
+	private_idt = NULL;
+}
+
+/* Faults can be contained only where the IDT is what delivers them. */
+int uops_contain_possible(void)
+{
+	if (boot_cpu_has(X86_FEATURE_XENPV))
+		return -EOPNOTSUPP;
+	if (__read_cr4() & CR4_FRED)
+		return -EOPNOTSUPP;
+	return 0;
+}
+
+static bool keeps_gate(int vector)
+{
+	switch (vector) {
+	case X86_TRAP_NMI:
+	case X86_TRAP_DF:
+	case X86_TRAP_MC:
+	case X86_TRAP_VE:
+	case X86_TRAP_VC:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void lead_to_stub(gate_desc *gate, int vector)
+{
+	unsigned long stub = (unsigned long)uops_stubs + vector * STUB_BYTES;
+
+	uops_handlers[vector] = gate_offset(gate);
+	gate->offset_low = (u16)stub;
+	gate->offset_middle = (u16)(stub >> 16);
+	gate->offset_high = (u32)(stub >> 32);
+	gate->bits.type = GATE_INTERRUPT;
+	if (vector < FIRST_EXTERNAL_VECTOR)
+		gate->bits.ist = IST1;
+}
+
+/* Before a batch, on its CPU: copy the live IDT, and put the stubs into the copy. */
+void uops_contain_prepare(void)
+{
+	struct desc_ptr live;
+	int vector;
+
+	store_idt(&live);
+	memcpy(private_idt, (void *)live.address, PAGE_SIZE);
+	for (vector = 0; vector < NUM_VECTORS; vector++)
+		if (private_idt[vector].bits.p && !keeps_gate(vector))
+			lead_to_stub(&private_idt[vector], vector);
+}
+
+static u32 changed_flags(void)
+{
+	u64 interrupts = uops_run.strict ? 0 : X86_EFLAGS_IF;
+	u32 changed = 0;
+
+	if (uops_run.faulted)
+		return 0;
+	if (uops_run.flags & FLAGS_KEPT)
+		changed |= UOPS_CHANGED_FLAGS;
+	if ((uops_run.flags & X86_EFLAGS_IF) != interrupts)
+		changed |= UOPS_CHANGED_IF;
+	return changed;
+}
+
+static void prepare(void)
+{
+	uops_run.faulted = 0;
+	uops_run.forced = 0;
+	uops_run.stack = 0;
+	uops_run.vector = 0;
+	uops_run.error_code = 0;
+	uops_run.cr2 = 0;
+	uops_run.offset = UOPS_NO_OFFSET;
+	rdmsrl(MSR_GS_BASE, uops_run.gs_base);
+}
+
+/* With the private IDT in place; interrupts are off before and after. */
+static void enter(void)
+{
+	u64 before = ktime_get_mono_fast_ns();
+
+	if (!uops_run.strict)
+		raw_local_irq_enable();
+	uops_enter();
+	uops_run.blob_ns = ktime_get_mono_fast_ns() - before;
+}
+
+/*
+ * Interrupts are off and the FPU is the kernel's. What happened is in uops_run.
+ */
+void uops_contain_run(void)
+{
+	struct desc_ptr live, ours = {
+		.size = PAGE_SIZE - 1,
+		.address = (unsigned long)private_idt,
+	};
+
+	store_idt(&live);
+	prepare();
+	uops_state_save(&state);
+	sync_core();
+	load_idt(&ours);
+	enter();
+	uops_run.changed = uops_state_restore(&state) | changed_flags();
+	load_idt(&live);
+	if (uops_run.stack)
+		uops_run.changed |= UOPS_CHANGED_STACK;
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Into the blob and out of it: by RET, by a contained exception, or, when another
+ * CPU has sent an NMI, by the NMI's return to uops_exit_forced.
+ *
+ * Nothing that the blob may have destroyed is used on the way out before it is
+ * reloaded: everything is found relative to RIP in uops_run (one run at a time).
+ */
+#include <linux/linkage.h>
+#include <asm/nospec-branch.h>
+#include <asm/msr-index.h>
+#include "compat.h"
+#include "run_offsets.h"
+
+	.text
+
+/* void uops_enter(void) */
+SYM_FUNC_START(uops_enter)
+	pushq	%rbp
+	pushq	%rbx
+	pushq	%r12
+	pushq	%r13
+	pushq	%r14
+	pushq	%r15
+	movq	%rsp, uops_run+RUN_RSP(%rip)
+	movl	$1, uops_run+RUN_INSIDE(%rip)
+	call	uops_area_entry
+	/* callee-saved registers and RSP must be what they were */
+	pushfq
+	cmpq	0x08(%rsp), %r15
+	jne	.Lregisters
+	cmpq	0x10(%rsp), %r14
+	jne	.Lregisters
+	cmpq	0x18(%rsp), %r13
+	jne	.Lregisters
+	cmpq	0x20(%rsp), %r12
+	jne	.Lregisters
+	cmpq	0x28(%rsp), %rbx
+	jne	.Lregisters
+	cmpq	0x30(%rsp), %rbp
+	jne	.Lregisters
+	leaq	0x08(%rsp), %rax
+	cmpq	uops_run+RUN_RSP(%rip), %rax
+	jne	.Lregisters
+	popq	%rax
+	movq	%rax, uops_run+RUN_FLAGS(%rip)
+	jmp	.Lexit
+.Lregisters:
+	movl	$1, uops_run+RUN_STACK(%rip)
+	popq	%rax
+	movq	%rax, uops_run+RUN_FLAGS(%rip)
+	jmp	.Lexit
+SYM_INNER_LABEL(uops_exit_forced, SYM_L_GLOBAL)
+	ANNOTATE_NOENDBR
+	movl	$1, uops_run+RUN_FAULTED(%rip)
+.Lexit:
+	cli
+	movq	uops_run+RUN_RSP(%rip), %rsp
+	pushq	$2
+	popfq
+	movl	$MSR_GS_BASE, %ecx
+	movl	uops_run+RUN_GS_BASE(%rip), %eax
+	movl	uops_run+RUN_GS_BASE+4(%rip), %edx
+	wrmsr
+	movl	$0, uops_run+RUN_INSIDE(%rip)
+	popq	%r15
+	popq	%r14
+	popq	%r13
+	popq	%r12
+	popq	%rbx
+	popq	%rbp
+	RET
+SYM_FUNC_END(uops_enter)
+STACK_FRAME_NON_STANDARD uops_enter
+
+/*
+ * One stub of 16 bytes per vector: ENDBR, push the vector, common part. Vectors
+ * from 128 on need the long form of PUSH, hence the alignment.
+ */
+	.balign 16
+SYM_CODE_START(uops_stubs)
+	vector = 0
+	.rept 256
+	.balign 16, 0xcc
+	UNWIND_HINT_END_OF_STACK
+	ENDBR
+	pushq	$vector
+	jmp	uops_common
+	vector = vector + 1
+	.endr
+	.balign 16, 0xcc
+SYM_CODE_END(uops_stubs)
+
+/*
+ * Stack: RCX, RAX, vector, [error code,] RIP, CS, RFLAGS, RSP, SS.
+ * An exception in the blob ends it; anything else goes to the kernel's handler
+ * with the stack as the CPU made it.
+ */
+SYM_CODE_START_LOCAL(uops_common)
+	UNWIND_HINT_END_OF_STACK
+	pushq	%rax
+	pushq	%rcx
+	movl	16(%rsp), %ecx
+	xorl	%eax, %eax
+	btl	%ecx, .Lhas_error_code(%rip)
+	setc	%al
+	movq	24(%rsp, %rax, 8), %rcx
+	movq	%rcx, uops_run+RUN_RIP(%rip)
+	subq	uops_run+RUN_AREA(%rip), %rcx
+	/* INT3 and INT n report the address behind them */
+	cmpq	$0x101000, %rcx
+	ja	.Lelsewhere
+	cmpl	$6, 16(%rsp)
+	je	.Lundefined
+	cmpl	$31, 16(%rsp)
+	jbe	.Lcontain
+	/* an interrupt: ours if INT n is what stands before RIP */
+	cmpq	$2, %rcx
+	jb	.Lforward
+	movq	uops_run+RUN_AREA(%rip), %rax
+	cmpb	$0xcd, -2(%rax, %rcx)
+	jne	.Lforward
+	movb	-1(%rax, %rcx), %al
+	cmpb	16(%rsp), %al
+	jne	.Lforward
+	jmp	.Lcontain
+.Lundefined:
+	/* a test may emulate RDPMC where the CPU has none (module parameter) */
+	cmpb	$0, uops_leave_rdpmc(%rip)
+	je	.Lcontain
+	movq	uops_run+RUN_AREA(%rip), %rax
+	cmpw	$0x330f, (%rax, %rcx)
+	je	.Lforward
+.Lcontain:
+	movq	%rcx, uops_run+RUN_OFFSET(%rip)
+	movl	16(%rsp), %ecx
+	movl	%ecx, uops_run+RUN_VECTOR(%rip)
+	xorl	%eax, %eax
+	btl	%ecx, .Lhas_error_code(%rip)
+	setc	%al
+	negq	%rax
+	andq	24(%rsp), %rax
+	movq	%rax, uops_run+RUN_ERROR_CODE(%rip)
+	movq	%cr2, %rax
+	movq	%rax, uops_run+RUN_CR2(%rip)
+	leaq	uops_exit_forced(%rip), %rcx
+	pushq	%rcx
+	RET
+.Lelsewhere:
+	/*
+	 * With interrupts off only the blob can have got there, unless the
+	 * exception hit an NMI handler, whose stack is in the CPU entry area.
+	 */
+	cmpl	$0, uops_run+RUN_INSIDE(%rip)
+	je	.Lforward
+	cmpl	$31, 16(%rsp)
+	ja	.Lforward
+	movq	48(%rsp, %rax, 8), %rcx
+	sarq	$39, %rcx
+	cmpq	$-4, %rcx
+	je	.Lforward
+	cmpl	$0, uops_run+RUN_STRICT(%rip)
+	jne	.Lastray
+	/* with interrupts on: where there is no code, no handler can have got */
+	cmpl	$14, 16(%rsp)
+	jne	.Lforward
+	movq	%cr2, %rcx
+	cmpq	%rcx, 24(%rsp, %rax, 8)
+	jne	.Lforward
+.Lastray:
+	movq	$-1, %rcx
+	jmp	.Lcontain
+.Lforward:
+	movl	16(%rsp), %ecx
+	leaq	uops_handlers(%rip), %rax
+	movq	(%rax, %rcx, 8), %rax
+	movq	%rax, 16(%rsp)
+	popq	%rcx
+	popq	%rax
+	RET
+SYM_CODE_END(uops_common)
+
+	.section .rodata
+	.balign 4
+.Lhas_error_code:
+	/* #DF, #TS, #NP, #SS, #GP, #PF, #AC, #CP, #VC, #SX; none from 32 on */
+	.long	(1 << 8) | (0x1f << 10) | (1 << 17) | (1 << 21) | (3 << 29)
+	.long	0, 0, 0, 0, 0, 0, 0

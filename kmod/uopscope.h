@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the parts of the module share.
+ *
+ * Locking: one process has the device open (uops_device.opened), and one thread
+ * at a time is in a batch (uops_device.lock). Everything below belongs to the
+ * batch that is running, so nothing else is locked but for uops_run.state, which
+ * the guard's timer on another CPU and the running CPU change by cmpxchg.
+ */
+#ifndef UOPSCOPE_H
+#define UOPSCOPE_H
+
+#include <linux/atomic.h>
+#include <linux/types.h>
+#include <asm/desc_defs.h>
+#include "uopscope_uapi.h"
+
+#define UOPS_NUM_AREAS	5
+#define UOPS_NUM_MSRS	19
+#define UOPS_MAX_PROG	8
+#define UOPS_MAX_FIXED	16
+
+/* One run of a blob; entry.S knows the first fields (run_offsets.h). */
+struct uops_run {
+	u64 rsp;
+	u64 gs_base;
+	u64 flags;		/* RFLAGS at a normal exit */
+	u64 offset;
+	u64 error_code;
+	u64 cr2;
+	u32 vector;
+	u32 faulted;
+	u32 stack;		/* RSP or a callee-saved register differs */
+	u32 inside;
+	u32 strict;		/* interrupts are off in the blob */
+	u32 forced;		/* an NMI ended it */
+	u64 rip;
+	u64 area;
+	/* from here on C only */
+	u64 blob_ns;
+	u64 quiet_ns;
+	u32 changed;
+	u32 timed_out;
+	int cpu;
+	atomic_t state;
+	u64 started_ns;		/* state UOPS_RUNNING only */
+	u64 limit_ns;
+};
+
+enum { UOPS_IDLE, UOPS_RUNNING, UOPS_KILLING, UOPS_KILLED };
+
+extern struct uops_run uops_run;
+
+/* entry.S, area.S */
+extern u8 uops_area[];
+extern u8 uops_stubs[];
+extern u8 uops_exit_forced[];
+void uops_enter(void);
+
+/* code.c: the executable area */
+int uops_code_init(void);
+void uops_code_exit(void);
+int uops_code_install(u64 user_code, u32 bytes, u64 context);
+void uops_code_poison(void);
+
+/* areas.c: what the code under test may write */
+struct uops_areas {
+	void *context;
+	void *area[UOPS_NUM_AREAS];
+	struct page **pages[UOPS_NUM_AREAS];
+	bool contiguous;
+};
+
+int uops_areas_alloc(struct uops_areas *areas, bool contiguous);
+void uops_areas_free(struct uops_areas *areas);
+void uops_areas_clean(struct uops_areas *areas);
+void uops_areas_fill(struct uops_areas *areas, const struct uops_job *job,
+		     const struct uops_counter_set *set);
+
+/* contain.c: a run with faults contained and state put back */
+int uops_contain_init(void);
+void uops_contain_exit(void);
+int uops_contain_possible(void);
+void uops_contain_prepare(void);
+void uops_contain_run(void);
+extern u64 uops_handlers[];
+extern bool uops_leave_rdpmc;
+
+/* state.c: what a blob may have changed */
+struct uops_state {
+	u64 cr0, cr3, cr4, cr8, xcr0;
+	u32 pkru;
+	u64 dr[8];
+	u64 msr[UOPS_NUM_MSRS];
+	u16 ds, es, fs, gs, ss, ldt;
+	struct desc_ptr gdt;
+};
+
+void uops_state_init(void);
+void uops_state_save(struct uops_state *state);
+u32 uops_state_restore(const struct uops_state *state);
+
+/* quiet.c: keeping interrupts away */
+struct uops_quiet {
+	unsigned long flags;
+	u32 lvt[7];
+	u64 deadline;
+	bool mask_lvt;
+};
+
+bool uops_quiet_has_apic(void);
+void uops_quiet_begin(struct uops_quiet *quiet, bool mask_lvt);
+void uops_quiet_end(struct uops_quiet *quiet);
+
+/* guard.c: ends what does not end */
+int uops_guard_init(void);
+void uops_guard_exit(void);
+int uops_guard_start(u64 min_limit_ns);
+void uops_guard_stop(void);
+void uops_guard_enter(u64 limit_ns);
+void uops_guard_leave(void);
+
+/* pmu.c: event selection */
+struct uops_pmu {
+	u32 kind;
+	u32 version;
+	u32 num_prog;
+	u32 num_fixed;
+	u32 width_prog;
+	u32 width_fixed;
+	u64 allowed;		/* bits of a counter's config */
+	u64 features;
+};
+
+extern struct uops_pmu uops_pmu;
+void uops_pmu_init(void);
+int uops_pmu_reserve(void);
+void uops_pmu_release(void);
+int uops_pmu_check(const struct uops_counter_set *set);
+int uops_pmu_program(const struct uops_counter_set *set);
+u64 uops_pmu_mask(const struct uops_counter *counter);
+
+/* msr.c: noinline, so that a test can put a probe on each */
+int uops_rdmsr(u32 msr, u64 *value);
+int uops_wrmsr(u32 msr, u64 value);
+void uops_cpuid(u32 leaf, u32 subleaf, u32 regs[4]);
+u32 uops_vendor(void);
+
+/* batch.c */
+int uops_batch(struct uops_batch *batch);
+int uops_batch_init(void);
+void uops_batch_exit(void);
+void uops_batch_close(void);
+
+#endif /* UOPSCOPE_H */

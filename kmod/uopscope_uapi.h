@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/*
+ * The interface of /dev/uopscope: runs microbenchmarks in ring 0 between counter
+ * reads and returns raw differences.
+ *
+ * Every structure starts with its size, has fixed-width fields and no holes;
+ * pointers are __u64; reserved fields and unused flag bits must be zero.
+ *
+ * A blob is position-independent code. Offset 0 is a __u64 that the module fills
+ * with the address of the context page; offset 8 is the entry, entered by a CALL
+ * and left by a RET. Offsets into the context page are UOPS_CTX_*.
+ */
+#ifndef _UAPI_UOPSCOPE_H
+#define _UAPI_UOPSCOPE_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+#define UOPS_ABI_VERSION	1
+
+/* Limits. Sizes in bytes, times in nanoseconds. */
+#define UOPS_CODE_BYTES		0x100000	/* longest blob */
+#define UOPS_AREA_BYTES		0x100000	/* each memory area */
+#define UOPS_AREA_CLEAN		0x2000		/* zero below and above the pointer */
+#define UOPS_MAX_JOBS		65536
+#define UOPS_MAX_SETS		4096
+#define UOPS_MAX_COUNTERS	16		/* counters of one set */
+#define UOPS_MAX_WARM_UPS	1000
+#define UOPS_MAX_REPETITIONS	10000
+#define UOPS_MAX_ITERATIONS	1000000000
+#define UOPS_MIN_TIME_NS	1000000		/* per repetition */
+#define UOPS_MAX_TIME_NS	2000000000
+
+/* The context page. */
+#define UOPS_CTX_AREA_R14	0x040
+#define UOPS_CTX_AREA_RSI	0x048
+#define UOPS_CTX_AREA_RDI	0x050
+#define UOPS_CTX_AREA_RBP	0x058
+#define UOPS_CTX_AREA_RSP	0x060
+#define UOPS_CTX_ITERATIONS	0x068
+#define UOPS_CTX_NUM_COUNTERS	0x070
+#define UOPS_CTX_INDEX		0x080
+#define UOPS_CTX_START		0x100
+#define UOPS_CTX_END		0x180
+
+/* What a counter of a set is; the blob reads it, the module programs it. */
+#define UOPS_COUNTER_TSC	0	/* nothing to program */
+#define UOPS_COUNTER_PROG	1	/* programmable counter number index */
+#define UOPS_COUNTER_FIXED	2	/* fixed counter number index */
+#define UOPS_COUNTER_MSR	3	/* free running, index: UOPS_MSR_* */
+
+#define UOPS_MSR_MPERF		0xe7
+#define UOPS_MSR_APERF		0xe8
+#define UOPS_MSR_IRPERF		0xc00000e9
+
+/* PMU families: struct uops_info.pmu_kind */
+#define UOPS_PMU_NONE		0
+#define UOPS_PMU_INTEL		1	/* architectural, version 2 and up */
+#define UOPS_PMU_AMD		2	/* core counters of Zen */
+
+/* struct uops_info.features */
+#define UOPS_FEATURE_APERFMPERF	0x1ULL
+#define UOPS_FEATURE_FRED	0x2ULL	/* refused: faults not contained */
+#define UOPS_FEATURE_HYPERVISOR	0x4ULL
+#define UOPS_FEATURE_FULL_WRITE	0x8ULL	/* full-width counter writes */
+#define UOPS_FEATURE_IRPERF	0x10ULL
+#define UOPS_FEATURE_DEBUG	0x20ULL	/* loaded for a test: see leave_rdpmc */
+#define UOPS_FEATURE_APIC	0x40ULL	/* local APIC: LVT policy, NMI */
+
+struct uops_info {
+	__u32 size;
+	__u32 abi_version;
+	__u64 features;
+	__u32 cpu;		/* where the caller was running */
+	__u32 online_cpus;
+	__u32 family;
+	__u32 model;
+	__u32 stepping;
+	__u32 microcode;
+	__u32 pmu_kind;
+	__u32 pmu_version;
+	__u32 num_prog;		/* programmable counters */
+	__u32 num_fixed;
+	__u32 width_prog;	/* bits */
+	__u32 width_fixed;
+	__u32 tsc_khz;
+	__u32 core_type;	/* CPUID.1AH:EAX[31:24], 0 if not hybrid */
+	__u64 config_mask;	/* bits of uops_counter.config that may be set */
+	__u64 reserved[4];
+};
+
+struct uops_counter {
+	__u32 kind;
+	__u32 index;
+	__u64 config;		/* event select register without EN, INT, USR, OS */
+};
+
+struct uops_counter_set {
+	__u32 size;
+	__u32 num_counters;
+	struct uops_counter counters[UOPS_MAX_COUNTERS];
+};
+
+struct uops_job {
+	__u32 size;
+	__u32 set;		/* index of its counter set */
+	__u32 code_offset;	/* of the blob, in uops_batch.code */
+	__u32 code_bytes;
+	__u32 warm_ups;
+	__u32 repetitions;
+	__u64 iterations;	/* for the context page */
+	__u64 time_limit_ns;	/* per repetition */
+	__u64 sample_offset;	/* in uops_batch.samples, in samples */
+	__u64 reserved[2];
+};
+
+/* What became of a job: struct uops_result.status */
+#define UOPS_STATUS_NOT_RUN	0
+#define UOPS_STATUS_OK		1
+#define UOPS_STATUS_FAULT	2	/* vector, error_code, offset, address */
+#define UOPS_STATUS_TIME_OUT	3	/* stopped from another CPU */
+#define UOPS_STATUS_REFUSED	4	/* error: a negative errno */
+#define UOPS_STATUS_STATE	5	/* IF, RSP or a callee-saved register changed */
+
+/* struct uops_result.changed: what had to be put back after the blob */
+#define UOPS_CHANGED_FLAGS	0x1U	/* DF, TF, AC, NT or IOPL */
+#define UOPS_CHANGED_CONTROL	0x2U	/* CR0, CR3, CR4, CR8, XCR0 */
+#define UOPS_CHANGED_DEBUG	0x4U	/* debug registers */
+#define UOPS_CHANGED_SEGMENTS	0x8U	/* selectors or bases */
+#define UOPS_CHANGED_TABLES	0x10U	/* GDTR, IDTR, LDTR */
+#define UOPS_CHANGED_MSRS	0x20U
+#define UOPS_CHANGED_STACK	0x40U	/* RSP or a callee-saved register */
+#define UOPS_CHANGED_IF		0x80U	/* the interrupt flag */
+
+#define UOPS_NO_OFFSET		(~0ULL)
+
+/*
+ * One sample is the difference end - start of one counter in one repetition,
+ * modulo the counter's width; sample [r * num_counters + c] of a job is counter
+ * c in repetition r.
+ */
+struct uops_result {
+	__u32 size;
+	__u32 status;
+	__s32 error;
+	__u32 vector;		/* of the exception that ended the job */
+	__u64 error_code;
+	__u64 offset;		/* of the faulting instruction in the blob */
+	__u64 address;		/* CR2 for a page fault, else 0 */
+	__u32 repetitions;	/* that have samples */
+	__u32 changed;
+	__u64 elapsed_ns;	/* whole job */
+	__u64 blob_ns;		/* inside the blob, all runs */
+	__u64 max_quiet_ns;	/* longest time that interrupts were kept away */
+	__u64 reserved[2];
+};
+
+/* struct uops_batch.flags */
+#define UOPS_BATCH_CONTIGUOUS	0x1ULL	/* areas physically contiguous */
+#define UOPS_BATCH_MASK_LVT	0x2ULL	/* mask the LVT instead of CLI */
+#define UOPS_BATCH_UNGUARDED	0x4ULL	/* one CPU: nothing ends a loop */
+#define UOPS_BATCH_FLAGS	0x7ULL
+
+struct uops_batch {
+	__u32 size;
+	__u32 cpu;		/* the caller is pinned there */
+	__u64 flags;
+	__u64 code;		/* pointers to user memory from here on */
+	__u64 code_bytes;
+	__u64 sets;		/* struct uops_counter_set[num_sets] */
+	__u64 jobs;		/* struct uops_job[num_jobs] */
+	__u64 results;		/* struct uops_result[num_jobs], written */
+	__u64 samples;		/* __u64[num_samples], written */
+	__u64 num_samples;
+	__u32 num_sets;
+	__u32 num_jobs;
+	__u32 jobs_done;	/* written */
+	__u32 reserved0;
+	__u64 reserved[4];
+};
+
+#define UOPS_IOC_INFO	_IOWR('u', 0xc0, struct uops_info)
+#define UOPS_IOC_BATCH	_IOWR('u', 0xc1, struct uops_batch)
+
+#endif /* _UAPI_UOPSCOPE_H */
