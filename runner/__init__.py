@@ -1,0 +1,1 @@
+"""Backends, measurement protocol, inference, campaigns and the command line."""

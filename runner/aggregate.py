@@ -1,0 +1,125 @@
+"""From raw samples to values per copy: pure functions, so that stored samples can be looked at again.
+
+A series is condensed to its median, and its spread is half the distance between its quartiles: one preempted
+repetition in a hundred changes neither. The value per copy is the difference of two sizes divided by the difference of
+their copies, so that everything around the copies cancels. (The clock backend's
+samples are first thinned out by `runner.quiet`.)
+
+On a clock each repetition's ticks are divided by those of the calibration chain just before it, and the center is the
+mean between the quartiles, since the median of a clock that jumps is a multiple of its jumps. There may be four sizes,
+which make a short window (while no scheduler is full) and a steady one: on Zen 5 next to a busy sibling thread a chain
+of 1-cycle instructions runs at 1.00 cycles per link in the short window and at 1.02 to 1.04 in the steady one, and a
+chain of PADDD always at 1 in the short and 2 in the steady one. Where the short window says less than the steady one by
+no more than `WINDOW_TOLERANCE`, it is taken, else the steady one: what a window of 50 instructions does not see (front
+end, a full scheduler) belongs to the instruction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from results.model import Measurement, Series, Status
+from runner.experiment import Measured, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+WINDOW_TOLERANCE = 0.06
+BESIDE = ("calibration", "witness")
+"""Counters that are not about the code under test."""
+
+CLOCK_DENOMINATOR = 10**6
+NEGATIVE_TOLERANCE = Fraction(1, 20)
+PORT_SUM_TOLERANCE = Fraction(1, 20)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A series in brief: its center and half the distance between the quartiles, in counts (or core cycles) per run."""
+
+    center: Fraction
+    spread: Fraction
+
+
+def summarize(samples: Sequence[int]) -> Summary:
+    """Return median and spread of at least one sample."""
+    ordered = sorted(samples)
+    count = len(ordered)
+    upper = ordered[(3 * count) // 4 if count > 3 else count - 1]
+    middle = Fraction(ordered[(count - 1) // 2] + ordered[count // 2], 2)
+    return Summary(middle, Fraction(upper - ordered[count // 4], 2))
+
+
+def measured(request: Request, measurement: Measurement, calibration_core_cycles: int = 0) -> Measured:
+    """Return the values per copy that a measurement shows; `calibration_core_cycles` is that of its backend.
+
+    A measurement that is not OK, has fewer than two sizes or a size without samples, gives no values.
+    """
+    has_samples = all(values for each in measurement.series for values in each.samples.values())
+    if measurement.status is not Status.OK or len(measurement.series) < 2 or not has_samples:
+        status = Status.UNCLEAN if measurement.status is Status.OK else measurement.status
+        return Measured(request, status, {}, {}, measurement, measurement.detail)
+    series = measurement.series
+    values, spread = {}, {}
+    for counter in series[0].samples:
+        if counter not in BESIDE:
+            found = [summarize(each.samples[counter]) for each in series]
+            values[counter], spread[counter] = _slope(series[-2], series[-1], found[-2], found[-1])
+    if "core_cycles" not in values:
+        values["core_cycles"], spread["core_cycles"] = _clock_cycles(series, calibration_core_cycles)
+    return Measured(request, Status.OK, values, spread, measurement, measurement.detail)
+
+
+def core_cycles_of(series: Series, calibration_core_cycles: int) -> Summary:
+    """Return what a series took in core cycles per run, whatever the clock."""
+    if "core_cycles" in series.samples:
+        return summarize(series.samples["core_cycles"])
+    pairs = zip(series.samples["tsc"], series.samples["calibration"], strict=True)
+    scale = calibration_core_cycles * CLOCK_DENOMINATOR
+    ratios = sorted([ticks * scale // beside for ticks, beside in pairs if beside > 0] or [0])
+    inner = ratios[len(ratios) // 4 : len(ratios) - len(ratios) // 4]
+    return Summary(Fraction(sum(inner), len(inner) * CLOCK_DENOMINATOR), summarize(ratios).spread / CLOCK_DENOMINATOR)
+
+
+def complaint(measured: Measured, ports: Sequence[str]) -> str:
+    """Say why values cannot be right ("" if nothing speaks against them); `ports` are all port counters of the CPU.
+
+    Nothing may be negative, no port may carry more µops than there were cycles, and if all ports were counted their
+    sum has to be near an integer (within 0.05 per µop).
+    """
+    if not measured.ok:
+        return "no repetition counts"
+    for counter, value in measured.values.items():
+        if value < -NEGATIVE_TOLERANCE:
+            return f"{counter} is negative: {float(value):.2f} per copy"
+    counted = {name: measured.values[name] for name in ports if name in measured.values}
+    for name, value in counted.items():
+        most = (measured.cycles + NEGATIVE_TOLERANCE) * (len(name) - 1) * (1 + PORT_SUM_TOLERANCE)
+        if value > most:
+            return f"{name} carries {float(value):.2f} µops in {float(measured.cycles):.2f} cycles"
+    return _port_sum_complaint(counted) if ports and len(counted) == len(ports) else ""
+
+
+def _port_sum_complaint(counted: Mapping[str, Fraction]) -> str:
+    total = sum(counted.values(), Fraction(0))
+    away = abs(total - round(total))
+    if away > PORT_SUM_TOLERANCE * max(1, round(total)):
+        return f"the ports carry {float(total):.2f} µops in all, which is no integer"
+    return ""
+
+
+def _slope(first: Series, last: Series, low: Summary, high: Summary) -> tuple[Fraction, Fraction]:
+    copies = (last.copies - first.copies) * max(1, last.iterations)
+    return (high.center - low.center) / copies, (high.spread + low.spread) / copies
+
+
+def _clock_cycles(series: Sequence[Series], calibration_core_cycles: int) -> tuple[Fraction, Fraction]:
+    found = [core_cycles_of(each, calibration_core_cycles) for each in series]
+    steady = _slope(series[-2], series[-1], found[-2], found[-1])
+    if len(series) < 4:
+        return steady
+    short = _slope(series[0], series[1], found[0], found[1])
+    agree = short[0] <= steady[0] <= short[0] * Fraction(1 + WINDOW_TOLERANCE)
+    return short if agree else steady

@@ -1,0 +1,1 @@
+"""One file per backend, found by listing this folder."""

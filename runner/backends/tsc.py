@@ -1,0 +1,98 @@
+"""The clock backend: native code of an ordinary user, timed by RDTSC, with the CPU's clock calibrated all the time.
+
+Needs no PMU, no privileges, and works in virtual machines. Every repetition runs a calibration chain of known length
+just before the code under test, so that ticks become core cycles even while the frequency changes. What it cannot know
+is how many µops there are and where they went.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from typing import TYPE_CHECKING
+
+from generator import native
+from runner import cpu as cpus
+from runner.backends.base import BackendError, BackendInfo, Job, JobResult, Repeat
+from runner.isa_sets import lacking
+from runner.native.runner import NativeRunner
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xed_convert.model import InstructionVariant
+
+PREFERENCE = 10
+"""The last resort of `auto`: every backend with counters says more."""
+
+CALIBRATION_ITERATIONS = 100
+"""Of 30 IMULs each: 9000 core cycles, so that a clock that moves 26 ticks at a time errs by less than 1%."""
+
+PREFERRED_ITERATIONS = 100
+COUNTERS = ("tsc", "calibration", "witness")
+
+CAVEAT = "a clock only: no µop counts and no ports; core cycles by a calibration chain of IMULs beside each repetition"
+VIRTUAL_CAVEAT = "inside a virtual machine: its host may take the core away or share it"
+
+
+class TscBackend:
+    """Runs batches in a pinned child process, which is started when it is first needed."""
+
+    name = "tsc"
+
+    def __init__(self, cpu: int | None = None, architecture: str | None = None) -> None:
+        """Use that CPU, or the last one that this process may use.
+
+        Raises:
+            BackendError: not Linux on x86-64, no such CPU, or another architecture than the CPU's is asked for.
+        """
+        if not (sys.platform == "linux" and platform.machine() == "x86_64"):
+            raise BackendError("the tsc backend needs Linux on x86-64", hint="try --backend sim")
+        self._cpu = cpus.read_cpu(cpus.choose(cpu))
+        _check_architecture(self._cpu, architecture)
+        _check_clock(self._cpu)
+        self._calibration = native.calibration(CALIBRATION_ITERATIONS)
+        self._runner = NativeRunner(self._cpu, self._calibration)
+
+    def info(self) -> BackendInfo:
+        """Say what there is: ticks and their calibration."""
+        caveats = (CAVEAT, VIRTUAL_CAVEAT) if self._cpu.in_virtual_machine else (CAVEAT,)
+        options = {"cpu": str(self._cpu.number), "calibration_core_cycles": str(self._calibration.core_cycles)}
+        return BackendInfo(
+            name=self.name,
+            provenance=cpus.provenance(self._cpu, self.name, options, caveats),
+            counters=COUNTERS,
+            ports=(),
+            caveats=caveats,
+            preferred_iterations=PREFERRED_ITERATIONS,
+            calibration_core_cycles=self._calibration.core_cycles,
+        )
+
+    def run(self, batch: Sequence[Job], counters: Sequence[str], repeat: Repeat) -> list[JobResult]:
+        """Run the jobs; `counters` may leave nothing out, since all clocks come together."""
+        del counters
+        return self._runner.run(batch, repeat, COUNTERS)
+
+    def lacks(self, variant: InstructionVariant) -> str:
+        """Return the reason why this CPU cannot run a variant ("": it can, or CPUID does not tell)."""
+        return lacking(variant, self._cpu.number)
+
+    def close(self) -> None:
+        """End the child process."""
+        self._runner.close()
+
+
+def _check_architecture(cpu: cpus.Cpu, wanted: str | None) -> None:
+    if wanted and wanted.lower() != cpu.architecture.lower():
+        message = f"CPU {cpu.number} is {cpu.architecture} ({cpu.model_name}), not {wanted}"
+        raise BackendError(message, hint=f"use --arch-auto, or --backend sim --arch {wanted} for a simulated one")
+
+
+def _check_clock(cpu: cpus.Cpu) -> None:
+    if "tsc" not in cpu.flags:
+        raise BackendError("this CPU has no time-stamp counter", hint="try --backend sim")
+
+
+def create(cpu: int | None = None, architecture: str | None = None) -> TscBackend:
+    """Make the backend (see `runner.backends.registry`)."""
+    return TscBackend(cpu, architecture)

@@ -1,0 +1,335 @@
+"""Everything about one variant on one machine: µops, ports, throughput, latencies, and how they were concluded.
+
+`Characterizer` is what a campaign drives: `prepare` finds out what all variants need, once per machine, `characterize`
+asks for the measurements of one variant and returns the conclusions. Nothing here sees a backend.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING
+
+from generator.blocking import MOST_INSTANCES, CodeKind, Combiner, is_store, kind_of, mixture, representatives
+from generator.errors import GenerationError
+from generator.exclusions import excluded
+from generator.kit import Kit
+from generator.latency import plan_latency
+from generator.microbenchmark import Microbenchmark
+from generator.throughput import Shape, ThroughputFactory, same_register_operands
+from generator.values import ValueKind, kinds_of, values_of
+from results.model import Characterization, Derivation, PortUsage, Throughput
+from runner.experiment import Procedure, Request, Want
+from runner.inference.blocking import (
+    BlockingSet,
+    Candidate,
+    find_blocking,
+    is_integral,
+    isolated_of,
+    name_ports,
+)
+from runner.inference.calibration import Calibrations
+from runner.inference.latency import infer_latencies
+from runner.inference.ports import PortConclusion, infer_ports
+from runner.inference.portsets import PortLayout, joined, throughput_of
+from runner.inference.throughput import COUNTED, Search, derivation_of, rounded_count, search_loop, search_unrolled
+from xed_convert.errors import EncodingError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from generator.microbenchmark import Line
+    from results.model import LatencyResult
+    from runner.backends.base import BackendInfo
+    from runner.inference.blocking import Blockers
+    from runner.inference.hypotheses import Isolated
+    from xed_convert.catalogue import Catalogue
+    from xed_convert.model import InstructionVariant
+
+DIVISIBLE = 12
+"""Instances in a second attempt: of instructions that do something every third time, whole numbers come out then."""
+
+LONG_CHAIN = 6
+"""From so many cycles between dependent instances on, they are made independent before ports are blocked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What all variants need to know of the machine: what its counters tell, blocking instructions, chain links' times.
+
+    `calibrations` fills up as links are needed first; what is in it is shared.
+    """
+
+    kit: Kit
+    layout: PortLayout
+    counters: tuple[str, ...]
+    calibrations: Calibrations
+    blocking: Mapping[CodeKind, BlockingSet] = field(default_factory=dict)
+    privileged: bool = False
+
+    @property
+    def counts_ports(self) -> bool:
+        """Whether port usage can be measured."""
+        return bool(self.layout.counters)
+
+
+class Characterizer:
+    """Characterizes variants of a catalogue on the machine that a backend describes."""
+
+    def __init__(self, catalogue: Catalogue, info: BackendInfo, *, thorough: bool = False) -> None:
+        """Take a catalogue and what the backend can count.
+
+        Args:
+            catalogue: where helper instructions come from.
+            info: the backend's own description.
+            thorough: look for blocking instructions among all instruction classes, as a campaign over all of them does.
+        """
+        self._catalogue, self._info, self._thorough = catalogue, info, thorough
+        kit = Kit(catalogue)
+        self._base = Context(
+            kit,
+            PortLayout.of(info.ports),
+            info.counters,
+            Calibrations(kit, loop=info.preferred_iterations > 0),
+            privileged=info.supports_privileged,
+        )
+
+    def prepare(self, variants: Iterable[InstructionVariant] = ()) -> Procedure[Context]:
+        """Find blocking instructions for the kinds of code that the variants are (default: both kinds)."""
+        context = self._base
+        if not context.counts_ports:
+            return context
+        kinds = {kind_of(variant) for variant in variants} or set(CodeKind)
+        found = {}
+        for kind in sorted(kinds, key=lambda one: one.value):
+            candidates = self._candidates(kind)
+            found[kind] = yield from find_blocking(candidates, context.layout, partial(mixture, context.kit))
+        return replace(context, blocking=found)
+
+    def characterize(self, variant: InstructionVariant, context: Context) -> Procedure[Characterization]:
+        """Find out all about one variant."""
+        return characterize_variant(variant, context)
+
+    def skipped(self, variant: InstructionVariant) -> str:
+        """Return the reason why nothing of a variant can be measured here ("": it can)."""
+        return excluded(variant, privileged=self._info.supports_privileged)
+
+    def _candidates(self, kind: CodeKind) -> list[Candidate]:
+        """Return the sequences of everything that might block ports in code of a kind."""
+        candidates = []
+        for variant in representatives(self._catalogue, kind, every_class=self._thorough):
+            try:
+                benchmark = ThroughputFactory(self._base.kit, variant).sequence(Shape(MOST_INSTANCES))
+            except (GenerationError, EncodingError):
+                continue
+            candidates.append(Candidate(variant, benchmark, is_store(variant)))
+        return candidates
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """An instruction under test, for port inference."""
+
+    combiner: Combiner
+    extra: PortUsage
+
+    def combined(self, blockers: Blockers, *, reverse: bool = False) -> Microbenchmark:
+        """Return one instance among blocking instructions."""
+        pairs = [(one.variant, count) for one, count in zip(blockers.instructions, blockers.counts, strict=True)]
+        return self.combiner.combined(pairs, reverse=reverse)
+
+
+@dataclass
+class _Draft:
+    """A characterization in the making."""
+
+    variant: InstructionVariant
+    uops: int | None = None
+    ports: PortUsage | None = None
+    ports_same_register: PortUsage | None = None
+    throughput: Throughput = field(default_factory=Throughput)
+    throughput_same_register: Throughput | None = None
+    attributes: dict[str, int] = field(default_factory=dict)
+    latencies: tuple[LatencyResult, ...] = ()
+    failures: list[str] = field(default_factory=list)
+    derivations: list[Derivation] = field(default_factory=list)
+
+    def finish(self) -> Characterization:
+        """Return the conclusions."""
+        return Characterization(
+            key=self.variant.key,
+            string=self.variant.string,
+            iform=self.variant.iform,
+            uops=self.uops,
+            ports=self.ports,
+            ports_same_register=self.ports_same_register,
+            throughput=self.throughput,
+            throughput_same_register=self.throughput_same_register,
+            latencies=self.latencies,
+            attributes=self.attributes,
+            failures=tuple(dict.fromkeys(self.failures)),
+            derivations=tuple(self.derivations),
+        )
+
+
+def characterize_variant(variant: InstructionVariant, context: Context) -> Procedure[Characterization]:
+    """Measure and conclude everything about one variant.
+
+    What cannot be generated, does not run, or fails a check is said in `failures`; the rest stands.
+    """
+    draft = _Draft(variant)
+    try:
+        yield from _throughput_and_ports(draft, context)
+        yield from _same_register(draft, context)
+    except (GenerationError, EncodingError) as error:
+        draft.failures.append(error.message)
+    if draft.throughput.unrolled is not None:
+        yield from _latencies(draft, context)
+    return draft.finish()
+
+
+def _latencies(draft: _Draft, context: Context) -> Procedure[None]:
+    """Conclude the latency of every pair of operands; what cannot run at all has none."""
+    outcome = yield from infer_latencies(plan_latency(context.kit, draft.variant), context.calibrations)
+    draft.latencies = outcome.latencies
+    draft.failures += outcome.failures
+    draft.derivations += outcome.derivations
+    if outcome.left_out:
+        draft.derivations.append(Derivation("latencies left out", "\n".join(outcome.left_out)))
+
+
+def _throughput_and_ports(draft: _Draft, context: Context) -> Procedure[None]:
+    """Conclude µops, ports and throughput."""
+    factory = ThroughputFactory(context.kit, draft.variant)
+    kinds = kinds_of(draft.variant)
+    search = Search(factory, kinds[-1])
+    want = Want.ALL if context.counts_ports else Want.CYCLES
+    yield from search.measure([search.shape(8)], want)
+    if context.counts_ports and not search.unrolled and (failed := list(search.failures)):
+        search.failures.clear()
+        yield from search.measure([search.shape(DIVISIBLE)], want)
+        search.failures[:] = search.failures if search.unrolled else failed
+    bound = None
+    if search.unrolled and context.counts_ports:
+        _count_uops(draft, search)
+        conclusion = yield from _ports(draft, search, context)
+        _conclude_ports(draft, conclusion, search)
+        draft.ports = conclusion.usage
+        bound = throughput_of(draft.ports) if draft.ports is not None else None
+    if kinds[0] is not kinds[-1]:
+        search = Search(factory, kinds[0])
+        bound = None
+    yield from search_unrolled(search, bound, want)
+    if search.unrolled and (divider := rounded_count(search.unrolled[0].per_instruction("divider_active"))):
+        draft.attributes["div_cycles"] = divider
+    yield from search_loop(search)
+    draft.failures += search.failures
+    draft.throughput = _conclude_throughput(draft, search)
+
+
+def _count_uops(draft: _Draft, search: Search) -> None:
+    """Take over the µop counters of the first sequence."""
+    first = search.unrolled[0]
+    counts = {name: rounded_count(first.per_instruction(name)) for name in COUNTED}
+    draft.uops = counts.pop("uops_executed")
+    draft.attributes.update({name: count for name, count in counts.items() if count is not None})
+
+
+def _ports(
+    draft: _Draft, search: Search, context: Context, *, same_register: bool = False
+) -> Procedure[PortConclusion]:
+    """Infer the port usage from the first sequence and combinations with blocking instructions."""
+    first = search.unrolled[0]
+    isolated = isolated_of(first.measured, context.layout)
+    if (share := eliminated_share(isolated, first.per_instruction("uops_retire_slots"))) is not None:
+        draft.attributes["eliminated_percent"] = round(share * 100)
+        draft.uops = 1
+        return PortConclusion(PortUsage({isolated.used(context.layout): 1}))
+    kind = kind_of(draft.variant)
+    values = values_of(draft.variant, search.kind)
+    instance = search.factory.instances(search.shape(1))[0] if same_register else None
+    combiner = Combiner(context.kit, draft.variant, values, instance)
+    extra = None
+    if isolated.cycles >= LONG_CHAIN and isolated.total > 1 and (carried := search.factory.carried()):
+        combiner.breakers = tuple(search.factory.breakers(combiner.instance, values, carried))
+        extra = yield from _usage_of(combiner.breakers, context.layout)
+        combiner.breakers = combiner.breakers if extra is not None else ()
+    subject = _Subject(combiner, extra or PortUsage({}))
+    return (yield from infer_ports(subject, isolated, context.blocking[kind]))
+
+
+def eliminated_share(isolated: Isolated, slots: Fraction | None) -> Fraction | None:
+    """Return the share of instances that were done at rename, None if it is not one µop that is eliminated at times.
+
+    Each instance retires as one µop, but only a part of them was seen on a port.
+    """
+    executed = sum(isolated.uops.values(), Fraction(0))
+    if rounded_count(slots) != 1 or executed >= 1 or is_integral(isolated):
+        return None
+    return 1 - executed
+
+
+def _usage_of(lines: Iterable[Line], layout: PortLayout) -> Procedure[PortUsage | None]:
+    """Return the port usage of helper instructions of one µop each, None if one of them is something else."""
+    repeated = [Microbenchmark((), (line,) * 8, f"ports of {line.text}", 8) for line in lines]
+    usage = PortUsage({})
+    for measured in (yield [Request(benchmark, Want.ALL) for benchmark in repeated]):
+        isolated = isolated_of(measured, layout) if measured.ok else None
+        if isolated is None or isolated.total > 1 or not is_integral(isolated):
+            return None
+        if isolated.total:
+            usage = joined(usage, PortUsage({name_ports(isolated, layout): 1}))
+    return usage
+
+
+def _conclude_ports(draft: _Draft, conclusion: PortConclusion, search: Search) -> None:
+    """Note the derivation of a port usage, or why there is none; µops are those that ports count."""
+    first = search.unrolled[0]
+    busy = [
+        f"{name} {float(count):.2f}"
+        for name in sorted(first.measured.values)
+        if name[0] == "p" and (count := first.per_instruction(name)) is not None and count > 0
+    ]
+    text = [f"alone: {', '.join(busy) or 'no port'}"]
+    text += [f"confined to each set: {conclusion.answers}"] if conclusion.answers else []
+    text.append(f"= {conclusion.usage}" if conclusion.usage is not None else conclusion.failure)
+    name = "ports_same_reg" if search.same_register else "ports"
+    experiments = (first.measured.request.benchmark.id, *conclusion.experiments)
+    draft.derivations.append(Derivation(name, "\n".join(text), experiments))
+    if conclusion.failure:
+        draft.failures.append(f"ports: {conclusion.failure}")
+    if conclusion.usage is not None and draft.uops is None and not search.same_register:
+        draft.uops = conclusion.usage.total
+
+
+def _conclude_throughput(draft: _Draft, search: Search) -> Throughput:
+    """Return the least times of a search, and what the ports allow."""
+    unrolled = search.best()
+    looped = min(search.looped, key=lambda one: one.cycles, default=None)
+    suffix = "_same_reg" if search.same_register else ""
+    for name, sequences in (("TP_unrolled", search.unrolled), ("TP_loop", search.looped)):
+        if sequences:
+            draft.derivations.append(derivation_of(name + suffix, sequences))
+    ports = draft.ports_same_register if search.same_register else draft.ports
+    return Throughput(
+        unrolled.cycles if unrolled else None,
+        looped.cycles if looped else None,
+        throughput_of(ports) if ports is not None else None,
+    )
+
+
+def _same_register(draft: _Draft, context: Context) -> Procedure[None]:
+    """Conclude what is different where all register operands are the same register."""
+    if not same_register_operands(draft.variant) or draft.throughput.unrolled is None:
+        return
+    search = Search(ThroughputFactory(context.kit, draft.variant), ValueKind.ANY, same_register=True)
+    want = Want.ALL if context.counts_ports else Want.CYCLES
+    yield from search.measure([search.shape(8)], want)
+    if not search.unrolled:
+        return
+    if context.counts_ports:
+        conclusion = yield from _ports(draft, search, context, same_register=True)
+        _conclude_ports(draft, conclusion, search)
+        draft.ports_same_register = conclusion.usage
+    draft.throughput_same_register = _conclude_throughput(draft, search)

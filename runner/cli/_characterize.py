@@ -1,0 +1,277 @@
+"""What `characterize` does once its options are read."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+from results.store import Outcome, Store
+from results.table import Footing, Row, footing_lines, render
+from runner.backends.base import KnowsCpu
+from runner.backends.registry import open_backend
+from runner.campaign import Campaign, SkippingMethod, Tally
+from runner.characterize import Characterizer
+from runner.cli import _guard, _output
+from runner.cli._progress import Reporter
+from runner.explain import Case, explanation
+from runner.parallel import Spread
+from runner.plan import make_plan
+from runner.protocol import Measurer
+from runner.recording import info_from_json, info_to_json
+from runner.session import StoredOnly
+from xed_convert.catalogue import Catalogue
+from xed_convert.errors import UopscopeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from results.store import Conclusion
+    from runner.backends.base import BackendInfo
+    from runner.characterize import Context
+    from runner.session import MeasuresRequests
+    from xed_convert.model import InstructionVariant
+
+TABLE_AT_MOST = 500
+"""Of campaigns with more variants the results are in the files that were asked for, and the screen has a summary."""
+
+
+class UsageError(UopscopeError):
+    """Options that do not go together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of `characterize`; `files` are output files by format."""
+
+    patterns: tuple[str, ...] = ()
+    everything: bool = False
+    listing: bool = False
+    plan: bool = False
+    automatic: bool = False
+    architecture: str | None = None
+    backend: str = "auto"
+    cpu: int | None = None
+    jobs: int = 1
+    explain: bool = False
+    files: Mapping[str, Path] = field(default_factory=dict)
+    database: Path | None = None
+    reinfer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What a campaign works with: the variants, the machine, something that measures, and the store."""
+
+    catalogue: Catalogue
+    variants: Sequence[InstructionVariant]
+    info: BackendInfo
+    measurer: MeasuresRequests
+    store: Store
+    lacks: Callable[[InstructionVariant], str]
+
+
+def run(options: Options) -> int:
+    """Do what the options say; return the exit code.
+
+    Raises:
+        UopscopeError: the options do not go together, an instruction is unknown, a backend or a file cannot be used.
+    """
+    _check(options)
+    catalogue = Catalogue.load()
+    if options.listing:
+        return _list(_chosen(catalogue, options))
+    if options.reinfer:
+        with _stored(catalogue, options) as bench:
+            return _carry_out(bench, options)
+    variants = _chosen(catalogue, options)
+    with _machine(catalogue, variants, options) as bench:
+        return _plan(bench, options) if options.plan else _carry_out(bench, options)
+
+
+def _check(options: Options) -> None:
+    """Refuse options that contradict each other.
+
+    Raises:
+        UsageError: says which.
+    """
+    named = bool(options.patterns)
+    if named and options.everything:
+        raise UsageError("--instr and --all contradict each other", hint="name instructions, or take all of them")
+    if not (named or options.everything or options.reinfer):
+        raise UsageError(
+            "no instruction is named", hint="name some by --instr (such as --instr ADC), or take --all of them"
+        )
+    if options.automatic and options.architecture:
+        raise UsageError("--arch-auto and --arch contradict each other", hint="--arch-auto is the CPU at hand")
+    if options.reinfer and not options.database:
+        raise UsageError("--reinfer needs the stored samples", hint="name the campaign's file by --db")
+    if sum(str(path) == "-" for path in options.files.values()) > 1:
+        raise UsageError("only one format can go to standard output")
+
+
+def _chosen(catalogue: Catalogue, options: Options) -> list[InstructionVariant]:
+    """Return the variants that are meant, each once, in the order in which they were named.
+
+    Raises:
+        UnknownInstructionError: a pattern matches nothing; names the nearest.
+    """
+    if options.everything or not options.patterns:
+        return list(catalogue)
+    found = (variant for pattern in options.patterns for variant in catalogue.find(pattern))
+    return list({variant.key: variant for variant in found}.values())
+
+
+def _list(variants: Sequence[InstructionVariant]) -> int:
+    width = max(len(variant.string) for variant in variants)
+    iform_width = max(len(variant.iform) for variant in variants)
+    for variant in variants:
+        print(f"{variant.string:{width}}  {variant.iform:{iform_width}}  {variant.isa_set}")
+    return _guard.ExitCode.DONE
+
+
+@contextmanager
+def _machine(catalogue: Catalogue, variants: Sequence[InstructionVariant], options: Options) -> Iterator[Bench]:
+    """Open backend and store for measuring."""
+    backend = open_backend(options.backend, cpu=options.cpu, architecture=options.architecture)
+    try:
+        measurer = Measurer(backend)
+        info = measurer.info
+        with _store(options) as store:
+            if not options.plan:
+                store.begin(info.provenance, info_to_json(info))
+            lacks = backend.lacks if isinstance(backend, KnowsCpu) else _lacks_nothing
+            yield Bench(catalogue, variants, info, measurer, store, lacks)
+    finally:
+        backend.close()
+
+
+def _lacks_nothing(_variant: InstructionVariant) -> str:
+    """Answer for machines that cannot tell what they lack."""
+    return ""
+
+
+def _store(options: Options) -> Store:
+    """Open the campaign's file; a plan only reads it."""
+    if options.plan and options.database and options.database.is_file():
+        return Store.read(options.database)
+    return Store.open(options.database) if options.database and not options.plan else Store.in_memory()
+
+
+@contextmanager
+def _stored(catalogue: Catalogue, options: Options) -> Iterator[Bench]:
+    """Open a store whose samples take the place of a machine."""
+    assert options.database is not None
+    if not options.database.is_file():
+        raise UsageError(f"{options.database}: no such file", hint="--reinfer needs a campaign that was begun")
+    with Store.open(options.database) as store:
+        provenance = store.begin_again()
+        info = info_from_json(store.backend(), provenance)
+        there = store.outcomes()
+        variants = [variant for variant in _chosen(catalogue, options) if variant.key in there]
+        yield Bench(catalogue, variants, info, StoredOnly(info.calibration_core_cycles), store, _lacks_nothing)
+
+
+def _carry_out(bench: Bench, options: Options) -> int:
+    """Run the campaign, or as much of it as there is time for, and show what there is."""
+    method = _method(bench, thorough=options.everything)
+    campaign = Campaign(bench.store, bench.measurer, method, _spread(bench.info, options))
+    code: int = _guard.ExitCode.DONE
+    tally = Tally(len(bench.variants))
+    with Reporter(len(bench.variants), options.database, bench.info.provenance) as reporter:
+        try:
+            for result in campaign.run(bench.variants, again=options.reinfer, on_change=reporter.update):
+                reporter.note(result)
+        except _guard.Terminated:
+            code = _guard.ExitCode.TERMINATED
+        except KeyboardInterrupt:
+            code = _guard.ExitCode.INTERRUPTED
+        tally = reporter.tally or tally
+    conclusions = _conclusions(bench)
+    _show(bench, conclusions, tally, options)
+    _output.write_files(options.files, bench.variants, conclusions)
+    if code:
+        _say_stopped(tally, options)
+        return code
+    failed = any(Outcome.of(each.result) is Outcome.FAILED for each in conclusions)
+    return _guard.ExitCode.SOME_FAILED if failed else _guard.ExitCode.DONE
+
+
+def _method(bench: Bench, *, thorough: bool) -> SkippingMethod[Context]:
+    """Return how variants are characterized, those that the machine lacks left out."""
+    return SkippingMethod(Characterizer(bench.catalogue, bench.info, thorough=thorough), bench.lacks)
+
+
+def _spread(info: BackendInfo, options: Options) -> Spread | None:
+    """Return how to spread the campaign over processes, if it is to be.
+
+    Raises:
+        UsageError: a real CPU is measured by one process.
+    """
+    if options.jobs == 1 or options.reinfer:
+        return None
+    if not info.is_model:
+        raise UsageError("--jobs is for simulated machines", hint="a real CPU is measured by one process at a time")
+    return Spread(options.jobs, info.name, options.architecture, options.everything)
+
+
+def _plan(bench: Bench, options: Options) -> int:
+    """Say what would be done."""
+    method = _method(bench, thorough=False)
+    clock = time.process_time if bench.info.is_model else time.monotonic
+    plan = make_plan(bench.variants, set(bench.store.outcomes()), method, bench.measurer, clock=clock)
+    for line in _output.plan_lines(plan, bench.info.provenance, options.jobs):
+        print(line)
+    return _guard.ExitCode.DONE
+
+
+def _conclusions(bench: Bench) -> list[Conclusion]:
+    """Return what is known about the chosen variants, in their order."""
+    wanted = {variant.key: index for index, variant in enumerate(bench.variants)}
+    found = [each for each in bench.store.conclusions() if each.result.key in wanted]
+    return sorted(found, key=lambda each: wanted[each.result.key])
+
+
+def _show(bench: Bench, conclusions: Sequence[Conclusion], tally: Tally, options: Options) -> None:
+    """Print the table (or a summary of very many), what stands beneath it, and explanations."""
+    console = _output.console(to_stderr=any(str(path) == "-" for path in options.files.values()))
+    by_key = {variant.key: variant for variant in bench.variants}
+    rows = [Row(each.result, by_key[each.result.key]) for each in conclusions]
+    if len(rows) <= TABLE_AT_MOST or not (options.database or options.files):
+        if any(not row.result.skipped for row in rows):
+            console.print(render(rows))
+            console.print()
+        footing = Footing(bench.info.provenance, unknown_reasons(bench.info), tally.seconds)
+        for line in footing_lines(rows, footing):
+            console.print(line, soft_wrap=True)
+    else:
+        for line in _output.summary_lines(tally, bench.info.provenance):
+            console.print(line, soft_wrap=True)
+    if options.explain:
+        for each in conclusions:
+            console.print()
+            evidence = bench.store.evidence(each)
+            variant = by_key[each.result.key]
+            case = Case(each.result, variant, evidence, each.provenance, bench.info.calibration_core_cycles)
+            for line in explanation(case):
+                console.print(line, soft_wrap=True)
+
+
+def unknown_reasons(info: BackendInfo) -> tuple[str, ...]:
+    """Say what a backend cannot know, and why."""
+    counts_uops = any(name.startswith("uops") for name in info.counters)
+    if info.ports and counts_uops:
+        return ("not found out: see the failed checks",)
+    missing = "ports" if counts_uops else "µops, ports and TP from ports"
+    return (f"{missing} are unknown: the backend {info.name} has no counters for them",)
+
+
+def _say_stopped(tally: Tally, options: Options) -> None:
+    console = Console(stderr=True)
+    hint = "; start again to go on from here" if options.database else ""
+    console.print(Text(f"stopped after {tally.done} of {tally.total} variants{hint}", style="yellow"), soft_wrap=True)

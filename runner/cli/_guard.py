@@ -1,0 +1,117 @@
+"""Exit codes, and the guard between errors and the person at the terminal: a message, never a traceback.
+
+| code | meaning |
+|---|---|
+| 0 | done |
+| 1 | a fault of uopscope itself, or output that could not be written |
+| 2 | the input is wrong: an unknown instruction, option, file |
+| 3 | this machine cannot do it: a backend, a device, a file that cannot be written |
+| 4 | a campaign is done, but some variants failed |
+| 130 | stopped by Ctrl-C (143 by SIGTERM) with what there was |
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from enum import IntEnum
+from typing import TYPE_CHECKING, NoReturn
+
+from runner.backends.base import BackendError
+from xed_convert.errors import UopscopeError
+from xed_convert.files import OutputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType
+
+    import typer
+
+TRACEBACK_VARIABLE = "UOPSCOPE_TRACEBACK"
+"""The environment variable that asks for Python's own traceback instead of a message."""
+
+
+class ExitCode(IntEnum):
+    """What the process tells its caller."""
+
+    DONE = 0
+    FAULT = 1
+    BAD_INPUT = 2
+    UNUSABLE = 3
+    SOME_FAILED = 4
+    INTERRUPTED = 130
+    TERMINATED = 143
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM arrived: handled as Ctrl-C is, with its own exit code."""
+
+
+def run(app: typer.Typer, arguments: Sequence[str] | None = None, *, program: str) -> NoReturn:
+    """Run the application with these arguments (None: those of the process), then exit with its code."""
+    signal.signal(signal.SIGTERM, _raise_terminated)
+    code = guarded(app, list(sys.argv[1:] if arguments is None else arguments), program)
+    try:
+        sys.stdout.flush()
+    except (BrokenPipeError, OSError):
+        _drop_standard_output()
+    sys.exit(code)
+
+
+def guarded(app: typer.Typer, arguments: list[str], program: str) -> int:
+    """Run the application; return its exit code, with every error turned into a message on standard error."""
+    if os.environ.get(TRACEBACK_VARIABLE):
+        result = app(args=arguments, prog_name=program, standalone_mode=False)
+        return result if isinstance(result, int) else ExitCode.DONE
+    try:
+        return _run(app, arguments, program)
+    except BaseException as error:  # noqa: BLE001 - the last guard: whatever it is, the user gets a sentence
+        return _report(error)
+
+
+def _run(app: typer.Typer, arguments: list[str], program: str) -> int:
+    try:
+        app(args=arguments, prog_name=program)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else ExitCode.DONE if end.code is None else ExitCode.FAULT
+    return ExitCode.DONE
+
+
+def _report(error: BaseException) -> int:
+    """Say in a sentence what happened; return the exit code."""
+    if isinstance(error, BrokenPipeError):
+        _drop_standard_output()
+        return ExitCode.FAULT
+    message, code = _explained(error)
+    print(f"error: {message}", file=sys.stderr)
+    return code
+
+
+def _explained(error: BaseException) -> tuple[str, int]:
+    match error:
+        case KeyboardInterrupt():
+            by, code = ("SIGTERM", 143) if isinstance(error, Terminated) else ("Ctrl-C", 130)
+            explained = f"stopped by {by}", code
+        case UopscopeError():
+            unusable = isinstance(error, (BackendError, OutputError))
+            default = ExitCode.UNUSABLE if unusable else ExitCode.BAD_INPUT
+            explained = str(error), getattr(error, "exit_code", default)
+        case OSError():
+            explained = f"{error.filename or 'input or output'}: {error.strerror or error}", ExitCode.UNUSABLE
+        case MemoryError():
+            explained = "out of memory", ExitCode.UNUSABLE
+        case _:
+            what = f"{type(error).__name__}: {error}".splitlines()[0]
+            hint = f"{TRACEBACK_VARIABLE}=1 shows where"
+            explained = f"a fault of uopscope itself: {what}\n  {hint}", ExitCode.FAULT
+    return explained
+
+
+def _raise_terminated(_number: int, _frame: FrameType | None) -> None:
+    raise Terminated
+
+
+def _drop_standard_output() -> None:
+    """Let nothing be written when Python exits: whoever read it has gone."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

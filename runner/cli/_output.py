@@ -1,0 +1,127 @@
+"""Consoles and output files of the commands."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+from results import codec, merge, table, xml
+from results.table import Row
+from results.text import duration_text, machine_text
+from xed_convert.files import atomic_write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from results.model import Provenance
+    from results.store import Conclusion
+    from runner.campaign import Tally
+    from runner.plan import Plan
+    from xed_convert.model import InstructionVariant
+
+WIDE = 10_000
+"""Columns where nobody looks at a terminal: nothing is wrapped."""
+
+
+def console(*, to_stderr: bool = False) -> Console:
+    """Return a console on standard output, or on standard error where that one is taken."""
+    file = sys.stderr if to_stderr else sys.stdout
+    return Console(file=file, width=None if file.isatty() else WIDE, highlight=False)
+
+
+def write_files(
+    files: Mapping[str, Path], variants: Sequence[InstructionVariant], conclusions: Sequence[Conclusion]
+) -> None:
+    """Write conclusions in each format to its file, whole or not at all; `-` is standard output.
+
+    Raises:
+        OutputError: a file cannot be written.
+    """
+    for kind, path in files.items():
+        data = FORMATS[kind](variants, conclusions)
+        if str(path) == "-":
+            sys.stdout.buffer.write(data)
+            continue
+        with atomic_write(path) as file:
+            file.write(data)
+
+
+def xml_bytes(variants: Sequence[InstructionVariant], conclusions: Sequence[Conclusion]) -> bytes:
+    """Return instructions.xml with those of the variants that were measured."""
+    known = {each.result.key for each in conclusions if not each.result.skipped}
+    file = io.BytesIO()
+    merge.write_xml(
+        [variant for variant in variants if variant.key in known],
+        [xml.Conclusion(each.result, each.provenance) for each in conclusions],
+        file,
+    )
+    return file.getvalue()
+
+
+def json_bytes(variants: Sequence[InstructionVariant], conclusions: Sequence[Conclusion]) -> bytes:
+    """Return all conclusions with provenance; cycles are integers or exact fractions as text ("5/4")."""
+    del variants
+    machines = [codec.encode_provenance(each.provenance) for each in conclusions]
+    distinct = list({json.dumps(machine, sort_keys=True): machine for machine in machines}.values())
+    results = [
+        {
+            "provenance": distinct.index(machine),
+            "inference": each.inference,
+            "time": each.time,
+            **codec.encode_characterization(each.result),
+        }
+        for each, machine in zip(conclusions, machines, strict=True)
+    ]
+    document = {"provenance": distinct, "results": results}
+    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def csv_bytes(variants: Sequence[InstructionVariant], conclusions: Sequence[Conclusion]) -> bytes:
+    """Return a line of CSV per variant."""
+    by_key = {variant.key: variant for variant in variants}
+    rows = [(Row(each.result, by_key.get(each.result.key)), each.provenance) for each in conclusions]
+    return table.write_csv(rows).encode()
+
+
+FORMATS: dict[str, Callable[[Sequence[InstructionVariant], Sequence[Conclusion]], bytes]] = {
+    "xml": xml_bytes,
+    "json": json_bytes,
+    "csv": csv_bytes,
+}
+
+
+def summary_lines(tally: Tally, provenance: Provenance) -> Iterator[Text]:
+    """Yield what became of a campaign, by reason."""
+    yield Text(machine_text(provenance))
+    known = f", {tally.resumed} of them before" if tally.resumed else ""
+    yield Text(f"{tally.done} of {tally.total} variants{known}, {tally.measured} microbenchmarks measured")
+    for outcome, count in sorted(tally.outcomes.items()):
+        yield Text(f"  {count:6} {outcome.value}")
+    for reason, count in tally.reasons.most_common():
+        yield Text(f"  {count:6} {reason}", style="yellow")
+    yield Text(f"in {duration_text(tally.seconds)}")
+
+
+def plan_lines(plan: Plan, provenance: Provenance, jobs: int) -> Iterator[str]:
+    """Yield a plan in words."""
+    yield machine_text(provenance)
+    yield f"{plan.total:8} variants"
+    if plan.there:
+        yield f"{plan.there:8} of them are done"
+    yield f"{plan.possible:8} would be measured"
+    for reason, count in plan.reasons.most_common():
+        yield f"{count:8} left out: {reason}"
+    microbenchmarks, seconds = plan.expected_microbenchmarks, plan.expected_seconds
+    if microbenchmarks is None or seconds is None:
+        yield "how long it takes is not known: no variant of a sample was done in time"
+        return
+    yield (
+        f"about {microbenchmarks} microbenchmarks, {duration_text(seconds / jobs)}"
+        f" (from {plan.sampled} variants that took {duration_text(plan.seconds)})"
+    )

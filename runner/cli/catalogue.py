@@ -1,0 +1,138 @@
+"""Show, list and compare instruction variants of the catalogue."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from xed_convert.catalogue import Catalogue
+from xed_convert.errors import UopscopeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from xed_convert.model import InstructionVariant
+
+app = typer.Typer(help=__doc__, add_completion=False, no_args_is_help=True)
+
+CatalogueOption = Annotated[
+    Path | None, typer.Option("--catalogue", metavar="FILE", help="Another catalogue than the shipped one.")
+]
+
+
+@app.command()
+def show(
+    patterns: Annotated[list[str], typer.Argument(metavar="PATTERN...", help="String, iform, stem, iclass or glob.")],
+    catalogue: CatalogueOption = None,
+) -> None:
+    """Show everything that is known of variants: operands, flags, how they are encoded, a sample of it."""
+    from xed_convert.describe import describe  # noqa: PLC0415 - `--help` does not need it
+
+    known = Catalogue.load(catalogue)
+    blocks = [[*describe(v), *_sample(v)] for pattern in patterns for v in known.find(pattern)]
+    print("\n\n".join("\n".join(block) for block in blocks))
+
+
+def _sample(variant: InstructionVariant) -> list[str]:
+    """Return an instance of the variant as bytes and text."""
+    from generator.allocation import Allocator  # noqa: PLC0415
+    from xed_convert.encoder import encode  # noqa: PLC0415
+    from xed_convert.formatting import format_instance  # noqa: PLC0415
+
+    try:
+        values = Allocator().instance(variant).values
+        return ["  for example", f"    {encode(variant, values).hex(' ')}    {format_instance(variant, values)}"]
+    except UopscopeError as error:
+        return [f"  no example: {error.message}"]
+
+
+@app.command("list")
+def list_variants(
+    patterns: Annotated[list[str] | None, typer.Argument(metavar="[PATTERN]...", help="As for `show`.")] = None,
+    cpu: Annotated[
+        str, typer.Option(metavar="native|NAME", help="Only what that CPU has: this machine's, SKL, SPR, HASWELL ...")
+    ] = "",
+    catalogue: CatalogueOption = None,
+    *,
+    chips: Annotated[bool, typer.Option("--chips", help="List the names for --cpu.")] = False,
+    counts: Annotated[bool, typer.Option("--counts", help="Only the number of variants of each extension.")] = False,
+) -> None:
+    """List variants: string, iform, ISA set."""
+    if chips:
+        print("\n".join(_chip_lines()))
+        return
+    known = Catalogue.load(catalogue)
+    variants: Iterable[InstructionVariant] = known
+    if patterns:
+        variants = {v.string: v for pattern in patterns for v in known.find(pattern)}.values()
+    has = _filter(cpu)
+    found = [variant for variant in variants if has(variant)]
+    print("\n".join(_count_lines(found) if counts else _variant_lines(found)))
+
+
+def _filter(cpu: str) -> Callable[[InstructionVariant], bool]:
+    """Return what says whether a CPU has a variant."""
+    if not cpu:
+        return lambda _variant: True
+    if cpu.lower() == "native":
+        import os  # noqa: PLC0415
+
+        from runner.isa_sets import has_isa_set  # noqa: PLC0415
+
+        number = min(os.sched_getaffinity(0))
+        return lambda variant: has_isa_set(variant.isa_set, number)
+    from xed_convert.chips import chip_isa_sets  # noqa: PLC0415
+
+    isa_sets = chip_isa_sets(cpu)
+    return lambda variant: variant.isa_set.upper() in isa_sets
+
+
+def _variant_lines(variants: list[InstructionVariant]) -> list[str]:
+    """Return a line for each variant."""
+    width = max((len(variant.string) for variant in variants), default=0)
+    iforms = max((len(variant.iform) for variant in variants), default=0)
+    return [f"{variant.string:{width}}  {variant.iform:{iforms}}  {variant.isa_set}" for variant in variants]
+
+
+def _count_lines(variants: list[InstructionVariant]) -> list[str]:
+    """Return a line for each extension, and one with the sum."""
+    counts = Counter(variant.extension for variant in variants)
+    return [*(f"{count:6} {name}" for name, count in sorted(counts.items())), f"{len(variants):6} in all"]
+
+
+def _chip_lines() -> list[str]:
+    """Return the names of chips."""
+    from xed_convert.chips import shipped_chips, short_names  # noqa: PLC0415
+
+    short: dict[str, list[str]] = {}
+    for name, chip in short_names().items():
+        short.setdefault(chip, []).append(name)
+    return [f"{chip:22}{' '.join(short.get(chip, []))}".rstrip() for chip in shipped_chips()]
+
+
+@app.command()
+def diff(
+    old: Annotated[Path, typer.Argument(help="A catalogue: instructions.xml, also .gz and .xz, or .bin.")],
+    new: Annotated[Path, typer.Argument(help="The catalogue to compare with it.")],
+    limit: Annotated[int, typer.Option(min=0, help="How many of each kind to list (0: all).")] = 50,
+) -> None:
+    """Show what NEW brings: variants that were added, removed, renamed, changed."""
+    from xed_convert.catalogue_diff import diff_catalogues  # noqa: PLC0415
+
+    found = diff_catalogues(Catalogue.load(old), Catalogue.load(new))
+    _section("added", [f"{v.string}  {v.isa_set}" for v in found.added], limit)
+    _section("removed", [f"{v.string}  {v.isa_set}" for v in found.removed], limit)
+    _section("renamed", [f"{one.string} -> {other.string}" for one, other in found.renamed], limit)
+    _section("changed", [f"{v.string}: {'; '.join(texts)}" for v, texts in found.changed], limit)
+
+
+def _section(title: str, lines: list[str], limit: int) -> None:
+    """Print a kind of difference."""
+    print(f"{title}: {len(lines)}")
+    shown = lines[:limit] if limit else lines
+    print("".join(f"  {line}\n" for line in shown), end="")
+    if len(shown) < len(lines):
+        print(f"  ... and {len(lines) - len(shown)} more")

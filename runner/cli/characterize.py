@@ -1,0 +1,113 @@
+"""Measure latency, throughput and port usage of instructions."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003 - typer looks at the annotations
+from typing import Annotated, NoReturn
+
+import typer
+
+from runner.cli import _guard
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+SELECT, MACHINE, OUTPUT = "What", "On what", "Output"
+
+
+@app.command(
+    epilog="Examples: characterize --arch-auto --instr ADC_GPRv_GPRv; characterize --backend sim --arch HSW --instr ADC"
+    " --explain; characterize --all --db campaign.sqlite"
+)
+def characterize(
+    instr: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help='An iform (ADC_GPRv_GPRv_11) or its stem, a string ("ADC_11 (R64, R64)"), an iclass (ADC), or a glob.'
+            " May be repeated.",
+            rich_help_panel=SELECT,
+        ),
+    ] = None,
+    *,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All instructions of the catalogue.", rich_help_panel=SELECT)
+    ] = False,
+    listing: Annotated[
+        bool, typer.Option("--list", help="Only list the variants that are meant.", rich_help_panel=SELECT)
+    ] = False,
+    plan: Annotated[
+        bool,
+        typer.Option(help="Only say what would be measured, and how long it would take.", rich_help_panel=SELECT),
+    ] = False,
+    arch_auto: Annotated[
+        bool, typer.Option("--arch-auto", help="The CPU at hand (the default).", rich_help_panel=MACHINE)
+    ] = False,
+    arch: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A microarchitecture, such as SKL.", rich_help_panel=MACHINE),
+    ] = None,
+    backend: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="How to measure: auto takes the best for the real CPU; sim simulates the one that --arch names;"
+            " `uopscope doctor` lists all.",
+            rich_help_panel=MACHINE,
+        ),
+    ] = "auto",
+    cpu: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="The logical CPU to measure on.", rich_help_panel=MACHINE)
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Processes, for simulated machines.", rich_help_panel=MACHINE)
+    ] = 1,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show how each number came about.", rich_help_panel=OUTPUT)
+    ] = False,
+    xml: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write instructions.xml (- is standard output).", rich_help_panel=OUTPUT),
+    ] = None,
+    json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write JSON.", rich_help_panel=OUTPUT)] = None,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write CSV.", rich_help_panel=OUTPUT)] = None,
+    db: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Keep raw samples and conclusions there; a campaign that was stopped goes on where it was.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    reinfer: Annotated[
+        bool,
+        typer.Option("--reinfer", help="Draw conclusions again from the samples in --db.", rich_help_panel=OUTPUT),
+    ] = False,
+) -> None:
+    """Measure latency per operand pair, throughput and port usage of x86 instructions."""
+    from runner.cli import _characterize  # noqa: PLC0415 - `--help` and wrong options need none of it
+
+    options = _characterize.Options(
+        patterns=tuple(instr or ()),
+        everything=everything,
+        listing=listing,
+        plan=plan,
+        automatic=arch_auto,
+        architecture=arch,
+        backend=backend,
+        cpu=cpu,
+        jobs=jobs,
+        explain=explain,
+        files={kind: path for kind, path in (("xml", xml), ("json", json), ("csv", csv)) if path},
+        database=db,
+        reinfer=reinfer,
+    )
+    raise typer.Exit(_characterize.run(options))
+
+
+def main() -> NoReturn:
+    """Run `characterize ...`; never returns."""
+    _guard.run(app, program="characterize")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""Convert XED's datafiles to the catalogue of instruction variants (instructions.xml)."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from xed_convert.errors import ConversionError
+from xed_convert.files import atomic_write
+from xed_convert.layers import find_datafiles
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+    from xed_convert.catalogue_xml import WritesBytes
+    from xed_convert.convert import Conversion
+
+app = typer.Typer(help=__doc__, add_completion=False)
+
+
+@app.command()
+def convert(
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="XED", help="A datafiles folder or an XED checkout.", show_default=False)
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="The file to write: .xml, .xml.gz, .xml.xz, .bin, - for stdout.")
+    ] = Path("instructions.xml"),
+    include: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Include what is left out on purpose under that name (`all`: everything)."),
+    ] = None,
+    layers: Annotated[
+        Path | None, typer.Option(help="A file with the .cfg files in their order, one per line.")
+    ] = None,
+    *,
+    fetch: Annotated[bool, typer.Option("--fetch", help="Clone XED's pinned version with git, once.")] = False,
+    xsd: Annotated[bool, typer.Option("--xsd", help="Print the schema of the files and exit.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not print the counts.")] = False,
+) -> None:
+    """Convert XED's datafiles to the catalogue; print what came of them."""
+    from xed_convert.convert import convert as convert_datafiles  # noqa: PLC0415
+    from xed_convert.datafiles import Datafiles  # noqa: PLC0415 - `--help` does not need it
+    from xed_convert.schema import schema_text  # noqa: PLC0415
+
+    if xsd:
+        sys.stdout.write(schema_text())
+        return
+    datafiles = Datafiles.load(_source(folder, fetch=fetch), layers=_layers(layers))
+    conversion = convert_datafiles(datafiles, include=frozenset(include or ()))
+    source = f"Intel XED v{datafiles.version}" if datafiles.version else str(datafiles.folder)
+    if str(output) == "-":
+        _write(conversion, sys.stdout.buffer, output, source)
+    else:
+        with atomic_write(output) as file:
+            _write(conversion, file, output, source)
+    if not quiet:
+        print("\n".join(_summary(conversion, source)), file=sys.stderr if str(output) == "-" else sys.stdout)
+
+
+def _source(folder: Path | None, *, fetch: bool) -> Path:
+    """Return where the datafiles are."""
+    from xed_convert.fetch import fetch as fetch_checkout  # noqa: PLC0415
+
+    if (folder is None) != fetch:
+        raise ConversionError("give either a folder or --fetch", hint="For example: uopscope convert --fetch")
+    return find_datafiles(fetch_checkout() if folder is None else folder)
+
+
+def _layers(path: Path | None) -> list[str] | None:
+    """Return the order of the layers that a file gives."""
+    if path is None:
+        return None
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConversionError(f"{path}:0: cannot read the order of the layers: {error}") from error
+    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+
+
+def _write(conversion: Conversion, file: WritesBytes, path: Path, source: str) -> None:
+    """Write the catalogue in the format that the name asks for."""
+    from xed_convert.catalogue_store import write_store  # noqa: PLC0415
+    from xed_convert.catalogue_xml import write_xml  # noqa: PLC0415
+
+    if path.suffix == ".bin":
+        write_store(conversion.variants, file, source=source)
+        return
+    content = io.BytesIO()
+    write_xml(conversion.variants, content, empty_extensions=conversion.extensions)
+    data = content.getvalue()
+    if path.suffix == ".gz":
+        data = gzip.compress(data, mtime=0)
+    elif path.suffix == ".xz":
+        data = lzma.compress(data)
+    file.write(data)
+
+
+def _summary(conversion: Conversion, source: str) -> list[str]:
+    """Return what came of the datafiles, as lines."""
+    variants = conversion.variants
+    iforms = {variant.iform for variant in variants}
+    counts = conversion.by_extension
+    lines = [f"{source}: {len(variants)} variants, {len(iforms)} iforms, {len(conversion.extensions)} extensions", ""]
+    columns = [f"{name} {counts[name]}" for name in sorted(conversion.extensions)]
+    width = max(map(len, columns), default=1) + 2
+    per_line = max(1, 110 // width)
+    rows = [columns[start : start + per_line] for start in range(0, len(columns), per_line)]
+    lines += ["".join(f"{text:{width}}" for text in row).rstrip() for row in rows]
+    lines += ["", f"{conversion.records_used} records used", f"{conversion.not_64_bit} records for other modes only"]
+    lines += _reasons("records left out", conversion.excluded)
+    lines += _reasons("records left out for an operand size", conversion.excluded_sizes)
+    return lines
+
+
+def _reasons(title: str, counts: Counter[str]) -> list[str]:
+    """Return the counts of a reason each."""
+    return [f"{count} {title}: {reason}" for reason, count in sorted(counts.items(), key=lambda item: -item[1])]

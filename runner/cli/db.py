@@ -1,0 +1,292 @@
+"""Build, check, compare, search and export databases of results (instructions.xml)."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated
+
+import typer
+
+from results import rules
+from results.database import Repair, read_database
+from results.database_writer import write_database
+from results.diff import Kind, compare, group
+from results.merge import Campaigns, Merge
+from results.query import compile_query
+from runner.cli import _guard
+from xed_convert.errors import ConversionError, UopscopeError
+from xed_convert.files import atomic_write
+from xed_convert.schema import validate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from results.database import Entry
+    from results.diff import Group
+    from results.rules import Violation
+    from xed_convert.model import InstructionVariant
+
+app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
+
+Database = Annotated[Path, typer.Argument(help="An instructions.xml (plain, .gz or .xz) or a campaign's .sqlite file.")]
+Architecture = Annotated[str, typer.Option("--arch", help="Only this architecture.")]
+SHOWN = 20
+"""How many of a kind are listed unless more are asked for."""
+
+
+class UsageError(UopscopeError):
+    """The options do not fit together."""
+
+
+@app.command()
+def build(
+    campaigns: Annotated[list[Path], typer.Argument(help="Campaign files (.sqlite), in any order.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The instructions.xml to write.")],
+    catalogue: Annotated[Path | None, typer.Option(help="A catalogue instead of the shipped one.")] = None,
+) -> None:
+    """Put campaigns into one instructions.xml; say which results were chosen over others."""
+    from xed_convert.catalogue import Catalogue  # noqa: PLC0415 - slow to import
+
+    variants = list(Catalogue.load(catalogue))
+    with Campaigns(campaigns) as opened, atomic_write(output) as file:
+        merged = Merge(variants, opened.lookup)
+        write_database(merged.entries(), opened.provenances(), file)
+        unknown = opened.unknown(variant.key for variant in variants)
+    _report_merge(merged, unknown, output)
+
+
+def _report_merge(merged: Merge, unknown: list[str], output: Path) -> None:
+    for name, count in sorted(merged.counts.items()):
+        print(f"{name}: {count} variants")
+    for one in merged.disagreements[:SHOWN]:
+        change = one.change
+        print(
+            f"disagreement: {change.architecture} {change.string} {change.attribute}: "
+            f"{change.new} ({one.winner}) was taken, not {change.old} ({one.loser})"
+        )
+    _and_more(len(merged.disagreements), "disagreements")
+    for key in unknown[:SHOWN]:
+        print(f"not in the catalogue, left out: {key}")
+    _and_more(len(unknown), "variants that the catalogue lacks")
+    print(f"{output}: {len(merged)} variants")
+
+
+def _and_more(count: int, what: str) -> None:
+    if count > SHOWN:
+        print(f"... {count} {what} in all")
+
+
+@app.command()
+def check(
+    database: Database,
+    show: Annotated[int, typer.Option(min=0, help="How many violations of each rule to list.")] = SHOWN,
+) -> None:
+    """Check the schema and every rule that the tools that read the file need; exit with 1 if one is broken."""
+    repairs: list[Repair] = []
+    violations = list(rules.check_entries(read_database(database, repairs)))
+    violations += [_as_violation(repair) for repair in repairs]
+    violations += _schema_violations(database)
+    counts = Counter(violation.rule for violation in violations)
+    shown: Counter[str] = Counter()
+    for violation in violations:
+        shown[violation.rule] += 1
+        if shown[violation.rule] <= show:
+            print(f"{violation.rule}: {violation.string} {violation.architecture}: {violation.what}")
+    print(f"{database}: " + (", ".join(f"{n} x {rule}" for rule, n in counts.items()) or "every rule holds"))
+    raise typer.Exit(_guard.ExitCode.FAULT if violations else _guard.ExitCode.DONE)
+
+
+def _schema_violations(database: Path) -> list[Violation]:
+    """Validate the file, which was read without a fault before, so that it is no hostile one."""
+    try:
+        validate(database)
+    except ConversionError as error:
+        return [rules.Violation("schema", "", "", error.message)]
+    return []
+
+
+def _as_violation(repair: Repair) -> Violation:
+    what = f'{repair.attribute}="{repair.value}" in line {repair.line} is {repair.reason}'
+    return rules.Violation("sentinels", repair.string, repair.architecture, what)
+
+
+@app.command()
+def diff(
+    old: Database,
+    new: Database,
+    arch: Architecture = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Write a page, too.")] = None,
+    show: Annotated[int, typer.Option(min=0, help="How many groups to list.")] = 100,
+) -> None:
+    """Say what changed between two databases; exit with 1 if anything but noise did."""
+    from results.frames import entries_of  # noqa: PLC0415 - pandas is slow to import
+
+    changes = compare(entries_of(old), entries_of(new), frozenset([arch] if arch else []))
+    groups = group(changes)
+    if html is not None:
+        from results.site.pages import diff_page  # noqa: PLC0415 - jinja2 is slow to import
+
+        with atomic_write(html) as file:
+            file.write(diff_page(old.name, new.name, groups).encode())
+    if as_json:
+        print(json.dumps([asdict(one) for one in groups], indent=1, ensure_ascii=False))
+    else:
+        _print_groups(groups, show)
+    changed = any(change.kind is not Kind.NOISE for change in changes)
+    raise typer.Exit(_guard.ExitCode.FAULT if changed else _guard.ExitCode.DONE)
+
+
+def _print_groups(groups: list[Group], show: int) -> None:
+    real = [one for one in groups if one.kind is not Kind.NOISE]
+    for one in real[:show]:
+        count = len(one.strings)
+        where = (
+            one.strings[0] if count == 1 else f"{count} variants of {one.isa_set} ({', '.join(one.strings[:3])} ...)"
+        )
+        values = {Kind.NEW: one.new, Kind.GONE: one.old}.get(one.kind, f"{one.old} → {one.new}")
+        print(f"{one.architecture} {one.kind.value}: {one.attribute} {values}: {where}")
+    if len(real) > show:
+        print(f"... {len(real)} groups of changes in all")
+    noise = sum(len(one.strings) for one in groups if one.kind is Kind.NOISE)
+    print(
+        f"{sum(len(one.strings) for one in real)} changes in {len(real)} groups, {noise} differences within the spread"
+    )
+
+
+@app.command()
+def query(
+    text: Annotated[str, typer.Argument(metavar="QUERY", help="For example: ports has p5 and latency(1,1) > 3")],
+    database: Annotated[Path | None, typer.Option("--db", help="A database instead of the shipped one.")] = None,
+    arch: Architecture = "",
+    csv: Annotated[str, typer.Option(help="Write CSV to this file (- for standard output).")] = "",
+) -> None:
+    """List the variants that fulfil a query."""
+    from results.frames import frames  # noqa: PLC0415 - pandas is slow to import
+
+    wanted = compile_query(text)
+    found = frames(_selected(_entries(database), wanted, arch)).variants
+    if csv:
+        with _output(csv) as file:
+            found.to_csv(file, index=False)
+        return
+    columns = ["string", "architecture", "uops", "ports", "TP_unrolled", "TP_loop", "TP_ports"]
+    print(found[[name for name in columns if name in found]].to_string(index=False, na_rep=""))
+    print(f"{len(found)} found")
+
+
+def _selected(entries: Iterator[Entry], wanted: object, arch: str) -> Iterator[Entry]:
+    """Yield entries with only those of their results that are wanted."""
+    from results.database import Entry as DatabaseEntry  # noqa: PLC0415 - only for its constructor
+
+    assert callable(wanted)
+    for entry in entries:
+        results = {
+            name: result
+            for name, result in entry.results.items()
+            if (not arch or name == arch) and wanted(entry, result)
+        }
+        if results:
+            yield DatabaseEntry(entry.variant, results)
+
+
+def _entries(database: Path | None) -> Iterator[Entry]:
+    from results.frames import entries_of  # noqa: PLC0415 - pandas is slow to import
+    from results.shipped import shipped_database  # noqa: PLC0415 - only where no file is named
+
+    return entries_of(database if database is not None else shipped_database())
+
+
+@app.command()
+def export(
+    database: Database,
+    arch: Architecture = "",
+    csv: Annotated[str, typer.Option(help="All variants as CSV.")] = "",
+    json_file: Annotated[str, typer.Option("--json", help="All variants, latencies and ports as JSON.")] = "",
+    parquet: Annotated[Path | None, typer.Option(help="All variants as Parquet.")] = None,
+    osaca: Annotated[str, typer.Option(help="OSACA's machine file of one architecture.")] = "",
+    llvm_exegesis: Annotated[str, typer.Option(help="Benchmarks for llvm-exegesis --mode=analysis.")] = "",
+    mode: Annotated[str, typer.Option(help="llvm-exegesis: latency, inverse_throughput or uops.")] = "latency",
+) -> None:
+    """Write a database in another form (- for standard output)."""
+    if not any((csv, json_file, parquet, osaca, llvm_exegesis)):
+        raise UsageError("nothing to write", hint="Name one of --csv, --json, --parquet, --osaca, --llvm-exegesis.")
+    _export_frames(database, arch, (csv, json_file, parquet))
+    if osaca:
+        _export_osaca(database, arch, osaca)
+    if llvm_exegesis:
+        _export_exegesis(database, arch, mode, llvm_exegesis)
+
+
+def _export_frames(database: Path, arch: str, targets: tuple[str, str, Path | None]) -> None:
+    from results.frames import entries_of, frames  # noqa: PLC0415 - pandas is slow to import
+
+    csv, json_file, parquet = targets
+    if not any(targets):
+        return
+    data = frames(_selected(entries_of(database), lambda _entry, _result: True, arch))
+    if csv:
+        with _output(csv) as file:
+            data.variants.to_csv(file, index=False)
+    if json_file:
+        with _output(json_file) as file:
+            tables = {name: json.loads(getattr(data, name).to_json(orient="records")) for name in data.__slots__}
+            file.write(json.dumps(tables, ensure_ascii=False, indent=1).encode() + b"\n")
+    if parquet:
+        with atomic_write(parquet) as file:
+            data.variants.to_parquet(file, index=False)
+
+
+def _export_osaca(database: Path, arch: str, target: str) -> None:
+    from results.frames import entries_of  # noqa: PLC0415 - pandas is slow to import
+    from results.osaca import write_osaca  # noqa: PLC0415 - only for this export
+
+    entries = list(entries_of(database))
+    with _output(target) as file:
+        count = write_osaca(entries, arch or _only_architecture(entries), file)
+    print(f"{target}: {count} instruction forms", file=sys.stderr)
+
+
+def _export_exegesis(database: Path, arch: str, mode: str, target: str) -> None:
+    from results.exegesis import MODES, write_exegesis  # noqa: PLC0415 - only for this export
+    from results.frames import entries_of  # noqa: PLC0415 - pandas is slow to import
+
+    if mode not in MODES:
+        raise UsageError(f"unknown mode {mode!r}", hint=f"It is one of {', '.join(MODES)}.")
+    entries = list(entries_of(database))
+    with _output(target) as file:
+        count = write_exegesis(entries, arch or _only_architecture(entries), mode, _sample_code, file)
+    print(f"{target}: {count} benchmarks", file=sys.stderr)
+
+
+def _sample_code(variant: InstructionVariant) -> bytes | None:
+    """Return the bytes of an instruction of a variant, or None if it cannot be encoded."""
+    from generator.allocation import Allocator, line_of  # noqa: PLC0415 - only for this export
+
+    try:
+        return line_of(Allocator().instance(variant)).code
+    except UopscopeError:
+        return None
+
+
+def _only_architecture(entries: list[Entry]) -> str:
+    names = sorted({name for entry in entries for name in entry.results})
+    if len(names) != 1:
+        raise UsageError("which architecture?", hint=f"Name one with --arch: {', '.join(names) or 'there is none'}")
+    return names[0]
+
+
+@contextmanager
+def _output(target: str) -> Iterator[IO[bytes]]:
+    """Open a file that appears when it is whole, or standard output."""
+    if target == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+    else:
+        with atomic_write(target) as file:
+            yield file

@@ -1,0 +1,65 @@
+"""Say why each number of a stored campaign is what it is."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003 - typer looks at the annotations
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from runner.cli import _output
+from xed_convert.errors import UopscopeError
+
+if TYPE_CHECKING:
+    from results.store import Conclusion, Store
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+class NotMeasuredError(UopscopeError):
+    """The campaign has nothing about the variants that were asked for."""
+
+
+@app.command(epilog='Example: uopscope explain skl.sqlite "ADC_11 (R64, R64)"')
+def explain(
+    database: Annotated[Path, typer.Argument(metavar="FILE", help="A campaign's file.")],
+    patterns: Annotated[list[str], typer.Argument(metavar="PATTERN...", help="As for `characterize --instr`.")],
+) -> None:
+    """Show the microbenchmarks, raw samples and arithmetic behind each number of a stored campaign."""
+    from results.store import Store  # noqa: PLC0415 - `--help` needs none of it
+    from runner.explain import Case, explanation  # noqa: PLC0415
+    from runner.recording import info_from_json  # noqa: PLC0415
+    from xed_convert.catalogue import Catalogue  # noqa: PLC0415
+
+    catalogue = Catalogue.load()
+    variants = {each.key: each for pattern in patterns for each in catalogue.find(pattern)}
+    console = _output.console()
+    with Store.read(database) as store:
+        for conclusion in _found(store, list(variants)):
+            info = info_from_json(store.backend(), conclusion.provenance)
+            case = Case(
+                conclusion.result,
+                variants[conclusion.result.key],
+                store.evidence(conclusion),
+                conclusion.provenance,
+                info.calibration_core_cycles,
+            )
+            for line in explanation(case):
+                console.print(line, soft_wrap=True)
+            console.print(f"[dim]concluded {conclusion.time} by inference {conclusion.inference}[/dim]")
+            console.print()
+
+
+def _found(store: Store, keys: list[str]) -> list[Conclusion]:
+    """Return the newest conclusion about each of the variants.
+
+    Raises:
+        NotMeasuredError: there is none about any of them.
+    """
+    found = [conclusion for key in keys for conclusion in store.conclusions(key)]
+    if not found:
+        raise NotMeasuredError(
+            f"{store.path}: nothing is concluded about {len(keys)} variants that match",
+            hint="characterize --instr PATTERN --db FILE measures them",
+        )
+    return found

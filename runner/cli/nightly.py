@@ -1,0 +1,74 @@
+"""Measure everything every night, and say what changed."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from runner import nightly as nights
+from runner import units
+
+app = typer.Typer(help=__doc__, add_completion=False)
+
+STATE = Path("/var/lib/uopscope")
+
+
+@app.command()
+def nightly(
+    *,
+    install: Annotated[bool, typer.Option("--install", help="Install a systemd timer for every night.")] = False,
+    uninstall: Annotated[bool, typer.Option("--uninstall", help="Take the timer away.")] = False,
+    purge: Annotated[bool, typer.Option("--purge", help="With --uninstall: also all that was measured.")] = False,
+    at: Annotated[str, typer.Option(help="When, as a systemd calendar expression.")] = "*-*-* 02:30",
+    state: Annotated[Path, typer.Option(help="Where campaigns, database and summaries are kept.")] = STATE,
+    instr: Annotated[list[str] | None, typer.Option(metavar="PATTERN", help="Only these (see characterize).")] = None,
+    backend: Annotated[str, typer.Option(help="How to measure (see characterize).")] = "auto",
+    arch: Annotated[str, typer.Option(help="The architecture, for simulated machines.")] = "",
+    cpu: Annotated[int | None, typer.Option(min=0, help="The logical CPU to measure on.")] = None,
+    free_gb: Annotated[float, typer.Option(min=0, help="Free space that there has to be.")] = nights.FREE_BYTES / 1e9,
+) -> None:
+    """Do one nightly run now: campaign (or the rest of it), database, comparison, summary."""
+    selection = _selection(instr or [], backend, arch, cpu)
+    if uninstall:
+        _uninstall(state, purge=purge)
+    elif install:
+        options = ["--state", str(state.absolute()), "--free-gb", str(free_gb), "--backend", backend]
+        options += [one for pattern in instr or [] for one in ("--instr", pattern)]
+        options += ["--arch", arch] if arch else []
+        options += ["--cpu", str(cpu)] if cpu is not None else []
+        for path in units.install([_program(), "nightly", *options], at):
+            print(f"written: {path}")
+        print("See it with: systemctl list-timers uopscope-nightly.timer; journalctl -u uopscope-nightly")
+    else:
+        text = nights.run(nights.Places(state), selection, free_bytes=int(free_gb * 1e9))
+        print(text or "Nothing to do: the last run was finished less than 20 hours ago.", end="" if text else "\n")
+
+
+def _selection(patterns: list[str], backend: str, arch: str, cpu: int | None) -> list[str]:
+    """Return the options of `characterize`."""
+    chosen = [one for pattern in patterns for one in ("--instr", pattern)] or ["--all"]
+    machine = ["--arch", arch] if arch else ["--arch-auto"]
+    return [*chosen, *machine, "--backend", backend, *(["--cpu", str(cpu)] if cpu is not None else [])]
+
+
+def _program() -> str:
+    """Return the path of this program, as systemd wants it: absolute."""
+    found = shutil.which("uopscope") or sys.argv[0]
+    return str(Path(found).absolute())
+
+
+def _uninstall(state: Path, *, purge: bool) -> None:
+    for path in units.uninstall():
+        print(f"removed: {path}")
+    if not state.exists():
+        return
+    kept = any((state / "campaigns").glob("*.sqlite")) or (state / "current.sqlite").exists()
+    if purge or not kept:
+        shutil.rmtree(state)
+        print(f"removed: {state}")
+    else:
+        print(f"kept: {state}, which holds measurements (--purge removes them, too)")

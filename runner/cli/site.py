@@ -1,0 +1,99 @@
+"""Make static pages of results, and show them in a browser."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import os
+import socketserver
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from results.database import read_database, read_provenances
+from results.shipped import shipped_database
+from results.site.build import MARK, Site, build_site
+from xed_convert.errors import UopscopeError
+
+if TYPE_CHECKING:
+    from results.database import Entry
+    from results.model import Provenance
+
+app = typer.Typer(help=__doc__, add_completion=False)
+
+CAMPAIGN_SUFFIXES = (".sqlite", ".db")
+
+
+class SiteError(UopscopeError):
+    """The site cannot be shown."""
+
+    exit_code = 3
+
+
+@app.command()
+def site(
+    databases: Annotated[
+        list[Path] | None,
+        typer.Argument(help="An instructions.xml, and campaigns (.sqlite) whose experiments the pages shall show."),
+    ] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write.")] = Path("site"),
+    jobs: Annotated[int, typer.Option(min=1, help="How many processes.")] = os.cpu_count() or 1,
+    serve: Annotated[bool, typer.Option("--serve", help="Show it at http://localhost:PORT/ until Ctrl-C.")] = False,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The port for --serve.")] = 8000,
+) -> None:
+    """Make static pages of databases (of the shipped one if none is named); they need no server."""
+    if databases or not (serve and (output / MARK).exists()):
+        _build(databases or [shipped_database()], output, jobs)
+    if serve:
+        _serve(output, port)
+
+
+def _build(databases: list[Path], output: Path, jobs: int) -> None:
+    campaigns = tuple(path for path in databases if path.suffix in CAMPAIGN_SUFFIXES)
+    entries, provenances = _contents([path for path in databases if path not in campaigns], campaigns)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
+    with Progress(*columns, TimeRemainingColumn(), transient=True) as progress:
+        task = progress.add_task("pages", total=len(entries))
+        count = build_site(
+            Site(tuple(entries), tuple(provenances), campaigns, _notes(provenances)),
+            output,
+            jobs,
+            lambda done, total: progress.update(task, completed=done, total=total),
+        )
+    print(f"{output / 'index.html'}: {count} pages")
+
+
+def _contents(databases: list[Path], campaigns: tuple[Path, ...]) -> tuple[list[Entry], list[Provenance]]:
+    """Return the entries of the one XML file, or of the campaigns if there is none."""
+    if len(databases) > 1:
+        raise SiteError("more than one instructions.xml", hint="Put campaigns together with: uopscope db build")
+    if databases:
+        return list(read_database(databases[0])), read_provenances(databases[0])
+    from results.merge import Campaigns, Merge  # noqa: PLC0415 - only for campaigns
+    from xed_convert.catalogue import Catalogue  # noqa: PLC0415 - only for campaigns
+
+    with Campaigns(campaigns) as opened:
+        return list(Merge(Catalogue.load(), opened.lookup).entries()), opened.provenances()
+
+
+def _notes(provenances: list[Provenance]) -> tuple[str, ...]:
+    """Say on the first page where the numbers come from, models apart from measurements."""
+    return tuple(
+        f"{one.architecture}: {'simulated from a machine model' if one.is_model else 'measured on'} {one.cpu}"
+        f" with the backend {one.backend}, {one.time[:10]}."
+        for one in sorted(provenances, key=lambda one: one.architecture)
+    )
+
+
+def _serve(folder: Path, port: int) -> None:
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
+    socketserver.TCPServer.allow_reuse_address = True
+    try:
+        server = socketserver.TCPServer(("127.0.0.1", port), handler)
+    except OSError as error:
+        raise SiteError(f"port {port}: {error.strerror}", hint="Take another one with --port.") from error
+    with server:
+        print(f"http://localhost:{port}/ (Ctrl-C ends it)", flush=True)
+        server.serve_forever()

@@ -1,0 +1,55 @@
+"""Measure x86 instructions, and work with what was measured."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from runner.cli import _guard
+
+HELP_OPTIONS = ("-h", "--help", "help")
+
+
+def commands() -> dict[str, str]:
+    """Return the first line of each command's docstring by the command's name, without importing any."""
+    found = {}
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        if not path.stem.startswith("_") and path != Path(__file__):
+            docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+            found[path.stem.replace("_", "-")] = docstring.partition("\n")[0]
+    return found
+
+
+def main() -> NoReturn:
+    """Run `uopscope COMMAND ...`; never returns."""
+    arguments = sys.argv[1:]
+    if not arguments or arguments[0] in HELP_OPTIONS:
+        print(_help())
+        sys.exit(_guard.ExitCode.DONE if arguments else _guard.ExitCode.BAD_INPUT)
+    if arguments[0] == "--version":
+        print(_version())
+        sys.exit(_guard.ExitCode.DONE)
+    name, *rest = arguments
+    if name not in commands():
+        print(f"error: no command {name!r}\n\n{_help()}", file=sys.stderr)
+        sys.exit(_guard.ExitCode.BAD_INPUT)
+    module = importlib.import_module(f"runner.cli.{name.replace('-', '_')}")
+    _guard.run(module.app, rest, program=f"uopscope {name}")
+
+
+def _help() -> str:
+    found = commands()
+    width = max(map(len, found))
+    lines = [f"  {name:{width}}  {summary}" for name, summary in found.items()]
+    return "\n".join(["Usage: uopscope COMMAND [OPTIONS]", "", *lines, "", "uopscope COMMAND --help says more."])
+
+
+def _version() -> str:
+    return str(importlib.import_module("results.version").version())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,252 @@
+"""What can be measured on this machine, what is missing for the rest, and what would make measurements noisy.
+
+Every check reads a file or two of Linux and says what it found, whether that is good, and what to do if it is not. All
+paths are below a root that tests replace. Sources: Documentation/admin-guide/sysctl/kernel.rst (nmi_watchdog,
+perf_event_paranoid), Documentation/ABI/testing/sysfs-devices-system-cpu, Documentation/admin-guide/pm/cpufreq.rst and
+intel_pstate.rst, lockdown in security/lockdown (Linux 6.12); the SecureBoot variable in UEFI 2.10, section 3.3.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner import cpu as cpus
+from runner.backends.base import BackendError
+from runner.backends.registry import backends
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runner.backends.base import BackendInfo
+
+SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+
+
+class Level(StrEnum):
+    """How good a finding is."""
+
+    GOOD = "good"
+    NOTE = "note"
+    BAD = "bad"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check found; `advice` says what to do ("" if nothing)."""
+
+    level: Level
+    subject: str
+    found: str
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BackendState:
+    """A backend, and what it can do here, or why not."""
+
+    name: str
+    summary: str
+    info: BackendInfo | None
+    problem: str = ""
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A CPU and the root of the files that describe it."""
+
+    cpu: cpus.Cpu
+    root: Path = Path("/")
+
+    def read(self, path: str) -> str | None:
+        """Return a file's text without surrounding blanks, or None if it cannot be read."""
+        try:
+            return (self.root / path).read_text(encoding="utf-8", errors="replace").strip()
+        except OSError:
+            return None
+
+    def cpu_file(self, name: str) -> str | None:
+        """Return the text of a file about this CPU."""
+        return self.read(f"sys/devices/system/cpu/cpu{self.cpu.number}/{name}")
+
+
+def backend_states(cpu: int | None = None, architecture: str = "SKL") -> list[BackendState]:
+    """Ask every backend what it can do here; simulated ones are asked about that architecture."""
+    found = []
+    for entry in backends().values():
+        simulated = entry.preference is None
+        try:
+            backend = entry.create(None if simulated else cpu, architecture if simulated else None)
+            info = backend.info()
+            backend.close()
+            found.append(BackendState(entry.name, entry.summary, info))
+        except BackendError as error:
+            found.append(BackendState(entry.name, entry.summary, None, error.message, error.hint))
+    return found
+
+
+def findings(machine: Machine) -> list[Finding]:
+    """Run every check that needs no measurement."""
+    return [finding for check in CHECKS if (finding := check(machine))]
+
+
+def _microarchitecture(machine: Machine) -> Finding:
+    cpu = machine.cpu
+    name = f"{cpu.architecture}: {cpu.model_name} ({cpu.signature}), microcode {cpu.microcode}"
+    if cpu.architecture == cpus.UNKNOWN:
+        return Finding(Level.BAD, "CPU", name, "no file in runner/uarch/ knows it: counters cannot be programmed")
+    return Finding(Level.GOOD, "CPU", name)
+
+
+def _hypervisor(machine: Machine) -> Finding:
+    if machine.cpu.in_virtual_machine:
+        advice = "its host may share the core unseen and hides the PMU: measure on bare metal for ports and throughput"
+        return Finding(Level.BAD, "hypervisor", "this is a virtual machine", advice)
+    return Finding(Level.GOOD, "hypervisor", "none")
+
+
+def _pmu(machine: Machine) -> Finding:
+    devices = machine.root / "sys/bus/event_source/devices"
+    names = [name for name in ("cpu", "cpu_core", "cpu_atom") if (devices / name).exists()]
+    if names:
+        return Finding(Level.GOOD, "PMU", f"the kernel has one ({', '.join(names)})")
+    return Finding(Level.BAD, "PMU", "the kernel has none", "no µop or port counts here; only tsc and sim can be used")
+
+
+def _perf_paranoid(machine: Machine) -> Finding | None:
+    value = machine.read("proc/sys/kernel/perf_event_paranoid")
+    if value is None:
+        return Finding(Level.NOTE, "perf events", "this kernel is built without them")
+    if int(value) > 2:
+        return Finding(Level.BAD, "perf events", f"paranoid level {value}", "sudo sysctl kernel.perf_event_paranoid=2")
+    return Finding(Level.GOOD, "perf events", f"paranoid level {value}: own user code may be counted")
+
+
+def _nmi_watchdog(machine: Machine) -> Finding | None:
+    if machine.read("proc/sys/kernel/nmi_watchdog") == "1":
+        advice = "sudo sysctl kernel.nmi_watchdog=0 (it occupies a counter)"
+        return Finding(Level.BAD, "NMI watchdog", "on", advice)
+    return Finding(Level.GOOD, "NMI watchdog", "off")
+
+
+def _smt(machine: Machine) -> Finding:
+    siblings = machine.cpu_file("topology/thread_siblings_list")
+    others = sorted(cpus.numbers_of(siblings or "") - {machine.cpu.number})
+    if not others:
+        hidden = machine.cpu.in_virtual_machine
+        found = "no sibling is visible (a host may hide one)" if hidden else "CPU has its core for itself"
+        return Finding(Level.NOTE if hidden else Level.GOOD, "SMT", found)
+    off = "; ".join(f"echo 0 | sudo tee /sys/devices/system/cpu/cpu{number}/online" for number in others)
+    names = ", ".join(map(str, others))
+    return Finding(Level.BAD, "SMT", f"CPU {machine.cpu.number} shares its core with CPU {names}", off)
+
+
+def _governor(machine: Machine) -> Finding:
+    governor = machine.cpu_file("cpufreq/scaling_governor")
+    if governor is None:
+        return Finding(Level.NOTE, "frequency", "not controlled by this kernel")
+    if governor != "performance":
+        advice = "sudo cpupower frequency-set -g performance (matters to tsc only)"
+        return Finding(Level.BAD, "frequency", f"governor {governor}", advice)
+    return Finding(Level.GOOD, "frequency", "governor performance")
+
+
+def _turbo(machine: Machine) -> Finding | None:
+    if machine.read("sys/devices/system/cpu/intel_pstate/no_turbo") == "0":
+        advice = "echo 1 | sudo tee /sys/devices/system/cpu/intel_pstate/no_turbo (matters to tsc only)"
+        return Finding(Level.NOTE, "turbo", "on", advice)
+    if machine.read("sys/devices/system/cpu/cpufreq/boost") == "1":
+        advice = "echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost (matters to tsc only)"
+        return Finding(Level.NOTE, "turbo", "on", advice)
+    return None
+
+
+def _tsc(machine: Machine) -> Finding:
+    missing = sorted({"constant_tsc", "nonstop_tsc"} - machine.cpu.flags)
+    if missing:
+        advice = "ticks are no time on this CPU: do not use the tsc backend"
+        return Finding(Level.BAD, "TSC", f"without {', '.join(missing)}", advice)
+    source = machine.read("sys/devices/system/clocksource/clocksource0/current_clocksource")
+    if source not in (None, "tsc", "kvm-clock", "hyperv_clocksource_tsc_page"):
+        return Finding(
+            Level.NOTE, "TSC", f"invariant, but the kernel keeps time by {source}", "see dmesg for the reason"
+        )
+    return Finding(Level.GOOD, "TSC", "invariant")
+
+
+def _load(machine: Machine) -> Finding | None:
+    text = machine.read("proc/loadavg")
+    if text is None:
+        return None
+    load, count = (
+        float(text.split()[0]),
+        max(1, len(cpus.numbers_of(machine.read("sys/devices/system/cpu/online") or "0"))),
+    )
+    if load > 0.2 * count:
+        advice = "stop what else runs; ordinary users' measurements are disturbed by it"
+        return Finding(Level.BAD, "load", f"{load:.2f} on {count} CPUs", advice)
+    return Finding(Level.GOOD, "load", f"{load:.2f} on {count} CPUs")
+
+
+def _secure_boot(machine: Machine) -> Finding | None:
+    try:
+        enabled = (machine.root / SECURE_BOOT).read_bytes()[-1:] == b"\x01"
+    except OSError:
+        return None
+    if enabled:
+        advice = "sign the kernel module with an enrolled key (mokutil), or switch Secure Boot off in the firmware"
+        return Finding(Level.BAD, "Secure Boot", "on", advice)
+    return Finding(Level.GOOD, "Secure Boot", "off")
+
+
+def _lockdown(machine: Machine) -> Finding | None:
+    text = machine.read("sys/kernel/security/lockdown")
+    if text is None or "[none]" in text:
+        return None
+    mode = text.partition("[")[2].partition("]")[0]
+    advice = "boot without lockdown= and with Secure Boot off: it refuses unsigned modules and MSR access"
+    return Finding(Level.BAD, "lockdown", mode, advice)
+
+
+def _module_build(machine: Machine) -> Finding:
+    release = platform.release()
+    if (machine.root / "lib/modules" / release / "build").exists():
+        return Finding(Level.GOOD, "kernel headers", f"for {release}")
+    advice = f"install linux-headers-{release} (Debian, Ubuntu) or kernel-devel (Fedora) to build the module"
+    return Finding(Level.NOTE, "kernel headers", f"none for {release}", advice)
+
+
+def _privileges(_: Machine) -> Finding:
+    if os.geteuid() == 0:
+        return Finding(Level.GOOD, "privileges", "root")
+    return Finding(Level.NOTE, "privileges", "ordinary user", "the kernel module needs root: sudo uopscope ...")
+
+
+def _cpu_count(machine: Machine) -> Finding | None:
+    if len(cpus.numbers_of(machine.read("sys/devices/system/cpu/online") or "0-1")) > 1:
+        return None
+    return Finding(Level.NOTE, "CPUs", "one", "the kernel module needs a second one to end endless loops")
+
+
+CHECKS: tuple[Callable[[Machine], Finding | None], ...] = (
+    _microarchitecture,
+    _hypervisor,
+    _pmu,
+    _perf_paranoid,
+    _nmi_watchdog,
+    _smt,
+    _governor,
+    _turbo,
+    _tsc,
+    _load,
+    _cpu_count,
+    _privileges,
+    _module_build,
+    _secure_boot,
+    _lockdown,
+)

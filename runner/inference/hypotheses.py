@@ -1,0 +1,236 @@
+"""Which port usages explain what was measured, and which question tells the remaining ones apart soonest.
+
+The evidence is always of one form: while all ports of a set S are kept busy, or not, so many µops ran on S. µops that
+are confined to S must run there, so every measurement bounds their number from above (µops of wider sets may stray onto
+S); while S is kept busy by blocking instructions nothing strays, and the number is exact (Abel and Reineke,
+ASPLOS 2019, §5.1.2). A hypothesis is a multiset of port sets drawn from a universe of sets.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import floor
+from typing import TYPE_CHECKING
+
+from results.model import PortUsage
+from runner.inference.portsets import PortLayout, PortSet, confined, describe, throughput_of, unions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+NODE_LIMIT = 4000
+"""How many partial hypotheses are looked at before the sets are asked about one by one instead."""
+
+UNUSED = Fraction(1, 25)
+"""A port that carries no more of a µop than this per instruction counts as unused."""
+
+TOLERANCE_PER_UOP = Fraction(1, 20)
+"""How far a port sum may be from an integer, per µop (measured on hardware by the method's authors' successors)."""
+
+THROUGHPUT_TOLERANCE = Fraction(1, 25)
+"""How much faster than the ports of a hypothesis allow an instruction may seem."""
+
+
+@dataclass(frozen=True, slots=True)
+class Isolated:
+    """What an instruction did alone: µops per counter and core cycles, per instruction; `total` µops in all."""
+
+    uops: Mapping[str, Fraction]
+    cycles: Fraction
+    total: int
+
+    @property
+    def tolerance(self) -> Fraction:
+        """How much a sum over ports may be wrong."""
+        return min(Fraction(3, 10), Fraction(1, 20) + TOLERANCE_PER_UOP * self.total)
+
+    def used(self, layout: PortLayout) -> PortSet:
+        """Return the ports whose counters counted anything."""
+        busy = (ports for name, ports in layout.counters.items() if self.uops[name] > UNUSED)
+        return frozenset().union(*busy)
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What ran while a set of ports was blocked: µops per counter; `own` are those of the blocking instructions."""
+
+    blocked: PortSet
+    uops: Mapping[str, Fraction]
+    own: PortUsage
+
+    def most(self, layout: PortLayout, ports: PortSet) -> Fraction:
+        """Return how many µops besides the blockers' own ran on the ports, of which `blocked` is a part."""
+        return layout.on(ports, self.uops) - confined(self.own, ports)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How many µops are confined to a set: exactly, or at most (where the measurement was not near an integer)."""
+
+    count: int
+    exact: bool = True
+
+    def allows(self, count: int) -> bool:
+        """Whether so many confined µops agree with it."""
+        return count == self.count if self.exact else count <= self.count
+
+
+@dataclass
+class Space:
+    """The hypotheses that agree with isolation and all answers so far."""
+
+    layout: PortLayout
+    isolated: Isolated
+    universe: tuple[PortSet, ...]
+    answers: dict[PortSet, Answer] = field(default_factory=dict)
+    observations: list[Observation] = field(default_factory=list)
+    _limits: dict[PortSet, int] = field(default_factory=dict)
+
+    def observe(self, observation: Observation, answer: Answer) -> None:
+        """Add what blocking a set has shown."""
+        self.observations.append(observation)
+        self.answers[observation.blocked] = answer
+        self._limits.clear()
+
+    def forget(self) -> None:
+        """Begin again with isolation alone."""
+        self.answers.clear()
+        self.observations.clear()
+        self._limits.clear()
+
+    def limit(self, ports: PortSet) -> int:
+        """Return how many µops can at most be confined to the ports.
+
+        Confined µops run on the ports whatever else does; so every measurement is a bound, and one in which a part of
+        the ports was blocked is a better one than isolation, because other µops kept away.
+        """
+        if ports not in self._limits:
+            loads = [one.most(self.layout, ports) for one in self.observations if one.blocked <= ports]
+            loads.append(self.layout.on(ports, self.isolated.uops))
+            limit = min(self.isolated.total, floor(min(loads) + self.isolated.tolerance))
+            answer = self.answers.get(ports)
+            self._limits[ports] = min(limit, answer.count) if answer else limit
+        return self._limits[ports]
+
+    def hypotheses(self) -> list[PortUsage] | None:
+        """Return all usages that agree with everything, or None if there are too many to look at."""
+        sets = tuple(sorted((one for one in self.universe if self.limit(one)), key=lambda one: (len(one), sorted(one))))
+        found: list[PortUsage] = []
+        budget = [NODE_LIMIT]
+        complete = self._extend(sets, [], found, budget)
+        return found if complete else None
+
+    def _extend(
+        self, sets: Sequence[PortSet], chosen: list[PortSet], found: list[PortUsage], budget: list[int]
+    ) -> bool:
+        """Add every way to complete `chosen` with sets of `sets` (each as often as wanted) to `found`."""
+        if budget[0] <= 0:
+            return False
+        budget[0] -= 1
+        if len(chosen) == self.isolated.total:
+            usage = PortUsage(dict(Counter(chosen)))
+            if self.agrees(usage):
+                found.append(usage)
+            return True
+        for position, one in enumerate(sets):
+            grown = [*chosen, one]
+            if self._possible(grown) and not self._extend(sets[position:], grown, found, budget):
+                return False
+        return True
+
+    def _possible(self, chosen: list[PortSet]) -> bool:
+        """Whether no union of the chosen sets, nor a set that was asked about, holds more µops than it can."""
+        last = chosen[-1]
+        for union in unions(tuple(dict.fromkeys(chosen))):
+            if last <= union and sum(one <= union for one in chosen) > self.limit(union):
+                return False
+        return all(
+            sum(one <= asked for one in chosen) <= answer.count
+            for asked, answer in self.answers.items()
+            if last <= asked
+        )
+
+    def agrees(self, usage: PortUsage) -> bool:
+        """Whether a complete usage agrees with isolation, all answers and the measured throughput."""
+        if usage.total != self.isolated.total:
+            return False
+        if not all(answer.allows(confined(usage, asked)) for asked, answer in self.answers.items()):
+            return False
+        sets = [able for able, count in usage.uops.items() if count]
+        if any(confined(usage, union) > self.limit(union) for union in unions(sets)):
+            return False
+        return throughput_of(usage) <= self.isolated.cycles * (1 + THROUGHPUT_TOLERANCE)
+
+    def best_question(self, hypotheses: Sequence[PortUsage], askable: Iterable[PortSet]) -> PortSet | None:
+        """Return the set whose answer leaves the fewest hypotheses in the worst case; None if no set tells any apart.
+
+        Among equals, sets that counters can tell apart come first, then smaller ones.
+        """
+        best: tuple[int, bool, int, list[str]] | None = None
+        chosen: PortSet | None = None
+        for ports in askable:
+            if ports in self.answers:
+                continue
+            sizes = Counter(confined(usage, ports) for usage in hypotheses)
+            if len(sizes) < 2:
+                continue
+            rank = (max(sizes.values()), not self.layout.separable(ports), len(ports), sorted(ports))
+            if best is None or rank < best:
+                best, chosen = rank, ports
+        return chosen
+
+    def next_in_order(self, askable: Iterable[PortSet]) -> PortSet | None:
+        """Return the next set to ask about in the order of Algorithm 1 (by size), but those that isolation rules out.
+
+        None means that the counts of all sets are known.
+        """
+        counts: dict[PortSet, int] = {}
+        for ports in sorted(set(askable), key=lambda one: (len(one), sorted(one))):
+            inside = sum(count for able, count in counts.items() if able < ports)
+            if sum(counts.values()) >= self.isolated.total:
+                return None
+            count = self._known(ports)
+            if count is not None:
+                counts[ports] = max(0, count - inside)
+            elif ports in self.answers:
+                counts[ports] = max(0, self.answers[ports].count - inside)
+            elif self.limit(ports) > inside:
+                return ports
+        return None
+
+    def _known(self, ports: PortSet) -> int | None:
+        """Return the exact number of µops confined to a set, None if it is not known.
+
+        Without asking it is known of sets that no other set of the universe reaches out of.
+        """
+        answer = self.answers.get(ports)
+        if answer is not None and answer.exact:
+            return answer.count
+        used = self.isolated.used(self.layout)
+        if any(one & ports & used and one & used - ports for one in self.universe):
+            return None
+        return round(self.layout.on(ports, self.isolated.uops)) if self.layout.separable(ports) else None
+
+    def by_subtraction(self) -> PortUsage | None:
+        """Return what Algorithm 1 concludes from the answers: in each set, the µops that its subsets do not explain.
+
+        None if an answer that is only a bound would have to be taken for the number.
+        """
+        counts: dict[PortSet, int] = {}
+        for ports in sorted({*self.answers, *self.universe}, key=lambda one: (len(one), sorted(one))):
+            inside = sum(count for able, count in counts.items() if able < ports)
+            count = self._known(ports)
+            if count is None:
+                bound = self.answers[ports].count if ports in self.answers else self.limit(ports)
+                if bound > inside and sum(counts.values()) < self.isolated.total:
+                    return None
+            elif count > inside:
+                counts[ports] = count - inside
+        return PortUsage(counts)
+
+    def explain(self) -> str:
+        """Write the answers for people: `p06: 1, p0156: 2`."""
+        ordered = sorted(self.answers.items(), key=lambda item: (len(item[0]), sorted(item[0])))
+        return ", ".join(f"{describe([ports])}: {'' if a.exact else '≤'}{a.count}" for ports, a in ordered)

@@ -1,0 +1,429 @@
+"""Latency of every pair of operands out of measured chains (ASPLOS 2019, section 5.2).
+
+A chain's cycles are the latency plus what its links take, unless throughput is slower than the chain. That is told by
+comparing with the throughput of the instruction and of the links: a chain that takes longer than all of its parts need
+one after another, each at its throughput, is not limited by it. A chain that does not is made longer by further links
+(pads), which add to the latency what is known and less to the throughput, until it does; if that does not help, what is
+found is an upper bound.
+
+A chain whose time is less than that of its links is none: the output does not depend on the input, and there is no
+result. Where the latency seems to be 0 or a fraction, a longer chain tells whether that is so.
+
+Between register files no link can be calibrated alone: the least latency over all links, minus one cycle per link, is
+an upper bound. Where several exact chains exist the least value counts: the others have a bypass delay in them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import floor
+from typing import TYPE_CHECKING
+
+from generator.links import GPR_NODES, VECTOR_NODES, restoring
+from generator.links import pads as pad_links
+from generator.values import ValueKind
+from results.model import Bound, Derivation, LatencyResult
+from results.text import latency_name
+from xed_convert.errors import UopscopeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from generator.chains import Chain
+    from generator.latency import LatencyPlan, Pair
+    from generator.links import Route
+    from runner.experiment import Measured, Procedure, Request
+    from runner.inference.calibration import Calibrations
+    from xed_convert.model import InstructionVariant
+
+RESTORABLE = GPR_NODES | VECTOR_NODES
+
+ROUNDS = 3
+"""First chains, longer ones, and those of other lengths."""
+
+HALF = Fraction(1, 2)
+
+MOST_PADS = 96
+"""Longer chains would leave the instruction cache even at the smallest number of copies."""
+
+MORE_PADS = 12
+"""How many pads at least make a chain so long that other µops on its ports no longer delay it."""
+
+NEAR = Fraction(1, 20)
+"""A latency within so many cycles of an integer, plus 1 % of the chain, needs no second look."""
+
+OTHER_LENGTHS = (3, 8, 10)
+"""By how much still longer chains differ, where µops seem to delay each other on their ports."""
+
+MARGIN = Fraction(3, 100)
+"""By how much a chain must be slower than its throughput, relative to its cycles, to count as limited by latency."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyOutcome:
+    """All latencies of a variant, what could not be measured (sentences), and how the numbers came about."""
+
+    latencies: tuple[LatencyResult, ...] = ()
+    failures: tuple[str, ...] = ()
+    derivations: tuple[Derivation, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    """One measured chain and what it says."""
+
+    pair: Pair
+    chain: Chain
+    cycles: Fraction
+    latency: Fraction
+    limited: bool
+    exact: bool
+    independent: bool
+    spread: Fraction
+    experiment: str
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether a longer chain should be asked: throughput interferes, or the latency is 0 or no integer."""
+        return self.limited or self.latency < HALF or self.fractional
+
+    @property
+    def fractional(self) -> bool:
+        """Whether the latency is not near an integer."""
+        return abs(self.latency - round(self.latency)) > NEAR + self.cycles / 100
+
+
+def infer_latencies(plan: LatencyPlan, calibrations: Calibrations) -> Procedure[LatencyOutcome]:
+    """Measure and conclude all pairs of a plan.
+
+    Args:
+        plan: what to measure.
+        calibrations: the machine's link times; missing ones are measured first.
+    """
+    if plan.reason:
+        return LatencyOutcome(left_out=(plan.reason,))
+    pairs = [pair for pair in plan.pairs if not pair.reason]
+    left_out = dict.fromkeys(f"{pair.source}→{pair.destination}: {pair.reason}" for pair in plan.pairs if pair.reason)
+    yield from calibrations.need(_links_of(pairs))
+    limits = yield from _throughput_limits(plan, calibrations)
+    inquiry = _Inquiry(calibrations, limits)
+    evidence, failures = yield from inquiry.run(pairs)
+    yield from inquiry.compare([(pair, found) for pair, found in evidence if found])
+    chosen = [inquiry.conclude(pair, found) for pair, found in evidence if found]
+    latencies = _merge_flags([result for result, _ in chosen if result is not None])
+    return LatencyOutcome(
+        tuple(latencies), tuple(failures), tuple(_derivations(latencies, chosen, plan.variant)), tuple(left_out)
+    )
+
+
+def _derivations(
+    latencies: Sequence[LatencyResult],
+    chosen: Sequence[tuple[LatencyResult | None, Derivation]],
+    variant: InstructionVariant,
+) -> Iterator[Derivation]:
+    """Yield how each result came about, named like the result, and why there is none for the other pairs."""
+    for latency in latencies:
+        own = [(result, how) for result, how in chosen if result is not None and _stands_for(latency, result)]
+        headed = [(f"{how.quantity}:\n" if len(own) > 1 else "") + how.text for _, how in own]
+        yield Derivation(f"latency {latency_name(latency, variant)}", "\n".join(headed), latency.experiments)
+    yield from (how for result, how in chosen if result is None)
+
+
+def _stands_for(latency: LatencyResult, result: LatencyResult) -> bool:
+    """Whether `latency` is `result`, or what it was merged into."""
+    flags = {
+        "source_flag": latency.source_flag or result.source_flag,
+        "destination_flag": latency.destination_flag or result.destination_flag,
+    }
+    plain = replace(
+        latency,
+        cycles=result.cycles,
+        bound=result.bound,
+        chain=result.chain,
+        spread=result.spread,
+        experiments=result.experiments,
+    )
+    return replace(plain, source_flag=flags["source_flag"], destination_flag=flags["destination_flag"]) == result
+
+
+def _links_of(pairs: Iterable[Pair]) -> list[str]:
+    """Return the names of all links and pads that the pairs' chains may use."""
+    names: dict[str, None] = {}
+    for pair in pairs:
+        if pair.factory.needs_restore(pair.source):
+            nodes = {node for route in pair.routes for node in route.nodes}
+            names.update(dict.fromkeys(restoring(node).name for node in sorted(nodes & RESTORABLE)))
+        for route in pair.routes:
+            names.update(dict.fromkeys(link.name for link in route.links if not link.crossing))
+            if route.carrier is not None:
+                names.update(dict.fromkeys(pad.name for pad in pad_links(route.nodes[route.carrier])))
+    return list(names)
+
+
+def _throughput_limits(plan: LatencyPlan, calibrations: Calibrations) -> Procedure[dict[ValueKind, Fraction]]:
+    """Measure the variant with all dependencies broken; the cycles by kind of values.
+
+    One benchmark stands for indexed addresses and equal registers, too: it only has to tell roughly what is possible.
+    """
+    requests = {}
+    for kind, factory in plan.factories.items():
+        try:
+            requests[kind] = calibrations.request(factory.independent())
+        except (UopscopeError, LookupError):
+            continue
+    answers = yield list(requests.values())
+    limits = {kind: measured.cycles for kind, measured in zip(requests, answers, strict=True) if measured.ok}
+    if limits:
+        limits.setdefault(ValueKind.ANY, max(limits.values()))
+    return limits
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """A chain that is to be measured."""
+
+    pair: Pair
+    chain: Chain
+
+
+class _Inquiry:
+    """Measures chains of pairs, longer ones where throughput interferes."""
+
+    def __init__(self, calibrations: Calibrations, limits: dict[ValueKind, Fraction]) -> None:
+        """Use these link times and throughputs."""
+        self.times, self.limits = calibrations.times, limits
+        self._request = calibrations.request
+
+    def run(self, pairs: Sequence[Pair]) -> Procedure[tuple[list[tuple[Pair, list[_Evidence]]], list[str]]]:
+        """Return the evidence for each pair, and sentences about pairs for which there is none."""
+        evidence: dict[int, list[_Evidence]] = {id(pair): [] for pair in pairs}
+        problems: dict[int, str] = {}
+        attempts = [attempt for pair in pairs for attempt in self._first(pair, problems)]
+        for _ in range(ROUNDS):
+            if not attempts:
+                break
+            answers = yield [self._request(attempt.chain.benchmark) for attempt in attempts]
+            again: dict[tuple[int, str, int], _Attempt] = {}
+            for attempt, measured in zip(attempts, answers, strict=True):
+                if not measured.ok:
+                    problems[id(attempt.pair)] = f"{measured.status.value} {measured.detail}".strip()
+                    continue
+                found = self._evaluate(attempt, measured)
+                evidence[id(attempt.pair)].append(found)
+                for longer in self._longer(found):
+                    again[id(longer.pair), longer.chain.route.name, longer.chain.pads] = longer
+            attempts = list(again.values())
+        failures = [
+            f"latency {pair.source}→{pair.destination}: {problems.get(id(pair), 'no chain could be built')}"
+            for pair in pairs
+            if not evidence[id(pair)]
+        ]
+        return [(pair, evidence[id(pair)]) for pair in pairs], list(dict.fromkeys(failures))
+
+    def _first(self, pair: Pair, problems: dict[int, str]) -> list[_Attempt]:
+        """Return the chains that a pair is tried with first: its own if it has one, else all routes."""
+        candidates: list[Route | None] = [None] if pair.direct else list(pair.routes)
+        attempts = []
+        for route in candidates:
+            if route and not self._available(route):
+                problems[id(pair)] = f"this CPU lacks the chain instructions {route.name}"
+                continue
+            try:
+                attempts.append(_Attempt(pair, pair.chain(route)))
+            except (UopscopeError, LookupError) as error:
+                problems[id(pair)] = str(error)
+        exact = [attempt for attempt in attempts if attempt.chain.isolated]
+        return exact or attempts
+
+    def _available(self, route: Route) -> bool:
+        """Whether all links of a route that can be calibrated exist here."""
+        return all(link.crossing or self.times[link.name].ok for link in route.links)
+
+    def _evaluate(self, attempt: _Attempt, measured: Measured) -> _Evidence:
+        """Work out what a measured chain says."""
+        pair, chain = attempt.pair, attempt.chain
+        times = [self.times[name] for name in chain.links]
+        rest = measured.cycles - sum((time.latency for time in times), Fraction(0))
+        bound = self._throughput_bound(pair, chain)
+        limited = bound is None or measured.cycles <= bound + MARGIN * measured.cycles
+        latency = max(rest - chain.crossings, Fraction(0))
+        exact = (
+            not limited
+            and chain.isolated
+            and not pair.shared
+            and not chain.crossings
+            and all(time.exact for time in times)
+        )
+        spread = measured.spread.get("core_cycles", Fraction(0))
+        identity = measured.request.benchmark.id
+        return _Evidence(pair, chain, measured.cycles, latency, limited, exact, rest < -HALF, spread, identity)
+
+    def _throughput_bound(self, pair: Pair, chain: Chain) -> Fraction | None:
+        """Return how long the chain's instructions take at their throughput (None: it is not known)."""
+        own = self.limits.get(pair.kind)
+        if own is None:
+            return None
+        links = sum((self.times[name].throughput for name in chain.links), Fraction(0))
+        return own + links + chain.crossings
+
+    def _longer(self, found: _Evidence) -> list[_Attempt]:
+        """Return longer chains to try where throughput interfered."""
+        pair, chain = found.pair, found.chain
+        if not found.doubtful or found.independent:
+            return []
+        if chain.pads:
+            return self._other_lengths(found)
+        routes = [chain.route] if chain.route.links else list(pair.routes)
+        attempts = []
+        for route in routes:
+            if not self._available(route) or route.carrier is None:
+                continue
+            try:
+                base = chain if chain.route is route else pair.chain(route)
+                count = self._pads_needed(pair, base, route)
+                if count:
+                    attempts.append(_Attempt(pair, pair.chain(route, count)))
+            except (UopscopeError, LookupError):
+                continue
+        return attempts
+
+    def _other_lengths(self, found: _Evidence) -> list[_Attempt]:
+        """Return chains of other lengths where µops of the instruction seem to delay the chain on their ports."""
+        pair, chain = found.pair, found.chain
+        if found.limited or not found.fractional or chain.pads > MOST_PADS:
+            return []
+        return [_Attempt(pair, pair.chain(chain.route, chain.pads + more)) for more in OTHER_LENGTHS]
+
+    def _pads_needed(self, pair: Pair, chain: Chain, route: Route) -> int:
+        """Return how many pads make the chain longer than its throughput even if the latency is 0 (0: none do)."""
+        bound = self._throughput_bound(pair, chain)
+        if bound is None or route.carrier is None:
+            return 0
+        own = sum((self.times[name].latency for name in chain.links), Fraction(0)) + chain.crossings
+        pad = self.times[pad_links(route.nodes[route.carrier])[0].name]
+        gain = (1 - MARGIN) * pad.latency - pad.throughput
+        if not pad.ok or gain <= 0:
+            return 0
+        count = floor((2 * bound - own * (1 - MARGIN)) / gain) + 2
+        return min(max(MORE_PADS, count), MOST_PADS)
+
+    def compare(self, evidence: Sequence[tuple[Pair, list[_Evidence]]]) -> Procedure[None]:
+        """Where a latency seems to be 0, see whether the chain is slower than the same code without it.
+
+        If it is not, the time may have other causes than the chain, and what was found is an upper bound.
+        """
+        cut: dict[int, tuple[list[_Evidence], _Evidence]] = {}
+        requests: list[Request] = []
+        for pair, found in evidence:
+            best = _best(found)
+            if best.latency >= HALF or not best.exact or any(one.independent for one in found):
+                continue
+            try:
+                chain = pair.chain(best.chain.route if best.chain.route.links else None, best.chain.pads, cut=True)
+            except (UopscopeError, LookupError):
+                continue
+            cut[len(requests)] = (found, best)
+            requests.append(self._request(chain.benchmark))
+        if not requests:
+            return
+        answers = yield requests
+        for position, (found, best) in cut.items():
+            measured = answers[position]
+            if measured.ok and measured.cycles >= best.cycles * (1 - MARGIN):
+                found[:] = [replace(one, exact=False) for one in found]
+
+    def conclude(self, pair: Pair, found: Sequence[_Evidence]) -> tuple[LatencyResult | None, Derivation]:
+        """Return the result of a pair (None: it has no dependency) and how it came about."""
+        best = _best(found)
+        experiments = tuple(dict.fromkeys(evidence.experiment for evidence in found))
+        name = _quantity(pair)
+        if any(evidence.independent for evidence in found):
+            text = f"{self._explain(found)}\nless than the links take: the output does not depend on the input"
+            return _idiom(pair, experiments), Derivation(name, text, experiments)
+        source, destination = pair.source, pair.destination
+        exact = best.exact and not _disagree(found)
+        result = LatencyResult(
+            source.operand,
+            destination.operand,
+            best.latency,
+            Bound.EXACT if exact else Bound.UPPER,
+            best.chain.route.name or "itself",
+            source.part,
+            source.flag,
+            destination.flag,
+            pair.same_register,
+            pair.kind is ValueKind.FAST,
+            best.spread,
+            experiments,
+        )
+        return result, Derivation(name, self._explain(found), experiments)
+
+    def _explain(self, found: Sequence[_Evidence]) -> str:
+        """Write the arithmetic, one chain per line."""
+        lines = []
+        for evidence in found:
+            terms = [f"{float(evidence.cycles):.2f} cycles of the chain"]
+            for name, count in Counter(evidence.chain.links).items():
+                times = f"{count} * " if count > 1 else ""
+                terms.append(f"{times}{float(self.times[name].latency):.2f} of {name}")
+            terms += ["1 for a link between register files"] * evidence.chain.crossings
+            note = "" if evidence.exact else " (upper bound)"
+            lines.append(" - ".join(terms) + f" = {float(evidence.latency):.2f}{note}")
+        return "\n".join(lines)
+
+
+def _best(found: Sequence[_Evidence]) -> _Evidence:
+    """Return the least exact evidence, unless an upper bound is clearly below it, or there is none."""
+    least = min(found, key=lambda evidence: evidence.latency)
+    exact = min((one for one in found if one.exact), key=lambda evidence: evidence.latency, default=least)
+    return exact if exact.latency - least.latency < HALF / 2 else least
+
+
+def _disagree(found: Sequence[_Evidence]) -> bool:
+    """Whether chains of different lengths say different things: then something besides the chain takes time."""
+    latencies: dict[str, list[Fraction]] = {}
+    for evidence in found:
+        if not evidence.limited:
+            latencies.setdefault(evidence.chain.route.name, []).append(evidence.latency)
+    return any(max(several) - min(several) > HALF for several in latencies.values())
+
+
+def _quantity(pair: Pair) -> str:
+    """Name what is derived, for people."""
+    kind = " with fast values" if pair.kind is ValueKind.FAST else ""
+    same = " of the same register" if pair.same_register else ""
+    return f"latency {pair.source}→{pair.destination}{kind}{same}"
+
+
+def _idiom(pair: Pair, experiments: tuple[str, ...]) -> LatencyResult | None:
+    """Return the result of a pair without dependency: for the same register in all operands it is 0 cycles."""
+    if not pair.same_register:
+        return None
+    operands = (pair.source.operand, pair.destination.operand)
+    return LatencyResult(*operands, Fraction(0), Bound.EXACT, "none", same_register=True, experiments=experiments)
+
+
+def _merge_flags(results: Sequence[LatencyResult]) -> list[LatencyResult]:
+    """Say once what is the same for all groups of flags, as destination and as source."""
+    merged = _merge(results, lambda result: replace(result, destination_flag=""))
+    return _merge(merged, lambda result: replace(result, source_flag=""))
+
+
+def _merge(results: Sequence[LatencyResult], without: Callable[[LatencyResult], LatencyResult]) -> list[LatencyResult]:
+    """Join results that differ only in what `without` takes away, if their cycles and bounds agree."""
+    groups: dict[LatencyResult, list[LatencyResult]] = {}
+    for result in results:
+        plain = replace(result, cycles=Fraction(0), bound=Bound.EXACT, chain="", spread=None, experiments=())
+        groups.setdefault(without(plain), []).append(result)
+    found: list[LatencyResult] = []
+    for group in groups.values():
+        agree = len({(round(result.cycles), result.bound) for result in group}) == 1
+        if agree:
+            experiments = dict.fromkeys(name for result in group for name in result.experiments)
+            found.append(replace(without(group[0]), experiments=tuple(experiments)))
+        else:
+            found += group
+    return found

@@ -1,0 +1,150 @@
+"""Ports, the counters that can tell them apart, and what a port usage implies.
+
+The formulas are those of Abel and Reineke, ASPLOS 2019, §5.1.2 (µops confined to a set) and §5.3.2 (throughput from
+port usage). Port sets are `frozenset`s of one-letter port names, as in `results.model`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from itertools import combinations
+from typing import TYPE_CHECKING, TypeAlias
+
+from results.model import PORT_LETTERS, PortUsage, port_set_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+PortSet: TypeAlias = frozenset[str]
+"""A set of ports, each one letter of `PORT_LETTERS`."""
+
+CLOSED_FORM_SETS = 10
+"""Up to so many different port sets the closed form looks at all their unions; above, the linear program is used."""
+
+
+@dataclass(frozen=True)
+class PortLayout:
+    """The counters that count µops per port: `{"p0": {0}, "p23": {2, 3}}`; ports that share a counter share a name."""
+
+    counters: Mapping[str, PortSet]
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> PortLayout:
+        """Read counter names as a backend gives them ("p0", "p23").
+
+        Raises:
+            ValueError: a name is not `p` and port letters, or a port is counted twice.
+        """
+        counters = {name: frozenset(name.removeprefix("p")) for name in names}
+        letters = [letter for ports in counters.values() for letter in ports]
+        bad = [name for name, ports in counters.items() if not ports or not ports <= set(PORT_LETTERS)]
+        if bad or len(letters) != len(set(letters)):
+            raise ValueError(f"not a list of port counters: {' '.join(counters)}")
+        return cls(counters)
+
+    @cached_property
+    def ports(self) -> PortSet:
+        """All ports that any counter counts."""
+        return frozenset().union(*self.counters.values()) if self.counters else frozenset()
+
+    def touching(self, ports: PortSet) -> tuple[str, ...]:
+        """Return the counters that count any of the ports."""
+        return tuple(name for name, counted in self.counters.items() if counted & ports)
+
+    def separable(self, ports: PortSet) -> bool:
+        """Whether counters can tell these ports from all others: no counter counts some of them and others too."""
+        return all(counted <= ports for counted in self.counters.values() if counted & ports)
+
+    def closure(self, ports: PortSet) -> PortSet:
+        """Return the ports together with all that share a counter with them."""
+        return frozenset().union(*(self.counters[name] for name in self.touching(ports)))
+
+    def on(self, ports: PortSet, uops: Mapping[str, Fraction]) -> Fraction:
+        """Return how many µops the counters that touch these ports have counted."""
+        return sum((uops[name] for name in self.touching(ports)), Fraction(0))
+
+    def first(self, counters: Mapping[str, int]) -> PortSet:
+        """Return the first so many ports of each counter: the names that ports with a shared counter are given."""
+        chosen: list[str] = []
+        for name, count in counters.items():
+            chosen += sorted(self.counters[name], key=PORT_LETTERS.index)[:count]
+        return frozenset(chosen)
+
+
+def confined(usage: PortUsage, ports: PortSet) -> int:
+    """Return how many µops can use no port outside of the set."""
+    return sum(count for able, count in usage.uops.items() if able <= ports)
+
+
+def joined(one: PortUsage, other: PortUsage) -> PortUsage:
+    """Return the µops of both."""
+    return PortUsage({ports: one.uops.get(ports, 0) + other.uops.get(ports, 0) for ports in {**one.uops, **other.uops}})
+
+
+def unions(sets: Sequence[PortSet]) -> list[PortSet]:
+    """Return every union of one or more of the sets, without duplicates."""
+    found: set[PortSet] = set()
+    for one in sets:
+        found |= {one | other for other in found} | {one}
+    return list(found)
+
+
+def throughput_of(usage: PortUsage) -> Fraction:
+    """Return the least cycles per instruction that the ports allow, exactly.
+
+    This is the optimum of the linear program of §5.3.2. By max-flow/min-cut it equals the highest load of any set of
+    ports, |µops confined to it| / |ports in it|, and only unions of the µops' own sets can be the highest.
+    """
+    sets = tuple(sorted((able for able, count in usage.uops.items() if count), key=sorted))
+    if len(sets) > CLOSED_FORM_SETS:
+        return throughput_by_linear_program(usage)
+    counts = tuple(usage.uops[able] for able in sets)
+    return _closed_form(sets, counts)
+
+
+@lru_cache(maxsize=65536)
+def _closed_form(sets: tuple[PortSet, ...], counts: tuple[int, ...]) -> Fraction:
+    load = Fraction(0)
+    for union in unions(sets):
+        inside = sum(count for able, count in zip(sets, counts, strict=True) if able <= union)
+        load = max(load, Fraction(inside, len(union)))
+    return load
+
+
+def throughput_by_linear_program(usage: PortUsage) -> Fraction:
+    """Return the same as `throughput_of` by the linear program itself, solved by HiGHS.
+
+    The result is rounded to the nearest fraction that a port count can give, so that it is exact.
+    """
+    import numpy as np  # noqa: PLC0415 - loading the solver takes longer than all the rest of a start
+    from scipy.optimize import linprog  # noqa: PLC0415
+
+    sets = [able for able, count in usage.uops.items() if count]
+    if not sets:
+        return Fraction(0)
+    ports = sorted(frozenset().union(*sets))
+    pairs = [(row, ports.index(port)) for row, able in enumerate(sets) for port in sorted(able)]
+    cost = np.zeros(len(pairs) + 1)
+    cost[-1] = 1.0
+    sums = np.zeros((len(sets), len(pairs) + 1))
+    loads = np.zeros((len(ports), len(pairs) + 1))
+    loads[:, -1] = -1.0
+    for column, (row, port) in enumerate(pairs):
+        sums[row, column] = 1.0
+        loads[port, column] = 1.0
+    counts = np.array([usage.uops[able] for able in sets], dtype=float)
+    solution = linprog(cost, A_ub=loads, b_ub=np.zeros(len(ports)), A_eq=sums, b_eq=counts, method="highs")
+    assert solution.fun is not None
+    return Fraction(float(solution.fun)).limit_denominator(len(ports))
+
+
+def describe(sets: Iterable[PortSet]) -> str:
+    """Write port sets for people, smaller ones first: `p0, p06, p0156`."""
+    return ", ".join(port_set_name(one) for one in sorted(sets, key=lambda one: (len(one), port_set_name(one))))
+
+
+def pairs_of(sets: Sequence[PortSet]) -> list[tuple[PortSet, PortSet]]:
+    """Return all pairs of sets neither of which contains the other."""
+    return [(one, other) for one, other in combinations(sets, 2) if not (one <= other or other <= one)]

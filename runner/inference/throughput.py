@@ -1,0 +1,139 @@
+"""Throughput and µop counts of an instruction from sequences of independent instances.
+
+Abel and Reineke, ASPLOS 2019, §5.3: of all sequences the least time counts. Sequences are measured only until one
+reaches what the ports allow (§5.3.2), which no other can beat; without known ports, until longer ones bring nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from generator.errors import GenerationError
+from generator.throughput import LENGTHS, Shape, ThroughputFactory
+from results.model import Derivation
+from runner.experiment import Procedure, Request, Want
+from xed_convert.errors import EncodingError
+
+if TYPE_CHECKING:
+    import collections.abc as collections_abc
+
+    from generator.values import ValueKind
+    from runner.experiment import Measured
+
+REACHED = Fraction(101, 100)
+"""A sequence that takes no more than this share of what the ports allow is as fast as any."""
+
+NO_BETTER = Fraction(99, 100)
+"""A sequence is faster than another if it takes less than this share of its time."""
+
+COUNTED = ("uops_issued", "uops_executed", "uops_retire_slots", "uops_MITE", "uops_MS")
+"""Counters that are reported per instruction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """A sequence that was measured, and its cycles per instruction."""
+
+    shape: Shape
+    measured: Measured
+
+    @property
+    def cycles(self) -> Fraction:
+        """Core cycles per instruction."""
+        return self.measured.cycles / self.measured.request.benchmark.divisor
+
+    def per_instruction(self, counter: str) -> Fraction | None:
+        """Return a counter's value per instruction, None if it was not counted."""
+        value = self.measured.values.get(counter)
+        return None if value is None else value / self.measured.request.benchmark.divisor
+
+
+@dataclass
+class Search:
+    """Looks for the fastest sequence of a variant: what was measured so far, unrolled and in a loop."""
+
+    factory: ThroughputFactory
+    kind: ValueKind
+    same_register: bool = False
+    unrolled: list[Sequence] = field(default_factory=list)
+    looped: list[Sequence] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    def shape(self, count: int, *, breakers: bool = False, balanced: bool = False) -> Shape:
+        """Return a shape of this search."""
+        return Shape(count, breakers, self.same_register, balanced=balanced, kind=self.kind)
+
+    def best(self) -> Sequence | None:
+        """Return the fastest unrolled sequence (of equals the first), None if there is none."""
+        return min(self.unrolled, key=lambda one: one.cycles, default=None)
+
+    def measure(self, shapes: collections_abc.Sequence[Shape], want: Want, *, loop: bool = False) -> Procedure[None]:
+        """Measure sequences; what cannot be generated or does not run is noted as a failure."""
+        requests: list[tuple[Shape, Request]] = []
+        for shape in shapes:
+            try:
+                requests.append((shape, Request(self.factory.sequence(shape), want, loop)))
+            except (GenerationError, EncodingError) as error:
+                self.failures.append(error.message)
+        if not requests:
+            return
+        answers = yield [request for _, request in requests]
+        for (shape, _), measured in zip(requests, answers, strict=True):
+            if measured.ok and measured.cycles > 0:
+                (self.looped if loop else self.unrolled).append(Sequence(shape, measured))
+            else:
+                self.failures.append(f"throughput sequence {measured.status.value}: {measured.detail}".rstrip(": "))
+
+
+def search_unrolled(search: Search, bound: Fraction | None, want: Want) -> Procedure[None]:
+    """Measure unrolled sequences until one reaches `bound` (None: unknown) or more bring nothing."""
+    if not search.unrolled:
+        yield from search.measure([search.shape(LENGTHS[0])], want)
+    if _reached(search, bound) or not search.unrolled:
+        return
+    if search.factory.carried():
+        yield from search.measure([search.shape(LENGTHS[0], breakers=True)], Want.CYCLES)
+        if _reached(search, bound):
+            return
+    for counts in (LENGTHS[1:2] + LENGTHS[4:], LENGTHS[2:4]):
+        best = search.best()
+        assert best is not None
+        before = best.cycles
+        yield from search.measure([search.shape(count, breakers=best.shape.breakers) for count in counts], Want.CYCLES)
+        after = search.best()
+        if _reached(search, bound) or (after is not None and after.cycles >= before * NO_BETTER):
+            return
+
+
+def search_loop(search: Search) -> Procedure[None]:
+    """Measure the fastest unrolled sequence in a loop."""
+    best = search.best()
+    if best is not None:
+        shape = search.shape(best.shape.count, breakers=best.shape.breakers, balanced=True)
+        yield from search.measure([shape], Want.CYCLES, loop=True)
+
+
+def _reached(search: Search, bound: Fraction | None) -> bool:
+    best = search.best()
+    return best is not None and bound is not None and best.cycles <= bound * REACHED
+
+
+def derivation_of(quantity: str, sequences: collections_abc.Sequence[Sequence]) -> Derivation:
+    """Say which sequences there were and which was the fastest."""
+    lines = [
+        f"{one.measured.request.benchmark.purpose}: {float(one.measured.cycles):.2f} cycles / "
+        f"{one.measured.request.benchmark.divisor} = {float(one.cycles):.2f}"
+        for one in sequences
+    ]
+    if len(lines) > 1:
+        lines.append("the least counts")
+    return Derivation(quantity, "\n".join(lines), tuple(one.measured.request.benchmark.id for one in sequences))
+
+
+def rounded_count(value: Fraction | None) -> int | None:
+    """Return a µop count as an integer, None if there is none or if it is not near an integer."""
+    if value is None or abs(value - round(value)) > Fraction(1, 10):
+        return None
+    return round(value)

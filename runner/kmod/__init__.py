@@ -1,0 +1,1 @@
+"""The kernel module from user space: interface (`abi`), device (`device`), counters per run (`passes`)."""

@@ -1,0 +1,1 @@
+"""Running machine code in child processes of this machine."""

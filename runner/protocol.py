@@ -1,0 +1,276 @@
+"""The measurement protocol: from requests to jobs of a backend, and from its samples to values that can be trusted.
+
+Requests are measured in rounds of one batch each. After a round each request is judged: done when its spread is small
+enough, run again when it is not (samples are added), started anew when the values cannot be right; three such attempts
+make a recorded failure, not a number. On a clock a short probe goes first, which finds code that faults and how long
+the runs have to be.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from generator.microbenchmark import Line, Microbenchmark
+from results.model import Measurement, Series, Status
+from runner import aggregate
+from runner.backends.base import Job, Repeat
+from runner.experiment import Measured, Request, Want
+from runner.quiet import QuietFilter
+from runner.sizing import Size, clock_sizes, exact_sizes, probe_size
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from runner.backends.base import Backend, BackendInfo, JobResult
+
+SHARED = "another thread used the same core all the time: throughputs may be too high"
+HOPELESS_REQUESTS = 100
+"""After so many disturbed requests in a row there is no waiting for a quiet core any more."""
+
+SURVEY_PAUSE_SECONDS = 0.01
+NOTHING = Microbenchmark((), (Line(b"\x90", "NOP"),), "survey of the witness")
+RESTLESS_RATIO = Fraction(1, 20)
+ROUND_SECONDS = 0.02
+"""A round on a clock does not begin sooner after the last one: who disturbs does so for a while."""
+
+CLOCK_COUNTERS = ("tsc", "calibration", "witness")
+UOP_COUNTERS = ("uops_executed", "uops_issued", "uops_retire_slots")
+"""Counted together with the ports."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a user may change about measuring; all of it belongs into the provenance.
+
+    A request is measured in rounds of `repetitions`, at most `rounds` of them, until its spread per copy is at most
+    `stable_cycles` or the fraction `stable_ratio` of the value; on a clock `enough_quiet` repetitions must have been
+    undisturbed, and `survey_looks` is how often the witness is looked at beforehand. `attempts` is how often values
+    that cannot be right are measured anew.
+    """
+
+    repetitions: int = 20
+    rounds: int = 6
+    enough_quiet: int = 10
+    stable_cycles: Fraction = Fraction(1, 50)
+    stable_ratio: Fraction = Fraction(1, 100)
+    attempts: int = 3
+    warm_ups: int = 2
+    survey_looks: int = 25
+    time_limit_seconds: float = 1.0
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A request while it is measured."""
+
+    request: Request
+    sizes: tuple[Size, ...] = ()
+    samples: list[dict[str, list[int]]] = field(default_factory=list)
+    repetitions: int = 0
+    rounds: int = 0
+    attempts: int = 1
+    status: Status | None = None
+    detail: str = ""
+    found: Measured | None = None
+
+    def add(self, results: Sequence[JobResult]) -> None:
+        """Take in one round's results, one per size."""
+        for index, result in enumerate(results):
+            if result.status is not Status.OK:
+                self.fail(result)
+                return
+            for counter, values in result.samples.items():
+                self.samples[index].setdefault(counter, []).extend(values)
+        self.rounds += 1
+
+    def fail(self, result: JobResult) -> None:
+        """Note that the code does not run."""
+        self.status, self.detail, self.samples = result.status, result.detail, []
+
+    def restart(self) -> None:
+        """Forget all samples."""
+        self.samples = [{} for _ in self.sizes]
+        self.rounds = 0
+
+    def measurement(self, quiet: QuietFilter | None) -> Measurement:
+        """Return what there is so far, without the repetitions that the filter finds disturbed."""
+        at_least = max(self.repetitions // 2, len(next(iter(self.samples[0].values()), ())) // 4) if self.samples else 0
+        series = tuple(
+            Series(
+                size.copies,
+                size.iterations,
+                quiet.undisturbed(samples, at_least) if quiet and samples else _tuples(samples),
+            )
+            for size, samples in zip(self.sizes, self.samples, strict=False)
+        )
+        return Measurement(self.request.benchmark.id, self.status or Status.OK, series, self.detail)
+
+
+class Measurer:
+    """Measures requests with one backend."""
+
+    def __init__(self, backend: Backend, options: Options | None = None) -> None:
+        """Ask the backend what it can do.
+
+        Raises:
+            BackendError: it cannot be used here.
+        """
+        self.backend = backend
+        self.info: BackendInfo = backend.info()
+        self.options = options or Options()
+        self._is_clock = self.info.preferred_iterations > 0
+        self._disturbed_in_a_row = 0
+        self._quiet = QuietFilter() if "witness" in self.info.counters else None
+
+    def measure(self, requests: Sequence[Request]) -> list[Measured]:
+        """Return what each request gave, in order; code that does not run is a result with a status.
+
+        Raises:
+            BackendError: the backend broke down.
+        """
+        entries = [_Entry(request) for request in requests]
+        if entries and self._quiet and not self._quiet.is_known:
+            self._survey(self._quiet)
+        self._choose_sizes(entries)
+        while active := [entry for entry in entries if entry.status is None]:
+            started = time.monotonic()
+            self._run_round(active)
+            for entry in active:
+                if entry.status is None:
+                    self._judge(entry)
+            for entry in entries:
+                if entry.status is Status.OK and entry.rounds < self._patience and self._is_disturbed(entry):
+                    entry.status = None  # what seemed quiet was not: the witness has meanwhile been faster
+            if self._quiet and any(entry.status is None for entry in active):
+                time.sleep(max(0.0, ROUND_SECONDS + started - time.monotonic()))
+        return [self._final(entry) for entry in entries]
+
+    @property
+    def _patience(self) -> int:
+        """Rounds to wait for a quiet core: few where it has not been quiet for long."""
+        return 2 if self._disturbed_in_a_row > HOPELESS_REQUESTS else self.options.rounds
+
+    def conclude(self, request: Request, measurement: Measurement) -> Measured:
+        """Return the values of a measurement of this backend, new or stored."""
+        return aggregate.measured(request, measurement, self.info.calibration_core_cycles)
+
+    def _final(self, entry: _Entry) -> Measured:
+        """Return the values that `_judge` found, now with the status and what there is to say about it."""
+        if entry.found is None or entry.status is not Status.OK:
+            return self.conclude(entry.request, entry.measurement(self._quiet))
+        measurement = entry.found.measurement
+        said = dataclasses.replace(measurement, detail=entry.detail) if measurement else None
+        return dataclasses.replace(entry.found, measurement=said, detail=entry.detail)
+
+    def counters(self, want: Want) -> tuple[str, ...]:
+        """Return which of the backend's counters serve what is wanted."""
+        there = self.info.counters
+        if want is Want.ALL:
+            return there
+        clock = ("core_cycles",) if "core_cycles" in there else tuple(name for name in CLOCK_COUNTERS if name in there)
+        if want is Want.CYCLES:
+            return clock
+        return clock + self.info.ports + tuple(name for name in UOP_COUNTERS if name in there)
+
+    def _choose_sizes(self, entries: Sequence[_Entry]) -> None:
+        if self._is_clock:
+            self._probe(entries)
+        for entry in entries:
+            if not self._is_clock:
+                entry.sizes, entry.repetitions = exact_sizes(entry.request), self.options.repetitions
+            entry.restart()
+
+    def _probe(self, entries: Sequence[_Entry]) -> None:
+        """Run each request for a moment: code that faults is done with, and the others get their sizes."""
+        sizes = [probe_size(entry.request) for entry in entries]
+        jobs = [_job(entry.request, size) for entry, size in zip(entries, sizes, strict=True)]
+        repeat = Repeat(warm_ups=1, repetitions=3, time_limit_seconds=self.options.time_limit_seconds)
+        results = self.backend.run(jobs, self.counters(Want.CYCLES), repeat)
+        for entry, size, result in zip(entries, sizes, results, strict=True):
+            if result.status is not Status.OK:
+                entry.fail(result)
+                continue
+            series = Series(size.copies, size.iterations, result.samples)
+            cycles = float(aggregate.core_cycles_of(series, self.info.calibration_core_cycles).center)
+            entry.sizes = clock_sizes(entry.request, cycles)
+            entry.repetitions = self._repetitions(entry, cycles / (size.copies * size.iterations))
+
+    def _survey(self, quiet: QuietFilter) -> None:
+        """Look at the witness for a while, to learn how long it takes when nobody disturbs."""
+        for _ in range(self.options.survey_looks):
+            repeat = Repeat(repetitions=10, time_limit_seconds=self.options.time_limit_seconds)
+            (result,) = self.backend.run([Job(NOTHING, 1)], CLOCK_COUNTERS, repeat)
+            if result.status is Status.OK:
+                quiet.learn(result.samples)
+            time.sleep(SURVEY_PAUSE_SECONDS)
+
+    def _repetitions(self, entry: _Entry, copy_cycles: float) -> int:
+        """Take fewer repetitions of code that takes long anyway."""
+        longest = entry.sizes[-1].copies * max(1, entry.sizes[-1].iterations) * copy_cycles
+        return self.options.repetitions if longest < 400_000 else max(4, self.options.repetitions // 4)
+
+    def _run_round(self, active: Sequence[_Entry]) -> None:
+        """Run all sizes of all these requests, in one batch per set of counters and number of repetitions."""
+        groups: dict[tuple[int, Want], list[_Entry]] = defaultdict(list)
+        for entry in active:
+            groups[entry.repetitions, entry.request.want].append(entry)
+        for (repetitions, want), group in groups.items():
+            jobs = [_job(entry.request, size) for entry in group for size in entry.sizes]
+            repeat = Repeat(self.options.warm_ups, repetitions, self.options.time_limit_seconds)
+            results = iter(self.backend.run(jobs, self.counters(want), repeat))
+            for entry in group:
+                entry.add([next(results) for _ in entry.sizes])
+                if self._quiet and entry.status is None:
+                    self._learn(self._quiet, entry)
+
+    def _is_restless(self, found: Measured) -> bool:
+        """Say whether values jump about so much that a wrong one might come out."""
+        return self._is_clock and found.ok and found.spread["core_cycles"] > RESTLESS_RATIO * abs(found.cycles)
+
+    def _learn(self, quiet: QuietFilter, entry: _Entry) -> None:
+        for samples in entry.samples:
+            quiet.learn({counter: values[-entry.repetitions :] for counter, values in samples.items()})
+
+    def _is_disturbed(self, entry: _Entry) -> bool:
+        """Say whether too few repetitions of some size were undisturbed."""
+        if not self._quiet:
+            return False
+        enough = min(self.options.enough_quiet, max(2, entry.repetitions // 2))
+        return min(map(self._quiet.count, entry.samples), default=enough) < enough
+
+    def _judge(self, entry: _Entry) -> None:
+        """Decide whether the request is done, goes on, or starts anew."""
+        disturbed = self._is_disturbed(entry)
+        if disturbed and entry.rounds < self._patience:
+            return
+        self._disturbed_in_a_row = self._disturbed_in_a_row + 1 if disturbed else 0
+        entry.found = found = self.conclude(entry.request, entry.measurement(self._quiet))
+        complaint = aggregate.complaint(found, self.info.ports)
+        stable = not complaint and found.spread["core_cycles"] <= max(
+            self.options.stable_cycles, self.options.stable_ratio * found.cycles
+        )
+        if stable:
+            entry.status, entry.detail = Status.OK, SHARED if disturbed else ""
+        elif entry.rounds < self.options.rounds * (2 if self._is_restless(found) else 1):
+            return
+        elif not complaint:
+            entry.status = Status.OK
+            entry.detail = SHARED if disturbed else f"not stable after {entry.rounds} x {entry.repetitions} repetitions"
+        elif entry.attempts < self.options.attempts:
+            entry.attempts += 1
+            entry.restart()
+        else:
+            entry.status, entry.detail = Status.UNCLEAN, f"{complaint}, {entry.attempts} times"
+
+
+def _tuples(samples: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
+    return {counter: tuple(values) for counter, values in samples.items()}
+
+
+def _job(request: Request, size: Size) -> Job:
+    return Job(request.benchmark, size.copies, size.iterations, size.fenced)

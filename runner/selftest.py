@@ -1,0 +1,130 @@
+"""What the clock backend sees when it measures what is known: used by `uopscope doctor`.
+
+It measures instructions whose latency is known, and looks at how coarse the clock is and at the witness
+(`runner.quiet`) with this machine's other CPUs idle and busy: that shows a core that is shared, even where a
+hypervisor hides it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from generator.microbenchmark import Line, Microbenchmark
+from results.model import Status
+from runner.backends.base import Backend, BackendError, Job, Repeat
+from runner.doctor import Finding, Level
+from runner.experiment import Request
+from runner.protocol import Measurer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runner.experiment import Measured
+
+IMUL = Microbenchmark((), (Line(bytes.fromhex("480fafc0"), "IMUL RAX, RAX"),), "self-test: IMUL")
+ADD = Microbenchmark((), (Line(bytes.fromhex("4801c0"), "ADD RAX, RAX"),), "self-test: ADD")
+EXPECTED = ((IMUL, 3), (ADD, 1))
+"""Latency in cycles; Golden Cove and later eliminate ADD of small immediates at rename, but not of registers."""
+
+SPIN = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True: sum(range(10000))"
+START_SECONDS = 0.2
+
+TOLERANCE = 0.03
+SHARED_RATIO = 1.05
+
+
+@dataclass(frozen=True, slots=True)
+class ClockState:
+    """How the clock behaves: it moves so many ticks at a time; median ticks of calibration and witness."""
+
+    step_ticks: int
+    calibration_ticks: int
+    witness_ticks: int
+
+    @property
+    def witness_ratio(self) -> float:
+        """The witness in units of the calibration, whatever the frequency."""
+        return self.witness_ticks / max(1, self.calibration_ticks)
+
+
+def findings(backend: Backend) -> list[Finding]:
+    """Measure, on a clock backend; takes about a second.
+
+    Raises:
+        BackendError: the backend broke down, or cannot run the simplest code.
+    """
+    idle = clock_state(backend)
+    found = [_step(idle)]
+    found += [_known(result, cycles) for result, cycles in _known_latencies(backend)]
+    others = sorted(os.sched_getaffinity(0) - {int(backend.info().provenance.options["cpu"])})
+    if others:
+        with _busy(others):
+            found.append(_sharing(idle, clock_state(backend), others))
+    return found
+
+
+def clock_state(backend: Backend) -> ClockState:
+    """Return how the clock behaves now.
+
+    Raises:
+        BackendError: the simplest code does not run.
+    """
+    (result,) = backend.run([Job(IMUL, 110, 100)], backend.info().counters, Repeat(repetitions=300))
+    if result.status is not Status.OK:
+        raise BackendError(f"the simplest code does not run: {result.detail}", hint="see `uopscope doctor`")
+    samples = result.samples
+    step = reduce(math.gcd, [*samples["tsc"], *samples["witness"]])
+    middle = {name: sorted(values)[len(values) // 2] for name, values in samples.items()}
+    return ClockState(step, middle["calibration"], middle["witness"])
+
+
+def _known_latencies(backend: Backend) -> list[tuple[Measured, int]]:
+    measured = Measurer(backend).measure([Request(benchmark) for benchmark, _ in EXPECTED])
+    return [(result, cycles) for result, (_, cycles) in zip(measured, EXPECTED, strict=True)]
+
+
+def _step(state: ClockState) -> Finding:
+    found = f"moves {state.step_ticks} tick{'s' * (state.step_ticks > 1)} at a time"
+    return Finding(Level.GOOD if state.step_ticks < 100 else Level.NOTE, "clock", found)
+
+
+def _known(result: Measured, cycles: int) -> Finding:
+    name = result.request.benchmark.body[0].text
+    if not result.ok:
+        return Finding(Level.BAD, "self-test", f"{name}: {result.status} ({result.detail})", "report this")
+    measured, spread = float(result.cycles), float(result.spread["core_cycles"])
+    found = f"{name}: {measured:.3f} ± {spread:.3f} cycles (known: {cycles})"
+    if abs(measured - cycles) > TOLERANCE * cycles:
+        return Finding(Level.BAD, "self-test", found, "measure when the machine is idle")
+    return Finding(Level.GOOD, "self-test", found)
+
+
+def _sharing(idle: ClockState, busy: ClockState, others: list[int]) -> Finding:
+    ratio = busy.witness_ratio / idle.witness_ratio
+    names = ", ".join(map(str, others))
+    found = f"with CPU {names} busy, code that needs all ALUs takes {ratio:.2f} times as long"
+    if ratio > SHARED_RATIO:
+        advice = "it shares a core with this CPU, whatever the topology says: keep it idle while measuring"
+        return Finding(Level.BAD, "shared core", found, advice)
+    return Finding(Level.GOOD, "shared core", found)
+
+
+@contextmanager
+def _busy(numbers: list[int]) -> Iterator[None]:
+    """Keep these CPUs busy."""
+    workers = [subprocess.Popen([sys.executable, "-I", "-S", "-c", SPIN, str(number)]) for number in numbers]
+    try:
+        time.sleep(START_SECONDS)
+        yield
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.wait()

@@ -1,0 +1,1 @@
+"""Microarchitectures, one TOML file each; `tables` reads them."""

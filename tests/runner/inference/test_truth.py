@@ -1,0 +1,84 @@
+"""Inference finds again what simulated machines were made of; it sees nothing of them but a backend's counters."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pytest
+
+from benchmarks.truth import Report, chosen, run
+from runner.backends.sim import SimBackend, open_machine
+from runner.characterize import Characterizer
+from runner.protocol import Measurer
+from runner.session import Session
+from xed_convert.catalogue import Catalogue
+
+if TYPE_CHECKING:
+    from results.model import Characterization
+
+SEEDS = range(201, 211)
+VARIANTS_PER_SEED = 12
+
+
+@cache
+def catalogue() -> Catalogue:
+    return Catalogue.load()
+
+
+@cache
+def characterized(machine: str, string: str) -> Characterization:
+    backend = SimBackend(open_machine(machine), catalogue())
+    characterizer = Characterizer(catalogue(), backend.info())
+    session = Session(Measurer(backend))
+    variant = catalogue().by_string(string)
+    context = session.run_one(characterizer.prepare([variant]))
+    return session.run_one(characterizer.characterize(variant, context))
+
+
+@pytest.mark.parametrize(
+    ("machine", "string", "ports"),
+    [
+        ("HSW", "ADC_11 (R64, R64)", "1*p0156+1*p06"),
+        ("SKL", "ADC_13 (R32, R32)", "1*p06"),
+        ("SNB", "ADC_11 (R64, R64)", "1*p015+1*p05"),
+        ("SKL", "BSWAP (R32)", "1*p15"),
+        ("SKL", "BSWAP (R64)", "1*p06+1*p15"),
+        ("SKL", "MOVQ2DQ (XMM, MM)", "1*p015+1*p0"),
+        ("HSW", "MOVDQ2Q (MM, XMM)", "1*p015+1*p5"),
+        ("HSW", "SAHF", "1*p06"),
+        ("NHM", "PBLENDVB (XMM, XMM)", "2*p05"),
+        ("SKL", "VHADDPD (XMM, XMM, XMM)", "1*p01+2*p5"),
+        ("SKL", "VMINPS (XMM, XMM, XMM)", "1*p01"),
+    ],
+)
+def test_examples_of_the_paper(machine: str, string: str, ports: str) -> None:
+    found = characterized(machine, string)
+    assert str(found.ports) == ports, found.failures
+
+
+def test_adc_on_haswell_looks_like_half_a_uop_on_each_of_four_ports() -> None:
+    derivation = next(d for d in characterized("HSW", "ADC_11 (R64, R64)").derivations if d.quantity == "ports")
+    assert derivation.text.startswith("alone: p0 0.50, p1 0.50, p5 0.50, p6 0.50")
+
+
+def test_the_same_register_can_use_other_ports() -> None:
+    found = characterized("SKL", "SHLD_IMMB (R64, R64, I8)")
+    assert (str(found.ports), str(found.ports_same_register)) == ("1*p1", "1*p06")
+
+
+def test_measured_and_computed_throughput_agree() -> None:
+    throughput = characterized("SKL", "BSWAP (R64)").throughput
+    assert throughput.ports is not None
+    assert throughput.unrolled is not None
+    assert abs(throughput.unrolled - throughput.ports) <= throughput.ports / 50
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_wrong_is_said_about_machines_drawn_at_random(seed: int) -> None:
+    machine = open_machine(f"random:{seed}")
+    variants = chosen(catalogue(), machine, ["BASE", "SSE2", "AVX"], 1)
+    report: Report = run(machine, catalogue(), variants[:: max(1, len(variants) // VARIANTS_PER_SEED)], thorough=False)
+    assert report.counts["ports_wrong"] == 0, report.exceptions
+    assert report.counts["ports_right"] >= report.counts["variants"] * 3 // 4, report.exceptions

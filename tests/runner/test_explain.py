@@ -1,0 +1,114 @@
+"""Explanations: every number appears with what it rests on, and the arithmetic shown gives the number."""
+
+from __future__ import annotations
+
+import dataclasses
+from fractions import Fraction
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from results.model import (
+    Bound,
+    Characterization,
+    Derivation,
+    LatencyResult,
+    Measurement,
+    PortUsage,
+    Series,
+    Status,
+    Throughput,
+)
+from results.store import Evidence, StoredBenchmark
+from runner.explain import Case, explanation, quantities, samples_text
+from tests.results.test_xml import ADC, SIMULATED
+
+BENCHMARK = StoredBenchmark("t1", "throughput of ADC", 2, ((b"\x90", "NOP"),), ((b"\x48\x11\xd3", "ADC RBX, RDX"),))
+CHAIN = StoredBenchmark("l1", "latency 1 → 1 of ADC", 1, (), ((b"\x48\x11\xd8", "ADC RAX, RBX"),))
+
+
+def measured(benchmark: StoredBenchmark, few: int, many: int, status: Status = Status.OK) -> Evidence:
+    series = tuple(
+        Series(copies, 0, {"core_cycles": (value,) * 20, "p0": (value // 2,) * 20, "p4": (7,) * 20})
+        for copies, value in ((10, few), (110, many))
+    )
+    return Evidence(f"{benchmark.id}:all:unrolled", benchmark, Measurement(benchmark.id, status, series, "detail"))
+
+
+RESULT = Characterization(
+    key=ADC.key,
+    string=ADC.string,
+    iform=ADC.iform,
+    uops=2,
+    ports=PortUsage({frozenset("06"): 1, frozenset("0156"): 1}),
+    throughput=Throughput(Fraction(1), None, Fraction(1, 2)),
+    latencies=(
+        LatencyResult(1, 1, Fraction(2), Bound.UPPER, "itself", experiments=("l1",)),
+        LatencyResult(2, 1, Fraction(0), Bound.EXACT, "", same_register=True),
+    ),
+    derivations=(
+        Derivation("ports", "alone: p0 0.50\n= 1*p0156+1*p06", ("t1",)),
+        Derivation("TP_unrolled", "2.00 cycles / 2 = 1.00", ("t1",)),
+        Derivation("latency 1→1 whatever else", "2.00 cycles of the chain = 2.00", ("l1",)),
+        Derivation("latency 2→flags", "no chain could be built"),
+    ),
+)
+
+
+def explained(result: Characterization, *evidence: Evidence) -> list[str]:
+    return [line.plain for line in explanation(Case(result, ADC, evidence, SIMULATED))]
+
+
+def test_every_number_is_named_with_its_value_and_its_steps() -> None:
+    found = {each.name: each for each in quantities(RESULT, ADC)}
+    assert {name: each.value for name, each in found.items()} == {
+        "uops": "2",
+        "ports": "1*p0156+1*p06",
+        "TP_unrolled": "1.00",
+        "TP_ports": "0.50",
+        "latency 1→1": "≤2 cycles",
+        "latency 2→1 (same register)": "0 cycles",
+        "latency 2→flags": "not concluded",
+    }
+    assert found["uops"].experiments == ("t1",)
+    assert found["latency 1→1"].steps == ("2.00 cycles of the chain = 2.00",)
+
+
+def test_an_experiment_is_shown_once_and_named_after_that() -> None:
+    lines = explained(RESULT, measured(BENCHMARK, 25, 225), measured(CHAIN, 30, 230))
+    assert sum("throughput of ADC" in line for line in lines) == 1
+    assert lines.count("  see [1] above") == 2
+    assert any(line.startswith("  [2] latency 1 → 1 of ADC") for line in lines)
+
+
+def test_code_samples_and_arithmetic_stand_side_by_side() -> None:
+    lines = explained(RESULT, measured(BENCHMARK, 25, 225))
+    assert any(line.split() == ["copied", "48", "11", "d3", "ADC", "RBX,", "RDX"] for line in lines)
+    assert ["core_cycles", "25", "225", "2", "1"] in [line.split() for line in lines]
+    assert ["p0", "12", "112", "1", "0.50"] in [line.split() for line in lines]
+    assert any("per copy = (110 copies - 10 copies) / 100; a copy holds 2 instances" in line for line in lines)
+    assert any(line.endswith("the harness's own): p4 7") for line in lines)
+    assert any(line.endswith("raw: in each of 20 repetitions the same") for line in lines)
+
+
+def test_what_was_measured_besides_is_shown_too() -> None:
+    lines = explained(dataclasses.replace(RESULT, derivations=()), measured(BENCHMARK, 25, 225))
+    assert "Also measured on the way" in lines
+
+
+def test_what_did_not_run_says_so() -> None:
+    lines = explained(RESULT, measured(BENCHMARK, 25, 225, Status.TIMED_OUT))
+    assert "      timed out: detail" in lines
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=60))
+def test_few_runs_of_samples_can_be_read_back(samples: list[int]) -> None:
+    text = samples_text(samples)
+    if "..." not in text:
+        read: list[int] = []
+        for part in text.split(", "):
+            value, _, times = part.partition(" (")
+            read += [int(value)] * int(times.removesuffix(" times)") or 1)
+        assert read == samples
+    else:
+        assert f"{len(samples)} in all: least {min(samples)}" in text
