@@ -1,0 +1,18 @@
+"""One core of each PMU generation, with the PMU that its CPUID describes (4 counters: hyper-threading is on).
+
+Sources: Intel SDM volume 3, 20.2 to 20.3 (architectural versions by generation, counters per thread); Intel
+Architecture Instruction Set Extensions Reference, leaf 23H, for Lion Cove; AMD PPR for family 19h model 11h.
+"""
+
+from tests.vm.fakepmu import AMD, INTEL, Pmu
+
+CORES = {
+    "NHM": Pmu(INTEL, version=3, programmable=4, fixed=3, full_write=False),
+    "HSW": Pmu(INTEL, version=3, programmable=4, fixed=3),
+    "SKL": Pmu(INTEL, version=4, programmable=4, fixed=3),
+    "ICL": Pmu(INTEL, version=5, programmable=8, fixed=4),
+    "ADL-P": Pmu(INTEL, version=5, programmable=8, fixed=4),
+    "LNL-P": Pmu(INTEL, version=6, programmable=8, fixed=4, extended_umask=True),
+    "ZEN2": Pmu(AMD, version=1, programmable=6),
+    "ZEN4": Pmu(AMD, version=2, programmable=6),
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Runs every blob of blobs.S so many times and compares what is reported of it.
+ *
+ *   contain CPU ROUNDS FLAGS [NAME]
+ *
+ * After each bad blob the good one must run. Blobs that do not end are left out
+ * where nothing can end them (UOPS_BATCH_UNGUARDED). Prints one line per kind and
+ * a last line `contain: KINDS kinds, RUNS runs, FAILURES failures`.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include "uopscope_uapi.h"
+
+struct blob {
+	const char *name;
+	const unsigned char *start, *end;
+	unsigned int status, vector, changed, offset;
+};
+
+extern const struct blob blobs[];
+
+static int device;
+static unsigned long long flags, cpu;
+
+/* An endless loop of the kernel's own; 0 if its address is not shown. */
+static unsigned long long kernel_loop(void)
+{
+	FILE *file = fopen("/proc/kallsyms", "r");
+	unsigned long long address = 0, found = 0;
+	char name[256], line[512];
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "%llx %*c %255s", &address, name) == 2 &&
+		    !strcmp(name, "panic_smp_self_stop"))
+			found = address;
+	if (file)
+		fclose(file);
+	return found;
+}
+
+/* The blob's code with the address of that loop in place of the marker. */
+static const unsigned char *code_of(const struct blob *blob)
+{
+	static const char marker[8] = "rehwesle";
+	static unsigned char copy[4096];
+	size_t size = blob->end - blob->start;
+	unsigned long long address;
+	unsigned char *at;
+
+	memcpy(copy, blob->start, size);
+	at = memmem(copy, size, marker, sizeof(marker));
+	if (at) {
+		address = kernel_loop();
+		memcpy(at, &address, sizeof(address));
+	}
+	return copy;
+}
+
+static struct uops_result run(const struct blob *blob)
+{
+	static struct uops_counter_set set = {
+		.size = sizeof(set), .num_counters = 1,
+	};
+	struct uops_job job = {
+		.size = sizeof(job), .code_bytes = blob->end - blob->start,
+		.repetitions = 1,
+		/* what ends must not be stopped because the host is busy */
+		.time_limit_ns = blob->status == UOPS_STATUS_TIME_OUT ? 50000000 : 1000000000,
+	};
+	struct uops_result result;
+	unsigned long long sample;
+	struct uops_batch batch = {
+		.size = sizeof(batch), .cpu = cpu, .flags = flags,
+		.code = (unsigned long)code_of(blob), .code_bytes = job.code_bytes,
+		.sets = (unsigned long)&set, .num_sets = 1,
+		.jobs = (unsigned long)&job, .num_jobs = 1,
+		.results = (unsigned long)&result,
+		.samples = (unsigned long)&sample, .num_samples = 1,
+	};
+
+	memset(&result, 0, sizeof(result));
+	if (ioctl(device, UOPS_IOC_BATCH, &batch))
+		perror("batch");
+	return result;
+}
+
+static int as_expected(const struct blob *blob, const struct uops_result *result)
+{
+	unsigned long long offset = blob->offset == -1u ? UOPS_NO_OFFSET : blob->offset;
+
+	if (result->status != blob->status)
+		return 0;
+	/* a loop hits INT3, or the NMI comes first */
+	if (result->vector != blob->vector && (result->vector != 2 || blob->vector != 3))
+		return 0;
+	/* a loop is interrupted somewhere in it, or somewhere else */
+	if (blob->status == UOPS_STATUS_TIME_OUT)
+		return (result->offset == UOPS_NO_OFFSET && result->address) ||
+		       (result->offset >= 8 && result->offset <=
+			(unsigned long)(blob->end - blob->start) + 1);
+	return result->offset == offset && result->changed == blob->changed;
+}
+
+static int check(const struct blob *blob, int rounds)
+{
+	struct uops_result result, last = {};
+	int i, failures = 0;
+
+	for (i = 0; i < rounds; i++) {
+		result = run(blob);
+		if (!as_expected(blob, &result)) {
+			last = result;
+			failures++;
+		}
+		result = run(&blobs[0]);
+		failures += result.status != UOPS_STATUS_OK;
+	}
+	printf("%-22s %d/%d", blob->name, rounds - failures, rounds);
+	if (failures)
+		printf("  got status %u vector %u offset %#llx address %#llx changed %#x error %d, expected %u %u %#x %#x",
+		       last.status, last.vector, last.offset, last.address, last.changed,
+		       last.error, blob->status, blob->vector, blob->offset, blob->changed);
+	printf("\n");
+	fflush(stdout);
+	return failures;
+}
+
+/*
+ * With interrupts on in the blob the kernel's handlers run on its stack and with
+ * its GS base, and the interrupt flag is what it should not be here: those kinds
+ * are for interrupts off, the default, only.
+ */
+static int needs_cli(const struct blob *blob)
+{
+	static const char *const prefixes[] = {
+		"rsp_", "gs_", "swapgs", "sti", "cli", "loop_no_stack", "loop_elsewhere",
+		"int_fe_rsp", "cr8", "cr0", "cr4", "gdt", "sysret",
+	};
+	size_t i;
+
+	if (!(flags & UOPS_BATCH_MASK_LVT))
+		return 0;
+	for (i = 0; i < sizeof(prefixes) / sizeof(*prefixes); i++)
+		if (!strncmp(blob->name, prefixes[i], strlen(prefixes[i])))
+			return 1;
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	int rounds, kinds = 0, failures = 0;
+	const struct blob *blob;
+	cpu_set_t set;
+
+	if (argc < 4)
+		return 2;
+	cpu = strtoull(argv[1], NULL, 0);
+	rounds = atoi(argv[2]);
+	flags = strtoull(argv[3], NULL, 0);
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+	device = open("/dev/uopscope", O_RDWR);
+	if (device < 0) {
+		perror("/dev/uopscope");
+		return 1;
+	}
+	for (blob = blobs; blob->name; blob++) {
+		if (argc > 4 && strcmp(argv[4], blob->name))
+			continue;
+		if (flags & UOPS_BATCH_UNGUARDED && blob->status == UOPS_STATUS_TIME_OUT)
+			continue;
+		if (needs_cli(blob))
+			continue;
+		failures += check(blob, rounds);
+		kinds++;
+	}
+	printf("contain: %d kinds, %d runs, %d failures\n", kinds, kinds * rounds, failures);
+	return failures != 0;
+}

@@ -1,0 +1,29 @@
+"""The test programs that run inside the guest: compiled here, statically."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from tests.vm.kernels import CACHE, ROOT, Unavailable
+
+GUEST = Path(__file__).parent / "guest"
+HEADERS = ROOT / "kmod"
+
+
+def program(name: str, *sources: str, flags: tuple[str, ...] = ()) -> Path:
+    """Compile guest/NAME.c (and further sources) against the module's header."""
+    compiler = shutil.which("gcc")
+    if not compiler:
+        raise Unavailable("no gcc")
+    paths = [GUEST / source for source in (f"{name}.c", *sources)]
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in (*paths, HEADERS / "uopscope_uapi.h")))
+    output = CACHE / "build" / f"{name}-{digest.hexdigest()[:16]}"
+    if not output.exists():
+        output.parent.mkdir(parents=True, exist_ok=True)
+        partial = output.with_name(f"{output.name}.{os.getpid()}")
+        options = ["-static", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{HEADERS}", *flags]
+        subprocess.run([compiler, *options, "-o", partial, *paths], check=True, timeout=60)
+        partial.rename(output)
+    return output

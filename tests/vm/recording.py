@@ -1,0 +1,78 @@
+"""Runs inference on the simulated core, and records what a PMU would have to count for kmod to see the same.
+
+Every job is rendered exactly as the kmod backend renders it, once per set of counters; the record says for each blob
+and each programmed event what the simulator counts. What the simulator has no counter for counts zero.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from generator.harness import Style
+from results.model import Status
+from runner.backends.kmod import blob_job
+from runner.kmod import abi
+from runner.kmod.passes import Hardware, countable, needed, plan
+from runner.uarch import tables
+from tests.vm.fakepmu import COUNT, FIXED_SELECTOR, RECORD, blob_key
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.backends.base import Backend, BackendInfo, Job, JobResult, Repeat
+    from runner.kmod.passes import Slot
+
+ALL_BITS = (1 << 64) - 1
+
+
+class Recorder:
+    """A backend that looks like kmod on a given PMU, simulates, and keeps the counts."""
+
+    name = "sim"
+
+    def __init__(self, simulated: Backend, core: str, hardware: Hardware, *, clean_uppers: bool) -> None:
+        self._simulated = simulated
+        self._uarch = tables.by_name(core)
+        self._hardware = hardware
+        self._style = Style(clean_uppers=clean_uppers)
+        self.counts: dict[tuple[int, int], int] = {}
+
+    def info(self) -> BackendInfo:
+        """Say what kmod will say, as far as inference looks at it."""
+        counters = countable(self._uarch, self._hardware)
+        ports = tuple(name for name in self._uarch.port_counters if name in counters)
+        return dataclasses.replace(self._simulated.info(), counters=counters, ports=ports)
+
+    def run(self, batch: Sequence[Job], counters: Sequence[str], repeat: Repeat) -> list[JobResult]:
+        """Simulate the jobs."""
+        events = needed(self._uarch, counters)
+        results = self._simulated.run(batch, events, repeat)
+        runs = plan(self._uarch, self._hardware, counters)
+        completed = []
+        for job, result in zip(batch, results, strict=True):
+            if result.status is not Status.OK:
+                completed.append(result)
+                continue
+            zeros = (0,) * repeat.repetitions
+            samples = {name: result.samples.get(name, zeros) for name in events}
+            for slots in runs:
+                self._record(job, slots, repeat, {name: values[0] for name, values in samples.items()})
+            completed.append(
+                dataclasses.replace(result, samples={name: samples[name] for name in counters if name in samples})
+            )
+        return completed
+
+    def _record(self, job: Job, slots: tuple[Slot, ...], repeat: Repeat, counted: dict[str, int]) -> None:
+        key = blob_key(blob_job(job, slots, repeat, self._style).blob)
+        for slot in slots:
+            selector = FIXED_SELECTOR + slot.index if slot.kind == abi.COUNTER_FIXED else slot.config
+            self.counts[key, selector] = counted[slot.counter]
+
+    def close(self) -> None:
+        """Close the simulator."""
+        self._simulated.close()
+
+    def records(self) -> bytes:
+        """Return the counts for /dev/fakepmu, in the order in which it searches."""
+        return b"".join(RECORD.pack(COUNT, *key, count) for key, count in sorted(self.counts.items()))

@@ -1,0 +1,31 @@
+"""Variants to be characterized in the guest: those that the model knows and that TCG executes, evenly spread."""
+
+from simulator.machine import MachineModel
+from xed_convert.catalogue import Catalogue
+
+ISA_SETS = {"I86", "I386", "I486", "SSE", "SSE2", "SSE3", "SSSE3", "SSE4", "SSE42", "AVX", "AVX2", "BMI1", "BMI2"}
+LEFT_OUT = {"DIV", "IDIV", "CPUID", "IN", "OUT", "CLI", "STI"}
+"""Slow, or not the same on the simulated core: it has no interrupts, and the module refuses code that turns them on."""
+
+
+def sample(core: str, count: int) -> tuple[str, ...]:
+    """Return the strings of so many variants without memory operands, in the catalogue's order, evenly spread."""
+    model = MachineModel.load(core)
+    suitable = []
+    for variant in Catalogue.load():
+        if variant.isa_set not in ISA_SETS or variant.cpl != 3 or variant.iclass in LEFT_OUT:
+            continue
+        if any(operand.memory for operand in variant.operands) or not _has_ports(model, variant):
+            continue
+        suitable.append(variant.string)
+    step = max(1, len(suitable) // count)
+    # An indirect jump goes to wherever the register points, which no sequence sets up yet: real code faults there.
+    return tuple(string for string in suitable[::step] if not string.startswith(("JMP", "CALL_NEAR")))[:count]
+
+
+def _has_ports(model: MachineModel, variant: object) -> bool:
+    try:
+        truth = model.truth(variant)  # type: ignore[arg-type] # it is a variant
+    except Exception:  # noqa: BLE001 - whatever the reason, the model does not know it
+        return False
+    return bool(truth.ports and truth.ports.uops)

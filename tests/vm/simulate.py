@@ -1,0 +1,54 @@
+"""Characterizes variants on the simulated core through a recorder; in the guest the same has to come out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from results.store import Store
+from runner.backends.sim import create
+from runner.campaign import Campaign
+from runner.characterize import Characterizer
+from runner.protocol import Measurer
+from runner.recording import info_to_json
+from tests.vm.recording import Recorder
+from xed_convert.catalogue import Catalogue
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from results.model import Characterization
+    from runner.backends.base import Backend
+    from runner.kmod.passes import Hardware
+    from xed_convert.model import InstructionVariant
+
+
+def characterize(backend: Backend, variants: Sequence[InstructionVariant]) -> dict[str, Characterization]:
+    """Return the conclusion about each variant, by string, of a campaign as `characterize` carries it out."""
+    catalogue = Catalogue.load()
+    measurer = Measurer(backend)
+    with Store.in_memory() as store:
+        store.begin(measurer.info.provenance, info_to_json(measurer.info))
+        campaign = Campaign(store, measurer, Characterizer(catalogue, measurer.info))
+        return {result.string: result for result in campaign.run(variants, on_change=lambda _: None)}
+
+
+def record(core: str, hardware: Hardware, strings: Sequence[str]) -> tuple[dict[str, Characterization], bytes]:
+    """Return what the simulated core gives, and the records for the emulated PMU."""
+    catalogue = Catalogue.load()
+    recorder = Recorder(create(architecture=core), core, hardware, clean_uppers=True)
+    found = characterize(recorder, [catalogue.by_string(string) for string in strings])
+    recorder.close()
+    return found, recorder.records()
+
+
+def summary(result: Characterization) -> str:
+    """Return what is compared: every conclusion, in one line."""
+    latencies = [
+        (each.source, each.destination, str(each.cycles), each.bound.value, each.part.value, each.source_flag)
+        for each in result.latencies
+    ]
+    throughput = (result.throughput.unrolled, result.throughput.loop, result.throughput.ports)
+    ports = "" if result.ports is None else str(result.ports)
+    return (
+        f"{result.string} | {result.uops} | {ports} | {tuple(map(str, throughput))} | {latencies} | {result.failures}"
+    )

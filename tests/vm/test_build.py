@@ -1,0 +1,98 @@
+"""The module compiles without a warning, and reads as the kernel's style asks for."""
+
+import re
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.vm import kernels
+from tests.vm.kernels import CACHE, ROOT, Kernel
+
+pytestmark = pytest.mark.vm
+
+SOURCES = ROOT / "kmod"
+C_FILES = sorted([*SOURCES.glob("*.c"), *SOURCES.glob("*.h"), *SOURCES.glob("*.S")])
+MAX_LINES = 40
+
+
+def test_no_warning_from_the_compiler_sparse_objtool_or_modpost(kernel: Kernel) -> None:
+    if not shutil.which("sparse"):
+        pytest.skip("sparse is not installed")
+    folder, output = kernels.build(kernel, SOURCES, check=True)
+    assert (folder / "uopscope.ko").exists()
+    assert output == ""
+
+
+def test_checkpatch_is_content() -> None:
+    script = _checkpatch()
+    command = ["perl", str(script), "--strict", "--no-tree", "--terse", "--file", "--ignore", "LINUX_VERSION_CODE"]
+    done = subprocess.run([*command, *map(str, C_FILES)], capture_output=True, text=True, check=False, timeout=120)
+    lines = [line for line in done.stdout.splitlines() if not line.startswith("total: 0 errors, 0 warnings, 0 checks")]
+    assert lines == []
+
+
+def _checkpatch() -> Path:
+    """Return checkpatch.pl, out of the kernel's source package (fetched once)."""
+    folder = CACHE / "checkpatch"
+    if not (folder / "checkpatch.pl").exists():
+        if not shutil.which("apt-get"):
+            pytest.skip("checkpatch.pl comes from Debian's package linux-source-6.1")
+        folder.mkdir(parents=True, exist_ok=True)
+        command = ["apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", "linux-source-6.1"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+        packages = list(folder.glob("linux-source-6.1*.deb"))
+        if done.returncode or not packages:
+            pytest.skip(f"linux-source-6.1 cannot be downloaded: {done.stderr.strip()[-200:]}")
+        _take_scripts(packages[0], folder)
+        packages[0].unlink()
+    return folder / "checkpatch.pl"
+
+
+def _take_scripts(package: Path, folder: Path) -> None:
+    wanted = {"scripts/spelling.txt", "scripts/const_structs.checkpatch", "scripts/checkpatch.pl"}
+    with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", package], stdout=subprocess.PIPE) as outer:
+        assert outer.stdout
+        with tarfile.open(fileobj=outer.stdout, mode="r|") as archive:
+            for member in archive:
+                if member.name.endswith(".tar.xz"):
+                    _take_members(archive, member, wanted, folder)
+                    break
+        outer.kill()
+
+
+def _take_members(archive: tarfile.TarFile, member: tarfile.TarInfo, wanted: set[str], folder: Path) -> None:
+    """Read members until all that is wanted is there; checkpatch.pl itself is written last."""
+    stream = archive.extractfile(member)
+    found: dict[str, bytes] = {}
+    with tarfile.open(fileobj=stream, mode="r|xz") as inner:
+        for file in inner:
+            name = file.name.partition("/")[2]
+            if name in wanted and (content := inner.extractfile(file)):
+                found[name] = content.read()
+            if len(found) == len(wanted):
+                break
+    for name in sorted(found, reverse=True):
+        (folder / Path(name).name).write_bytes(found[name])
+
+
+def test_kernel_versions_are_mentioned_in_one_header_only() -> None:
+    users = [path.name for path in C_FILES if "LINUX_VERSION_CODE" in path.read_text()]
+    assert users == ["compat.h"]
+
+
+def test_functions_are_short() -> None:
+    long = {}
+    for path in SOURCES.glob("*.c"):
+        for match in re.finditer(r"^\w[^;{}#]*\)\n\{\n(.*?)^\}", path.read_text(), re.MULTILINE | re.DOTALL):
+            lines = match[1].count("\n")
+            if lines > MAX_LINES:
+                long[f"{path.name}: {match[0].splitlines()[0]}"] = lines
+    assert long == {}
+
+
+def test_every_source_names_its_licence() -> None:
+    for path in [*C_FILES, SOURCES / "Kbuild"]:
+        assert "SPDX-License-Identifier: GPL-2.0" in path.read_text().splitlines()[0], path.name

@@ -1,0 +1,57 @@
+"""Code that goes wrong costs its own job: what happened is reported, the next job runs, the kernel is not disturbed."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.vm.kernels import Kernel, Unavailable
+from tests.vm.machine import Machine, boot
+from tests.vm.programs import program
+
+pytestmark = pytest.mark.vm
+
+ROUNDS = 20
+INTERRUPTS_OFF, MASK_LVT, UNGUARDED, CONTIGUOUS = 0, 2, 4, 1
+
+
+def run(machine: Machine, module: Path, commands: str) -> list[str]:
+    try:
+        contain = program("contain", "blobs.S")
+        output = boot(machine, {"/uopscope.ko": module, "/bin/contain": contain}, f"insmod /uopscope.ko\n{commands}\n")
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    assert output.ended, output.everything
+    assert output.complaints == "", output.everything
+    return output.lines
+
+
+def check(lines: list[str], least_kinds: int, rounds: int) -> None:
+    summaries = [
+        match for line in lines if (match := re.match(r"contain: (\d+) kinds, (\d+) runs, (\d+) failures", line))
+    ]
+    bad = [line for line in lines if re.match(r"\w+ +\d+/\d+", line) and f" {rounds}/{rounds}" not in line]
+    assert bad == []
+    assert summaries
+    for summary in summaries:
+        assert int(summary[1]) >= least_kinds
+        assert int(summary[2]) == int(summary[1]) * rounds
+        assert int(summary[3]) == 0
+
+
+@pytest.mark.parametrize("pti", ["on", "off"])
+@pytest.mark.parametrize("cpus", [1, 2, 4])
+def test_every_kind_of_bad_code_is_contained(kernel: Kernel, module: Path, cpus: int, pti: str) -> None:
+    flags = UNGUARDED if cpus == 1 else INTERRUPTS_OFF
+    machine = Machine(kernel, cpus, f"pti={pti}")
+    check(run(machine, module, f"contain {cpus - 1} {ROUNDS} {flags}"), 80, ROUNDS)
+
+
+def test_with_interrupts_on_what_does_not_destroy_the_stack_is_contained(kernel: Kernel, module: Path) -> None:
+    script = f"contain 0 3 {MASK_LVT}; contain 1 3 {MASK_LVT | CONTIGUOUS}"
+    check(run(Machine(kernel, 2), module, script), 60, 3)
+
+
+def test_one_cpu_refuses_unless_forced(kernel: Kernel, module: Path) -> None:
+    lines = run(Machine(kernel, 1), module, "contain 0 1 0 good 2>&1")
+    assert "batch: Operation not supported" in lines[0]

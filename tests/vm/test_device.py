@@ -1,0 +1,92 @@
+"""The device under misuse: who may open it, random calls, failing allocations; and that nothing is left behind."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.vm.kernels import Kernel, Unavailable
+from tests.vm.machine import Machine, Output, boot
+from tests.vm.programs import program
+
+pytestmark = pytest.mark.vm
+
+FUZZ_CALLS = int(os.environ.get("UOPSCOPE_FUZZ_CALLS", "30000"))
+LOADS = int(os.environ.get("UOPSCOPE_LOADS", "70"))
+SECONDS = 300 + FUZZ_CALLS / 500 + LOADS
+CHECKED_MEMORY = "slub_debug=FZPU page_poison=1"
+
+SCRIPT = f"""
+mount -t debugfs debugfs /sys/kernel/debug
+insmod /allocfail.ko
+insmod /uopscope.ko
+calls=$(cat /sys/module/allocfail/parameters/calls)
+echo "CALLS $calls"
+access user
+access hold 'access open; rmmod uopscope 2>&1; grep -c ^uopscope /proc/modules'
+fuzz {FUZZ_CALLS} 1
+witness 2
+rmmod uopscope
+cycle /uopscope.ko {LOADS} $calls
+echo "FAILED $(cat /sys/module/allocfail/parameters/failed)"
+echo "LEFT $(grep -c uops /proc/vmallocinfo) $(cat /sys/kernel/debug/slab/*/alloc_traces | grep -c 'uops\\|uopscope')"
+insmod /uopscope.ko
+echo "LOADED $(grep -c uops /proc/vmallocinfo) $(cat /sys/kernel/debug/slab/*/alloc_traces | grep -c 'uops\\|uopscope')"
+"""
+
+
+def run(kernel: Kernel, module: Path, fake: Path) -> Output:
+    try:
+        files = {
+            "/uopscope.ko": module,
+            "/allocfail.ko": fake / "allocfail.ko",
+            "/bin/fuzz": program("fuzz"),
+            "/bin/access": program("access"),
+            "/bin/cycle": program("cycle"),
+            "/bin/witness": program("witness", "blobs.S", flags=("-mgeneral-regs-only",)),
+        }
+        output = boot(Machine(kernel, 2, CHECKED_MEMORY), files, SCRIPT, SECONDS)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    assert output.ended, output.everything
+    assert output.complaints == "", output.everything
+    return output
+
+
+def test_misuse_is_refused_and_nothing_is_left_behind(kernel: Kernel, module: Path, fake: Path) -> None:
+    output = run(kernel, module, fake)
+    check_access(output)
+    check_fuzz(output)
+    assert "witness: 2 rounds, 0 problems" in output.lines, output.text
+    check_loads(output)
+
+
+def check_access(output: Output) -> None:
+    """EACCES for a user, EPERM without the capability, EBUSY while it is open, and no unloading then."""
+    assert "open user: EACCES" in output.lines
+    assert "open without-capability: EPERM" in output.lines
+    held = output.lines.index("open first: OK")
+    assert output.lines[held + 1] == "open root: EBUSY"
+    assert "Resource temporarily unavailable" in output.lines[held + 2]
+    assert output.lines[held + 3] == "1"
+
+
+def check_fuzz(output: Output) -> None:
+    """Every errno is one of the interface's, and each of the usual ones was seen."""
+    assert f"fuzz: {FUZZ_CALLS} calls, 0 bad" in output.lines, output.text
+    seen = {int(match[1]) for match in re.finditer(r"^errno (\d+) ", output.text, re.MULTILINE)}
+    assert {0, 7, 14, 18, 22, 25} <= seen
+
+
+def check_loads(output: Output) -> None:
+    """Each failing allocation makes the load fail, and gives everything back; the counters do see what there is."""
+    calls = int(next(line for line in output.lines if line.startswith("CALLS ")).split()[1])
+    assert calls >= 6
+    loads = next(line for line in output.lines if line.startswith("cycle:"))
+    assert loads.endswith(", 0 strange")
+    failed = int(next(line for line in output.lines if line.startswith("FAILED ")).split()[1])
+    assert failed == LOADS - len(range(0, LOADS, calls + 1))
+    assert "LEFT 0 0" in output.lines
+    loaded = next(line for line in output.lines if line.startswith("LOADED "))
+    assert min(map(int, loaded.split()[1:])) > 0

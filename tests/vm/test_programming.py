@@ -1,0 +1,119 @@
+"""What the module writes to each register of the PMU, bit by bit, for one core of every generation."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.kmod import abi
+from runner.uarch import tables
+from tests.vm import images
+from tests.vm.cores import CORES
+from tests.vm.fakepmu import AMD, Access, Pmu
+from tests.vm.kernels import Kernel, Unavailable
+from tests.vm.machine import Machine, boot
+
+pytestmark = pytest.mark.vm
+
+PERF_CAPABILITIES = 0x345
+SCRIPT = """
+insmod /uopscope.ko leave_rdpmc=1 && insmod /fakepmu.ko && python -m tests.vm.inside.programming
+"""
+
+
+def reports_of(kernel: Kernel, module: Path, fake: Path) -> dict[str, Any]:
+    files = {"/uopscope.ko": module, "/fakepmu.ko": fake / "fakepmu.ko"}
+    try:
+        machine = Machine(kernel, 2, memory_mib=1024, arguments=images.drives())
+        output = boot(machine, files, images.mount_script() + SCRIPT, 240)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    assert output.complaints == "", output.everything
+    lines = [line.removeprefix("REPORT ") for line in output.lines if line.startswith("REPORT ")]
+    assert len(lines) == len(CORES), output.everything
+    return {report["core"]: report for report in map(json.loads, lines)}
+
+
+def selector(event: tables.Event) -> int:
+    """The event select register by the fields of the table's row, for ring 0, enabled (Intel SDM vol. 3, 20.2.1.1)."""
+    value = (event.code & 0xFF) + event.umask * 0x100 + (event.code >> 8) * 0x100000000
+    value += event.edge * 0x40000 + event.per_core * 0x200000 + event.invert * 0x800000 + event.cmask * 0x1000000
+    return value + event.umask_ext * 0x10000000000 + 0x20000 + 0x400000
+
+
+def accesses(report: dict[str, Any]) -> list[Access]:
+    return [Access(*access) for access in report["accesses"]]
+
+
+def expected_program(
+    pmu: Pmu, uarch: tables.Microarchitecture, run: list[tuple[str, int, int]]
+) -> list[tuple[int, int]]:
+    """The writes for one run, after everything was stopped."""
+    writes, enabled, fixed = [], 0, 0
+    for counter, kind, index in run:
+        if kind == abi.COUNTER_FIXED:
+            assert uarch.event(counter).fixed == index
+            writes.append((pmu.fixed_counters[index], 0))
+            enabled |= 1 << 32 + index
+            fixed |= 1 << 4 * index
+        else:
+            writes.append((pmu.writable_counters[index], 0))
+            writes.append((pmu.selectors[index], selector(uarch.event(counter))))
+            enabled |= 1 << index
+    if fixed:
+        writes.append((0x38D, fixed))
+    return writes + ([(pmu.global_control, enabled)] if pmu.global_control else [])
+
+
+def stops(pmu: Pmu) -> list[tuple[int, int]]:
+    writes = [(pmu.global_control, 0)] if pmu.global_control else []
+    writes += [(msr, 0) for msr in pmu.selectors]
+    return writes + ([(0x38D, 0)] if pmu.fixed else [])
+
+
+def test_what_is_programmed_for_each_generation(kernel: Kernel, module: Path, fake: Path) -> None:
+    reports = reports_of(kernel, module, fake)
+    for core in CORES:
+        check_that_everything_runs(core, reports)
+        check_every_write(core, reports)
+        check_the_registers_afterwards(core, reports)
+        check_that_nothing_else_is_touched(core, reports)
+
+
+def check_that_everything_runs(core: str, reports: dict[str, Any]) -> None:
+    report, pmu = reports[core], CORES[core]
+    kind = abi.PMU_AMD if pmu.vendor == AMD else abi.PMU_INTEL
+    assert report["info"] == {
+        "pmu_kind": kind,
+        "pmu_version": pmu.version,
+        "num_prog": pmu.programmable,
+        "num_fixed": pmu.fixed,
+    }
+    assert set(report["statuses"]) == {"OK"}
+    uarch = tables.by_name(core)
+    impossible = {e.counter for e in uarch.events if e.per_core and pmu.version >= 3 and not pmu.fixed}
+    assert set(report["counters"]) >= set(uarch.counters) - impossible
+
+
+def check_every_write(core: str, reports: dict[str, Any]) -> None:
+    report, pmu, uarch = reports[core], CORES[core], tables.by_name(core)
+    writes = [(each.msr, each.value) for each in accesses(report) if each.is_write]
+    expected: list[tuple[int, int]] = []
+    for run in report["runs"]:
+        expected += stops(pmu) + expected_program(pmu, uarch, run)
+    assert writes[: len(expected)] == expected
+
+
+def check_the_registers_afterwards(core: str, reports: dict[str, Any]) -> None:
+    pmu = CORES[core]
+    aliases = dict(zip(pmu.writable_counters, pmu.counters, strict=True))
+    last = {aliases.get(each.msr, each.msr): each.value for each in accesses(reports[core]) if each.is_write}
+    assert last == pmu.initial()
+
+
+def check_that_nothing_else_is_touched(core: str, reports: dict[str, Any]) -> None:
+    pmu = CORES[core]
+    known = {*pmu.initial(), *pmu.writable_counters, PERF_CAPABILITIES}
+    assert {each.msr for each in accesses(reports[core])} <= known
+    assert not any(each.unknown for each in accesses(reports[core]))
