@@ -1,0 +1,100 @@
+"""How fast machines are simulated: `python -m benchmarks.simulation [MACHINE ...]`.
+
+For each machine (default: SNB, HSW, SKX, SPR) the same microbenchmarks are run: one instruction beside blocking
+instructions, with 10 and with 110 copies, through the whole of backend `sim` (rendering, decoding, simulation). The
+table goes to standard output as TSV. Simulated µops are those of all copies, which a core without shortcuts would have
+to step through; stepped µops are those that the core takes one by one, with no period to be found.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from generator.microbenchmark import Line, Microbenchmark
+from results.model import Status
+from runner.backends.base import Job, Repeat
+from runner.backends.sim import SimBackend, open_machine
+from simulator.compiler import Numbering, compile_instruction, steps_of
+from simulator.core import Core
+from xed_convert.catalogue import Catalogue
+from xed_convert.encoder import encode
+from xed_convert.errors import EncodingError
+from xed_convert.model import Instance, OperandKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from simulator.machine import MachineModel
+    from xed_convert.model import Operand, OperandValue
+
+MACHINES = ("SNB", "HSW", "SKX", "SPR")
+ONCE = Repeat(warm_ups=0, repetitions=1)
+BLOCKERS = 16
+BENCHMARKS = 1000
+
+
+def instances(catalogue: Catalogue, machine: MachineModel) -> Iterator[tuple[Instance, Line]]:
+    """Yield one instance of each variant of the machine that has nothing but registers and immediates."""
+    for variant in catalogue:
+        operands = [operand for operand in variant.operands if operand.explicit]
+        plain = all(operand.kind in (OperandKind.REGISTER, OperandKind.IMMEDIATE) for operand in operands)
+        if plain and operands and variant.cpl == 3 and machine.behaviour(variant) is not None:
+            instance = Instance(variant, {operand.index: _value(operand, n) for n, operand in enumerate(operands)})
+            with suppress(EncodingError):
+                yield instance, Line(encode(variant, instance.values), variant.string)
+
+
+def _value(operand: Operand, number: int) -> OperandValue:
+    if operand.registers:
+        return operand.registers[min(number + 1, len(operand.registers) - 1)]
+    return int(operand.value or "5", 0)
+
+
+def microbenchmarks(lines: list[Line]) -> list[Microbenchmark]:
+    """Return so many different microbenchmarks, each of one instruction beside others of the machine."""
+    blockers = tuple(lines[:: max(1, len(lines) // BLOCKERS)][:BLOCKERS])
+    every = max(1, len(lines) // BENCHMARKS)
+    return [Microbenchmark((), (*blockers, line), "speed") for line in lines[::every][:BENCHMARKS]]
+
+
+def stepped_per_second(known: list[Instance], machine: MachineModel) -> float:
+    """Return how many µops per second the core takes one by one."""
+    numbering = Numbering()
+    steps = steps_of([compile_instruction(one.variant, one.values, machine) for one in known], numbering)
+    core = Core(machine.parameters, len(numbering))
+    started, rounds = time.process_time(), 100
+    for _ in range(rounds):
+        core.advance(steps)
+    return rounds * len(steps) / (time.process_time() - started)
+
+
+def measure(name: str, catalogue: Catalogue) -> str:
+    """Return the row of one machine."""
+    backend = SimBackend(open_machine(name), catalogue)
+    known = list(instances(catalogue, backend.machine))
+    codes = microbenchmarks([line for _, line in known])
+    counters = backend.info().counters
+    backend.run([Job(codes[0], 10)], counters, ONCE)
+    batch = [Job(code, copies) for code in codes for copies in (10, 110)]
+    started = time.process_time()
+    results = backend.run(batch, counters, ONCE)
+    seconds = time.process_time() - started
+    uops = sum(result.samples["uops_executed"][0] for result in results if result.status is Status.OK)
+    done = sum(result.status is Status.OK for result in results) // 2
+    stepped = stepped_per_second([instance for instance, _ in known[:200]], backend.machine)
+    return f"{name}\t{done}\t{seconds:.2f}\t{1000 * seconds / len(codes):.2f}\t{uops / seconds:.0f}\t{stepped:.0f}"
+
+
+def main() -> None:
+    """Print the table."""
+    catalogue = Catalogue.load()
+    print("machine\tmicrobenchmarks\tseconds\tms_each\tsimulated_uops_per_second\tstepped_uops_per_second")
+    for name in sys.argv[1:] or MACHINES:
+        print(measure(name, catalogue), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""Laws that the repository as a whole obeys."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tomllib
+from fnmatch import fnmatch
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.shared import CHECKOUT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PLACES = ("work", "tmp/venv", "opt/wheels", "opt/pypi", "root/.pyenv", "home/[a-z]+", "var/tmp/[a-z]+")
+REGISTRIES = (
+    "pypi[.]org/sim[p]le",
+    "files[.]python[h]osted",
+    "(deb|ftp|archive)[.](debian|ubuntu)[.]",
+    "extra[-]index",
+)
+FORBIDDEN = re.compile("|".join([rf"(?<![\w.~$}}*/<-])/({'|'.join(PLACES)})/", *REGISTRIES]).encode())
+
+
+def tracked_files() -> list[Path]:
+    try:
+        listing = subprocess.run(["git", "ls-files", "-z"], cwd=CHECKOUT, check=True, capture_output=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("not a git checkout")
+    return [path for name in filter(None, listing.split(b"\0")) if (path := CHECKOUT / os.fsdecode(name)).is_file()]
+
+
+def test_no_path_of_a_machine_and_no_registry_stands_in_the_repository() -> None:
+    found = [
+        f"{path.relative_to(CHECKOUT)}: {match[0].decode()}"
+        for path in tracked_files()
+        for match in FORBIDDEN.finditer(path.read_bytes())
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("text", ["cd %work%main", '"%home%me%x"', "https:%%pypi.org%simple", "%%deb%.debian%.org"])
+def test_such_text_would_be_found(text: str) -> None:
+    assert FORBIDDEN.search(text.replace("%.", ".").replace("%", "/").encode())
+
+
+def test_every_data_file_is_installed_with_its_package() -> None:
+    with (CHECKOUT / "pyproject.toml").open("rb") as file:
+        setuptools = tomllib.load(file)["tool"]["setuptools"]
+    patterns, packages = setuptools["package-data"]["*"], setuptools["packages"]["find"]["include"]
+    forgotten = [
+        str(name)
+        for path in tracked_files()
+        if (name := path.relative_to(CHECKOUT)).suffix != ".py"
+        and any(fnmatch(name.parts[0], package) for package in packages)
+        and not any(fnmatch(name.name, pattern) for pattern in patterns)
+    ]
+    assert forgotten == []
+
+
+def test_the_commands_of_the_checkout_can_be_executed() -> None:
+    for name in ("characterize", "test", ".ci/run"):
+        path = CHECKOUT / name
+        assert os.access(path, os.X_OK), f"{name} is not executable"
