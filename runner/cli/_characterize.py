@@ -23,6 +23,7 @@ from runner.parallel import Spread
 from runner.plan import make_plan
 from runner.protocol import Measurer
 from runner.recording import info_from_json, info_to_json
+from runner.selection import Selection
 from runner.session import StoredOnly
 from xed_convert.catalogue import Catalogue
 from xed_convert.errors import UopscopeError
@@ -50,6 +51,7 @@ class Options:
     """The options of `characterize`; `files` are output files by format."""
 
     patterns: tuple[str, ...] = ()
+    selection: Selection = field(default_factory=Selection)
     everything: bool = False
     listing: bool = False
     plan: bool = False
@@ -62,6 +64,11 @@ class Options:
     files: Mapping[str, Path] = field(default_factory=dict)
     database: Path | None = None
     reinfer: bool = False
+
+    @property
+    def thorough(self) -> bool:
+        """Whether whole parts of the catalogue are meant, for which what they have in common is looked for longer."""
+        return self.everything or (bool(self.selection) and not self.patterns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +107,13 @@ def _check(options: Options) -> None:
     Raises:
         UsageError: says which.
     """
-    named = bool(options.patterns)
-    if named and options.everything:
+    named = bool(options.patterns or options.selection)
+    if options.patterns and options.everything:
         raise UsageError("--instr and --all contradict each other", hint="name instructions, or take all of them")
     if not (named or options.everything or options.reinfer):
         raise UsageError(
-            "no instruction is named", hint="name some by --instr (such as --instr ADC), or take --all of them"
+            "no instruction is named",
+            hint="name some by --instr (--instr ADC) or --extension (--extension SSE2), or take --all of them",
         )
     if options.automatic and options.architecture:
         raise UsageError("--arch-auto and --arch contradict each other", hint="--arch-auto is the CPU at hand")
@@ -120,18 +128,22 @@ def _chosen(catalogue: Catalogue, options: Options) -> list[InstructionVariant]:
 
     Raises:
         UnknownInstructionError: a pattern matches nothing; names the nearest.
+        SelectionError: there is no such extension or ISA set, or no variant is left.
     """
-    if options.everything or not options.patterns:
-        return list(catalogue)
-    found = (variant for pattern in options.patterns for variant in catalogue.find(pattern))
-    return list({variant.key: variant for variant in found}.values())
+    if options.patterns:
+        found = (variant for pattern in options.patterns for variant in catalogue.find(pattern))
+        return options.selection.of(list({variant.key: variant for variant in found}.values()), catalogue)
+    variants = list(catalogue)
+    return options.selection.of(variants, variants)
 
 
 def _list(variants: Sequence[InstructionVariant]) -> int:
     width = max(len(variant.string) for variant in variants)
     iform_width = max(len(variant.iform) for variant in variants)
+    extension_width = max(len(variant.extension) for variant in variants)
     for variant in variants:
-        print(f"{variant.string:{width}}  {variant.iform:{iform_width}}  {variant.isa_set}")
+        names = f"{variant.iform:{iform_width}}  {variant.extension:{extension_width}}  {variant.isa_set}"
+        print(f"{variant.string:{width}}  {names}")
     return _guard.ExitCode.DONE
 
 
@@ -179,7 +191,7 @@ def _stored(catalogue: Catalogue, options: Options) -> Iterator[Bench]:
 
 def _carry_out(bench: Bench, options: Options) -> int:
     """Run the campaign, or as much of it as there is time for, and show what there is."""
-    method = _method(bench, thorough=options.everything)
+    method = _method(bench, thorough=options.thorough)
     campaign = Campaign(bench.store, bench.measurer, method, _spread(bench.info, options))
     code: int = _guard.ExitCode.DONE
     tally = Tally(len(bench.variants))
@@ -217,7 +229,7 @@ def _spread(info: BackendInfo, options: Options) -> Spread | None:
         return None
     if not info.is_model:
         raise UsageError("--jobs is for simulated machines", hint="a real CPU is measured by one process at a time")
-    return Spread(options.jobs, info.name, options.architecture, options.everything)
+    return Spread(options.jobs, info.name, options.architecture, options.thorough)
 
 
 def _plan(bench: Bench, options: Options) -> int:

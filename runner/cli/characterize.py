@@ -16,7 +16,7 @@ SELECT, MACHINE, OUTPUT = "What", "On what", "Output"
 
 @app.command(
     epilog="Examples: characterize --arch-auto --instr ADC_GPRv_GPRv; characterize --backend sim --arch HSW --instr ADC"
-    " --explain; characterize --all --db campaign.sqlite"
+    " --explain; characterize --extension SSE2 --db sse2.sqlite; characterize --all --db campaign.sqlite"
 )
 def characterize(
     instr: Annotated[
@@ -29,6 +29,22 @@ def characterize(
         ),
     ] = None,
     *,
+    extension: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Only instructions of this extension (BASE, SSE2, AVX512EVEX, or a glob). May be repeated.",
+            rich_help_panel=SELECT,
+        ),
+    ] = None,
+    isa_set: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Only instructions of this ISA set (I86, AVX512F_512, or a glob). May be repeated.",
+            rich_help_panel=SELECT,
+        ),
+    ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="All instructions of the catalogue.", rich_help_panel=SELECT)
     ] = False,
@@ -85,9 +101,11 @@ def characterize(
 ) -> None:
     """Measure latency per operand pair, throughput and port usage of x86 instructions."""
     from runner.cli import _characterize  # noqa: PLC0415 - `--help` and wrong options need none of it
+    from runner.selection import Selection  # noqa: PLC0415 - likewise
 
     options = _characterize.Options(
         patterns=tuple(instr or ()),
+        selection=Selection(tuple(extension or ()), tuple(isa_set or ())),
         everything=everything,
         listing=listing,
         plan=plan,

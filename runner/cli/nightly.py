@@ -11,6 +11,7 @@ import typer
 
 from runner import nightly as nights
 from runner import units
+from runner.selection import Selection
 
 app = typer.Typer(help=__doc__, add_completion=False)
 
@@ -26,33 +27,33 @@ def nightly(
     at: Annotated[str, typer.Option(help="When, as a systemd calendar expression.")] = "*-*-* 02:30",
     state: Annotated[Path, typer.Option(help="Where campaigns, database and summaries are kept.")] = STATE,
     instr: Annotated[list[str] | None, typer.Option(metavar="PATTERN", help="Only these (see characterize).")] = None,
+    extension: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this extension (see characterize).")
+    ] = None,
+    isa_set: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this ISA set (see characterize).")
+    ] = None,
     backend: Annotated[str, typer.Option(help="How to measure (see characterize).")] = "auto",
     arch: Annotated[str, typer.Option(help="The architecture, for simulated machines.")] = "",
     cpu: Annotated[int | None, typer.Option(min=0, help="The logical CPU to measure on.")] = None,
     free_gb: Annotated[float, typer.Option(min=0, help="Free space that there has to be.")] = nights.FREE_BYTES / 1e9,
 ) -> None:
     """Do one nightly run now: campaign (or the rest of it), database, comparison, summary."""
-    selection = _selection(instr or [], backend, arch, cpu)
+    chosen = [word for pattern in instr or [] for word in ("--instr", pattern)]
+    chosen += Selection(tuple(extension or ()), tuple(isa_set or ())).options()
+    machine = ["--backend", backend, *(["--cpu", str(cpu)] if cpu is not None else [])]
     if uninstall:
         _uninstall(state, purge=purge)
     elif install:
-        options = ["--state", str(state.absolute()), "--free-gb", str(free_gb), "--backend", backend]
-        options += [one for pattern in instr or [] for one in ("--instr", pattern)]
+        options = ["--state", str(state.absolute()), "--free-gb", str(free_gb), *chosen, *machine]
         options += ["--arch", arch] if arch else []
-        options += ["--cpu", str(cpu)] if cpu is not None else []
         for path in units.install([_program(), "nightly", *options], at):
             print(f"written: {path}")
         print("See it with: systemctl list-timers uopscope-nightly.timer; journalctl -u uopscope-nightly")
     else:
+        selection = [*(chosen or ["--all"]), *(["--arch", arch] if arch else ["--arch-auto"]), *machine]
         text = nights.run(nights.Places(state), selection, free_bytes=int(free_gb * 1e9))
         print(text or "Nothing to do: the last run was finished less than 20 hours ago.", end="" if text else "\n")
-
-
-def _selection(patterns: list[str], backend: str, arch: str, cpu: int | None) -> list[str]:
-    """Return the options of `characterize`."""
-    chosen = [one for pattern in patterns for one in ("--instr", pattern)] or ["--all"]
-    machine = ["--arch", arch] if arch else ["--arch-auto"]
-    return [*chosen, *machine, "--backend", backend, *(["--cpu", str(cpu)] if cpu is not None else [])]
 
 
 def _program() -> str:

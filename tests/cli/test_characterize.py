@@ -68,6 +68,14 @@ def test_list_shows_what_is_meant(capfd: pytest.CaptureFixture[str]) -> None:
     assert [line.split("  ")[0] for line in lines] == ["ADC_11 (R16, R16)", "ADC_11 (R32, R32)", ADC]
 
 
+def test_list_of_an_extension(capfd: pytest.CaptureFixture[str]) -> None:
+    assert called(["--list", "--extension", "sse4A", "--instr", "EXTRQ"]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert [line.split()[-2:] for line in lines] == [["SSE4a", "SSE4a"]] * 2
+    assert called(["--list", "--extension", "SSE22"]) == 2
+    assert "did you mean: SSE2" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
