@@ -30,9 +30,10 @@ from generator.values import Values, values_of
 from xed_convert.model import Instance, InstructionVariant, Operand, OperandKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from generator.kit import Kit
+    from xed_convert.catalogue import Catalogue
 
 MOST_INSTANCES = 12
 """Of a blocking instruction there are at most so many independent instances; then they repeat."""
@@ -183,20 +184,16 @@ def _first_classes() -> frozenset[str]:
     return frozenset(name for row in rows for name in (row["iclass"], "V" + row["iclass"]))
 
 
-def representatives(
-    variants: Iterable[InstructionVariant], kind: CodeKind, *, every_class: bool = False
-) -> list[InstructionVariant]:
+def representatives(catalogue: Catalogue, kind: CodeKind, *, every_class: bool = False) -> list[InstructionVariant]:
     """Return one eligible variant per class and register file (loads, stores and jumps besides), narrow ones first.
 
     Args:
-        variants: the catalogue, or the part of it that the CPU has.
+        catalogue: what to choose from.
         kind: which code they are to stand in.
         every_class: not only the classes of `blocking_candidates.tsv`.
     """
     best: dict[tuple[str, bool, bool, bool, bool], InstructionVariant] = {}
-    for variant in variants:
-        if not every_class and variant.iclass not in _first_classes():
-            continue
+    for variant in catalogue if every_class else catalogue.of_iclasses(_first_classes()):
         if not fits(variant, kind) or ineligible(variant):
             continue
         name = (variant.iclass, _has_memory(variant), is_store(variant), "MMX" in _classes(variant), is_wide(variant))

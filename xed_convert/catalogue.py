@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from xed_convert.catalogue_store import SHIPPED, Store
 from xed_convert.errors import UnknownInstructionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from xed_convert.model import InstructionVariant
 
@@ -25,6 +26,12 @@ def read_xml(path: Path | str) -> list[InstructionVariant]:
     from xed_convert import catalogue_xml  # noqa: PLC0415 - see above
 
     return list(catalogue_xml.read_xml(Path(path)))
+
+
+@cache
+def _shipped() -> Store:
+    """Return the shipped catalogue: one for the process, since what was loaded of it never changes."""
+    return Store(SHIPPED)
 
 
 class _Memory:
@@ -48,6 +55,10 @@ class _Memory:
         """Return the variant with that number."""
         return self._variants[number]
 
+    def encoding(self, number: int) -> str:
+        """Return the encoding of the variant with that number."""
+        return self._variants[number].encoding
+
 
 class Catalogue:
     """A set of variants with unique strings and keys, loaded as they are asked for."""
@@ -64,7 +75,7 @@ class Catalogue:
             ConversionError: the file cannot be read or is not a catalogue.
         """
         if path is None:
-            return cls(Store(SHIPPED))
+            return cls(_shipped())
         if Path(path).suffix == ".bin":
             return cls(Store(Path(path)))
         return cls(read_xml(path), source=str(path))
@@ -79,6 +90,17 @@ class Catalogue:
 
     def __len__(self) -> int:
         return len(self._store)
+
+    def encodings(self) -> Iterator[tuple[Callable[[], InstructionVariant], str]]:
+        """Return the encoding of each variant, and what loads the variant."""
+        store = self._store
+        return ((partial(store.variant, number), store.encoding(number)) for number in range(len(store)))
+
+    def of_iclasses(self, iclasses: Collection[str]) -> Iterator[InstructionVariant]:
+        """Return the variants of those iclasses, in the catalogue's order, without loading others."""
+        store = self._store
+        wanted = {number for number, name in enumerate(store.iclasses) if name in iclasses}
+        return (store.variant(number) for number, iclass in enumerate(store.iclass_numbers) if iclass in wanted)
 
     def by_string(self, string: str) -> InstructionVariant:
         """Return the variant with that string.

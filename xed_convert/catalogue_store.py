@@ -168,7 +168,8 @@ class Store:
         self.iclass_numbers: list[int] = index["iclass"]
         self._tables: dict[str, list[Any]] | None = None
         self._operands: dict[int, Operand] = {}
-        self._loaded: dict[int, list[InstructionVariant]] = {}
+        self._rows: dict[int, list[Row]] = {}
+        self._variants: dict[int, InstructionVariant] = {}
 
     @property
     def source(self) -> str:
@@ -180,12 +181,22 @@ class Store:
 
     def variant(self, number: int) -> InstructionVariant:
         """Return the variant with that number in the order of the file."""
+        variant = self._variants.get(number)
+        if variant is None:
+            variant = self._variants[number] = self._variant(number, self._row(number))
+        return variant
+
+    def encoding(self, number: int) -> str:
+        """Return the encoding of the variant with that number, without making the variant."""
+        encoding: str = self._row(number)[-1]
+        return encoding
+
+    def _row(self, number: int) -> Row:
+        """Return the row of the variant with that number."""
         block = number // ROWS_PER_BLOCK
-        rows = self._loaded.get(block)
+        rows = self._rows.get(block)
         if rows is None:
-            start = block * ROWS_PER_BLOCK
-            rows = [self._variant(start + at, row) for at, row in enumerate(self._block(f"variants/{block}"))]
-            self._loaded[block] = rows
+            rows = self._rows[block] = self._block(f"variants/{block}")
         return rows[number % ROWS_PER_BLOCK]
 
     def _parse(self, text: bytes, name: str) -> Any:  # noqa: ANN401 - any JSON value

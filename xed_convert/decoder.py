@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from xed_convert.address import RawAddress, decode_address, displacement_size
+from xed_convert.catalogue import Catalogue
 from xed_convert.encoder import LONGEST, ROUNDING, ROUNDING_MODES, address_shape, check_distinct, has_extended_registers
 from xed_convert.errors import DecodingError, EncodingError
 from xed_convert.form import FIELDS, SPACES, parse_encoding
@@ -234,20 +235,21 @@ class _Opcode:
     __slots__ = ("_candidates", "_memo", "_pending", "has_modrm", "ignores_mod", "mask")
 
     def __init__(self) -> None:
-        self._pending: list[tuple[InstructionVariant, int]] = []
+        self._pending: list[tuple[Callable[[], InstructionVariant], int]] = []
         self._candidates: list[_Candidate] = []
         self._memo: dict[int, tuple[_Candidate, ...]] = {}
         self.mask = 0
         self.has_modrm = False
         self.ignores_mod = True
 
-    def add(self, variant: InstructionVariant, number: int) -> None:
-        """Add the form with that number of a variant."""
-        self._pending.append((variant, number))
+    def add(self, load: Callable[[], InstructionVariant], number: int) -> None:
+        """Add the form with that number of the variant that `load` returns."""
+        self._pending.append((load, number))
 
     def prepare(self) -> None:
         """Prepare what was added."""
-        for variant, number in self._pending:
+        for load, number in self._pending:
+            variant = load()
             form = parse_encoding(variant.encoding)[number]
             self._candidates.append(_Candidate(variant, form))
             self.has_modrm |= form.has_modrm and not form.old
@@ -275,17 +277,18 @@ class _Opcode:
 class Decoder:
     """Decodes instructions of a catalogue."""
 
-    def __init__(self, catalogue: Iterable[InstructionVariant]) -> None:
+    def __init__(self, catalogue: Catalogue | Iterable[InstructionVariant]) -> None:
         """Sort the catalogue's variants by opcode; variants without encoding are left out."""
+        known = catalogue if isinstance(catalogue, Catalogue) else Catalogue(catalogue)
         self._maps: dict[str, list[list[_Opcode | None]]] = {
             space: [[None] * 256 for _ in range(32)] for space in SPACES.values()
         }
-        for variant in catalogue:
-            for number, form in enumerate(variant.encoding.split(" | ") if variant.encoding else ()):
-                self._add(variant, number, form.partition(" ")[0])
+        for load, encoding in known.encodings():
+            for number, form in enumerate(encoding.split(" | ") if encoding else ()):
+                self._add(load, number, form.partition(" ")[0])
         self._legacy = self._maps["leg"]
 
-    def _add(self, variant: InstructionVariant, number: int, head: str) -> None:
+    def _add(self, load: Callable[[], InstructionVariant], number: int, head: str) -> None:
         """Enter a form under its opcode, by the first word of the form (`leg.1.AF`)."""
         space, map_number, text = head.split(".")[:3]
         first = int(text[:2], 16)
@@ -294,7 +297,7 @@ class Decoder:
             entry = table[opcode]
             if entry is None:
                 entry = table[opcode] = _Opcode()
-            entry.add(variant, number)
+            entry.add(load, number)
 
     def decode(self, data: bytes, offset: int = 0) -> Decoded:
         """Decode the instruction that begins at `offset`.
