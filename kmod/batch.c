@@ -41,7 +41,7 @@ void uops_batch_exit(void)
 void uops_batch_close(void)
 {
 	uops_areas_free(&areas);
-	uops_code_poison();
+	uops_code_clear();
 }
 
 static int check_batch(const struct uops_batch *batch)
@@ -108,9 +108,11 @@ static void report_fault(struct uops_result *result)
 	result->vector = uops_run.vector;
 	result->error_code = uops_run.error_code;
 	result->offset = uops_run.offset;
+	if (result->offset > UOPS_CODE_BYTES + PAGE_SIZE)	/* before the blob */
+		result->offset = UOPS_NO_OFFSET;
 	if (uops_run.vector == 14)
 		result->address = uops_run.cr2;
-	else if (uops_run.offset == UOPS_NO_OFFSET)
+	else if (result->offset == UOPS_NO_OFFSET)
 		result->address = uops_run.rip;
 }
 

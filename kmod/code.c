@@ -60,8 +60,20 @@ int uops_code_install(u64 user_code, u32 bytes, u64 context)
 	return 0;
 }
 
-/* Overwrite the blob; it may be running on another CPU, which then hits INT3. */
-void uops_code_poison(void)
+/*
+ * Put one INT3 into the blob, which may be running on another CPU: guard.c says in
+ * which order. False: there is no such byte.
+ */
+bool uops_code_poison(u32 offset)
+{
+	if (offset >= used_bytes)
+		return false;
+	WRITE_ONCE(alias[offset], INT3);
+	return true;
+}
+
+/* Nothing is running. */
+void uops_code_clear(void)
 {
 	memset(alias, INT3, used_bytes);
 }

@@ -107,16 +107,18 @@ SYM_CODE_START_LOCAL(uops_common)
 	movq	24(%rsp, %rax, 8), %rcx
 	movq	%rcx, uops_run+RUN_RIP(%rip)
 	subq	uops_run+RUN_AREA(%rip), %rcx
-	/* INT3 and INT n report the address behind them */
-	cmpq	$0x101000, %rcx
+	/* with the pages of INT3 before and behind; INT3 reports the address behind it */
+	addq	$0x1000, %rcx
+	cmpq	$0x102000, %rcx
 	ja	.Lelsewhere
+	subq	$0x1000, %rcx
 	cmpl	$6, 16(%rsp)
 	je	.Lundefined
 	cmpl	$31, 16(%rsp)
 	jbe	.Lcontain
 	/* an interrupt: ours if INT n is what stands before RIP */
 	cmpq	$2, %rcx
-	jb	.Lforward
+	jl	.Lforward
 	movq	uops_run+RUN_AREA(%rip), %rax
 	cmpb	$0xcd, -2(%rax, %rcx)
 	jne	.Lforward

@@ -1,16 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Ends runs that do not end: a timer on another CPU looks at when the run
- * started. Over the limit it overwrites the blob with INT3, which is contained;
- * if that does not help (HLT, a loop outside the blob) it sends an NMI, whose
- * handler makes the interrupted CPU return to the exit of entry.S.
+ * Ends runs that do not end: a timer on another CPU looks at how long the run has
+ * lasted. Over the limit it sends an NMI, whose handler makes the interrupted CPU
+ * return to the exit of entry.S. If NMIs have no effect for PATIENCE_NS (the blob
+ * has switched the local APIC off, or a kernel returns from them in another way)
+ * it overwrites the blob with INT3, which is contained.
+ *
+ * INT3 is the second choice since the other CPU may be fetching what is written:
+ * half of a jump and half of INT3 lead anywhere. So it is written one byte after
+ * another from the beginning, with a pause between: whatever is being fetched
+ * when its first byte changes has been fetched before the next one does, and of
+ * a loop the instruction that comes first in memory is hit first, at its first byte.
  *
  * uops_run.state is a sequence number and, in the low bits, UOPS_IDLE, _RUNNING,
- * _KILLING (poisoning is under way) or _KILLED. The running CPU moves it from
- * IDLE to RUNNING and back; only the timer moves it to KILLING and KILLED, and
- * the running CPU waits for it there.
+ * _KILLING (the timer is doing it) or _KILLED. The running CPU moves it from IDLE
+ * to RUNNING and back; only the timer moves it to KILLING and on to KILLED, each
+ * time that it tries. The running CPU leaves from KILLED, never from KILLING: so
+ * nothing is sent or written for a run that is over.
  */
 #include <linux/cpumask.h>
+#include <linux/delay.h>
 #include <linux/hrtimer.h>
 #include <linux/kernel.h>
 #include <linux/ktime.h>
@@ -25,6 +34,13 @@
 #define STATE_MASK	((1 << STATE_BITS) - 1)
 #define MIN_PERIOD_NS	(1 * NSEC_PER_MSEC)
 #define MAX_PERIOD_NS	(20 * NSEC_PER_MSEC)
+#define PATIENCE_NS	(500 * NSEC_PER_MSEC)
+#define CLAIM_NS	(10 * NSEC_PER_MSEC)
+/* 1 MiB takes a second, a quarter of the timer's CPU at its shortest period */
+#define POISON_BYTES	1000	/* per tick */
+#define POISON_PAUSE_NS	250	/* longer than a fetch takes */
+
+bool uops_use_nmi = true;
 
 static struct hrtimer timer;
 static ktime_t period;
@@ -32,36 +48,87 @@ static bool started;
 static u32 sequence;
 static atomic_t nmi_sent;
 
-static void kill_run(int running)
-{
-	int killing = (running & ~STATE_MASK) | UOPS_KILLING;
-
-	if (atomic_cmpxchg(&uops_run.state, running, killing) != running)
-		return;
-	uops_code_poison();
-	atomic_set_release(&uops_run.state, (running & ~STATE_MASK) | UOPS_KILLED);
-}
+/* The timer's own, about one run. */
+static struct {
+	u32 sequence;
+	u64 last_ns;	/* when it looked last */
+	u64 spent_ns;	/* that the run has lasted */
+	u64 killed_ns;	/* spent_ns at the first attempt */
+	u32 poisoned;	/* bytes */
+	bool sent;
+} watch;
 
 /* One at a time: every NMI that is sent is claimed by on_nmi(). */
 static void send_nmi(void)
 {
-	if (!uops_quiet_has_apic() || !READ_ONCE(uops_run.inside))
+	if (atomic_xchg(&nmi_sent, 1) && watch.sent)
 		return;
-	if (atomic_xchg(&nmi_sent, 1))
-		return;
+	watch.sent = true;
 	apic->send_IPI(uops_run.cpu, NMI_VECTOR);
+}
+
+static void poison_some(void)
+{
+	u32 end = watch.poisoned + POISON_BYTES;
+
+	while (watch.poisoned < end && READ_ONCE(uops_run.inside) &&
+	       uops_code_poison(watch.poisoned)) {
+		ndelay(POISON_PAUSE_NS);
+		watch.poisoned++;
+	}
+}
+
+/* What is not in the blob yet, or on its way out, needs nothing. */
+static void kill_run(int now)
+{
+	int killing = (now & ~STATE_MASK) | UOPS_KILLING;
+
+	if (atomic_cmpxchg(&uops_run.state, now, killing) != now)
+		return;
+	if (!watch.killed_ns)
+		watch.killed_ns = watch.spent_ns;
+	if (READ_ONCE(uops_run.inside) && !READ_ONCE(uops_run.forced)) {
+		if (uops_use_nmi && uops_quiet_has_apic() &&
+		    watch.spent_ns - watch.killed_ns < PATIENCE_NS)
+			send_nmi();
+		else
+			poison_some();
+	}
+	atomic_set_release(&uops_run.state, (now & ~STATE_MASK) | UOPS_KILLED);
+}
+
+/*
+ * Add what has passed since the last look, but not much more than a period: in a
+ * virtual machine this CPU may have stood still itself, and then so may the other.
+ */
+static void look(int now)
+{
+	u64 time = ktime_get_mono_fast_ns();
+	u64 start = READ_ONCE(uops_run.started_ns);
+
+	if ((now & ~STATE_MASK) != watch.sequence) {
+		watch.sequence = now & ~STATE_MASK;
+		watch.last_ns = start;
+		watch.spent_ns = 0;
+		watch.killed_ns = 0;
+		watch.poisoned = 0;
+		watch.sent = false;
+	}
+	watch.spent_ns += min_t(u64, time - min(time, watch.last_ns),
+				2 * ktime_to_ns(period));
+	watch.last_ns = time;
 }
 
 static enum hrtimer_restart tick(struct hrtimer *unused)
 {
 	int now = atomic_read_acquire(&uops_run.state);
-	u64 start = READ_ONCE(uops_run.started_ns);
 
-	if ((now & STATE_MASK) == UOPS_RUNNING &&
-	    ktime_get_mono_fast_ns() - start > READ_ONCE(uops_run.limit_ns))
-		kill_run(now);
-	else if ((now & STATE_MASK) == UOPS_KILLED)
-		send_nmi();
+	if ((now & STATE_MASK) != UOPS_IDLE) {
+		look(now);
+		if ((now & STATE_MASK) == UOPS_KILLED ||
+		    watch.spent_ns > READ_ONCE(uops_run.limit_ns))
+			kill_run(now);
+	}
 	hrtimer_forward_now(&timer, period);
 	return HRTIMER_RESTART;
 }
@@ -86,9 +153,15 @@ static bool redirect(struct pt_regs *regs)
 	return true;
 }
 
+static bool is_killed(void)
+{
+	return (atomic_read(&uops_run.state) & STATE_MASK) >= UOPS_KILLING;
+}
+
 /*
  * Only what the run's own CPU was doing in the blob is thrown away. With
  * interrupts on in the blob that may be an interrupt handler: leave that alone.
+ * An NMI that comes late, when the next run is under way, is claimed and no more.
  */
 static int on_nmi(unsigned int type, struct pt_regs *regs)
 {
@@ -96,11 +169,12 @@ static int on_nmi(unsigned int type, struct pt_regs *regs)
 
 	if (smp_processor_id() != uops_run.cpu || !atomic_xchg(&nmi_sent, 0))
 		return NMI_DONE;
-	if (!uops_run.inside || (!uops_run.strict && offset > UOPS_CODE_BYTES))
+	if (!is_killed() || !uops_run.inside || uops_run.forced ||
+	    (!uops_run.strict && offset > UOPS_CODE_BYTES))
 		return NMI_HANDLED;
 	if (!redirect(regs))
 		return NMI_HANDLED;
-	uops_run.forced = 1;
+	WRITE_ONCE(uops_run.forced, 1);
 	uops_run.vector = 2;
 	uops_run.offset = offset > UOPS_CODE_BYTES ? UOPS_NO_OFFSET : offset;
 	uops_run.rip = regs->ip;
@@ -152,14 +226,24 @@ void uops_guard_enter(u64 limit_ns)
 	atomic_set_release(&uops_run.state, (int)(sequence | UOPS_RUNNING));
 }
 
+/* The NMI that was sent arrives here, not in the next run; not for ever, though. */
+static void await_nmi(void)
+{
+	u64 start = ktime_get_mono_fast_ns();
+
+	while (atomic_read(&nmi_sent) && ktime_get_mono_fast_ns() - start < CLAIM_NS)
+		cpu_relax();
+}
+
 void uops_guard_leave(void)
 {
 	int running = (int)(sequence | UOPS_RUNNING);
+	int killed = (int)(sequence | UOPS_KILLED);
 
 	if (atomic_cmpxchg(&uops_run.state, running, UOPS_IDLE) == running)
 		return;
-	while ((atomic_read_acquire(&uops_run.state) & STATE_MASK) != UOPS_KILLED)
+	while (atomic_cmpxchg(&uops_run.state, killed, UOPS_IDLE) != killed)
 		cpu_relax();
 	uops_run.timed_out = 1;
-	atomic_set(&uops_run.state, UOPS_IDLE);
+	await_nmi();
 }

@@ -27,6 +27,8 @@ static struct {
 
 module_param_named(leave_rdpmc, uops_leave_rdpmc, bool, 0400);
 MODULE_PARM_DESC(leave_rdpmc, "for tests: leave the #UD of RDPMC to the kernel's handler");
+module_param_named(use_nmi, uops_use_nmi, bool, 0400);
+MODULE_PARM_DESC(use_nmi, "for tests: if false, end endless code by INT3 only");
 
 static int device_open(struct inode *inode, struct file *file)
 {
@@ -57,7 +59,7 @@ static u64 features(void)
 		value |= UOPS_FEATURE_FRED;
 	if (boot_cpu_has(X86_FEATURE_HYPERVISOR))
 		value |= UOPS_FEATURE_HYPERVISOR;
-	if (uops_leave_rdpmc)
+	if (uops_leave_rdpmc || !uops_use_nmi)
 		value |= UOPS_FEATURE_DEBUG;
 	if (uops_quiet_has_apic())
 		value |= UOPS_FEATURE_APIC;

@@ -61,7 +61,8 @@ void uops_enter(void);
 int uops_code_init(void);
 void uops_code_exit(void);
 int uops_code_install(u64 user_code, u32 bytes, u64 context);
-void uops_code_poison(void);
+bool uops_code_poison(u32 offset);
+void uops_code_clear(void);
 
 /* areas.c: what the code under test may write */
 struct uops_areas {
@@ -113,6 +114,7 @@ void uops_quiet_begin(struct uops_quiet *quiet, bool mask_lvt);
 void uops_quiet_end(struct uops_quiet *quiet);
 
 /* guard.c: ends what does not end */
+extern bool uops_use_nmi;
 int uops_guard_init(void);
 void uops_guard_exit(void);
 int uops_guard_start(u64 min_limit_ns);

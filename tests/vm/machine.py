@@ -54,7 +54,7 @@ class Output:
         return self.text.splitlines()
 
 
-def boot(machine: Machine, files: dict[str, Path], script: str, seconds: float = 120) -> Output:
+def boot(machine: Machine, files: dict[str, Path], script: str, seconds: float = 300) -> Output:
     """Boot, run the script as root with those files in place (by absolute path), and shut down."""
     folder = CACHE / "run" / f"{os.getpid()}-{hashlib.sha256(script.encode()).hexdigest()[:8]}"
     folder.mkdir(parents=True, exist_ok=True)

@@ -15,10 +15,10 @@ ROUNDS = 20
 INTERRUPTS_OFF, MASK_LVT, UNGUARDED, CONTIGUOUS = 0, 2, 4, 1
 
 
-def run(machine: Machine, module: Path, commands: str) -> list[str]:
+def run(machine: Machine, module: Path, commands: str, parameters: str = "") -> list[str]:
     try:
-        contain = program("contain", "blobs.S")
-        output = boot(machine, {"/uopscope.ko": module, "/bin/contain": contain}, f"insmod /uopscope.ko\n{commands}\n")
+        files = {"/uopscope.ko": module, "/bin/contain": program("contain", "blobs.S")}
+        output = boot(machine, files, f"insmod /uopscope.ko {parameters}\n{commands}\n")
     except Unavailable as reason:
         pytest.skip(str(reason))
     assert output.ended, output.everything
@@ -45,6 +45,13 @@ def test_every_kind_of_bad_code_is_contained(kernel: Kernel, module: Path, cpus:
     flags = UNGUARDED if cpus == 1 else INTERRUPTS_OFF
     machine = Machine(kernel, cpus, f"pti={pti}")
     check(run(machine, module, f"contain {cpus - 1} {ROUNDS} {flags}"), 80, ROUNDS)
+
+
+@pytest.mark.parametrize("cpus", [2, 4])
+def test_without_effect_of_nmis_int3_ends_loops(kernel: Kernel, module: Path, cpus: int) -> None:
+    """Whichever exception the half-written code raises, it is a time-out, and the next job runs."""
+    script = f"contain {cpus - 1} 3 {INTERRUPTS_OFF} loop any"
+    check(run(Machine(kernel, cpus), module, script, "use_nmi=0"), 6, 3)
 
 
 def test_with_interrupts_on_what_does_not_destroy_the_stack_is_contained(kernel: Kernel, module: Path) -> None:

@@ -5,8 +5,7 @@
  * BLOB name, status, vector, changed begins one: the status, the vector and the
  * UOPS_CHANGED bits that are expected. A label `at_NAME` is the offset that must
  * be reported; without one UOPS_NO_OFFSET must be. END ends it.
- */
-/*
+ *
  * QEMU's TCG, where this runs, is not a CPU: it ignores MSRs that are not there,
  * raises no #XM, and raises #GP for a stack address that is not canonical.
  */
@@ -367,10 +366,9 @@ BLOB sti_hlt, STATE, 0, IF
 END sti_hlt
 BLOB cli_hlt, TIME_OUT, 2
 	cli
-	hlt
 at_cli_hlt:
-1:	hlt
-	jmp	1b
+	hlt
+	jmp	at_cli_hlt
 END cli_hlt
 BLOB single_step, FAULT, 1, DEBUG
 	pushfq
@@ -381,29 +379,50 @@ at_single_step:
 	ret
 END single_step
 
-/* --- what does not end */
-BLOB loop, TIME_OUT, 3
-1:	jmp	1b
+/* --- what does not end: it is interrupted between at_NAME and the end */
+BLOB loop, TIME_OUT, 2
+at_loop:
+	jmp	at_loop
 END loop
-BLOB loop_pause, TIME_OUT, 3
-1:	pause
-	jmp	1b
+BLOB loop_pause, TIME_OUT, 2
+	nop
+at_loop_pause:
+	pause
+	jmp	at_loop_pause
 END loop_pause
-BLOB loop_memory, TIME_OUT, 3
+BLOB loop_memory, TIME_OUT, 2
 	CONTEXT	loop_memory
-1:	lock incq (%rax)
-	jmp	1b
+at_loop_memory:
+	lock incq (%rax)
+	jmp	at_loop_memory
 END loop_memory
-BLOB loop_no_stack, TIME_OUT, 3
+BLOB loop_far, TIME_OUT, 2
+	jmp	at_loop_far
+	.fill	3000, 1, 0x90
+at_loop_far:
+	nop
+	.fill	200, 1, 0x90
+	jmp	at_loop_far
+END loop_far
+BLOB loop_no_stack, TIME_OUT, 2
 	xorl	%esp, %esp
-1:	jmp	1b
+at_loop_no_stack:
+	jmp	at_loop_no_stack
 END loop_no_stack
+BLOB loop_push, TIME_OUT, 2
+	CONTEXT	loop_push, 0x60
+at_loop_push:
+	movq	%rax, %rsp
+	pushq	%rdx
+	popq	%rcx
+	jmp	at_loop_push
+END loop_push
 
 /* the literal is replaced by the address of a loop in the kernel's text */
-BLOB loop_elsewhere, TIME_OUT, 2
+BLOB kernel_loop, TIME_OUT, 2
 	movabsq	$0x656c736577686572, %rax
 	call	*%rax
-END loop_elsewhere
+END kernel_loop
 
 /* --- registers of the system */
 BLOB direction, OK, 0, FLAGS
