@@ -71,13 +71,22 @@ class Effects:
         return self.reads | self.merged
 
 
-def default_immediate(operand: Operand) -> int:
+@cache
+def immediates() -> dict[tuple[str, int], int]:
+    """Return the immediates of `immediates.tsv` by instruction class and operand index."""
+    rows = read_facts("immediates.tsv", ("iclass", "operand", "value", "reason", "source"), ("iclass", "operand"))
+    return {(row["iclass"], int(row["operand"])): int(row["value"], 0) for row in rows}
+
+
+def default_immediate(variant: InstructionVariant, operand: Operand) -> int:
     """Return the immediate that is used where nothing else is asked for: the fixed value, 2, or a large one.
 
     A value of more than 8 bits needs the whole immediate, so that no assembler could have taken a shorter form.
     """
     if operand.value:
         return int(operand.value, 0)
+    if (chosen := immediates().get((variant.iclass, operand.index))) is not None:
+        return chosen
     bits = operand.width_bits or 8
     return 2 if bits <= 8 else 1 << (bits - 8)
 
@@ -157,7 +166,7 @@ class Allocator:
                     f"{variant.string}: operand {operand.index}: {error.message}", hint=error.hint
                 ) from error
         if operand.kind is OperandKind.IMMEDIATE:
-            return default_immediate(operand)
+            return default_immediate(variant, operand)
         if operand.kind is OperandKind.MEMORY:
             return self._address(operand, used, rex=rex, slot=slot, indexed=indexed)
         if operand.kind is OperandKind.AGEN:

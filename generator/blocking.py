@@ -25,6 +25,7 @@ from generator.errors import AllocationError, FactError
 from generator.facts import read_facts
 from generator.microbenchmark import Line, Microbenchmark
 from generator.registers import family, register_class
+from generator.surroundings import helpers, occupied, surrounded
 from generator.throughput import SUBJECT_SLOT, setup_of
 from generator.values import Values, values_of
 from xed_convert.model import Instance, InstructionVariant, Operand, OperandKind
@@ -241,7 +242,9 @@ class Combiner:
     def __init__(
         self, kit: Kit, variant: InstructionVariant, values: Values | None = None, instance: Instance | None = None
     ) -> None:
-        """Prepare combinations with a variant (`instance`: with these operands); `breakers` may be set afterwards.
+        """Prepare combinations with a variant (`instance`: with these operands).
+
+        `breakers` may be set afterwards, and `helpers_only`: what stands around the instruction is combined without it.
 
         Raises:
             AllocationError: there are not enough registers for it.
@@ -250,6 +253,7 @@ class Combiner:
         self.values = values or values_of(variant)
         self.instance = instance or Allocator().instance(variant, slot=SUBJECT_SLOT)
         self.breakers: tuple[Line, ...] = ()
+        self.helpers_only = False
 
     def combined(self, blockers: Sequence[tuple[InstructionVariant, int]], *, reverse: bool = False) -> Microbenchmark:
         """Return so many of each blocking instruction, in turns, and one instance of the instruction.
@@ -260,11 +264,13 @@ class Combiner:
             AllocationError: not enough registers are left for the blocking instructions.
         """
         most = MOST_INSTANCES if len(blockers) == 1 else INSTANCES_OF_SEVERAL
-        instances, lines = _in_turns(blockers, registers_of(self.instance), most)
-        subject = line_of(self.instance)
-        body = [subject, *self.breakers, *lines] if reverse else [*lines, subject, *self.breakers]
+        taken = registers_of(self.instance) | occupied(self.instance.variant)
+        instances, lines = _in_turns(blockers, taken, most)
+        subject = [*(helpers if self.helpers_only else surrounded)(self.kit, self.instance), *self.breakers]
+        body = [*subject, *lines] if reverse else [*lines, *subject]
         names = ", ".join(f"{count} of {variant.string}" for variant, count in blockers) or "nothing else"
-        purpose = f"ports of {self.instance.variant.string} among {names}"
+        what = f"what surrounds {self.instance.variant.string}" if self.helpers_only else self.instance.variant.string
+        purpose = f"ports of {what} among {names}"
         setup = setup_of(self.kit, [self.instance, *instances], self.values)
         return Microbenchmark(setup, tuple(body), purpose, 1, self.instance.variant.cpl == 0)
 

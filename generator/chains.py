@@ -30,7 +30,7 @@ from generator.breakers import (
 from generator.initial import general_value, load_vectors, other_files_setup, stack_balance, stack_refill
 from generator.links import CARRIERS, FLAGS, GPR_NODES, VECTOR_NODES, Ends, Link, Route, pads, restoring
 from generator.microbenchmark import Line, Microbenchmark
-from generator.registers import family, part, register_class
+from generator.registers import family, is_high8, part, register_class
 from generator.values import DEFAULT_VALUE, Values
 from results.model import LatencyPart
 from xed_convert.model import Instance, MemoryAddress, OperandKind
@@ -200,7 +200,8 @@ class ChainFactory:
         operand = f"op{source.operand}" if source.part in {LatencyPart.NONE, LatencyPart.MEMORY} else ""
         for name in (source.resource, operand, register_class(source.register)):
             if name in self.values.restored:
-                return ("", self.values.places[name])
+                value = self.values.places[name]
+                return ("", value | value << 8 if is_high8(source.register) else value)
         return None
 
     def target_node(self, source: Place) -> str:

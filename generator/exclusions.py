@@ -43,7 +43,7 @@ class Exclusion:
 
 
 PRIVILEGED = Exclusion("cpl", "0", Scope.PRIVILEGED, "needs privilege level 0", "catalogue")
-_FIELDS = frozenset({"iclass", "iform", "extension", "category", "isa_set"})
+_FIELDS = frozenset({"iclass", "iform", "extension", "category", "isa_set", "string"})
 
 
 @cache

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from generator.allocation import (
     BASE_REGISTER,
+    MOVING_CATEGORIES,
     Allocator,
     address_registers,
     effects_of,
     harness_registers,
     implicit_bases,
     independent_instances,
-    line_of,
     unset_indices,
 )
 from generator.breakers import break_flags, break_register_of, restore_address
@@ -29,6 +29,7 @@ from generator.facts import read_facts
 from generator.initial import general_value, other_files_setup
 from generator.microbenchmark import Line, Microbenchmark
 from generator.registers import family, part, register_class
+from generator.surroundings import helpers, row_of, setup_lines, surrounded
 from generator.values import ValueKind, Values, values_of
 from xed_convert.model import Instance, InstructionVariant, MemoryAddress, Operand, OperandKind
 
@@ -51,13 +52,17 @@ SUBJECT_SLOT = 15
 
 _SETUP_TEMPORARY = "R12"
 
+_STRINGS = {"RDI": 0x1000, "RSI": -0x1000}
+"""Where strings begin again, relative to the memory of the code under test: near enough for its zeros."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
     """What a sequence is: how many instances, with breakers or not, and in which special form.
 
     `same_register` gives all explicit register operands that are read the same register; `indexed` addresses memory
-    with a base and an index; `balanced` puts the stack pointer back after the last instance, as loops need it.
+    with a base and an index; `balanced` puts the stack pointer and the addresses of strings back after the last
+    instance, as loops need it.
     """
 
     count: int = 8
@@ -87,9 +92,9 @@ class ThroughputFactory:
         carried = self.carried()
         body: list[Line] = []
         for instance in instances:
-            body.append(line_of(instance))
-            if shape.breakers:
-                body += self.breakers(instance, values, carried)
+            restored = self._restored(instance, values) if shape.kind is ValueKind.SLOW else frozenset()
+            body += surrounded(self.kit, instance)
+            body += self.breakers(instance, values, restored | (carried if shape.breakers else frozenset()))
         if shape.balanced:
             body += balance(self.kit, self.variant, len(instances))
         forms = [
@@ -102,8 +107,28 @@ class ThroughputFactory:
             )
             if wanted
         ]
+        if self.has_helpers:
+            forms.append(f"with {_names(helpers(self.kit, instances[0]))} beside each")
         purpose = " ".join([f"throughput of {self.variant.string}: {len(instances)} instances", *forms])
         setup = setup_of(self.kit, instances, values)
+        return Microbenchmark(setup, tuple(body), purpose, len(instances), self.variant.cpl == 0)
+
+    @property
+    def has_helpers(self) -> bool:
+        """Whether something has to stand before or after each instance."""
+        row = row_of(self.variant)
+        return row is not None and row.helps
+
+    def helpers(self, count: int) -> Microbenchmark:
+        """Return what stands before and after so many instances, without them.
+
+        Raises:
+            AllocationError: there are not enough registers for one instance.
+        """
+        instances = self.instances(Shape(count))
+        body = [line for instance in instances for line in helpers(self.kit, instance)]
+        setup = setup_of(self.kit, instances, values_of(self.variant))
+        purpose = f"{_names(body[: len(body) // len(instances)])} alone, as beside {self.variant.string}"
         return Microbenchmark(setup, tuple(body), purpose, len(instances), self.variant.cpl == 0)
 
     def instances(self, shape: Shape) -> list[Instance]:
@@ -131,10 +156,10 @@ class ThroughputFactory:
             common = [name for name in groups[0].registers if all(has_part(o.registers, name) for o in groups)]
             try:
                 chosen = allocator.register(common)
+                fixed = {o.index: next(r for r in o.registers if family(r) == family(chosen)) for o in groups}
+                instances.append(allocator.instance(self.variant, fixed, slot=position))
             except AllocationError:
                 break
-            fixed = {o.index: next(r for r in o.registers if family(r) == family(chosen)) for o in groups}
-            instances.append(allocator.instance(self.variant, fixed, slot=position))
             allocator.hold(chosen)
         if not instances:
             raise AllocationError(f"{self.variant.string}: its register operands have no register in common")
@@ -145,6 +170,17 @@ class ThroughputFactory:
         effects = [effects_of(instance) for instance in independent_instances(self.variant, 2)]
         carried = (effects[0].writes & effects[-1].inputs) - harness_registers()
         return frozenset(name for name in carried if name in FLAGS or register_class(name) in _BREAKABLE)
+
+    def _restored(self, instance: Instance, values: Values) -> frozenset[str]:
+        """Return the register families that an instance writes although its time depends on what they hold.
+
+        Fast values are such that they come out again (0/1, 1.0/1.0); slow ones are not.
+        """
+        operands = [o for o in self.variant.operands if o.kind is OperandKind.REGISTER and o.read and o.written]
+        registers = {o.index: str(instance.values.get(o.index, next(iter(o.registers), ""))) for o in operands}
+        return frozenset(
+            family(name) for index, name in registers.items() if {f"op{index}", family(name)} & values.restored
+        ) | (values.restored & effects_of(instance).writes)
 
     def breakers(self, instance: Instance, values: Values, carried: frozenset[str]) -> list[Line]:
         """Return what overwrites everything that instances depend on each other through."""
@@ -157,6 +193,11 @@ class ThroughputFactory:
         if carried & FLAGS:
             lines += break_flags(self.kit, carried & FLAGS, "", _SETUP_TEMPORARY)
         return lines
+
+
+def _names(lines: Sequence[Line]) -> str:
+    """Name lines for people, without their operands."""
+    return " and ".join(line.text.split()[0] for line in lines)
 
 
 def same_register_operands(variant: InstructionVariant) -> list[Operand]:
@@ -191,11 +232,19 @@ def stack_bytes(variant: InstructionVariant) -> int:
 
 
 def balance(kit: Kit, variant: InstructionVariant, count: int) -> list[Line]:
-    """Return the line that undoes what so many instances did to the stack pointer."""
+    """Return the lines that undo what so many instances did to the stack pointer, or to the addresses of strings."""
     moved = stack_bytes(variant) * count
-    if not moved:
-        return []
-    return [kit.line("LEA_B_D32 (R64)", "RSP", MemoryAddress("RSP", displacement=-moved, displacement_bits=32))]
+    lines = [_address_line(kit, "RSP", "RSP", -moved)] if moved else []
+    if variant.category in MOVING_CATEGORIES:
+        bases = {o.memory.base for o in variant.operands if o.memory is not None}
+        lines += [_address_line(kit, base, BASE_REGISTER, _STRINGS[base]) for base in sorted(bases & set(_STRINGS))]
+    return lines
+
+
+def _address_line(kit: Kit, register: str, base: str, displacement: int) -> Line:
+    """Put base plus displacement into a register, without touching flags."""
+    address = MemoryAddress(base, displacement=displacement, displacement_bits=32)
+    return kit.line("LEA_B_D32 (R64)", register, address)
 
 
 def setup_of(kit: Kit, instances: Sequence[Instance], values: Values) -> tuple[Line, ...]:
@@ -212,9 +261,9 @@ def setup_of(kit: Kit, instances: Sequence[Instance], values: Values) -> tuple[L
         lines += [restore_address(kit, name, BASE_REGISTER) for name in implicit_bases(instance)]
         constants = {name: value for name, value in constants.items() if name not in implicit_bases(instance)}
         lines += _memory_setup(kit, instance, values)
-    for name, value in sorted(constants.items()):
-        lines.append(constant(kit, name, value))
-    return tuple(lines)
+    lines += [constant(kit, name, value) for name, value in sorted(constants.items())]
+    wanted = [line for instance in instances for line in setup_lines(kit, instance)]
+    return (*lines, *dict.fromkeys(wanted))
 
 
 def constant(kit: Kit, register: str, value: int) -> Line:

@@ -33,7 +33,15 @@ from runner.inference.calibration import Calibrations
 from runner.inference.latency import infer_latencies
 from runner.inference.ports import PortConclusion, infer_ports
 from runner.inference.portsets import PortLayout, joined, throughput_of
-from runner.inference.throughput import COUNTED, Search, derivation_of, rounded_count, search_loop, search_unrolled
+from runner.inference.throughput import (
+    COUNTED,
+    Search,
+    Sequence,
+    derivation_of,
+    rounded_count,
+    search_loop,
+    search_unrolled,
+)
 from xed_convert.errors import EncodingError
 
 if TYPE_CHECKING:
@@ -42,6 +50,7 @@ if TYPE_CHECKING:
     from generator.microbenchmark import Line
     from results.model import LatencyResult
     from runner.backends.base import BackendInfo
+    from runner.experiment import Measured
     from runner.inference.blocking import Blockers
     from runner.inference.hypotheses import Isolated
     from xed_convert.catalogue import Catalogue
@@ -58,7 +67,8 @@ LONG_CHAIN = 6
 class Context:
     """What all variants need to know of the machine: what its counters tell, blocking instructions, chain links' times.
 
-    `calibrations` fills up as links are needed first; what is in it is shared.
+    `calibrations` fills up as links are needed first; what is in it is shared. `always_loops` says that unrolled code
+    is run in a loop, too, so that it must leave stack and strings where they were.
     """
 
     kit: Kit
@@ -67,6 +77,7 @@ class Context:
     calibrations: Calibrations
     blocking: Mapping[CodeKind, BlockingSet] = field(default_factory=dict)
     privileged: bool = False
+    always_loops: bool = False
 
     @property
     def counts_ports(self) -> bool:
@@ -93,6 +104,7 @@ class Characterizer:
             info.counters,
             Calibrations(kit, loop=info.preferred_iterations > 0),
             privileged=info.supports_privileged,
+            always_loops=info.preferred_iterations > 0,
         )
 
     def prepare(self, variants: Iterable[InstructionVariant] = ()) -> Procedure[Context]:
@@ -203,7 +215,7 @@ def _throughput_and_ports(draft: _Draft, context: Context) -> Procedure[None]:
     """Conclude µops, ports and throughput."""
     factory = ThroughputFactory(context.kit, draft.variant)
     kinds = kinds_of(draft.variant)
-    search = Search(factory, kinds[-1])
+    search = Search(factory, kinds[-1], balanced=context.always_loops)
     want = Want.ALL if context.counts_ports else Want.CYCLES
     yield from search.measure([search.shape(8)], want)
     if context.counts_ports and not search.unrolled and (failed := list(search.failures)):
@@ -212,13 +224,16 @@ def _throughput_and_ports(draft: _Draft, context: Context) -> Procedure[None]:
         search.failures[:] = search.failures if search.unrolled else failed
     bound = None
     if search.unrolled and context.counts_ports:
-        _count_uops(draft, search)
+        helpers = yield from _measure_helpers(factory)
+        _count_uops(draft, search, helpers)
         conclusion = yield from _ports(draft, search, context)
+        if helpers is not None:
+            conclusion = yield from _without_helpers(conclusion, helpers, factory, context)
         _conclude_ports(draft, conclusion, search)
         draft.ports = conclusion.usage
         bound = throughput_of(draft.ports) if draft.ports is not None else None
     if kinds[0] is not kinds[-1]:
-        search = Search(factory, kinds[0])
+        search = Search(factory, kinds[0], balanced=context.always_loops)
         bound = None
     yield from search_unrolled(search, bound, want)
     if search.unrolled and (divider := rounded_count(search.unrolled[0].per_instruction("divider_active"))):
@@ -228,12 +243,56 @@ def _throughput_and_ports(draft: _Draft, context: Context) -> Procedure[None]:
     draft.throughput = _conclude_throughput(draft, search)
 
 
-def _count_uops(draft: _Draft, search: Search) -> None:
-    """Take over the µop counters of the first sequence."""
+def _measure_helpers(factory: ThroughputFactory) -> Procedure[Measured | None]:
+    """Measure what has to stand around the instruction by itself (None: there is nothing)."""
+    if not factory.has_helpers:
+        return None
+    (measured,) = yield [Request(factory.helpers(8), Want.ALL)]
+    return measured
+
+
+def _without_helpers(
+    conclusion: PortConclusion, helpers: Measured, factory: ThroughputFactory, context: Context
+) -> Procedure[PortConclusion]:
+    """Subtract the ports of what stands around an instruction, which were inferred together with its own."""
+    if conclusion.usage is None:
+        return conclusion
+    if not helpers.ok:
+        failure = f"what stands around the instruction {helpers.status.value} alone: {helpers.detail}"
+        return PortConclusion(None, failure, conclusion.answers, conclusion.experiments)
+    combiner = Combiner(context.kit, factory.variant)
+    combiner.helpers_only = True
+    isolated = isolated_of(helpers, context.layout)
+    blocking = context.blocking[kind_of(factory.variant)]
+    own = yield from infer_ports(_Subject(combiner, PortUsage({})), isolated, blocking)
+    experiments = (*conclusion.experiments, helpers.request.benchmark.id, *own.experiments)
+    if own.usage is None:
+        failure = f"of what stands around the instruction: {own.failure}"
+        return PortConclusion(None, failure, conclusion.answers, experiments)
+    rest = {ports: count - own.usage.uops.get(ports, 0) for ports, count in conclusion.usage.uops.items()}
+    if min(rest.values(), default=0) < 0 or not own.usage.uops.keys() <= rest.keys():
+        failure = f"{conclusion.usage} together with what stands around it, which alone is {own.usage}"
+        return PortConclusion(None, failure, conclusion.answers, experiments)
+    usage = PortUsage({ports: count for ports, count in rest.items() if count})
+    answers = f"{conclusion.answers}\nwith what stands around it {conclusion.usage}, which alone is {own.usage}"
+    return PortConclusion(usage, "", answers, experiments)
+
+
+def _count_uops(draft: _Draft, search: Search, helpers: Measured | None) -> None:
+    """Take over the µop counters of the first sequence, without those of what stands around each instance."""
     first = search.unrolled[0]
     counts = {name: rounded_count(first.per_instruction(name)) for name in COUNTED}
-    draft.uops = counts.pop("uops_executed")
+    if helpers is not None:
+        others = Sequence(first.shape, helpers)
+        counts = {name: rounded_count(_difference(first, others, name)) for name in COUNTED} if helpers.ok else {}
+    draft.uops = counts.pop("uops_executed", None)
     draft.attributes.update({name: count for name, count in counts.items() if count is not None})
+
+
+def _difference(first: Sequence, others: Sequence, counter: str) -> Fraction | None:
+    """Return by how much one sequence counts more than another, per instruction."""
+    more, less = first.per_instruction(counter), others.per_instruction(counter)
+    return None if more is None or less is None else more - less
 
 
 def _ports(
@@ -323,7 +382,8 @@ def _same_register(draft: _Draft, context: Context) -> Procedure[None]:
     """Conclude what is different where all register operands are the same register."""
     if not same_register_operands(draft.variant) or draft.throughput.unrolled is None:
         return
-    search = Search(ThroughputFactory(context.kit, draft.variant), ValueKind.ANY, same_register=True)
+    factory = ThroughputFactory(context.kit, draft.variant)
+    search = Search(factory, ValueKind.ANY, same_register=True, balanced=context.always_loops)
     want = Want.ALL if context.counts_ports else Want.CYCLES
     yield from search.measure([search.shape(8)], want)
     if not search.unrolled:

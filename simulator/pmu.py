@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from simulator.compiler import Numbering, steps_of
 from simulator.core import Core, RepeatedRun
+from simulator.errors import SimulatedFaultError
 from simulator.trace import (
     STATIC,
     Frontend,
     Repetition,
     Run,
-    SimulatedFaultError,
     Tracer,
     add,
     flat,

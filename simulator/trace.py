@@ -11,7 +11,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from simulator.branches import Follower, branch_target, is_indirect, returns
 from simulator.compiler import FUSED_SLOTS_WITHOUT_MICROCODE, compile_instruction
+from simulator.errors import SimulatedFaultError, SimulatedHangError
 from simulator.places import place_of
 from xed_convert.errors import UopscopeError
 
@@ -40,14 +42,6 @@ LONGEST_TRACE = 50_000
 
 CHUNK_INSTRUCTIONS = 16
 MOST_RUNS = 50_000
-
-
-class SimulatedFaultError(UopscopeError):
-    """The simulated code did what a CPU faults at: bytes that are no instruction, a jump out of the code."""
-
-
-class SimulatedHangError(UopscopeError):
-    """The simulated code does not come to an end."""
 
 
 class DecodedInstruction(Protocol):
@@ -199,15 +193,6 @@ class Frontend:
             found = self._runs[key] = Run(code, reads, static)
         return found
 
-    def straight(self, data: bytes) -> list[Compiled]:
-        """Return all instructions of straight code."""
-        found: list[Compiled] = []
-        offset = 0
-        while offset < len(data):
-            found.append(self.at(data, offset))
-            offset += found[-1].size_bytes
-        return found
-
     def chunk(self, data: bytes, offset: int, *, after: bool) -> Chunk | None:
         """Return the chunk of before that stands at an offset, if there is one."""
         for chunk in self._chunks[data[offset : offset + 12], after]:
@@ -241,8 +226,8 @@ class Tracer:
         body = self.data[copies.offset : copies.offset + copies.size_bytes]
         if copies.count < 1 or not body or self.data[copies.offset : copies.end] != body * copies.count:
             return None
-        code = self.frontend.straight(body)
-        if not all(branch_target(one, 0) in (None, one.size_bytes) and not _returns(one) for one in code):
+        code = Follower(lambda offset: self.frontend.at(body, offset), len(body)).executed()
+        if code is None:
             return None
         return tuple(self.frontend.run_of(part) for part in _cut(code))
 
@@ -290,7 +275,9 @@ class Tracer:
             code.append(one)
             self._note_constants(one, known)
             following = offset + one.size_bytes
-            if _returns(one) or branch_target(one, offset) not in (None, following):
+            if is_indirect(one):
+                raise SimulatedFaultError(f"{one.variant.string} goes to where nothing in the code has pointed it to")
+            if returns(one) or branch_target(one, offset) not in (None, following):
                 self.history.append((start, self.frontend.run_of(tuple(code), tuple(reads))))
                 return self._branch(code, offset)
             if self._ends_chunk(code, following):
@@ -338,7 +325,7 @@ class Tracer:
         """Go on after a branch; conditional ones that do not count a loop down are not taken."""
         one = code[-1]
         following = offset + one.size_bytes
-        if _returns(one):
+        if returns(one):
             return self.returns.pop() if self.returns else None
         target = branch_target(one, offset)
         assert target is not None
@@ -391,19 +378,6 @@ def _cut(code: Sequence[Compiled]) -> Iterator[tuple[Compiled, ...]]:
             part = []
     if part:
         yield tuple(part)
-
-
-def branch_target(one: Compiled, offset: int) -> int | None:
-    """Return where a direct branch leads, None for anything else."""
-    for operand in one.variant.operands:
-        if operand.kind == "relbr" and one.variant.category in ("COND_BR", "UNCOND_BR", "CALL"):
-            displacement = one.values.get(operand.index, 0)
-            return offset + one.size_bytes + displacement if isinstance(displacement, int) else None
-    return None
-
-
-def _returns(one: Compiled) -> bool:
-    return one.variant.iclass == "RET_NEAR"
 
 
 def segments(runs: Sequence[Run | Repetition]) -> list[tuple[Segment, int]]:

@@ -10,11 +10,12 @@ from generator.harness import MAX_COUNTERS, Layout, Reader, Style, layout, rende
 from results.model import Provenance, Status
 from results.version import version
 from runner.backends.base import BackendError, BackendInfo, Job, JobResult, Repeat
+from simulator.errors import SimulatedFaultError, SimulatedHangError
 from simulator.graph import ModelError
 from simulator.machine import MachineModel, names
 from simulator.pmu import Simulator
 from simulator.random_machine import RandomMachine
-from simulator.trace import STATIC, Copies, SimulatedFaultError, SimulatedHangError
+from simulator.trace import STATIC, Copies
 from xed_convert.catalogue import Catalogue
 from xed_convert.decoder import Decoder
 from xed_convert.errors import UopscopeError

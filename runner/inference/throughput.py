@@ -52,18 +52,22 @@ class Sequence:
 
 @dataclass
 class Search:
-    """Looks for the fastest sequence of a variant: what was measured so far, unrolled and in a loop."""
+    """Looks for the fastest sequence of a variant: what was measured so far, unrolled and in a loop.
+
+    `balanced` says that unrolled sequences must leave the stack as it was, since a clock runs them in a loop, too.
+    """
 
     factory: ThroughputFactory
     kind: ValueKind
     same_register: bool = False
+    balanced: bool = False
     unrolled: list[Sequence] = field(default_factory=list)
     looped: list[Sequence] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
 
     def shape(self, count: int, *, breakers: bool = False, balanced: bool = False) -> Shape:
         """Return a shape of this search."""
-        return Shape(count, breakers, self.same_register, balanced=balanced, kind=self.kind)
+        return Shape(count, breakers, self.same_register, balanced=balanced or self.balanced, kind=self.kind)
 
     def best(self) -> Sequence | None:
         """Return the fastest unrolled sequence (of equals the first), None if there is none."""

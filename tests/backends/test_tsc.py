@@ -6,11 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from generator.kit import Kit
+from generator.latency import plan_latency
 from generator.microbenchmark import Line, Microbenchmark
+from generator.throughput import Shape, ThroughputFactory
+from generator.values import kinds_of
 from results.model import Status
 from runner.backends.base import BackendError, Job, JobResult, Repeat
 from runner.backends.tsc import TscBackend
 from runner.cpu import choose, read_cpu
+from xed_convert.catalogue import Catalogue
 
 ADD = "4801c0"
 IMUL = "480fafc0"
@@ -124,3 +129,33 @@ def test_asking_for_what_the_machine_is_not(tsc: TscBackend) -> None:
         TscBackend(architecture="FROBNICATE")
     with pytest.raises(BackendError, match="CPU 12345"):
         TscBackend(cpu=12345)
+
+
+AWKWARD = (
+    *("JMP (R64)", "JMP (M64)", "CALL_NEAR (R64)", "CALL_NEAR (M64)", "RET_NEAR", "RET_NEAR (I16)", "LEAVE", "LEAVE_W"),
+    *("ENTER (I16, I8)", "ENTER_W (I16, I8)", "IDIV (R8h)", "IDIV (M16)", "IDIV (R32)", "IDIV (R64)", "DIV (R64)"),
+    *("MOVSQ_REPE", "SCASB_REPNE", "LODSQ", "POP (M64)", "POPFQ", "CLZERO", "WRFSBASE (R64)", "WRGSBASE (R64)"),
+    *("XGETBV", "XLAT", "LDMXCSR (M32)", "FXRSTOR (M4096)"),
+)
+"""What would fault if its operands, its stack, or the place that it jumps to were anything."""
+
+
+@pytest.mark.parametrize("string", AWKWARD)
+def test_awkward_instructions_run_for_as_long_as_a_measurement_takes(tsc: TscBackend, string: str) -> None:
+    catalogue = Catalogue.load()
+    variant = catalogue.by_string(string)
+    if reason := tsc.lacks(variant):
+        pytest.skip(reason)
+    factory = ThroughputFactory(Kit(catalogue), variant)
+    jobs = [
+        Job(factory.sequence(Shape(8, breakers, balanced=True, kind=kind)), 113, 64, fenced=True)
+        for kind in kinds_of(variant)
+        for breakers in (False, True)
+    ]
+    chains = [
+        Job(pair.chain(None if pair.direct else pair.routes[0]).benchmark, 110, 64, fenced=True)
+        for pair in plan_latency(factory.kit, variant).pairs
+        if not pair.reason
+    ]
+    results = tsc.run([*jobs, *chains], (), Repeat(warm_ups=0, repetitions=1))
+    assert [result.detail for result in results if result.status is not Status.OK] == []

@@ -138,7 +138,7 @@ def test_several_consecutive_registers_are_held_together() -> None:
 
 def test_immediates() -> None:
     def immediate(bits: int, value: str = "") -> int:
-        return default_immediate(Operand(1, OperandKind.IMMEDIATE, width_bits=bits, value=value))
+        return default_immediate(variant(), Operand(1, OperandKind.IMMEDIATE, width_bits=bits, value=value))
 
     assert [immediate(8), immediate(8, "0"), immediate(16), immediate(32)] == [2, 0, 0x100, 0x1000000]
 

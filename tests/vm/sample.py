@@ -7,9 +7,12 @@ ISA_SETS = {"I86", "I386", "I486", "SSE", "SSE2", "SSE3", "SSSE3", "SSE4", "SSE4
 LEFT_OUT = {"DIV", "IDIV", "CPUID", "IN", "OUT", "CLI", "STI"}
 """Slow, or not the same on the simulated core: it has no interrupts, and the module refuses code that turns them on."""
 
+WITH_PREFIX = ("JMP (R64)", "CALL_NEAR (R64)", "RET_NEAR", "LEAVE")
+"""What goes where registers or the stack say: with what has to stand before it, it must come back in ring 0, too."""
+
 
 def sample(core: str, count: int) -> tuple[str, ...]:
-    """Return the strings of so many variants without memory operands, in the catalogue's order, evenly spread."""
+    """Return the strings of so many variants, those `WITH_PREFIX` and others without memory operands, evenly spread."""
     model = MachineModel.load(core)
     suitable = []
     for variant in Catalogue.load():
@@ -19,8 +22,7 @@ def sample(core: str, count: int) -> tuple[str, ...]:
             continue
         suitable.append(variant.string)
     step = max(1, len(suitable) // count)
-    # An indirect jump goes to wherever the register points, which no sequence sets up yet: real code faults there.
-    return tuple(string for string in suitable[::step] if not string.startswith(("JMP", "CALL_NEAR")))[:count]
+    return (*WITH_PREFIX, *(string for string in suitable[::step] if string not in WITH_PREFIX))[:count]
 
 
 def _has_ports(model: MachineModel, variant: object) -> bool:

@@ -57,6 +57,14 @@ def test_examples_of_the_paper(machine: str, string: str, ports: str) -> None:
     assert str(found.ports) == ports, found.failures
 
 
+@pytest.mark.parametrize("string", ["JMP (M64)", "CALL_NEAR (R64)", "RET_NEAR", "LEAVE"])
+def test_what_stands_around_an_instruction_is_not_counted_with_it(string: str) -> None:
+    found = characterized("HSW", string)
+    assert found.ports == open_machine("HSW").truth(catalogue().by_string(string)).ports, found.failures
+    assert found.ports is not None
+    assert found.uops == found.attributes["uops_issued"] == found.ports.total
+
+
 def test_adc_on_haswell_looks_like_half_a_uop_on_each_of_four_ports() -> None:
     derivation = next(d for d in characterized("HSW", "ADC_11 (R64, R64)").derivations if d.quantity == "ports")
     assert derivation.text.startswith("alone: p0 0.50, p1 0.50, p5 0.50, p6 0.50")

@@ -1,0 +1,11 @@
+"""What simulated code may do wrong."""
+
+from xed_convert.errors import UopscopeError
+
+
+class SimulatedFaultError(UopscopeError):
+    """The simulated code did what a CPU faults at: bytes that are no instruction, a jump out of the code."""
+
+
+class SimulatedHangError(UopscopeError):
+    """The simulated code does not come to an end."""
