@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from results.model import Bound, PortUsage
 from runner.backends.sim import SimBackend, open_machine
-from runner.characterize import Characterizer
+from runner.characterize import Characterizer, Workshop
 from runner.protocol import Measurer
 from runner.session import Limits, Session, Task
 from xed_convert.catalogue import Catalogue
@@ -162,12 +162,17 @@ def _means(named: str, flag: str) -> bool:
 
 
 def run(
-    machine: MachineModel, catalogue: Catalogue, variants: Sequence[InstructionVariant], *, thorough: bool = True
+    machine: MachineModel,
+    catalogue: Catalogue,
+    variants: Sequence[InstructionVariant],
+    *,
+    thorough: bool = True,
+    workshop: Workshop | None = None,
 ) -> Report:
     """Characterize variants on a machine and compare; `thorough` tries all instruction classes for blocking."""
     report = Report(machine.name)
     backend = SimBackend(machine, catalogue)
-    characterizer = Characterizer(catalogue, backend.info(), thorough=thorough)
+    characterizer = Characterizer(catalogue, backend.info(), thorough=thorough, workshop=workshop)
     session = Session(Measurer(backend), limits=Limits(keep_raw=False))
     begun = time.monotonic()
     context = session.run_one(characterizer.prepare(variants))

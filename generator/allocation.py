@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from generator.errors import AllocationError
 from generator.facts import read_facts
@@ -20,7 +20,7 @@ from xed_convert.formatting import format_instance
 from xed_convert.model import Instance, InstructionVariant, MemoryAddress, Operand, OperandKind, OperandValue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 LOOP_REGISTER = "R15"
 BASE_REGISTER = "R14"
@@ -51,6 +51,29 @@ def reserved_registers() -> dict[str, str]:
 def harness_registers() -> frozenset[str]:
     """Return the families that code under test must never write."""
     return frozenset(name for name, use in reserved_registers().items() if use in {"loop", "base", "index", "stack"})
+
+
+Found = TypeVar("Found")
+
+
+class _PerInstance(Generic[Found]):
+    """What a function returns for an instance, worked out once for the same variant (object) and equal values."""
+
+    MOST = 1 << 16
+
+    def __init__(self, function: Callable[[Instance], Found]) -> None:
+        self._function = function
+        self._known: dict[tuple[int, tuple[tuple[int, OperandValue], ...]], tuple[InstructionVariant, Found]] = {}
+
+    def __call__(self, instance: Instance) -> Found:
+        key = (id(instance.variant), tuple(sorted(instance.values.items())))
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= self.MOST:
+                self._known.clear()
+            # With the variant, so that it lives and no other one gets its id
+            known = self._known[key] = (instance.variant, self._function(instance))
+        return known[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +139,10 @@ class Allocator:
         """
         names = tuple(choices)
         taken = self._taken | {family(register) for register in avoid}
-        free = [name for name in names if family(name) not in taken and (rex or not needs_rex(name))]
-        if not free:
-            raise AllocationError(f"no register left of {', '.join(names[:8])}", hint="use fewer instances at a time")
-        return min(free, key=_preference)
+        for name, widest, with_rex in _in_order(names):
+            if widest not in taken and (rex or not with_rex):
+                return name
+        raise AllocationError(f"no register left of {', '.join(names[:8])}", hint="use fewer instances at a time")
 
     def instance(
         self,
@@ -239,6 +262,7 @@ def _moved(
     return {o.index: moved.values[o.index] for o in variant.operands if o.explicit and o.kind is OperandKind.MEMORY}
 
 
+@_PerInstance
 def effects_of(instance: Instance) -> Effects:
     """Return which registers and flags an instance reads, writes and merges, with implicit and suppressed ones."""
     reads: set[str] = set()
@@ -352,6 +376,12 @@ def _multireg_rest(operand: Operand, value: OperandValue) -> tuple[str, ...]:
     return tuple(f"{prefix}{number(value) + step}" for step in range(1, operand.multireg))
 
 
+@lru_cache(maxsize=4096)
+def _in_order(names: tuple[str, ...]) -> tuple[tuple[str, str, bool], ...]:
+    """Return registers in the order in which they are given away, each with its family and whether it needs REX."""
+    return tuple((name, family(name), needs_rex(name)) for name in sorted(names, key=_preference))
+
+
 def _preference(name: str) -> tuple[int, int]:
     """Order registers: temporaries last, general purpose registers as in `FIRST_CHOICES`, others by number."""
     widest = family(name)
@@ -361,49 +391,15 @@ def _preference(name: str) -> tuple[int, int]:
     return (temporary, number(name) if any(map(str.isdigit, name)) else 0)
 
 
-@dataclass(frozen=True, slots=True)
-class _CacheKey:
-    """An instance made hashable: equal if variant and values are."""
-
-    variant: str
-    values: tuple[tuple[int, OperandValue], ...]
-
-
-_InstanceKey = tuple[_CacheKey, "_Boxed"]
-
-
-class _Boxed:
-    """Carries an instance through a cache without taking part in comparison."""
-
-    __slots__ = ("instance",)
-
-    def __init__(self, instance: Instance) -> None:
-        """Keep the instance."""
-        self.instance = instance
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Boxed)
-
-    def __hash__(self) -> int:
-        return 0
-
-
+@_PerInstance
 def line_of(instance: Instance) -> Line:
     """Return bytes and Intel text of an instance (cached).
 
     Raises:
         EncodingError: the variant cannot be encoded with these operands.
     """
-    key = _CacheKey(instance.variant.key, tuple(sorted(instance.values.items())))
-    return _line(key, _Boxed(instance))
-
-
-@lru_cache(maxsize=1 << 16)
-def _line(key: _CacheKey, boxed: _Boxed) -> Line:
-    """Encode and format one instance."""
-    instance = boxed.instance
     text = format_instance(instance.variant, instance.values)
-    return Line(encode(instance.variant, instance.values), text, key.variant)
+    return Line(encode(instance.variant, instance.values), text, instance.variant.key)
 
 
 def lines_of(instances: Sequence[Instance]) -> tuple[Line, ...]:

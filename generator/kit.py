@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from generator.microbenchmark import Line
 
 
+MOST_LINES = 1 << 15
+"""Lines that a kit remembers: setups and breakers are the same ones over and over."""
+
+
 class VariantSource(Protocol):
     """What a generator needs of a catalogue."""
 
@@ -24,6 +28,7 @@ class Kit:
     def __init__(self, catalogue: VariantSource) -> None:
         """Look instructions up in this catalogue."""
         self._catalogue = catalogue
+        self._lines: dict[tuple[str, tuple[OperandValue, ...]], Line] = {}
 
     def instance(self, string: str, *values: OperandValue) -> Instance:
         """Return an instance of a variant with values for its explicit operands, in order.
@@ -42,4 +47,10 @@ class Kit:
         Raises:
             EncodingError: the operands cannot be encoded.
         """
-        return line_of(self.instance(string, *values))
+        key = (string, values)
+        found = self._lines.get(key)
+        if found is None:
+            if len(self._lines) >= MOST_LINES:
+                self._lines.clear()
+            found = self._lines[key] = line_of(self.instance(string, *values))
+        return found

@@ -212,7 +212,12 @@ def same_register_operands(variant: InstructionVariant) -> list[Operand]:
 
 def has_part(registers: Sequence[str], name: str) -> bool:
     """Whether one of the registers is a part of the same register as `name`."""
-    return any(family(register) == family(name) for register in registers)
+    return family(name) in _families(tuple(registers))
+
+
+@cache
+def _families(registers: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(map(family, registers))
 
 
 @cache

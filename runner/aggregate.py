@@ -45,6 +45,8 @@ class Summary:
 
 def summarize(samples: Sequence[int]) -> Summary:
     """Return median and spread of at least one sample."""
+    if samples.count(samples[0]) == len(samples):
+        return Summary(Fraction(samples[0]), Fraction(0))
     ordered = sorted(samples)
     count = len(ordered)
     upper = ordered[(3 * count) // 4 if count > 3 else count - 1]

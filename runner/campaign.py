@@ -158,15 +158,13 @@ class Campaign(Generic[Context]):
     def _spread_results(
         self, variants: Sequence[InstructionVariant]
     ) -> Iterator[tuple[Characterization, tuple[str, ...]]]:
-        from runner import parallel  # noqa: PLC0415 - needs what one process does not
+        from runner import characterize, parallel  # noqa: PLC0415 - needs what one process does not
 
         assert self._spread is not None
-        (prepared,) = self._session.run([Task("what all variants need", self._method.prepare(variants))])
-        if prepared.error:
-            raise prepared.error
-        measured = {request: found for request in prepared.requests if (found := self._store.find(request))}
+        context: object = self._session.run_one(self._method.prepare(variants))
+        assert isinstance(context, characterize.Context)
         by_name = {variant.key: variant for variant in variants}
-        for chunk in parallel.run(parallel.Order(self._spread, tuple(by_name), measured)):
+        for chunk in parallel.run(parallel.Order(self._spread, tuple(by_name), context.blocking)):
             self._store.add(chunk.samples)
             if self._tally:
                 self._tally.measured += len(chunk.samples)

@@ -45,7 +45,7 @@ from runner.inference.throughput import (
 from xed_convert.errors import EncodingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from generator.microbenchmark import Line
     from results.model import LatencyResult
@@ -85,19 +85,51 @@ class Context:
         return bool(self.layout.counters)
 
 
+class Workshop:
+    """What is made of a catalogue whatever the machine: lines of code, and what might block ports.
+
+    Several characterizers may share one.
+    """
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        """Make things of that catalogue."""
+        self.kit = Kit(catalogue)
+        self._catalogue = catalogue
+        self._candidates: dict[tuple[CodeKind, bool], list[Candidate]] = {}
+
+    def candidates(self, kind: CodeKind, *, every_class: bool) -> list[Candidate]:
+        """Return the sequences of everything that might block ports in code of a kind."""
+        key = (kind, every_class)
+        if key not in self._candidates:
+            self._candidates[key] = list(self._make(kind, every_class=every_class))
+        return self._candidates[key]
+
+    def _make(self, kind: CodeKind, *, every_class: bool) -> Iterator[Candidate]:
+        for variant in representatives(self._catalogue, kind, every_class=every_class):
+            try:
+                benchmark = ThroughputFactory(self.kit, variant).sequence(Shape(MOST_INSTANCES))
+            except (GenerationError, EncodingError):
+                continue
+            yield Candidate(variant, benchmark, is_store(variant))
+
+
 class Characterizer:
     """Characterizes variants of a catalogue on the machine that a backend describes."""
 
-    def __init__(self, catalogue: Catalogue, info: BackendInfo, *, thorough: bool = False) -> None:
+    def __init__(
+        self, catalogue: Catalogue, info: BackendInfo, *, thorough: bool = False, workshop: Workshop | None = None
+    ) -> None:
         """Take a catalogue and what the backend can count.
 
         Args:
             catalogue: where helper instructions come from.
             info: the backend's own description.
             thorough: look for blocking instructions among all instruction classes, as a campaign over all of them does.
+            workshop: what was made of the same catalogue already.
         """
-        self._catalogue, self._info, self._thorough = catalogue, info, thorough
-        kit = Kit(catalogue)
+        self._info, self._thorough = info, thorough
+        self._workshop = workshop or Workshop(catalogue)
+        kit = self._workshop.kit
         self._base = Context(
             kit,
             PortLayout.of(info.ports),
@@ -115,9 +147,13 @@ class Characterizer:
         kinds = {kind_of(variant) for variant in variants} or set(CodeKind)
         found = {}
         for kind in sorted(kinds, key=lambda one: one.value):
-            candidates = self._candidates(kind)
+            candidates = self._workshop.candidates(kind, every_class=self._thorough)
             found[kind] = yield from find_blocking(candidates, context.layout, partial(mixture, context.kit))
-        return replace(context, blocking=found)
+        return self.prepared(found)
+
+    def prepared(self, blocking: Mapping[CodeKind, BlockingSet]) -> Context:
+        """Return what `prepare` returns where the blocking instructions are known."""
+        return replace(self._base, blocking=blocking)
 
     def characterize(self, variant: InstructionVariant, context: Context) -> Procedure[Characterization]:
         """Find out all about one variant."""
@@ -126,17 +162,6 @@ class Characterizer:
     def skipped(self, variant: InstructionVariant) -> str:
         """Return the reason why nothing of a variant can be measured here ("": it can)."""
         return excluded(variant, privileged=self._info.supports_privileged)
-
-    def _candidates(self, kind: CodeKind) -> list[Candidate]:
-        """Return the sequences of everything that might block ports in code of a kind."""
-        candidates = []
-        for variant in representatives(self._catalogue, kind, every_class=self._thorough):
-            try:
-                benchmark = ThroughputFactory(self._base.kit, variant).sequence(Shape(MOST_INSTANCES))
-            except (GenerationError, EncodingError):
-                continue
-            candidates.append(Candidate(variant, benchmark, is_store(variant)))
-        return candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,6 +400,8 @@ def _conclude_throughput(draft: _Draft, search: Search) -> Throughput:
         unrolled.cycles if unrolled else None,
         looped.cycles if looped else None,
         throughput_of(ports) if ports is not None else None,
+        unrolled.spread if unrolled else None,
+        looped.spread if looped else None,
     )
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from runner.backends.base import BackendError
 from runner.backends.registry import open_backend
-from runner.characterize import Characterizer
+from runner.characterize import Characterizer, Context
 from runner.protocol import Measurer
 from runner.session import Limits, Session, Task, sample_of
 from xed_convert.catalogue import Catalogue
@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
+    from generator.blocking import CodeKind
     from results.model import Characterization, Measurement
     from results.store import Sample
-    from runner.characterize import Context
     from runner.experiment import Request
+    from runner.inference.blocking import BlockingSet
 
 CHUNK = 16
 """Variants that a process does between two answers: what is lost at most when it is stopped."""
@@ -54,11 +55,11 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a process needs to set itself up: the backend, what was measured once per machine, all variants."""
+    """What a process needs to set itself up: the backend, the machine's blocking instructions, all variants."""
 
     spread: Spread
     keys: tuple[str, ...]
-    measured: Mapping[str, Measurement]
+    blocking: Mapping[CodeKind, BlockingSet]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +72,12 @@ class Chunk:
 
 @dataclass(slots=True)
 class _Memory:
-    """A source of measurements that remembers what is new."""
+    """A source of measurements that has none and collects what is new."""
 
-    known: dict[str, Measurement]
     fresh: list[Sample] = field(default_factory=list)
 
-    def lookup(self, request: Request) -> Measurement | None:
-        return self.known.get(request.key)
+    def lookup(self, _request: Request) -> Measurement | None:
+        return None
 
     def save(self, measured: Sequence[tuple[Request, Measurement]]) -> None:
         for request, measurement in measured:
@@ -102,11 +102,10 @@ class _Worker:
     def set_up(cls, order: Order) -> _Worker:
         catalogue = Catalogue.load()
         measurer = Measurer(open_backend(order.spread.backend, architecture=order.spread.architecture))
-        memory = _Memory(dict(order.measured))
+        memory = _Memory()
         session = Session(measurer, memory, Limits(keep_raw=False))
         characterizer = Characterizer(catalogue, measurer.info, thorough=order.spread.thorough)
-        variants = [catalogue.by_key(key) for key in order.keys]
-        return cls(catalogue, characterizer, session.run_one(characterizer.prepare(variants)), session, memory)
+        return cls(catalogue, characterizer, characterizer.prepared(order.blocking), session, memory)
 
     def work(self, keys: Sequence[str]) -> Chunk:
         tasks = [Task(key, self.characterizer.characterize(self.catalogue.by_key(key), self.context)) for key in keys]

@@ -222,9 +222,13 @@ def _placed(uop: Uop, placer: _Placer, port_index: Mapping[str, int]) -> PlacedU
 
 @dataclass(slots=True)
 class Numbering:
-    """Gives places their numbers in the core; µop results within an instruction have numbers too."""
+    """Gives places their numbers in the core; µop results within an instruction have numbers too.
+
+    `known` keeps the steps of instructions (with what is fused to them) at so many bytes from where the stack was.
+    """
 
     numbers: dict[Place, int] = field(default_factory=dict)
+    known: dict[tuple[Compiled, Compiled | None, int], list[Step]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """Return how many numbers there are."""
@@ -252,14 +256,20 @@ def steps_of(instructions: Sequence[Compiled], numbering: Numbering) -> list[Ste
         if one.uops is None:
             raise ModelError(f"the simulated machine has nothing about {one.variant.string}")
         follower = instructions[position + 1] if position + 1 < len(instructions) else None
-        if one.fuses and follower is not None and follower.conditional_jump and follower.uops:
-            steps += _fused_steps(one, follower, numbering, offset)
-            position += 2
-            continue
-        steps += _instruction_steps(one, numbering, offset)
-        offset += one.stack_change
-        position += 1
+        fused = one.fuses and follower is not None and follower.conditional_jump and bool(follower.uops)
+        steps += _known_steps(one, follower if fused else None, numbering, offset)
+        offset += 0 if fused else one.stack_change
+        position += 2 if fused else 1
     return steps
+
+
+def _known_steps(one: Compiled, jump: Compiled | None, numbering: Numbering, offset: int) -> list[Step]:
+    """Return the steps of an instruction, fused with a jump if there is one, made when they are first needed."""
+    found = numbering.known.get((one, jump, offset))
+    if found is None:
+        made = _instruction_steps(one, numbering, offset)
+        found = numbering.known[one, jump, offset] = made if jump is None else _fused_steps(made, jump)
+    return found
 
 
 def _shifted(place: Place, offset: int) -> Place:
@@ -328,9 +338,9 @@ def _slots(slots: int, uops: int) -> list[int]:
     return [1] * given + [0] * (uops - given)
 
 
-def _fused_steps(first: Compiled, jump: Compiled, numbering: Numbering, offset: int) -> list[Step]:
+def _fused_steps(first: Sequence[Step], jump: Compiled) -> list[Step]:
     """Macro-fusion: the computing µop goes to the port of the jump, a load stays, and one issue slot is taken."""
-    *before, last = _instruction_steps(first, numbering, offset)
+    *before, last = first
     jumping = (jump.uops or ())[-1]
     kind, _, latency, sources, targets, _, _, _ = last
     kind = PORT if jumping.ports else kind

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from simulator.machine import Parameters
 
@@ -106,12 +106,16 @@ class Core:
         lag, order = self.last_retired - self.cycle, self._order()
         return (lag, self.waiting, self.free_slots, len(self.busy), order, self.eliminated)
 
-    def state(self) -> tuple[object, ...]:
-        """Return everything that the future depends on, relative to the current cycle."""
-        now = self.cycle
+    def state(self, watched: Iterable[int] | None = None) -> tuple[object, ...]:
+        """Return everything that the future depends on, relative to the current cycle.
+
+        `watched` are the places that matter (None: all of them).
+        """
+        now, places = self.cycle, self.places
+        indices = range(len(places)) if watched is None else watched
         return (
             self.free_slots,
-            tuple([place - now if place > now else 0 for place in self.places]),
+            tuple([places[index] - now if places[index] > now else 0 for index in indices]),
             frozenset([(cycle - now, ports) for cycle, ports in self.busy.items()]),
             tuple([weight // _WAITING for weight in self.weights]),
             self._order(),
@@ -245,12 +249,16 @@ class RepeatedRun:
     """
 
     BATCH_STEPS = 16
+    LONG_STEPS = 48
+    """From so many steps on the state is looked at each time: that takes less than one copy too many."""
 
     def __init__(self, core: Core, unit: Sequence[Step]) -> None:
         """Start after the prefix, in the state of `core`, which this object owns from now on."""
         self.core, self.unit = core, list(unit)
         self._per_batch = max(1, self.BATCH_STEPS // max(1, len(self.unit)))
         self._batch = self.unit * self._per_batch
+        self._watched = sorted({place for step in self.unit for place in (*step[3], *step[4])})
+        self._settled = max(core.places, default=0)
         self._done = 0
         self._outlines: set[tuple[object, ...]] = set()
         self._seen: dict[tuple[object, ...], tuple[int, Counts]] = {}
@@ -287,11 +295,14 @@ class RepeatedRun:
 
     def _look_for_period(self) -> None:
         core = self.core
-        outline = core.outline()
-        if outline not in self._outlines:
-            self._outlines.add(outline)
-            return
-        state = core.state()
+        if core.cycle < self._settled:
+            return  # what stands before the copies is not yet done
+        if len(self._batch) < self.LONG_STEPS:
+            outline = core.outline()
+            if outline not in self._outlines:
+                self._outlines.add(outline)
+                return
+        state = core.state(self._watched)
         here = Counts(core.cycle, tuple(core.counts), core.divided)
         if state in self._seen:
             done, then = self._seen[state]

@@ -87,7 +87,8 @@ class Simulator:
         self.frontend = Frontend(machine, decoder)
         self._names = {name: number for number, name in enumerate(event_names(machine.parameters))}
         self._results: dict[Segment, SegmentResult] = {}
-        self._runs: dict[tuple[object, ...], tuple[RepeatedRun, Numbering]] = {}
+        self._runs: dict[tuple[object, ...], RepeatedRun] = {}
+        self._numbering = Numbering()
 
     @property
     def parameters(self) -> Parameters:
@@ -126,6 +127,7 @@ class Simulator:
             if len(self._results) >= self.CACHED_SEGMENTS:
                 self._results.clear()
                 self._runs.clear()
+                self._numbering = Numbering()
             result = self._simulate_reads(segment) if _reads(segment) else self._simulate(segment)
             self._results[segment] = result
         return result
@@ -133,13 +135,13 @@ class Simulator:
     def _simulate(self, segment: Segment) -> SegmentResult:
         """Simulate a segment without reads: what is repeated is simulated until it repeats itself."""
         place = next((n for n, run in enumerate(segment) if isinstance(run, Repetition)), len(segment))
-        core, skipped, numbering = self._repeat(segment[: place + 1])
-        steps = steps_of(flat(segment[place + 1 :]), numbering)
-        core.places += [0] * (len(numbering) - len(core.places))
+        core, skipped = self._repeat(segment[: place + 1])
+        steps = steps_of(flat(segment[place + 1 :]), self._numbering)
+        core.places += [0] * (len(self._numbering) - len(core.places))
         core.advance(steps)
         return SegmentResult(_row(core.totals().plus(skipped), _static_of(segment)), ())
 
-    def _repeat(self, segment: Segment) -> tuple[Core, Counts, Numbering]:
+    def _repeat(self, segment: Segment) -> tuple[Core, Counts]:
         """Return the core after a segment that ends with its only repetition, if any.
 
         A run of the same code with fewer copies is gone on with where it ended.
@@ -147,24 +149,20 @@ class Simulator:
         *before, last = segment
         unit, count = (last.runs, last.count) if isinstance(last, Repetition) else ((last,), 1)
         key = (*before, unit)
-        run, numbering = self._runs.get(key, (None, Numbering()))
+        run = self._runs.get(key)
         if run is None or run.copies > count:
-            numbering = Numbering()
-            prefix = steps_of(flat(before), numbering)
-            steps = steps_of(flat(unit), numbering)
-            core = Core(self.parameters, len(numbering))
+            prefix = steps_of(flat(before), self._numbering)
+            steps = steps_of(flat(unit), self._numbering)
+            core = Core(self.parameters, len(self._numbering))
             core.advance(prefix)
-            run = RepeatedRun(core, steps)
-            self._runs[key] = (run, numbering)
-        core, skipped = run.after(count)
-        return core, skipped, numbering
+            run = self._runs[key] = RepeatedRun(core, steps)
+        return run.after(count)
 
     def _simulate_reads(self, segment: Segment) -> SegmentResult:
         """Simulate a segment with reads in it, in pieces; a read sees what is done when it retires."""
-        numbering = Numbering()
         pieces = _pieces(segment)
-        prepared = [steps_of(piece, numbering) for piece, _ in pieces]
-        core = Core(self.parameters, len(numbering))
+        prepared = [steps_of(piece, self._numbering) for piece, _ in pieces]
+        core = Core(self.parameters, len(self._numbering))
         log: list[tuple[int, int]] = []
         moments: list[tuple[Read, int, Row]] = []
         static: Row = (0,) * len(STATIC)

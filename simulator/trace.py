@@ -42,6 +42,8 @@ LONGEST_TRACE = 50_000
 
 CHUNK_INSTRUCTIONS = 16
 MOST_RUNS = 50_000
+MOST_REMEMBERED = 256
+"""Bodies and heads of programs that are kept; those with other numbers of copies come next."""
 
 
 class DecodedInstruction(Protocol):
@@ -148,6 +150,14 @@ class Chunk:
     constants: tuple[tuple[str, int], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What was executed from the beginning up to the copies: the trace, and the constants known after it."""
+
+    history: tuple[tuple[int, Run | Repetition], ...]
+    constants: Mapping[str, int]
+
+
 class Frontend:
     """Decodes for one machine; an instruction that was seen before is recognized by its bytes."""
 
@@ -158,6 +168,8 @@ class Frontend:
         self._lengths: defaultdict[bytes, list[int]] = defaultdict(list)
         self._runs: dict[tuple[tuple[Compiled, ...], tuple[tuple[int, Read], ...]], Run] = {}
         self._chunks: defaultdict[tuple[bytes, bool], list[Chunk]] = defaultdict(list)
+        self._bodies: dict[bytes, tuple[Run, ...] | None] = {}
+        self._heads: dict[bytes, Head] = {}
 
     def at(self, data: bytes, offset: int) -> Compiled:
         """Return the instruction at an offset.
@@ -193,6 +205,25 @@ class Frontend:
             found = self._runs[key] = Run(code, reads, static)
         return found
 
+    def body(self, code: bytes) -> tuple[Run, ...] | None:
+        """Return the runs of one copy of a body, None if it is not the same in every copy."""
+        if code not in self._bodies:
+            if len(self._bodies) >= MOST_REMEMBERED:
+                self._bodies.clear()
+            found = Follower(lambda offset: self.at(code, offset), len(code)).executed()
+            self._bodies[code] = None if found is None else tuple(self.run_of(part) for part in _cut(found))
+        return self._bodies[code]
+
+    def head(self, code: bytes) -> Head | None:
+        """Return the trace of what was executed before the copies when it was the same bytes, if it was."""
+        return self._heads.get(code)
+
+    def remember_head(self, code: bytes, head: Head) -> None:
+        """Keep the trace of what stands before the copies: other numbers of copies have the same."""
+        if len(self._heads) >= MOST_REMEMBERED:
+            self._heads.clear()
+        self._heads[code] = head
+
     def chunk(self, data: bytes, offset: int, *, after: bool) -> Chunk | None:
         """Return the chunk of before that stands at an offset, if there is one."""
         for chunk in self._chunks[data[offset : offset + 12], after]:
@@ -226,10 +257,7 @@ class Tracer:
         body = self.data[copies.offset : copies.offset + copies.size_bytes]
         if copies.count < 1 or not body or self.data[copies.offset : copies.end] != body * copies.count:
             return None
-        code = Follower(lambda offset: self.frontend.at(body, offset), len(body)).executed()
-        if code is None:
-            return None
-        return tuple(self.frontend.run_of(part) for part in _cut(code))
+        return self.frontend.body(body)
 
     def run(self) -> list[Run | Repetition]:
         """Return the trace of the whole program.
@@ -238,16 +266,33 @@ class Tracer:
             SimulatedFaultError: the code faults.
             SimulatedHangError: the code does not end.
         """
-        offset: int | None = ENTRY_OFFSET
+        offset: int | None = self._take_head()
         while offset is not None:
             if len(self.history) > LONGEST_TRACE:
                 raise SimulatedHangError("the code does not come to an end")
             if self.body is not None and offset == self.copies.offset:
+                self._keep_head()
                 self.history.append((offset, Repetition(self.body, self.copies.count)))
                 offset = self.copies.end
             else:
                 offset = self._take_chunk(offset) or self._take(offset)
         return [one for _, one in self.history]
+
+    def _take_head(self) -> int:
+        """Execute all that stands before the copies if it was executed before; return where to go on."""
+        known = self.frontend.head(self.data[: self.copies.offset]) if self.told and self.body is not None else None
+        if known is None:
+            return ENTRY_OFFSET
+        self.history += known.history
+        self.constants.update(known.constants)
+        return self.copies.offset
+
+    def _keep_head(self) -> None:
+        """Remember how the copies were reached, if nothing but the bytes before them had a part in it."""
+        straight = all(offset < self.copies.offset for offset, _ in self.history)
+        if self.told and straight and not self.returns:
+            head = Head(tuple(self.history), dict(self.constants))
+            self.frontend.remember_head(self.data[: self.copies.offset], head)
 
     def _take_chunk(self, offset: int) -> int | None:
         """Execute straight code that was seen before; return where to go on, None if there is none here."""

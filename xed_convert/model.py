@@ -97,10 +97,17 @@ class InstructionVariant:
     attributes: Mapping[str, str]
     operands: tuple[Operand, ...]
     encoding: str = ""
+    _key: str = field(default="", init=False, repr=False, compare=False)
 
     @property
     def key(self) -> str:
         """The identity of the variant: iform and key attributes joined by `|`, as in the reference's tools."""
+        if not self._key:
+            # Asked for several times per line of generated code, so it is kept
+            object.__setattr__(self, "_key", self._joined_key())
+        return self._key
+
+    def _joined_key(self) -> str:
         names: tuple[str, ...] = KEY_ATTRIBUTES
         if any(name in self.attributes for name in APX_KEY_ATTRIBUTES):
             names += APX_KEY_ATTRIBUTES

@@ -15,7 +15,16 @@ from math import floor
 from typing import TYPE_CHECKING
 
 from results.model import PortUsage
-from runner.inference.portsets import PortLayout, PortSet, confined, describe, throughput_of, unions
+from runner.inference.portsets import (
+    PortLayout,
+    PortSet,
+    confined,
+    describe,
+    mask_of,
+    mask_unions,
+    ports_of,
+    throughput_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -117,40 +126,7 @@ class Space:
     def hypotheses(self) -> list[PortUsage] | None:
         """Return all usages that agree with everything, or None if there are too many to look at."""
         sets = tuple(sorted((one for one in self.universe if self.limit(one)), key=lambda one: (len(one), sorted(one))))
-        found: list[PortUsage] = []
-        budget = [NODE_LIMIT]
-        complete = self._extend(sets, [], found, budget)
-        return found if complete else None
-
-    def _extend(
-        self, sets: Sequence[PortSet], chosen: list[PortSet], found: list[PortUsage], budget: list[int]
-    ) -> bool:
-        """Add every way to complete `chosen` with sets of `sets` (each as often as wanted) to `found`."""
-        if budget[0] <= 0:
-            return False
-        budget[0] -= 1
-        if len(chosen) == self.isolated.total:
-            usage = PortUsage(dict(Counter(chosen)))
-            if self.agrees(usage):
-                found.append(usage)
-            return True
-        for position, one in enumerate(sets):
-            grown = [*chosen, one]
-            if self._possible(grown) and not self._extend(sets[position:], grown, found, budget):
-                return False
-        return True
-
-    def _possible(self, chosen: list[PortSet]) -> bool:
-        """Whether no union of the chosen sets, nor a set that was asked about, holds more µops than it can."""
-        last = chosen[-1]
-        for union in unions(tuple(dict.fromkeys(chosen))):
-            if last <= union and sum(one <= union for one in chosen) > self.limit(union):
-                return False
-        return all(
-            sum(one <= asked for one in chosen) <= answer.count
-            for asked, answer in self.answers.items()
-            if last <= asked
-        )
+        return _Enumeration(self, sets).run()
 
     def agrees(self, usage: PortUsage) -> bool:
         """Whether a complete usage agrees with isolation, all answers and the measured throughput."""
@@ -158,9 +134,10 @@ class Space:
             return False
         if not all(answer.allows(confined(usage, asked)) for asked, answer in self.answers.items()):
             return False
-        sets = [able for able, count in usage.uops.items() if count]
-        if any(confined(usage, union) > self.limit(union) for union in unions(sets)):
-            return False
+        used = [(mask_of(able), count) for able, count in usage.uops.items() if count]
+        for union in mask_unions(mask for mask, _ in used):
+            if sum([count for mask, count in used if not mask & ~union]) > self.limit(ports_of(union)):
+                return False
         return throughput_of(usage) <= self.isolated.cycles * (1 + THROUGHPUT_TOLERANCE)
 
     def best_question(self, hypotheses: Sequence[PortUsage], askable: Iterable[PortSet]) -> PortSet | None:
@@ -234,3 +211,63 @@ class Space:
         """Write the answers for people: `p06: 1, p0156: 2`."""
         ordered = sorted(self.answers.items(), key=lambda item: (len(item[0]), sorted(item[0])))
         return ", ".join(f"{describe([ports])}: {'' if a.exact else '≤'}{a.count}" for ports, a in ordered)
+
+
+class _Enumeration:
+    """Lists the usages of a space: multisets of its sets, grown set by set while nothing speaks against them.
+
+    No union of the chosen sets may hold more µops than it can, nor a set that was asked about more than were found.
+    """
+
+    def __init__(self, space: Space, sets: Sequence[PortSet]) -> None:
+        self.space, self.sets = space, sets
+        self.masks = [mask_of(one) for one in sets]
+        self.total = space.isolated.total
+        self.asked = [(mask_of(ports), answer.count) for ports, answer in space.answers.items()]
+        self.limits: dict[int, int] = {}
+        self.budget = NODE_LIMIT
+        self.counts = [0] * len(sets)
+        self.found: list[PortUsage] = []
+
+    def run(self) -> list[PortUsage] | None:
+        """Return all of them, or None if there are too many to look at."""
+        return self.found if self._extend(0, 0, ()) else None
+
+    def _extend(self, first: int, chosen: int, unions: tuple[int, ...]) -> bool:
+        """Add every way to go on from what is chosen, whose `unions` are given, with the sets from `first` on."""
+        if self.budget <= 0:
+            return False
+        self.budget -= 1
+        if chosen == self.total:
+            usage = PortUsage({one: count for one, count in zip(self.sets, self.counts, strict=True) if count})
+            if self.space.agrees(usage):
+                self.found.append(usage)
+            return True
+        for position in range(first, len(self.sets)):
+            one = self.masks[position]
+            grown = unions
+            if not self.counts[position]:
+                grown = tuple({*unions, one, *[union | one for union in unions]})
+            self.counts[position] += 1
+            complete = not self._possible(one, grown) or self._extend(position, chosen + 1, grown)
+            self.counts[position] -= 1
+            if not complete:
+                return False
+        return True
+
+    def _possible(self, last: int, unions: Iterable[int]) -> bool:
+        """Whether everything that the last set is a part of can hold what is confined to it now."""
+        used = [(mask, count) for mask, count in zip(self.masks, self.counts, strict=True) if count]
+        for union in unions:
+            if not last & ~union and sum([n for mask, n in used if not mask & ~union]) > self._limit(union):
+                return False
+        for asked, most in self.asked:
+            if not last & ~asked and sum([n for mask, n in used if not mask & ~asked]) > most:
+                return False
+        return True
+
+    def _limit(self, union: int) -> int:
+        found = self.limits.get(union)
+        if found is None:
+            found = self.limits[union] = self.space.limit(ports_of(union))
+        return found

@@ -44,6 +44,11 @@ class Sequence:
         """Core cycles per instruction."""
         return self.measured.cycles / self.measured.request.benchmark.divisor
 
+    @property
+    def spread(self) -> Fraction:
+        """Half the distance between the quartiles of the cycles, per instruction."""
+        return self.measured.spread["core_cycles"] / self.measured.request.benchmark.divisor
+
     def per_instruction(self, counter: str) -> Fraction | None:
         """Return a counter's value per instruction, None if it was not counted."""
         value = self.measured.values.get(counter)
