@@ -6,11 +6,12 @@ Numbers of cycles stay exact: an integer, or a string "5/4". `decode(encode(x)) 
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from dataclasses import fields
 from fractions import Fraction
 from itertools import chain, groupby, repeat
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from results.model import (
     Bound,
@@ -41,8 +42,40 @@ def number(value: Fraction | None) -> int | str | None:
 
 
 def fraction(value: int | str | None) -> Fraction | None:
-    """Read what `number` wrote."""
-    return None if value is None else Fraction(value)
+    """Read what `number` wrote.
+
+    Raises:
+        ValueError: it wrote no such thing; what `Fraction` would take hours or gigabytes for is none.
+    """
+    if value is None:
+        return None
+    if isinstance(value, bool) or not _FRACTION.fullmatch(str(value)[:200]):
+        raise ValueError(f"not a number of cycles: {str(value)[:40]!r}")
+    return Fraction(value)
+
+
+_FRACTION = re.compile(r"-?\d{1,60}(/[1-9]\d{0,59})?", re.ASCII)
+
+
+def _cycles(value: int | str) -> Fraction:
+    cycles = fraction(value)
+    if cycles is None:
+        raise ValueError("a latency without cycles")
+    return cycles
+
+
+Checked = TypeVar("Checked")
+
+
+def _of(kind: type[Checked], value: object) -> Checked:
+    """Return a member of a file if it is of that type; files may hold anything.
+
+    Raises:
+        ValueError: it is of another type.
+    """
+    if type(value) is not kind:
+        raise ValueError(f"expected {kind.__name__}, found {str(value)[:40]!r}")
+    return value
 
 
 def encode_provenance(provenance: Provenance) -> Json:
@@ -64,7 +97,16 @@ def encode_provenance(provenance: Provenance) -> Json:
 
 def decode_provenance(data: Json) -> Provenance:
     """Read what `encode_provenance` wrote."""
-    return Provenance(**{**data, "caveats": tuple(data["caveats"])})
+    members = dict(_of(dict, data))
+    options = {_of(str, name): _of(str, value) for name, value in _of(dict, members.pop("options")).items()}
+    caveats = tuple(_of(str, caveat) for caveat in _of(list, members.pop("caveats")))
+    is_model = _of(bool, members.pop("is_model"))
+    texts = {name: _of(str, value) for name, value in members.items()}
+    return Provenance(**texts, options=options, caveats=caveats, is_model=is_model)
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(_of(str, text) for text in _of(list, value))
 
 
 def encode_latency(latency: LatencyResult) -> Json:
@@ -91,18 +133,18 @@ def encode_latency(latency: LatencyResult) -> Json:
 def decode_latency(data: Json) -> LatencyResult:
     """Read what `encode_latency` wrote."""
     return LatencyResult(
-        source=data["source"],
-        destination=data["destination"],
-        cycles=Fraction(data["cycles"]),
+        source=_of(int, data["source"]),
+        destination=_of(int, data["destination"]),
+        cycles=_cycles(data["cycles"]),
         bound=Bound(data["bound"]),
-        chain=data["chain"],
+        chain=_of(str, data["chain"]),
         part=LatencyPart(data.get("part", "")),
-        source_flag=data.get("source_flag", ""),
-        destination_flag=data.get("destination_flag", ""),
-        same_register=data.get("same_register", False),
-        fast_values=data.get("fast_values", False),
+        source_flag=_of(str, data.get("source_flag", "")),
+        destination_flag=_of(str, data.get("destination_flag", "")),
+        same_register=_of(bool, data.get("same_register", False)),
+        fast_values=_of(bool, data.get("fast_values", False)),
         spread=fraction(data.get("spread")),
-        experiments=tuple(data.get("experiments", ())),
+        experiments=_texts(data.get("experiments", [])),
     )
 
 
@@ -147,20 +189,21 @@ def encode_characterization(result: Characterization) -> Json:
 def decode_characterization(data: Json) -> Characterization:
     """Read what `encode_characterization` wrote."""
     return Characterization(
-        key=data["key"],
-        string=data["string"],
-        iform=data["iform"],
-        uops=data["uops"],
+        key=_of(str, data["key"]),
+        string=_of(str, data["string"]),
+        iform=_of(str, data["iform"]),
+        uops=None if data["uops"] is None else _of(int, data["uops"]),
         ports=_ports(data["ports"]),
         ports_same_register=_ports(data["ports_same_register"]),
         throughput=decode_throughput(data["throughput"]) or Throughput(),
         throughput_same_register=decode_throughput(data["throughput_same_register"]),
         latencies=tuple(map(decode_latency, data["latencies"])),
-        attributes=data["attributes"],
-        failures=tuple(data["failures"]),
-        skipped=data["skipped"],
+        attributes={_of(str, name): _of(int, value) for name, value in _of(dict, data["attributes"]).items()},
+        failures=_texts(data["failures"]),
+        skipped=_of(str, data["skipped"]),
         derivations=tuple(
-            Derivation(each["quantity"], each["text"], tuple(each["experiments"])) for each in data["derivations"]
+            Derivation(_of(str, each["quantity"]), _of(str, each["text"]), _texts(each["experiments"]))
+            for each in _of(list, data["derivations"])
         ),
     )
 
@@ -185,15 +228,37 @@ def encode_samples(series: Iterable[Series]) -> bytes:
 
 
 def decode_samples(data: bytes) -> tuple[Series, ...]:
-    """Read what `encode_samples` wrote."""
+    """Read what `encode_samples` wrote.
+
+    Raises:
+        ValueError: it wrote no such thing, or so much as no measurement has.
+    """
+    unpacker = zlib.decompressobj()
+    text = unpacker.decompress(data, MAXIMUM_BYTES)
+    if not unpacker.eof:
+        raise ValueError("samples that are cut off, or larger than those of any measurement")
     return tuple(
-        Series(copies, iterations, {name: _expanded(runs) for name, runs in samples.items()})
-        for copies, iterations, samples in json.loads(zlib.decompress(data))
+        Series(
+            _of(int, copies),
+            _of(int, iterations),
+            {_of(str, name): _expanded(runs) for name, runs in _of(dict, samples).items()},
+        )
+        for copies, iterations, samples in json.loads(text)
     )
 
 
+MAXIMUM_BYTES = 16 << 20
+"""What the samples of one measurement may unpack to: thousands of times what they need."""
+
+MAXIMUM_SAMPLES = 1_000_000
+"""How many samples a counter may have."""
+
+
 def _expanded(runs: Iterable[tuple[int, int]]) -> tuple[int, ...]:
-    return tuple(chain.from_iterable(repeat(value, times) for value, times in runs))
+    checked = [(_of(int, value), _of(int, times)) for value, times in runs]
+    if sum(abs(times) for _, times in checked) > MAXIMUM_SAMPLES:
+        raise ValueError("more samples than any measurement has")
+    return tuple(chain.from_iterable(repeat(value, times) for value, times in checked))
 
 
 def decode_measurement(benchmark_id: str, status: str, detail: str, samples: bytes) -> Measurement:

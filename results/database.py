@@ -13,7 +13,7 @@ from __future__ import annotations
 import lzma
 import re
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lxml import etree
@@ -21,6 +21,7 @@ from lxml import etree
 from results.model import Provenance
 from xed_convert.catalogue_xml import open_catalogue, variant_of
 from xed_convert.errors import UopscopeError
+from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -211,7 +212,7 @@ class _Reader:
 
     def _entry(self, element: etree._Element) -> Entry:
         self.line = _line(element) or self.line
-        variant = variant_of(element)
+        variant = _as_written(variant_of(element))
         results = (self._result(child, variant.string) for child in element.iterchildren("architecture"))
         return Entry(variant, {result.architecture: result for result in results})
 
@@ -244,6 +245,21 @@ class _Reader:
                 line = _line(element) or self.line
                 self._repairs.append(Repair(line, string, architecture, name, value, reason))
         return values
+
+
+def _as_written(variant: InstructionVariant) -> InstructionVariant:
+    """Return the variant with default flags as such: the writer makes immediates of them for other readers."""
+    if all(operand.name != DEFAULT_FLAGS for operand in variant.operands):
+        return variant
+    operands = (
+        replace(operand, kind=OperandKind.DEFAULT_FLAGS) if operand.name == DEFAULT_FLAGS else operand
+        for operand in variant.operands
+    )
+    return replace(variant, operands=tuple(operands))
+
+
+DEFAULT_FLAGS = "DFV"
+"""The name of the operand of CCMP and CTEST that is the set of default flags."""
 
 
 def _line(element: etree._Element) -> int:

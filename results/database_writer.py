@@ -7,16 +7,19 @@ look for `<instruction>` and pass over them.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import IO, TYPE_CHECKING
 
 from results.database import PROVENANCE_TEXTS
 from xed_convert.catalogue_xml import attributes_text, escape, instruction_text
+from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from results.database import Analysis, ArchitectureResult, Entry, LatencyRow
     from results.model import Provenance
+    from xed_convert.model import InstructionVariant
 
 
 def write_database(entries: Iterable[Entry], provenances: Iterable[Provenance], file: IO[bytes]) -> int:
@@ -38,10 +41,21 @@ def write_database(entries: Iterable[Entry], provenances: Iterable[Provenance], 
             write(f'{"  </extension>" + chr(10) if current else ""}  <extension name="{escape(extension)}">\n'.encode())
             done.add(extension)
             current = extension
-        write(instruction_text(entry.variant, results_text(entry.results.values())).encode())
+        write(instruction_text(_as_readers_know(entry.variant), results_text(entry.results.values())).encode())
         count += 1
     write(f"{'  </extension>' + chr(10) if current else ''}</root>\n".encode())
     return count
+
+
+def _as_readers_know(variant: InstructionVariant) -> InstructionVariant:
+    """Return the variant with default flags as an immediate: other readers refuse operands of a type that they lack."""
+    if all(operand.kind is not OperandKind.DEFAULT_FLAGS for operand in variant.operands):
+        return variant
+    operands = (
+        replace(operand, kind=OperandKind.IMMEDIATE) if operand.kind is OperandKind.DEFAULT_FLAGS else operand
+        for operand in variant.operands
+    )
+    return replace(variant, operands=tuple(operands))
 
 
 def _provenance_text(provenance: Provenance) -> str:

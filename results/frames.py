@@ -18,6 +18,7 @@ import pandas as pd
 from results.database import read_database
 from results.merge import Campaigns, Merge
 from results.model import PortUsage, port_set_name
+from results.packed import is_campaign
 from xed_convert.catalogue import Catalogue
 
 if TYPE_CHECKING:
@@ -55,8 +56,8 @@ def load(path: Path | str) -> Frames:
 
 
 def entries_of(path: Path) -> Iterator[Entry]:
-    """Yield the database entries of a file, by its ending: `.sqlite` and `.db` are campaigns, all else is XML."""
-    if path.suffix in (".sqlite", ".db"):
+    """Yield the database entries of a file, by its ending (see `results.packed`)."""
+    if is_campaign(path):
         yield from entries_of_campaigns([path])
     else:
         yield from read_database(path)

@@ -138,7 +138,7 @@ class PortUsage:
         uops: dict[frozenset[str], int] = {}
         for term in filter(None, text.split("+")):
             count, _, name = term.partition("*p")
-            if not count.isdigit() or not name or not set(name) <= set(PORT_LETTERS):
+            if not count.isdecimal() or len(count) > 9 or not name or not set(name) <= set(PORT_LETTERS):
                 message = f"not a port usage: {text!r} (expected the form 1*p0156+1*p06)"
                 raise ValueError(message)
             uops[frozenset(name)] = uops.get(frozenset(name), 0) + int(count)

@@ -1,4 +1,4 @@
-"""The database that comes with the program: what was really measured, built in by the project."""
+"""The database that comes with the program: what was really measured, and the campaign that it is built from."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ from pathlib import Path
 from results.database import DatabaseError
 
 NAME = "measured.xml.xz"
+CAMPAIGN_NAME = "measured.jsonl.xz"
+
+
+def data_folder() -> Path:
+    """Return the folder of the shipped data."""
+    return Path(str(resources.files("results"))) / "data"
 
 
 def shipped_database() -> Path:
@@ -16,7 +22,7 @@ def shipped_database() -> Path:
     Raises:
         DatabaseError: this installation has none.
     """
-    path = Path(str(resources.files("results"))) / "data" / NAME
+    path = data_folder() / NAME
     if not path.is_file():
         raise DatabaseError(
             f"this installation has no {NAME}", hint="Name a database: an instructions.xml or a campaign."

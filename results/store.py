@@ -11,20 +11,23 @@ import errno
 import fcntl
 import json
 import os
+import re
 import sqlite3
+import zlib
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cache, partial, wraps
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
-from results import codec
+from results import codec, packed
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from results.model import Characterization, Measurement, Provenance
@@ -36,6 +39,13 @@ SCHEMA_VERSION = 1
 
 SAME_MACHINE = ("architecture", "cpu", "cpu_signature", "backend", "is_model")
 """What has to agree in all provenance of one file: a campaign is about one machine."""
+
+
+MAXIMUM_VALUE = 64 << 20
+"""Bytes of one value: what is larger was not written by us, and is not taken into memory."""
+
+Arguments = ParamSpec("Arguments")
+Returned = TypeVar("Returned")
 
 
 class StoreError(UopscopeError):
@@ -99,6 +109,42 @@ class Conclusion:
     time: str
 
 
+@contextmanager
+def _damage_said(path: Path) -> Iterator[None]:
+    """Turn whatever reading a damaged or hostile file ends with into an error that says so."""
+    try:
+        with _errors_about(path):
+            yield
+    except (ValueError, TypeError, KeyError, AttributeError, zlib.error, RecursionError, OverflowError) as error:
+        what = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+        raise StoreError(f"{path}: damaged, or not written by uopscope ({what})", hint=_RECOVER) from error
+
+
+def _says_damage(
+    method: Callable[Concatenate[Store, Arguments], Returned],
+) -> Callable[Concatenate[Store, Arguments], Returned]:
+    """Have a method that reads say that the file is damaged where it is."""
+
+    @wraps(method)
+    def reading(store: Store, /, *arguments: Arguments.args, **named: Arguments.kwargs) -> Returned:
+        with _damage_said(store.path):
+            return method(store, *arguments, **named)
+
+    return reading
+
+
+def _fetched(path: Path, query: Callable[[], sqlite3.Cursor]) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a query."""
+    with _damage_said(path):
+        rows = query()
+    while True:
+        with _damage_said(path):
+            row = rows.fetchone()
+        if row is None:
+            return
+        yield row
+
+
 class Store:
     """An open campaign file. Writers hold a lock; any number of readers may look on."""
 
@@ -118,6 +164,8 @@ class Store:
         Raises:
             StoreError: another campaign writes to it, it is not ours, or it cannot be written.
         """
+        if path.name.endswith(packed.SUFFIX):
+            raise StoreError(f"{path}: packed conclusions are only read", hint="name another file by --db")
         lock = _Lock(path)
         try:
             with _errors_about(path):
@@ -144,8 +192,24 @@ class Store:
         """
         if not path.is_file():
             raise StoreError(f"{path}: no such file", hint="a campaign makes one: characterize --all --db FILE")
+        if path.name.endswith(packed.SUFFIX):
+            return cls._unpacked(path)
         with _errors_about(path):
             return cls(path, _connect_for_reading(path), None)
+
+    @classmethod
+    def _unpacked(cls, path: Path) -> Self:
+        """Return a store in memory with what a packed file holds."""
+        store = cls.in_memory()
+        store.path = path
+        with _damage_said(path):
+            for line in packed.read(path):
+                if "provenance" in line:
+                    store.begin(codec.decode_provenance(line["provenance"]), line["backend"])
+                else:
+                    result = codec.decode_characterization(line["result"])
+                    store.conclude(result, [], line["inference"], line["time"])
+        return store
 
     def close(self) -> None:
         """Close the file and let other campaigns have it.
@@ -186,6 +250,7 @@ class Store:
                 "INSERT INTO provenance (data, backend) VALUES (?, ?)", (data, described)
             ).lastrowid
 
+    @_says_damage
     def begin_again(self) -> Provenance:
         """Say that what is added from now on comes from what is stored: conclusions drawn again.
 
@@ -223,8 +288,10 @@ class Store:
                 ).lastrowid
                 self._known_requests()[sample.request] = row or 0
 
-    def conclude(self, result: Characterization, requests: Iterable[str], inference: str) -> None:
+    def conclude(self, result: Characterization, requests: Iterable[str], inference: str, time: str = "") -> None:
         """Store a conclusion and which stored measurements it rests on, in one transaction.
+
+        `time` is when it was drawn, UTC in ISO 8601 (now without one).
 
         Raises:
             StoreError: it rests on something that was not stored.
@@ -236,12 +303,12 @@ class Store:
             raise StoreError(f"{self.path}: {result.string} rests on {error}, which was not stored") from error
         with self._transaction():
             variant = self._variant_id(result)
-            time = datetime.now(UTC).isoformat(timespec="seconds")
+            drawn = time or datetime.now(UTC).isoformat(timespec="seconds")
             data = json.dumps(codec.encode_characterization(result), ensure_ascii=False)
             conclusion = self._connection.execute(
                 "INSERT INTO conclusion (variant, inference, provenance, time, outcome, data)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
-                (variant, inference, self._begun(), time, Outcome.of(result).value, data),
+                (variant, inference, self._begun(), drawn, Outcome.of(result).value, data),
             ).lastrowid
             self._connection.executemany(
                 "INSERT INTO evidence (conclusion, position, measurement) VALUES (?, ?, ?)",
@@ -250,6 +317,7 @@ class Store:
 
     # What is there
 
+    @_says_damage
     def find(self, request: str) -> Measurement | None:
         """Return what was measured for that request, or None."""
         row_id = self._known_requests().get(request)
@@ -260,16 +328,19 @@ class Store:
         ).fetchone()
         return codec.decode_measurement(*row)
 
+    @_says_damage
     def provenances(self) -> list[Provenance]:
         """Return where what is stored came from: one entry per start of a campaign, oldest first."""
         rows = self._connection.execute("SELECT data FROM provenance ORDER BY id")
         return [codec.decode_provenance(json.loads(data)) for (data,) in rows]
 
+    @_says_damage
     def backend(self) -> dict[str, Any]:
         """Return what the backend of the last start said of itself ({} before the first)."""
         row = self._connection.execute("SELECT backend FROM provenance ORDER BY id DESC LIMIT 1").fetchone()
         return {} if row is None else dict(json.loads(row[0]))
 
+    @_says_damage
     def outcomes(self) -> dict[str, Outcome]:
         """Return the newest outcome by variant key."""
         rows = self._connection.execute(
@@ -280,18 +351,24 @@ class Store:
 
     def conclusions(self, key: str | None = None) -> Iterator[Conclusion]:
         """Yield the newest conclusion about each variant (or about the one with that key), in the order of variants."""
-        machines = dict(enumerate(self.provenances(), start=1))
+        with _damage_said(self.path):
+            rows_of_provenance = self._connection.execute("SELECT id, data FROM provenance").fetchall()
+            machines = {number: codec.decode_provenance(json.loads(data)) for number, data in rows_of_provenance}
         # Two statements, because the index on keys is of no use to one that also serves without a key.
         only, values = (" WHERE variant.key = ?", (key,)) if key is not None else ("", ())
-        rows = self._connection.execute(
+        rows = partial(
+            self._connection.execute,
             "SELECT max(conclusion.id), conclusion.data, inference, provenance, time FROM conclusion"  # noqa: S608 - `only` is one of two constants
             f" JOIN variant ON variant.id = conclusion.variant{only} GROUP BY variant.id ORDER BY variant.id",
             values,
         )
-        for row_id, data, inference, provenance, time in rows:
-            result = codec.decode_characterization(json.loads(data))
-            yield Conclusion(row_id, result, inference, machines[provenance], time)
+        for row_id, data, inference, provenance, time in _fetched(self.path, rows):
+            with _damage_said(self.path):
+                result = codec.decode_characterization(json.loads(data))
+                found = Conclusion(row_id, result, inference, machines[provenance], time)
+            yield found
 
+    @_says_damage
     def evidence(self, conclusion: Conclusion) -> list[Evidence]:
         """Return the measurements that the conclusion rests on, in the order in which they were asked for."""
         rows = self._connection.execute(
@@ -304,6 +381,7 @@ class Store:
             for request, benchmark, *rest in rows
         ]
 
+    @_says_damage
     def benchmark(self, benchmark_id: str) -> StoredBenchmark:
         """Return a microbenchmark by its id.
 
@@ -317,6 +395,7 @@ class Store:
             raise StoreError(f"{self.path}: no microbenchmark {benchmark_id}")
         return StoredBenchmark(row[0], row[1], row[2], _lines(row[3]), _lines(row[4]))
 
+    @_says_damage
     def count_measurements(self) -> int:
         """Return how many measurements are stored."""
         return int(self._connection.execute("SELECT count(*) FROM measurement").fetchone()[0])
@@ -409,7 +488,10 @@ class _Lock:
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?mode={mode}"
-    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=10, check_same_thread=False)
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=10, check_same_thread=False)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAXIMUM_VALUE)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    return connection
 
 
 def _connect_for_reading(path: Path) -> sqlite3.Connection:
@@ -471,6 +553,28 @@ def _check_ours(path: Path, connection: sqlite3.Connection) -> None:
             f"{path}: made by another version of uopscope (its tables are version {version}, here {SCHEMA_VERSION})",
             hint="use the version that made it, or name another file by --db",
         )
+    missing = {sql for sql in _our_tables() if sql not in _tables(connection)}
+    triggers = [sql for sql in _tables(connection) if sql.startswith("CREATE TRIGGER") and sql not in _our_tables()]
+    if missing or triggers:
+        raise StoreError(
+            f"{path}: its tables are not those of uopscope", hint="damaged or changed: name another file by --db"
+        )
+
+
+def _tables(connection: sqlite3.Connection) -> set[str]:
+    """Return the statements that made what a file has, without comments and blanks."""
+    found = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
+    return {" ".join(re.sub(r"--[^\n]*", "", sql).split()) for (sql,) in found}
+
+
+@cache
+def _our_tables() -> frozenset[str]:
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    try:
+        _make_tables(connection)
+        return frozenset(_tables(connection))
+    finally:
+        connection.close()
 
 
 def _check_same_machine(path: Path, earlier: Provenance, now: Provenance) -> None:
@@ -490,12 +594,14 @@ def _errors_about(path: Path) -> Iterator[None]:
         raise StoreError(f"{path}: {error}", hint=_HINTS.get(code, "")) from error
 
 
+_RECOVER = "recover it with sqlite3's .recover, or start another"
+
 _HINTS = {
     sqlite3.SQLITE_FULL: "free some space and start again: what was stored is intact, and the campaign goes on there",
     sqlite3.SQLITE_READONLY: "it cannot be written: change its permissions, or name another file by --db",
     sqlite3.SQLITE_CANTOPEN: "the folder has to exist and, for a campaign, to be writable",
     sqlite3.SQLITE_NOTADB: "not an SQLite file: name another file by --db",
-    sqlite3.SQLITE_CORRUPT: "the file is damaged: recover it with sqlite3's .recover, or start another",
+    sqlite3.SQLITE_CORRUPT: _RECOVER,
     sqlite3.SQLITE_BUSY: "another program holds it: close that first",
     sqlite3.SQLITE_IOERR: "the disk reported an error",
 }

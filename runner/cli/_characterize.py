@@ -182,6 +182,11 @@ def _stored(catalogue: Catalogue, options: Options) -> Iterator[Bench]:
     if not options.database.is_file():
         raise UsageError(f"{options.database}: no such file", hint="--reinfer needs a campaign that was begun")
     with Store.open(options.database) as store:
+        if not store.count_measurements():
+            raise UsageError(
+                f"{options.database}: holds no raw samples to draw conclusions from",
+                hint="--reinfer needs the file that the campaign itself wrote",
+            )
         provenance = store.begin_again()
         info = info_from_json(store.backend(), provenance)
         there = store.outcomes()

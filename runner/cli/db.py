@@ -122,11 +122,21 @@ def diff(
     arch: Architecture = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     html: Annotated[Path | None, typer.Option(help="Write a page, too.")] = None,
+    agreement: Annotated[
+        bool,
+        typer.Option(
+            "--agreement", help="Two runs of one machine: the shares that agree within 5 %, and what does not."
+        ),
+    ] = False,
     show: Annotated[int, typer.Option(min=0, help="How many groups to list.")] = 100,
 ) -> None:
     """Say what changed between two databases; exit with 1 if anything but noise did."""
     from results.frames import entries_of  # noqa: PLC0415 - pandas is slow to import
 
+    if agreement:
+        if as_json or html is not None:
+            raise UsageError("--agreement prints text only", hint="Leave --json and --html out.")
+        raise typer.Exit(_agreement(old, new, arch, show))
     changes = compare(entries_of(old), entries_of(new), frozenset([arch] if arch else []))
     groups = group(changes)
     if html is not None:
@@ -140,6 +150,37 @@ def diff(
         _print_groups(groups, show)
     changed = any(change.kind is not Kind.NOISE for change in changes)
     raise typer.Exit(_guard.ExitCode.FAULT if changed else _guard.ExitCode.DONE)
+
+
+def _agreement(first: Path, second: Path, arch: str, show: int) -> int:
+    """Print how far two runs agree and where they do not; return 1 if a goal is missed."""
+    from results.agreement import GOALS, TOLERANCE  # noqa: PLC0415 - only for this option
+    from results.agreement import agreement as agreement_of  # noqa: PLC0415 - likewise
+    from results.frames import entries_of  # noqa: PLC0415 - pandas is slow to import
+
+    found = agreement_of(entries_of(first), entries_of(second), arch)
+    if not found.variants:
+        raise UsageError("no variant was measured in both", hint="Compare two runs of the same architecture.")
+    print(
+        f"{found.variants} variants in both, {found.only['first']} only in {first.name}, "
+        f"{found.only['second']} only in {second.name}"
+    )
+    for kind in sorted(found.compared, key=lambda name: (name not in GOALS, name)):
+        share = found.share(kind)
+        assert share is not None
+        within = f"within {float(TOLERANCE):.0%}" if kind in GOALS else "equal"
+        line = f"{kind}: {found.agreed[kind]} of {found.compared[kind]} values {within}: {float(share):.2%}"
+        if kind in GOALS:
+            line += f" (goal {float(GOALS[kind]):.0%}: {'missed' if kind in found.missed() else 'met'})"
+        print(line)
+    groups = found.groups()
+    for (kind, extension, how), differences in groups[:show]:
+        one = differences[0]
+        example = f"{one.string} {one.name}: {one.first or '-'}, {one.second or '-'}"
+        print(f"  {len(differences):6} {kind} of {extension} {how}, such as {example}")
+    if len(groups) > show:
+        print(f"  ... {len(groups)} groups in all")
+    return _guard.ExitCode.FAULT if found.missed() else _guard.ExitCode.DONE
 
 
 def _print_groups(groups: list[Group], show: int) -> None:

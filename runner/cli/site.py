@@ -13,6 +13,7 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from results.database import read_database, read_provenances
+from results.packed import is_campaign
 from results.shipped import shipped_database
 from results.site.build import MARK, Site, build_site
 from xed_convert.errors import UopscopeError
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from results.model import Provenance
 
 app = typer.Typer(help=__doc__, add_completion=False)
-
-CAMPAIGN_SUFFIXES = (".sqlite", ".db")
 
 
 class SiteError(UopscopeError):
@@ -51,7 +50,7 @@ def site(
 
 
 def _build(databases: list[Path], output: Path, jobs: int) -> None:
-    campaigns = tuple(path for path in databases if path.suffix in CAMPAIGN_SUFFIXES)
+    campaigns = tuple(path for path in databases if is_campaign(path))
     entries, provenances = _contents([path for path in databases if path not in campaigns], campaigns)
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
     with Progress(*columns, TimeRemainingColumn(), transient=True) as progress:

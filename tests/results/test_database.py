@@ -19,6 +19,7 @@ from results.diff import Change, Kind, compare, group
 from results.query import QueryError, compile_query
 from tests.results.database_strategies import entries, variant
 from xed_convert.errors import ConversionError
+from xed_convert.model import Operand, OperandKind
 from xed_convert.schema import validate
 
 if TYPE_CHECKING:
@@ -232,3 +233,18 @@ def test_a_wrong_query_shows_where(query: str) -> None:
 def test_any_text_is_a_query_or_an_error(text: str) -> None:
     error = error_of(lambda: compile_query(text)(entry(), GOOD), QueryError)
     assert error is None or error.hint
+
+
+def test_default_flags_are_an_immediate_for_others_and_themselves_for_us() -> None:
+    flags = Operand(0, OperandKind.DEFAULT_FLAGS, "DFV", read=True, width_bits=4)
+    compare_variant = replace(variant("CCMP"), operands=(flags, *variant("CCMP").operands))
+    text = written([Entry(compare_variant, {})])
+    assert b'name="DFV" r="1" type="imm"' in text
+    assert b"dfv" not in text
+    assert [one.variant for one in read(text)] == [compare_variant]
+
+
+def test_a_range_of_which_the_beginning_is_a_bound_is_whole() -> None:
+    latency = LatencyRow(1, 1, {"min_cycles": "1", "max_cycles": "2", "min_cycles_is_upper_bound": "1"})
+    found = rules.check_entries([entry(replace(GOOD, latencies=(latency,)))])
+    assert [one.rule for one in found] == ["anchor"]

@@ -1,0 +1,172 @@
+"""Make the shipped database from a campaign: `python -m results.ship CAMPAIGN.sqlite [--caveat TEXT] [-o FOLDER]`.
+
+Two files come out: the campaign without its raw samples, packed (`measured.jsonl.xz`), and the instructions.xml that
+`uopscope db build` makes of it, packed too (`measured.xml.xz`). The raw samples of a campaign take 1 to 2.5 KB per
+variant however they are packed, tens of megabytes for all: too much for a program to bring along. So no conclusion can
+be drawn again from these files, and their provenance says so. Cycles are rounded to thousandths, except where that
+would show in the XML: both forms of a campaign give the same bytes. How numbers came about, and the microbenchmarks,
+are left out with the samples.
+"""
+
+from __future__ import annotations
+
+import argparse
+import lzma
+import sys
+import tempfile
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from results import packed
+from results.database_writer import write_database
+from results.merge import Campaigns, Merge
+from results.model import Throughput
+from results.shipped import CAMPAIGN_NAME, NAME, data_folder
+from results.store import Store
+from results.xml import rounded
+from xed_convert.catalogue import Catalogue
+from xed_convert.errors import UopscopeError
+from xed_convert.files import atomic_write
+
+if TYPE_CHECKING:
+    from results.model import Characterization, LatencyResult
+    from results.store import Conclusion
+
+MAXIMUM_BYTES = 2_000_000
+"""A larger file has no place in the source tree."""
+
+DENOMINATOR = 1000
+
+
+class ShipError(UopscopeError):
+    """A campaign that cannot be shipped, with the reason."""
+
+
+def ship(campaign: Path, caveats: tuple[str, ...] = (), folder: Path | None = None) -> list[Path]:
+    """Write the two shipped files of a campaign into `folder` (the package's) and return their paths.
+
+    Raises:
+        ShipError: the campaign is of a simulated machine, empty, or too large.
+        StoreError: the campaign cannot be read.
+    """
+    target = folder or data_folder()
+    conclusions, database = target / CAMPAIGN_NAME, target / NAME
+    with tempfile.TemporaryDirectory() as work:
+        condensed, built = Path(work) / CAMPAIGN_NAME, Path(work) / "x.xml"
+        condense(campaign, condensed, caveats)
+        build(condensed, built)
+        _put(condensed.read_bytes(), conclusions)
+        _put(lzma.compress(built.read_bytes(), preset=9 | lzma.PRESET_EXTREME), database)
+    return [conclusions, database]
+
+
+def condense(campaign: Path, target: Path, caveats: tuple[str, ...] = ()) -> None:
+    """Write the newest conclusions of a campaign, rounded and without samples, to a packed file.
+
+    Raises:
+        ShipError: there is nothing in it that was measured.
+    """
+    with Store.read(campaign) as source:
+        conclusions = list(source.conclusions())
+        measured = [one for one in conclusions if not one.result.skipped]
+        if not measured:
+            raise ShipError(f"{campaign}: nothing was measured yet")
+        if any(one.provenance.is_model for one in measured):
+            raise ShipError(f"{campaign}: simulated; only what was measured is shipped")
+        notes, backend = (*caveats, *_left_out(source)), source.backend()
+        by_start: dict[str, list[Conclusion]] = {repr(one): [] for one in source.provenances()}
+        for one in conclusions:
+            by_start[repr(one.provenance)].append(replace(one, result=condensed_result(one.result)))
+    with atomic_write(target) as file:
+        packed.write(
+            (
+                (replace(first, caveats=(*first.caveats, *notes)), backend, found)
+                for found in by_start.values()
+                for first in [one.provenance for one in found[:1]]
+            ),
+            file,
+        )
+
+
+def _left_out(source: Store) -> tuple[str, ...]:
+    """Return the sentence about what is missing, unless a campaign was condensed already and has it."""
+    if any(caveat.startswith(_CONDENSED) for one in source.provenances() for caveat in one.caveats):
+        return ()
+    count = source.count_measurements()
+    return (f"{_CONDENSED}: the raw samples of {count} measurements were left out, cycles rounded to 1/{DENOMINATOR}",)
+
+
+_CONDENSED = "conclusions only"
+
+
+def condensed_result(result: Characterization) -> Characterization:
+    """Return a conclusion with rounded cycles, and without what refers to experiments."""
+    same = result.throughput_same_register
+    return replace(
+        result,
+        throughput=_throughput(result.throughput),
+        throughput_same_register=None if same is None else _throughput(same),
+        latencies=tuple(map(_latency, result.latencies)),
+        derivations=(),
+    )
+
+
+def _throughput(throughput: Throughput) -> Throughput:
+    return Throughput(
+        shorter(throughput.unrolled),
+        shorter(throughput.loop),
+        shorter(throughput.ports),
+        shorter(throughput.unrolled_spread),
+        shorter(throughput.loop_spread),
+    )
+
+
+def _latency(latency: LatencyResult) -> LatencyResult:
+    cycles = shorter(latency.cycles)
+    assert cycles is not None
+    return replace(latency, cycles=cycles, spread=shorter(latency.spread), experiments=())
+
+
+def shorter(cycles: Fraction | None) -> Fraction | None:
+    """Round to 1/1000, but to nothing that would be written differently with no or two decimals."""
+    if cycles is None:
+        return None
+    short = Fraction(round(cycles * DENOMINATOR), DENOMINATOR)
+    same = rounded(short) == rounded(cycles) and f"{float(short):.2f}" == f"{float(cycles):.2f}"
+    return short if same and (short > 0) == (cycles > 0) else cycles
+
+
+def build(campaign: Path, target: Path) -> None:
+    """Write the instructions.xml of a campaign."""
+    with Campaigns([campaign]) as opened, atomic_write(target) as file:
+        write_database(Merge(Catalogue.load(), opened.lookup).entries(), opened.provenances(), file)
+
+
+def _put(data: bytes, target: Path) -> None:
+    if len(data) > MAXIMUM_BYTES:
+        raise ShipError(f"{target.name}: {len(data)} bytes, more than {MAXIMUM_BYTES}")
+    with atomic_write(target) as file:
+        file.write(data)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command; return its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m results.ship", description="Make the shipped database.")
+    parser.add_argument("campaign", type=Path, help="a campaign's .sqlite file")
+    parser.add_argument("--caveat", action="append", default=[], help="a sentence that readers shall see")
+    parser.add_argument("-o", "--output", type=Path, help="another folder than the package's")
+    options = parser.parse_args(arguments)
+    try:
+        paths = ship(options.campaign, tuple(options.caveat), options.output)
+    except UopscopeError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    for path in paths:
+        sys.stdout.write(f"{path}: {path.stat().st_size} bytes\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
