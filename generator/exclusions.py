@@ -63,6 +63,12 @@ def exclusions() -> tuple[Exclusion, ...]:
 
 
 @cache
+def _about(field: str, value: str) -> tuple[Exclusion, ...]:
+    """Return the rows that mean a value of a field."""
+    return tuple(one for one in exclusions() if one.field == field and fnmatchcase(value, one.pattern))
+
+
+@cache
 def _unreachable() -> tuple[tuple[str, str], ...]:
     """Return patterns of places and reasons."""
     return tuple(
@@ -72,7 +78,7 @@ def _unreachable() -> tuple[tuple[str, str], ...]:
 
 def exclusions_of(variant: InstructionVariant) -> list[Exclusion]:
     """Return everything that applies to a variant, what leaves most out first."""
-    found = [exclusion for exclusion in exclusions() if exclusion.applies(variant)]
+    found = [exclusion for field in sorted(_FIELDS) for exclusion in _about(field, getattr(variant, field))]
     if variant.cpl == 0:
         found.append(PRIVILEGED)
     return sorted(found, key=lambda exclusion: list(Scope).index(exclusion.scope))

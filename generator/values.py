@@ -84,8 +84,10 @@ def _matching(variant: InstructionVariant) -> list[dict[str, str]]:
     forms = {"-"}
     if any(operand.kind is OperandKind.MEMORY and operand.explicit for operand in variant.operands):
         forms.add("mem")
-    return [
-        row
-        for row in value_rows()
-        if row["width_bits"] in {"-", width} and row["form"] in forms and fnmatchcase(variant.iclass, row["iclass"])
-    ]
+    return [row for row in _of_class(variant.iclass) if row["width_bits"] in {"-", width} and row["form"] in forms]
+
+
+@cache
+def _of_class(iclass: str) -> list[dict[str, str]]:
+    """Return the rows for an instruction class."""
+    return [row for row in value_rows() if fnmatchcase(iclass, row["iclass"])]
