@@ -19,7 +19,14 @@ APPLETS = """
 """
 HEAD = """#!/bin/sh
 mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev
+for cpu in /sys/devices/system/cpu/cpu*/online; do [ ! -e $cpu ] || echo 1 > $cpu; done
+[ ! -e /proc/sys/debug/kprobes-optimization ] || echo 0 > /proc/sys/debug/kprobes-optimization
 """
+PARAMETERS = "console=ttyS0 panic=-1 oops=panic quiet maxcpus=1 lpj=10000000 no_timer_check watchdog_thresh=60"
+"""The kernel patches its own code (static keys, above all at the end of its start), and so do optimized kprobes.
+QEMU 7.2 reads code before it looks out for changes of it: a CPU that does so while another one patches keeps what was
+there for a moment, and "Oops: int3" is the end. So the other CPUs start when the kernel has started, and kprobes stay
+as they are. The rest keeps a busy host from looking like a broken timer or a hung kernel."""
 TAIL = """
 echo; echo "--- dmesg"
 dmesg | grep -E 'BUG|Oops|WARNING|general protection|Call Trace|stall|Uhhuh|unable to handle|leak'
@@ -70,7 +77,7 @@ def command(machine: Machine, initramfs: Path) -> list[str]:
     """Return QEMU's command line."""
     if not shutil.which(QEMU):
         raise Unavailable(f"{QEMU} is not installed (package qemu-system-x86)")
-    parameters = f"console=ttyS0 panic=-1 oops=panic quiet {machine.parameters}"
+    parameters = f"{PARAMETERS} {machine.parameters}"
     return [
         *(QEMU, "-accel", "tcg", "-cpu", machine.model, "-smp", str(machine.cpus), "-m", str(machine.memory_mib)),
         *("-display", "none", "-serial", "stdio", "-monitor", "none", "-no-reboot", "-net", "none"),

@@ -29,7 +29,7 @@ RUNS = 4
 """Two warm-ups and two repetitions."""
 RAX, RDX, RIP = 0, 3, 16
 """Numbers of registers in the reply to `g`: RAX, RBX, RCX, RDX, RSI, RDI, RBP, RSP, R8 to R15, RIP (64 bits each)."""
-SECONDS = 120
+SECONDS = 300
 NOP = Microbenchmark((), (Line(b"\x90", "NOP"),), "nothing")
 SCRIPT = (
     "insmod /uopscope.ko; echo AREA $(cat /sys/module/uopscope/sections/.text.uops_area); read go; runblob 0 2 /blob"

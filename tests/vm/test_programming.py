@@ -26,7 +26,7 @@ def reports_of(kernel: Kernel, module: Path, fake: Path) -> dict[str, Any]:
     files = {"/uopscope.ko": module, "/fakepmu.ko": fake / "fakepmu.ko"}
     try:
         machine = Machine(kernel, 2, memory_mib=1024, arguments=images.drives())
-        output = boot(machine, files, images.mount_script() + SCRIPT, 240)
+        output = boot(machine, files, images.mount_script() + SCRIPT)
     except Unavailable as reason:
         pytest.skip(str(reason))
     assert output.complaints == "", output.everything

@@ -31,7 +31,7 @@ def test_selftest_passes_but_for_what_the_emulation_does_otherwise(
     script = images.mount_script() + LOAD + "python -m runner.cli.uopscope selftest 2>&1; echo CODE $?\n"
     try:
         machine = Machine(kernel, 2, model=MODEL, memory_mib=1024, arguments=images.drives())
-        output = boot(machine, files, script, 300)
+        output = boot(machine, files, script)
     except Unavailable as reason:
         pytest.skip(str(reason))
     assert output.complaints == "", output.everything

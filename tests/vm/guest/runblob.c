@@ -4,7 +4,7 @@
  * ioctl for many jobs with one ioctl per job.
  *
  *   runblob FLAGS REPETITIONS FILE...
- *   runblob speed JOBS REPETITIONS
+ *   runblob speed JOBS REPETITIONS [FLAGS]
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -70,7 +70,7 @@ static double now(void)
 }
 
 /* Jobs that do nothing: all the time is the module's. */
-static int speed(unsigned int count, unsigned int repetitions)
+static int speed(unsigned int count, unsigned int repetitions, unsigned long long flags)
 {
 	static unsigned char code[64] = { [8] = 0xc3 };
 	struct uops_job *jobs = calloc(count, sizeof(*jobs));
@@ -86,7 +86,7 @@ static int speed(unsigned int count, unsigned int repetitions)
 	for (i = 0; i < count; i++)
 		jobs[i].sample_offset = (unsigned long long)repetitions * i;
 	batch = now();
-	if (run(jobs, count, code, sizeof(code), results, samples, 0))
+	if (run(jobs, count, code, sizeof(code), results, samples, flags))
 		return 1;
 	batch = now() - batch;
 	for (i = 0; i < count; i++) {
@@ -97,7 +97,7 @@ static int speed(unsigned int count, unsigned int repetitions)
 	}
 	single = now();
 	for (i = 0; i < count; i++)
-		if (run(&jobs[i], 1, code, sizeof(code), results, samples, 0))
+		if (run(&jobs[i], 1, code, sizeof(code), results, samples, flags))
 			return 1;
 	single = now() - single;
 	printf("SPEED jobs %u repetitions %u batch %.0f/s single %.0f/s outside-blob %.3f max-quiet-ns %llu\n",
@@ -117,7 +117,8 @@ int main(int argc, char **argv)
 	if (device < 0 || argc < 3)
 		return 2;
 	if (!strcmp(argv[1], "speed"))
-		return argc < 4 ? 2 : speed(atoi(argv[2]), atoi(argv[3]));
+		return argc < 4 ? 2 : speed(atoi(argv[2]), atoi(argv[3]),
+					    argc > 4 ? strtoull(argv[4], NULL, 0) : 0);
 	for (i = 3; i < argc; i++)
 		failed |= run_file(argv[i], atoi(argv[2]), strtoull(argv[1], NULL, 0));
 	return failed;
