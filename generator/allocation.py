@@ -225,6 +225,21 @@ class Allocator:
         return MemoryAddress(base, index, 4 if "IS" in form else 1, displacement, displacement_bits=bits)
 
 
+def plain_addresses(variant: InstructionVariant) -> list[Operand]:
+    """Return the memory operands whose address is a base register that could have an index besides."""
+    return [
+        operand
+        for operand in variant.operands
+        if operand.kind is OperandKind.MEMORY and operand.explicit and operand.memory
+        if not (operand.memory.vsib or operand.memory.moffs or operand.memory.base)
+    ]
+
+
+def has_plain_address(variant: InstructionVariant) -> bool:
+    """Whether it has a memory operand that could be addressed with an index."""
+    return bool(plain_addresses(variant))
+
+
 def independent_instances(variant: InstructionVariant, count: int, avoid: Iterable[str] = ()) -> list[Instance]:
     """Return `count` instances that do not depend on each other through registers that they are free to choose.
 

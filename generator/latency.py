@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from generator.allocation import Allocator, line_of
+from generator.allocation import Allocator, line_of, plain_addresses
 from generator.chains import Chain, ChainFactory
 from generator.errors import AllocationError
 from generator.exclusions import excluded_latency, unreachable
@@ -162,12 +162,7 @@ def _name(place: Place) -> str:
 
 def _indexed(instance: Instance) -> Instance | None:
     """Return the instance with an index register in its address, if it has an address without one."""
-    plain = [
-        operand
-        for operand in instance.variant.operands
-        if operand.kind is OperandKind.MEMORY and operand.explicit and operand.memory
-        if not (operand.memory.vsib or operand.memory.moffs or operand.memory.base)
-    ]
+    plain = plain_addresses(instance.variant)
     if not plain:
         return None
     others = {i: v for i, v in instance.values.items() if i not in {operand.index for operand in plain}}

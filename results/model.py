@@ -196,8 +196,10 @@ class Characterization:
     uops: int | None = None
     ports: PortUsage | None = None
     ports_same_register: PortUsage | None = None
+    ports_indexed: PortUsage | None = None
     throughput: Throughput = field(default_factory=Throughput)
     throughput_same_register: Throughput | None = None
+    throughput_indexed: Throughput | None = None
     latencies: tuple[LatencyResult, ...] = ()
     attributes: Mapping[str, int] = field(default_factory=dict)
     failures: tuple[str, ...] = ()

@@ -103,11 +103,12 @@ _CONDENSED = "conclusions only"
 
 def condensed_result(result: Characterization) -> Characterization:
     """Return a conclusion with rounded cycles, and without what refers to experiments."""
-    same = result.throughput_same_register
+    same, indexed = result.throughput_same_register, result.throughput_indexed
     return replace(
         result,
         throughput=_throughput(result.throughput),
         throughput_same_register=None if same is None else _throughput(same),
+        throughput_indexed=None if indexed is None else _throughput(indexed),
         latencies=tuple(map(_latency, result.latencies)),
         derivations=(),
     )

@@ -11,13 +11,14 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING
 
+from generator.allocation import Allocator, has_plain_address
 from generator.blocking import MOST_INSTANCES, CodeKind, Combiner, is_store, kind_of, mixture, representatives
 from generator.errors import GenerationError
 from generator.exclusions import excluded
 from generator.kit import Kit
 from generator.latency import plan_latency
 from generator.microbenchmark import Microbenchmark
-from generator.throughput import Shape, ThroughputFactory, same_register_operands
+from generator.throughput import SUBJECT_SLOT, Shape, ThroughputFactory, same_register_operands
 from generator.values import ValueKind, kinds_of, values_of
 from results.model import Characterization, Derivation, PortUsage, Throughput
 from runner.experiment import Procedure, Request, Want
@@ -58,6 +59,9 @@ if TYPE_CHECKING:
 
 DIVISIBLE = 12
 """Instances in a second attempt: of instructions that do something every third time, whole numbers come out then."""
+
+OTHER_LOAD = Fraction(1, 20)
+"""By how many µops per instruction the load of a port must change to call for another inference of ports."""
 
 LONG_CHAIN = 6
 """From so many cycles between dependent instances on, they are made independent before ports are blocked."""
@@ -185,8 +189,12 @@ class _Draft:
     uops: int | None = None
     ports: PortUsage | None = None
     ports_same_register: PortUsage | None = None
+    ports_indexed: PortUsage | None = None
     throughput: Throughput = field(default_factory=Throughput)
     throughput_same_register: Throughput | None = None
+    throughput_indexed: Throughput | None = None
+    first: Sequence | None = None
+    fastest: Sequence | None = None
     attributes: dict[str, int] = field(default_factory=dict)
     latencies: tuple[LatencyResult, ...] = ()
     failures: list[str] = field(default_factory=list)
@@ -203,6 +211,8 @@ class _Draft:
             ports_same_register=self.ports_same_register,
             throughput=self.throughput,
             throughput_same_register=self.throughput_same_register,
+            ports_indexed=self.ports_indexed,
+            throughput_indexed=self.throughput_indexed,
             latencies=self.latencies,
             attributes=self.attributes,
             failures=tuple(dict.fromkeys(self.failures)),
@@ -219,6 +229,7 @@ def characterize_variant(variant: InstructionVariant, context: Context) -> Proce
     try:
         yield from _throughput_and_ports(draft, context)
         yield from _same_register(draft, context)
+        yield from _indexed(draft, context)
     except (GenerationError, EncodingError) as error:
         draft.failures.append(error.message)
     if draft.throughput.unrolled is not None:
@@ -248,6 +259,7 @@ def _throughput_and_ports(draft: _Draft, context: Context) -> Procedure[None]:
         yield from search.measure([search.shape(DIVISIBLE)], want)
         search.failures[:] = search.failures if search.unrolled else failed
     bound = None
+    draft.first = search.unrolled[0] if search.unrolled else None
     if search.unrolled and context.counts_ports:
         helpers = yield from _measure_helpers(factory)
         _count_uops(draft, search, helpers)
@@ -264,6 +276,7 @@ def _throughput_and_ports(draft: _Draft, context: Context) -> Procedure[None]:
     if search.unrolled and (divider := rounded_count(search.unrolled[0].per_instruction("divider_active"))):
         draft.attributes["div_cycles"] = divider
     yield from search_loop(search)
+    draft.fastest = search.best()
     draft.failures += search.failures
     draft.throughput = _conclude_throughput(draft, search)
 
@@ -320,9 +333,7 @@ def _difference(first: Sequence, others: Sequence, counter: str) -> Fraction | N
     return None if more is None or less is None else more - less
 
 
-def _ports(
-    draft: _Draft, search: Search, context: Context, *, same_register: bool = False
-) -> Procedure[PortConclusion]:
+def _ports(draft: _Draft, search: Search, context: Context) -> Procedure[PortConclusion]:
     """Infer the port usage from the first sequence and combinations with blocking instructions."""
     first = search.unrolled[0]
     isolated = isolated_of(first.measured, context.layout)
@@ -332,7 +343,9 @@ def _ports(
         return PortConclusion(PortUsage({isolated.used(context.layout): 1}))
     kind = kind_of(draft.variant)
     values = values_of(draft.variant, search.kind)
-    instance = search.factory.instances(search.shape(1))[0] if same_register else None
+    instance = search.factory.instances(search.shape(1))[0] if search.same_register else None
+    if search.indexed:
+        instance = Allocator().instance(draft.variant, slot=SUBJECT_SLOT, indexed=True)
     combiner = Combiner(context.kit, draft.variant, values, instance)
     extra = None
     if isolated.cycles >= LONG_CHAIN and isolated.total > 1 and (carried := search.factory.carried()):
@@ -378,12 +391,12 @@ def _conclude_ports(draft: _Draft, conclusion: PortConclusion, search: Search) -
     text = [f"alone: {', '.join(busy) or 'no port'}"]
     text += [f"confined to each set: {conclusion.answers}"] if conclusion.answers else []
     text.append(f"= {conclusion.usage}" if conclusion.usage is not None else conclusion.failure)
-    name = "ports_same_reg" if search.same_register else "ports"
+    name = f"ports{search.suffix}"
     experiments = (first.measured.request.benchmark.id, *conclusion.experiments)
     draft.derivations.append(Derivation(name, "\n".join(text), experiments))
     if conclusion.failure:
         draft.failures.append(f"ports: {conclusion.failure}")
-    if conclusion.usage is not None and draft.uops is None and not search.same_register:
+    if conclusion.usage is not None and draft.uops is None and not search.suffix:
         draft.uops = conclusion.usage.total
 
 
@@ -391,11 +404,10 @@ def _conclude_throughput(draft: _Draft, search: Search) -> Throughput:
     """Return the least times of a search, and what the ports allow."""
     unrolled = search.best()
     looped = min(search.looped, key=lambda one: one.cycles, default=None)
-    suffix = "_same_reg" if search.same_register else ""
     for name, sequences in (("TP_unrolled", search.unrolled), ("TP_loop", search.looped)):
         if sequences:
-            draft.derivations.append(derivation_of(name + suffix, sequences))
-    ports = draft.ports_same_register if search.same_register else draft.ports
+            draft.derivations.append(derivation_of(name + search.suffix, sequences))
+    ports = {"": draft.ports, "_same_reg": draft.ports_same_register, "_indexed": draft.ports_indexed}[search.suffix]
     return Throughput(
         unrolled.cycles if unrolled else None,
         looped.cycles if looped else None,
@@ -416,7 +428,40 @@ def _same_register(draft: _Draft, context: Context) -> Procedure[None]:
     if not search.unrolled:
         return
     if context.counts_ports:
-        conclusion = yield from _ports(draft, search, context, same_register=True)
+        conclusion = yield from _ports(draft, search, context)
         _conclude_ports(draft, conclusion, search)
         draft.ports_same_register = conclusion.usage
     draft.throughput_same_register = _conclude_throughput(draft, search)
+
+
+def _indexed(draft: _Draft, context: Context) -> Procedure[None]:
+    """Conclude what is different where memory is addressed with a base and an index.
+
+    The ports are inferred anew only if the counters show another load of ports than without an index.
+    """
+    first, fastest = draft.first, draft.fastest
+    if not has_plain_address(draft.variant) or first is None or fastest is None:
+        return
+    factory = ThroughputFactory(context.kit, draft.variant)
+    search = Search(factory, fastest.shape.kind, indexed=True, balanced=context.always_loops)
+    shape = search.shape(fastest.shape.count, breakers=fastest.shape.breakers)
+    yield from search.measure([shape], Want.CYCLES)
+    if search.unrolled and context.counts_ports and not factory.has_helpers:
+        counted = Search(factory, first.shape.kind, indexed=True)
+        yield from counted.measure([counted.shape(first.shape.count)], Want.ALL)
+        if counted.unrolled and _differs(draft, first, counted.unrolled[0], context):
+            conclusion = yield from _ports(draft, counted, context)
+            _conclude_ports(draft, conclusion, counted)
+            draft.ports_indexed = conclusion.usage
+    if search.unrolled:
+        draft.throughput_indexed = _conclude_throughput(draft, search)
+
+
+def _differs(draft: _Draft, plain: Sequence, indexed: Sequence, context: Context) -> bool:
+    """Note the µop counts that are others with an index, and say whether the ports are."""
+    for name in COUNTED:
+        counts = [rounded_count(one.per_instruction(name)) for one in (plain, indexed)]
+        if None not in counts and counts[0] != counts[1]:
+            draft.attributes[f"{name.removesuffix('_executed')}_indexed"] = counts[1] or 0
+    loads = [isolated_of(one.measured, context.layout).uops for one in (plain, indexed)]
+    return any(abs(loads[0][name] - loads[1][name]) > OTHER_LOAD for name in context.layout.counters)

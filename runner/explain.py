@@ -103,10 +103,11 @@ def quantities(result: Characterization, variant: InstructionVariant | None) -> 
 def _plain_numbers(result: Characterization) -> list[tuple[str, object]]:
     """Return what is known besides latencies, by the names in the XML."""
     numbers: list[tuple[str, object]] = [("uops", result.uops), ("ports", result.ports)]
-    numbers += [("ports_same_reg", result.ports_same_register)]
+    numbers += [("ports_same_reg", result.ports_same_register), ("ports_indexed", result.ports_indexed)]
     kinds = ("unrolled", "loop", "ports")
     numbers += [(f"TP_{kind}", getattr(result.throughput, kind)) for kind in kinds]
     numbers += [(f"TP_{kind}_same_reg", getattr(result.throughput_same_register, kind, None)) for kind in kinds]
+    numbers += [(f"TP_{kind}_indexed", getattr(result.throughput_indexed, kind, None)) for kind in kinds]
     numbers += list(result.attributes.items())
     return [(name, value) for name, value in numbers if value is not None]
 
@@ -121,6 +122,7 @@ def _plain_quantity(name: str, value: str, derivation: Derivation | None, result
         return Quantity(name, value, (f"the counter {counter}, per instance",), first)
     if name.startswith("TP_ports"):
         ports = result.ports_same_register if name.endswith("_same_reg") else result.ports
+        ports = result.ports_indexed if name.endswith("_indexed") else ports
         step = f"the load of the busiest port when {ports} is spread over the ports as evenly as can be"
         return Quantity(name, value, (step,), ())
     return Quantity(name, value, (), ())

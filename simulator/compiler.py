@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from results.model import LatencyPart
 from simulator.core import NO_PORT, PORT, ROTATE, SHARED
-from simulator.graph import Endpoint, ModelError, tracked
+from simulator.graph import Endpoint, ModelError, tracked, with_index
 from simulator.places import STACK, merges, place_of
 from xed_convert.model import MemoryAddress, OperandKind
 
@@ -86,22 +86,24 @@ def compile_instruction(
         return Compiled(variant, values, size_bytes, None, 1, stack_turn=turn)
     if behaviour.same_register is not None and _same_register(variant, values):
         behaviour = behaviour.same_register
+    indexed = [index for index, value in values.items() if isinstance(value, MemoryAddress) and value.index]
+    uops = tuple(with_index(uop, indexed, machine.parameters.no_index) for uop in behaviour.uops)
     placer = _Placer(variant, values, pushed=turn < 0)
     port_index = {port: number for number, port in enumerate(machine.parameters.ports)}
     one = Compiled(
         variant,
         values,
         size_bytes,
-        tuple(_placed(uop, placer, port_index) for uop in behaviour.uops),
+        tuple(_placed(uop, placer, port_index) for uop in uops),
         max(1, min(behaviour.slots, machine.parameters.reorder_buffer // 2)),
         behaviour.eliminated_share,
         placer.stack_change,
         turn,
         _fuses(variant, values, machine),
     )
-    if all(uop.fast is None for uop in behaviour.uops):
+    if all(uop.fast is None for uop in uops):
         return one
-    fast = tuple(_placed(_hurried(uop), placer, port_index) for uop in behaviour.uops)
+    fast = tuple(_placed(_hurried(uop), placer, port_index) for uop in uops)
     return replace(one, fast_form=replace(one, uops=fast))
 
 

@@ -39,6 +39,9 @@ FLAGS = ("CF", "PF", "AF", "ZF", "SF", "OF", "DF", "FC0", "FC1", "FC2", "FC3")
 """The flags that are renamed each by itself; control flags (IF, IOPL, ...) are not modelled."""
 
 
+ADDRESS_PARTS = (LatencyPart.ADDRESS, LatencyPart.ADDRESS_INDEX)
+
+
 class ModelError(UopscopeError):
     """A machine model cannot be read, or has nothing about what it is asked for."""
 
@@ -99,6 +102,17 @@ class Behaviour:
             if uop.ports:
                 counts[uop.ports] = counts.get(uop.ports, 0) + 1
         return PortUsage(counts)
+
+
+def with_index(uop: Uop, indexed: Iterable[int], no_index: str) -> Uop:
+    """Return a µop as it is where the addresses of those operands have an index register.
+
+    A store's address is then formed on other ports than `no_index` (on the same, if there are no others).
+    """
+    addressed = {one.operand for one in uop.inputs if isinstance(one, Endpoint) and one.part in ADDRESS_PARTS}
+    if uop.kind is not UopKind.STORE_ADDRESS or not addressed & set(indexed):
+        return uop
+    return replace(uop, ports=uop.ports - set(no_index) or uop.ports)
 
 
 def tracked(operand: Operand) -> bool:

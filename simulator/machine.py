@@ -18,7 +18,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from results.model import PORT_LETTERS
-from simulator.graph import Behaviour, ModelError, Uop, parse_graph, value_outputs
+from simulator.graph import Behaviour, ModelError, Uop, parse_graph, value_outputs, with_index
 from simulator.structure import Facts, behaviour_of
 from simulator.truth import Truth, truth_of
 
@@ -37,8 +37,8 @@ class Parameters:
     """How wide and deep a core is: µops per cycle at issue and retirement (fused domain), entries, counters.
 
     `shared_counters` are the groups of ports whose µops are counted together; every other port has its own counter.
-    `fusing` are the mnemonics that a following conditional jump can fuse with. `counter_noise` is by how much a
-    counter may be off at most, upwards (0: exact).
+    `no_index` are the ports that form no store address with an index register, `fusing` the mnemonics that a following
+    conditional jump can fuse with. `counter_noise` is by how much a counter may be off at most, upwards (0: exact).
     """
 
     issue_width: int
@@ -48,6 +48,7 @@ class Parameters:
     ports: str
     shared_counters: tuple[str, ...] = ()
     fusing: tuple[str, ...] = ()
+    no_index: str = ""
     counter_noise: int = 0
 
     @property
@@ -108,7 +109,10 @@ class MachineModel:
         behaviour = self.behaviour(variant)
         if behaviour is None:
             raise ModelError(f"the model {self.name} has nothing about {variant.string}")
-        return truth_of(variant, behaviour, self.parameters.issue_width)
+        truth = truth_of(variant, behaviour, self.parameters.issue_width)
+        explicit = [operand.index for operand in variant.operands if operand.explicit]
+        uops = tuple(with_index(uop, explicit, self.parameters.no_index) for uop in behaviour.uops)
+        return replace(truth, ports_indexed=replace(behaviour, uops=uops).port_usage)
 
 
 def names() -> list[str]:

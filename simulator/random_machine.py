@@ -83,6 +83,7 @@ def draw_shape(seed: int) -> Shape:
         scheduler=source.choice((36, 54, 60, 97, 160)),
         ports="".join(sorted(letters, key=PORT_LETTERS.index)),
         shared_counters=_shared(source, loads, data, compute),
+        no_index=_no_index(seed, addresses, loads),
         fusing=("CMP", "TEST", "ADD", "SUB", "AND", "INC", "DEC") if source.random() < 0.7 else (),
         counter_noise=source.choice((0, 0, 1, 3)),
     )
@@ -103,6 +104,12 @@ def _address_ports(source: random.Random, loads: list[str], compute: list[str]) 
     """Draw where stores find their address: on the load ports, on a port of their own, or on both."""
     own = [compute[0]] if len(compute) > 3 else []
     return source.choice((loads, own or loads, [*loads, *own]))
+
+
+def _no_index(seed: int, addresses: list[str], loads: list[str]) -> str:
+    """Draw whether the port that only stores find their address on can do so with an index."""
+    own = [port for port in addresses if port not in loads]
+    return "".join(own) if len(own) < len(addresses) and random.Random(f"no index {seed}").random() < 0.5 else ""
 
 
 def _shared(source: random.Random, loads: list[str], data: list[str], compute: list[str]) -> tuple[str, ...]:

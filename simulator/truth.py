@@ -37,6 +37,7 @@ class Truth:
     eliminated_share: Fraction = Fraction(0)
     same_register: Truth | None = None
     slots: int = field(default=1)
+    ports_indexed: PortUsage | None = None
 
     def latency(self, source: int, destination: int) -> Fraction | None:
         """Return the longest latency between two operands over all their parts and flags, None if there is no path."""

@@ -65,6 +65,7 @@ class Search:
     factory: ThroughputFactory
     kind: ValueKind
     same_register: bool = False
+    indexed: bool = False
     balanced: bool = False
     unrolled: list[Sequence] = field(default_factory=list)
     looped: list[Sequence] = field(default_factory=list)
@@ -72,7 +73,13 @@ class Search:
 
     def shape(self, count: int, *, breakers: bool = False, balanced: bool = False) -> Shape:
         """Return a shape of this search."""
-        return Shape(count, breakers, self.same_register, balanced=balanced or self.balanced, kind=self.kind)
+        balanced = balanced or self.balanced
+        return Shape(count, breakers, self.same_register, self.indexed, balanced, self.kind)
+
+    @property
+    def suffix(self) -> str:
+        """What its results are called by besides their usual name."""
+        return "_same_reg" if self.same_register else "_indexed" if self.indexed else ""
 
     def best(self) -> Sequence | None:
         """Return the fastest unrolled sequence (of equals the first), None if there is none."""

@@ -77,6 +77,16 @@ def test_a_measurement_as_published_data_have_it() -> None:
     ]
 
 
+def test_indexed_addresses_have_their_own_numbers() -> None:
+    found = xml.measurement_attributes(
+        entry(ports_indexed=PortUsage.parse("1*p23+1*p4"), throughput_indexed=Throughput(Fraction(3, 2))).result
+    )
+    assert {name: value for name, value in found.items() if name.endswith("_indexed")} == {
+        "ports_indexed": "1*p23+1*p4",
+        "TP_unrolled_indexed": "1.50",
+    }
+
+
 def test_an_instruction_without_uops_has_no_ports() -> None:
     assert attributes(written(entry(ports=PortUsage({}))), ".//measurement") == [{"uops": "0"}]
 

@@ -76,6 +76,32 @@ def test_the_same_register_can_use_other_ports() -> None:
     assert (str(found.ports), str(found.ports_same_register)) == ("1*p1", "1*p06")
 
 
+@pytest.mark.parametrize(
+    ("machine", "string"),
+    [("HSW", "MOV (M64, R64)"), ("HSW", "PUSH (M64)"), ("HSW", "ADD (R64, M64)"), ("random:212", "ADD (M64, R64)")],
+)
+def test_an_index_in_the_address_can_use_other_ports(machine: str, string: str) -> None:
+    """On Haswell port 7 forms no store addresses with an index; what PUSH stores has none, whatever it loads."""
+    truth = open_machine(machine).truth(catalogue().by_string(string))
+    found = characterized(machine, string)
+    assert found.ports == truth.ports
+    assert found.ports_indexed == (truth.ports_indexed if truth.ports_indexed != truth.ports else None)
+    assert found.throughput_indexed is not None
+    assert found.throughput_indexed.unrolled is not None
+
+
+def test_the_model_knows_which_stores_have_an_index() -> None:
+    usages = {
+        string: str(open_machine("HSW").truth(catalogue().by_string(string)).ports_indexed)
+        for string in ("MOV (M64, R64)", "PUSH (M64)", "PUSH (R64)")
+    }
+    assert usages == {
+        "MOV (M64, R64)": "1*p23+1*p4",
+        "PUSH (M64)": "1*p0156+1*p237+1*p23+1*p4",
+        "PUSH (R64)": "1*p0156+1*p237+1*p4",
+    }
+
+
 def test_measured_and_computed_throughput_agree() -> None:
     throughput = characterized("SKL", "BSWAP (R64)").throughput
     assert throughput.ports is not None
