@@ -18,11 +18,17 @@ from xed_convert.errors import UopscopeError
 TEMPLATES = Path(__file__).parent / "templates"
 TABLE = TEMPLATES / "assembled.tsv"
 
-FIXED_TEMPLATES = ("clock_driver", "perf_driver", "fault_handler", "cpuid")
-"""Templates without parameters: what native backends need beside the harness."""
+FIXED_TEMPLATES = ("clock_driver", "perf_driver", "kernel_clock", "fault_handler", "cpuid")
+"""Templates without parameters: what backends need beside the harness."""
+
+PATCH_CONTEXT = 0x7E570001
+"""Marks the distance to the literal that holds the context's address."""
 
 PATCH_LOOP = 0x7E570003
 """Marks the target of a jump at the end of a fragment; whoever knows the distance replaces the last four bytes."""
+
+FREE_RUNNING_MSRS = (0xE8, 0xE7)
+"""APERF and MPERF (Intel SDM volume 4, table 2-2)."""
 
 
 class TemplateError(UopscopeError):
@@ -77,7 +83,11 @@ def fragments(text: str) -> dict[str, bytes]:
 
 def fixed_text(name: str) -> str:
     """Return the assembly of one of `FIXED_TEMPLATES`."""
-    return environment().get_template(f"{name}.asm.j2").render(PATCH_LOOP=hex(PATCH_LOOP))
+    return (
+        environment()
+        .get_template(f"{name}.asm.j2")
+        .render(PATCH_CONTEXT=hex(PATCH_CONTEXT), PATCH_LOOP=hex(PATCH_LOOP))
+    )
 
 
 def fixed_fragments(name: str) -> dict[str, bytes]:
@@ -96,7 +106,7 @@ def template_lines() -> list[str]:
     from generator.harness import MAX_COUNTERS, RDTSC, Reader, Style, listing  # noqa: PLC0415 (harness imports this)
 
     programmable, fixed = range(MAX_COUNTERS), range(0x40000000, 0x40000008)
-    readers = [RDTSC, Reader(tuple(programmable)), Reader(tuple(fixed))]
+    readers = [RDTSC, Reader(tuple(programmable)), Reader(tuple(fixed)), Reader(FREE_RUNNING_MSRS, "rdmsr")]
     found = dict.fromkeys(line for name in FIXED_TEMPLATES for line in instructions(fixed_text(name)))
     for reader in readers:
         for clean_uppers in (False, True):

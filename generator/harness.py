@@ -23,9 +23,9 @@ from __future__ import annotations
 import functools
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from generator.assembly import PATCH_LOOP, environment, fragments, instructions
+from generator.assembly import PATCH_CONTEXT, PATCH_LOOP, environment, fragments, instructions
 
 if TYPE_CHECKING:
     from generator.microbenchmark import Microbenchmark
@@ -37,7 +37,6 @@ MAX_COUNTERS = 16
 COUNTERS_START = 0x100
 COUNTERS_END = 0x180
 
-PATCH_CONTEXT = 0x7E570001
 PATCH_ITERATIONS = 0x7E570002
 
 _NOPS = ("", "90", "6690", "0f1f00", "0f1f4000", "0f1f440000", "660f1f440000", "0f1f8000000000", "0f1f840000000000")
@@ -46,12 +45,13 @@ _NOPS = ("", "90", "6690", "0f1f00", "0f1f4000", "0f1f440000", "660f1f440000", "
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """How counters are read: RDPMC of these indices (ECX values), or RDTSC if there are none.
+    """How counters are read: RDPMC (or RDMSR) of these indices (ECX values), or RDTSC if there are none.
 
     Counter 0 should be the core cycles: it is read last at the start and first at the end.
     """
 
     counters: tuple[int, ...] = ()
+    instruction: Literal["rdpmc", "rdmsr"] = "rdpmc"
 
     def __post_init__(self) -> None:
         """Check the number of counters, which the context's layout limits."""
@@ -111,9 +111,17 @@ class _Part:
 
 
 def render(
-    benchmark: Microbenchmark, copies: int, iterations: int = 0, reader: Reader = RDTSC, style: Style = PLAIN
+    benchmark: Microbenchmark,
+    copies: int,
+    iterations: int = 0,
+    reader: Reader = RDTSC,
+    style: Style = PLAIN,
+    inside: int = 0,
 ) -> bytes:
     """Return the blob that runs so many copies of the body, in a loop of so many iterations (0: no loop).
+
+    With `inside` it is part of another blob, so many bytes behind its beginning (a multiple of `ALIGNMENT`), and takes
+    the context from there.
 
     Raises:
         ValueError: a negative count, or one beyond 31 bits.
@@ -138,8 +146,9 @@ def render(
         ]
     )
     patched = bytearray(blob)
-    _patch_context(patched, parts["start"], shape.setup_end)
-    _patch_context(patched, parts["finish"], shape.body_end)
+    _patch_context(patched, parts["entry"], ENTRY_OFFSET, inside)
+    _patch_context(patched, parts["start"], shape.setup_end, inside)
+    _patch_context(patched, parts["finish"], shape.body_end, inside)
     struct.pack_into("<I", patched, shape.setup_end + parts["start"].iterations_at, iterations)
     return bytes(patched)
 
@@ -195,10 +204,10 @@ def _parts(reader: Reader, clean_uppers: bool) -> dict[str, _Part]:
     return found
 
 
-def _patch_context(blob: bytearray, part: _Part, part_offset: int) -> None:
-    """Make the part's RIP-relative load reach offset 0: the displacement counts from the end of the instruction."""
+def _patch_context(blob: bytearray, part: _Part, part_offset: int, inside: int) -> None:
+    """Make the part's RIP-relative load reach the literal: the displacement counts from the end of the instruction."""
     at = part_offset + part.context_at
-    struct.pack_into("<i", blob, at, -(at + 4))
+    struct.pack_into("<i", blob, at, -(at + 4) - inside)
 
 
 def _loop_tail(code: bytes, loop_size: int) -> bytes:

@@ -9,12 +9,17 @@ from __future__ import annotations
 import functools
 import struct
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from generator.assembly import fixed_fragments
-from generator.harness import RDTSC, render
+from generator.harness import ALIGNMENT, ENTRY_OFFSET, PLAIN, RDTSC, Style, render
 from generator.microbenchmark import Line, Microbenchmark
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 IMUL_CORE_CYCLES = 3
+CHAIN_COPIES = 30
 SHORT_ITERATIONS = 1
 WITNESS_COPIES, WITNESS_ITERATIONS = 4, 400
 
@@ -55,7 +60,7 @@ class Calibration:
     witness: bytes
 
 
-def calibration(iterations: int, copies: int = 30) -> Calibration:
+def calibration(iterations: int, copies: int = CHAIN_COPIES) -> Calibration:
     """Return the calibration blobs for a difference of that many loop iterations of so many IMULs each."""
     return Calibration(
         render(_CHAIN, copies, SHORT_ITERATIONS, RDTSC),
@@ -63,6 +68,51 @@ def calibration(iterations: int, copies: int = 30) -> Calibration:
         IMUL_CORE_CYCLES * copies * iterations,
         render(_CROWD, WITNESS_COPIES, WITNESS_ITERATIONS, RDTSC),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Clocked:
+    """A blob that measures another by the clock alone, which begins at `test_offset`.
+
+    Its counters are the ticks of the blob under test, of `core_cycles` core cycles of the calibration chain, and of the
+    witness (see `Calibration`).
+    """
+
+    blob: bytes
+    test_offset: int
+
+
+def clocked(
+    benchmark: Microbenchmark, copies: int, iterations: int, calibration_iterations: int, style: Style = PLAIN
+) -> Clocked:
+    """Return a blob for the kernel module, which has no driver around blobs; see templates/kernel_clock.asm.j2."""
+    parts = fixed_fragments("kernel_clock")
+    inner = [
+        (_CHAIN, CHAIN_COPIES, SHORT_ITERATIONS, PLAIN),
+        (_CHAIN, CHAIN_COPIES, SHORT_ITERATIONS + calibration_iterations, PLAIN),
+        (_CROWD, WITNESS_COPIES, WITNESS_ITERATIONS, PLAIN),
+        (benchmark, copies, iterations, style),
+    ]
+    blob = bytearray(ENTRY_OFFSET + sum(map(len, parts.values())))
+    offsets = []
+    for code, count, loops, how in inner:
+        blob += bytes(-len(blob) % ALIGNMENT)
+        offsets.append(len(blob))
+        blob += render(code, count, loops, RDTSC, how, len(blob))
+    short, long, witness, test = (offset + ENTRY_OFFSET for offset in offsets)
+    head = _joined(parts, {"context": 0, "short": short, "long": long, "test": test, "witness": witness})
+    blob[: len(head)] = head
+    return Clocked(bytes(blob), offsets[-1])
+
+
+def _joined(parts: Mapping[str, bytes], targets: Mapping[str, int]) -> bytes:
+    """Return the fragments from the entry on, with the distances to their targets at their ends."""
+    head = bytes(ENTRY_OFFSET)
+    for name, code in parts.items():
+        head += code
+        if name in targets:
+            head = head[:-4] + struct.pack("<i", targets[name] - len(head))
+    return head
 
 
 @functools.cache

@@ -283,7 +283,7 @@ static int check_counter(const struct uops_counter *counter)
 {
 	switch (counter->kind) {
 	case UOPS_COUNTER_TSC:
-		return counter->index || counter->config ? -EINVAL : 0;
+		return counter->index >= UOPS_MAX_COUNTERS || counter->config ? -EINVAL : 0;
 	case UOPS_COUNTER_PROG:
 		if (counter->index >= uops_pmu.num_prog)
 			return -ENODEV;

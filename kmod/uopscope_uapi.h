@@ -44,7 +44,7 @@
 #define UOPS_CTX_END		0x180
 
 /* What a counter of a set is; the blob reads it, the module programs it. */
-#define UOPS_COUNTER_TSC	0	/* nothing to program */
+#define UOPS_COUNTER_TSC	0	/* the blob's clock number index: nothing to program */
 #define UOPS_COUNTER_PROG	1	/* programmable counter number index */
 #define UOPS_COUNTER_FIXED	2	/* fixed counter number index */
 #define UOPS_COUNTER_MSR	3	/* free running, index: UOPS_MSR_* */

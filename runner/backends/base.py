@@ -2,7 +2,7 @@
 
 Counters are named as follows; a backend says in `BackendInfo.counters` which it has:
 
-- `core_cycles`: core clock cycles while not halted;
+- `core_cycles`: core clock cycles while not halted; `reference_cycles`: those of the reference clock meanwhile;
 - `tsc`: ticks of the time-stamp counter; `calibration`: ticks of a chain of `BackendInfo.calibration_core_cycles` core
   cycles that was run beside each repetition, by which ticks become core cycles; `witness`: ticks of code that keeps
   every ALU busy, run beside each repetition: it takes longer while another thread uses the same core;

@@ -2,6 +2,10 @@
 
 Every job is run once per set of counters that the hardware can read together (`runner.kmod.passes`); the blobs differ
 from those of other backends only in the instructions that read the counters.
+
+Where no PMU counts core cycles (a hypervisor hides it, or nothing is known of this CPU's events), APERF and MPERF do;
+where they are missing too, the clock is what there is, calibrated as by the backend `tsc`, but in ring 0 and without
+interrupts.
 """
 
 from __future__ import annotations
@@ -9,14 +13,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from generator.harness import Layout, Reader, Style, layout, render
+from generator import native
+from generator.harness import RDTSC, Layout, Reader, Style, layout, render
 from results.model import Status
 from runner import cpu as cpus
 from runner.backends.base import BackendError, BackendInfo, Job, JobResult, Repeat
 from runner.isa_sets import lacking
 from runner.kmod import abi
 from runner.kmod.device import BlobJob, BlobResult, Device
-from runner.kmod.passes import Hardware, Slot, countable, derive, plan
+from runner.kmod.passes import FREE_RUNNING, Hardware, Slot, countable, derive, plan, without_events
 from runner.uarch import tables
 
 if TYPE_CHECKING:
@@ -26,6 +31,13 @@ if TYPE_CHECKING:
 
 PREFERENCE = 100
 SUMMARY = "the kernel module: ring 0, interrupts off, the PMU's counters (needs root)"
+
+CALIBRATION_ITERATIONS = 100
+"""Of 30 IMULs each, as in the backend `tsc`."""
+
+NO_PMU = "no PMU counts core cycles here, so there are no µop counts and no ports: "
+BY_MSRS = NO_PMU + "core cycles by APERF, which is read by RDMSR"
+BY_CLOCK = NO_PMU + "core cycles by the clock and a calibration chain of IMULs beside each repetition"
 
 UNGUARDED = "UOPSCOPE_UNGUARDED"
 MASK_LVT = "UOPSCOPE_MASK_LVT"
@@ -49,42 +61,46 @@ class KmodBackend:
         """Open the module's device for that CPU, or for the last that this process may use.
 
         Raises:
-            BackendError: no module, no permission, no PMU, an unknown CPU or another one than `architecture`.
+            BackendError: no module, no permission, or another CPU than `architecture`.
         """
         self._cpu = cpus.read_cpu(cpus.choose(cpu))
-        self._uarch = _microarchitecture(self._cpu, architecture)
+        _check_architecture(self._cpu, architecture)
         self._flags = _flags(os.environ)
         self._device: Device | None = Device(self._cpu.number, self._flags)
-        self._hardware = _hardware(self._device.information)
+        information = self._device.information
+        self._hardware = _hardware(information)
+        self._uarch = _with_cycles(tables.for_cpu(self._cpu.identity), self._hardware)
+        self._free = without_events(information.features)
         self._style = Style(clean_uppers="avx" in self._cpu.flags)
 
     def info(self) -> BackendInfo:
-        """Say what this CPU's PMU counts.
-
-        Raises:
-            BackendError: it counts no core cycles.
-        """
-        counters = countable(self._uarch, self._hardware)
-        if "core_cycles" not in counters:
-            self.close()
-            raise BackendError(
-                f"CPU {self._cpu.number} shows no PMU that counts core cycles",
-                hint="a hypervisor may hide it; try --backend tsc",
-            )
+        """Say what this CPU's PMU counts, or what does without one."""
+        counters = self._counters()
         caveats = self._caveats()
-        ports = tuple(name for name in self._uarch.port_counters if name in counters)
+        ports = tuple(name for name in self._uarch.port_counters if name in counters) if self._uarch else ()
         return BackendInfo(
             name=self.name,
             provenance=cpus.provenance(self._cpu, self.name, self._options(), caveats),
             counters=counters,
             ports=ports,
             caveats=caveats,
+            preferred_iterations=CALIBRATION_ITERATIONS if self._is_clock else 0,
+            calibration_core_cycles=native.calibration(CALIBRATION_ITERATIONS).core_cycles if self._is_clock else 0,
             supports_privileged=True,
         )
 
+    @property
+    def _is_clock(self) -> bool:
+        return self._uarch is None and self._free is not FREE_RUNNING
+
+    def _counters(self) -> tuple[str, ...]:
+        if self._uarch:
+            return countable(self._uarch, self._hardware)
+        return tuple(slot.counter for slot in self._free)
+
     def run(self, batch: Sequence[Job], counters: Sequence[str], repeat: Repeat) -> list[JobResult]:
         """Run every job once per set of counters that can be read together."""
-        runs = plan(self._uarch, self._hardware, counters)
+        runs = plan(self._uarch, self._hardware, counters) if self._uarch else [self._free]
         jobs = [blob_job(job, slots, repeat, self._style) for slots in runs for job in batch]
         too_long = [len(job.blob) > abi.CODE_BYTES for job in jobs]
         done = iter(self._opened().run([job for job, long in zip(jobs, too_long, strict=True) if not long]))
@@ -117,7 +133,7 @@ class KmodBackend:
                 return JobResult(STATES[result.status], {}, self._detail(job, slots, result))
             for slot, values in zip(slots, result.samples, strict=True):
                 samples.setdefault(slot.counter, values)
-        complete = derive(self._uarch, samples)
+        complete = derive(self._uarch, samples) if self._uarch else samples
         return JobResult(Status.OK, {name: complete[name] for name in counters if name in complete})
 
     def _detail(self, job: Job, slots: tuple[Slot, ...], result: BlobResult) -> str:
@@ -125,9 +141,7 @@ class KmodBackend:
             return f"the module refused it: {os.strerror(-result.error)}"
         if result.status is abi.JobStatus.STATE:
             return f"it left the CPU in another state: {result.changed!s}"
-        place = _place(
-            job, result.offset, layout(job.benchmark, job.copies, job.iterations, reader(slots), self._style)
-        )
+        place = _place(job, slots, result.offset, self._style)
         if result.status is abi.JobStatus.TIME_OUT:
             return f"stopped {place}: not done in time"
         name = abi.EXCEPTIONS.get(result.vector, f"interrupt {result.vector}")
@@ -144,7 +158,7 @@ class KmodBackend:
 
     def _caveats(self) -> tuple[str, ...]:
         info = self._opened().information
-        caveats = []
+        caveats = [] if self._uarch else [BY_CLOCK if self._is_clock else BY_MSRS]
         if info.features & abi.Feature.HYPERVISOR:
             caveats.append("inside a virtual machine: its hypervisor decides what the PMU counts")
         if info.features & abi.Feature.DEBUG:
@@ -153,16 +167,17 @@ class KmodBackend:
 
 
 def reader(slots: Sequence[Slot]) -> Reader:
-    """Return the counter reads of a run."""
-    return Reader(tuple(slot.rdpmc for slot in slots))
+    """Return the counter reads of a run: of one kind, all by the same instruction."""
+    if not slots or slots[0].kind == abi.COUNTER_TSC:
+        return RDTSC
+    by_msr = slots[0].kind == abi.COUNTER_MSR
+    return Reader(tuple(slot.rdpmc for slot in slots), "rdmsr" if by_msr else "rdpmc")
 
 
 def blob_job(job: Job, slots: tuple[Slot, ...], repeat: Repeat, style: Style) -> BlobJob:
     """Render one job for one set of counters."""
-    if job.fenced:
-        style = Style(fenced=True, clean_uppers=style.clean_uppers)
     return BlobJob(
-        blob=render(job.benchmark, job.copies, job.iterations, reader(slots), style),
+        blob=_render(job, slots, _style_of(job, style))[0],
         slots=slots,
         warm_ups=repeat.warm_ups,
         repetitions=repeat.repetitions,
@@ -171,9 +186,30 @@ def blob_job(job: Job, slots: tuple[Slot, ...], repeat: Repeat, style: Style) ->
     )
 
 
-def _place(job: Job, offset: int, shape: Layout) -> str:
+def _style_of(job: Job, style: Style) -> Style:
+    return Style(fenced=True, clean_uppers=style.clean_uppers) if job.fenced else style
+
+
+def _render(job: Job, slots: tuple[Slot, ...], style: Style) -> tuple[bytes, int]:
+    """Return the blob, and where in it the harness around the code under test begins."""
+    if slots and slots[0].kind == abi.COUNTER_TSC:
+        clocked = native.clocked(job.benchmark, job.copies, job.iterations, CALIBRATION_ITERATIONS, style)
+        return clocked.blob, clocked.test_offset
+    return render(job.benchmark, job.copies, job.iterations, reader(slots), style), 0
+
+
+def _place(job: Job, slots: tuple[Slot, ...], offset: int, style: Style) -> str:
     if offset == abi.NO_OFFSET:
         return "outside of the code"
+    style = _style_of(job, style)
+    _, test_offset = _render(job, slots, style)
+    if offset < test_offset:
+        return "in the calibration"
+    shape = layout(job.benchmark, job.copies, job.iterations, reader(slots), style)
+    return _place_inside(job, offset - test_offset, shape)
+
+
+def _place_inside(job: Job, offset: int, shape: Layout) -> str:
     place = shape.place_of(offset)
     beginning = {"setup": shape.setup_offset, "body": shape.body_offset}.get(place, 0)
     where = offset - beginning
@@ -183,15 +219,15 @@ def _place(job: Job, offset: int, shape: Layout) -> str:
     return f"in the {place} at offset {where}"
 
 
-def _microarchitecture(cpu: cpus.Cpu, wanted: str | None) -> tables.Microarchitecture:
-    found = tables.for_cpu(cpu.identity)
-    if found is None:
-        message = f"no events are known for this CPU: {cpu.model_name} ({cpu.signature})"
-        raise BackendError(message, hint="try --backend tsc")
-    if wanted and wanted.lower() != found.name.lower():
-        message = f"CPU {cpu.number} is {found.name} ({cpu.model_name}), not {wanted}"
+def _check_architecture(cpu: cpus.Cpu, wanted: str | None) -> None:
+    if wanted and wanted.lower() != cpu.architecture.lower():
+        message = f"CPU {cpu.number} is {cpu.architecture} ({cpu.model_name}), not {wanted}"
         raise BackendError(message, hint=f"use --arch-auto, or --backend sim --arch {wanted} for a simulated one")
-    return found
+
+
+def _with_cycles(uarch: tables.Microarchitecture | None, hardware: Hardware) -> tables.Microarchitecture | None:
+    """Return the microarchitecture if its core cycles can be counted here, else None."""
+    return uarch if uarch and "core_cycles" in countable(uarch, hardware) else None
 
 
 def _hardware(info: abi.uops_info) -> Hardware:

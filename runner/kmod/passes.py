@@ -32,8 +32,23 @@ class Slot:
 
     @property
     def rdpmc(self) -> int:
-        """The value of ECX that reads it."""
+        """The value of ECX that reads it, by RDPMC (of kind MSR by RDMSR)."""
         return self.index | (FIXED_RDPMC if self.kind == abi.COUNTER_FIXED else 0)
+
+
+FREE_RUNNING = (
+    Slot("core_cycles", abi.COUNTER_MSR, abi.MSR_APERF, 0),
+    Slot("reference_cycles", abi.COUNTER_MSR, abi.MSR_MPERF, 0),
+)
+"""What counts without a PMU: core and reference cycles while not halted (Intel SDM volume 3, 15.2)."""
+
+CLOCK = tuple(Slot(name, abi.COUNTER_TSC, index, 0) for index, name in enumerate(("tsc", "calibration", "witness")))
+"""What there always is; see `generator.native.clocked`."""
+
+
+def without_events(features: int) -> tuple[Slot, ...]:
+    """Return what is read where no PMU counts core cycles, by the module's features."""
+    return FREE_RUNNING if features & abi.Feature.APERFMPERF else CLOCK
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from iced_x86 import Decoder, Formatter, FormatterSyntax, Mnemonic
 
-from generator import assembly
+from generator import assembly, native
 from generator.harness import (
     ALIGNMENT,
     CONTEXT_SIZE,
@@ -155,3 +155,26 @@ def test_places_in_a_blob_have_names() -> None:
     assert shape.place_of(shape.body_offset + 5) == "body"
     assert shape.place_of(shape.body_end) == shape.place_of(shape.setup_end) == "harness"
     assert CONTEXT_SIZE >= 0x300
+
+
+def test_a_clocked_blob_measures_between_calibration_and_witness() -> None:
+    """The three counters of the kernel module's clock; the code under test runs, and the caller survives it."""
+    clocked = native.clocked(benchmark(ADD_R8_1, STORE_R8, *BREAK_STATE, STD), 5, 20, 100)
+    loaded = Loaded(clocked.blob)
+    struct.pack_into("<I", loaded.memory, loaded.area - 8, 0x1F80)
+    struct.pack_into("<3Q", loaded.memory, 0x100, 11, 12, 13)
+    loaded.run()
+    assert loaded.u64(loaded.area) == 5 * 20
+    assert [loaded.u64(0x100 + 8 * slot) for slot in range(3)] == [0, 0, 0]
+    ticks = [loaded.u64(0x180 + 8 * slot) for slot in range(3)]
+    assert all(0 < each < 1 << 40 for each in ticks)
+    shape = layout(benchmark(ADD_R8_1), 1)
+    alone = native.clocked(benchmark(ADD_R8_1), 1, 0, 100)
+    assert alone.test_offset % ALIGNMENT == 0
+    assert alone.blob[alone.test_offset + shape.body_offset :].startswith(ADD_R8_1.code)
+
+
+def test_msrs_are_read_by_rdmsr() -> None:
+    blob = render(benchmark(ADD_R8_1), 1, reader=Reader((0xE8, 0xE7), "rdmsr"))
+    reads = [i.mnemonic for i in Decoder(64, blob[8:]) if i.mnemonic in {Mnemonic.RDMSR, Mnemonic.RDPMC}]
+    assert reads == [Mnemonic.RDMSR] * 4

@@ -1,0 +1,58 @@
+"""Without a PMU the module measures by the clock; where the clock counts instructions, every number is known."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.vm import images
+from tests.vm.kernels import Kernel, Unavailable
+from tests.vm.machine import Machine, boot
+from tests.vm.test_timing import ICOUNT
+
+pytestmark = pytest.mark.vm
+
+LOOP_INSTRUCTIONS = 2
+CHAIN = 100 * (30 + LOOP_INSTRUCTIONS)
+WITNESS_LEAST = 4 * 400 * 8
+SCRIPT = """
+export UOPSCOPE_UNGUARDED=1 NO_COLOR=1 TERM=dumb COLUMNS=250
+insmod /uopscope.ko
+python -m tests.vm.inside.clock
+python -m runner.cli.characterize --backend kmod --instr "LAHF" --csv /tmp/table.csv >/tmp/output 2>&1
+echo "CODE $?"
+sed 's/^/OUT /' /tmp/output; sed 's/^/CSV /' /tmp/table.csv
+"""
+
+
+def test_without_a_pmu_the_clock_is_what_counts(kernel: Kernel, module: Path) -> None:
+    if kernel.name != "6.12":
+        pytest.skip("on one kernel only, for the time that it takes")
+    try:
+        machine = Machine(kernel, 1, memory_mib=1024, arguments=(*ICOUNT, *images.drives()))
+        output = boot(machine, {"/uopscope.ko": module}, images.mount_script() + SCRIPT)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    assert output.complaints == "", output.everything
+    (line,) = [line for line in output.lines if line.startswith("REPORT ")]
+    check_report(json.loads(line.removeprefix("REPORT ")))
+    assert "CODE 0" in output.lines, output.text
+    assert any(line.startswith("OUT ") and "no PMU counts core cycles here" in line for line in output.lines)
+    rows = list(csv.DictReader(line.removeprefix("CSV ") for line in output.lines if line.startswith("CSV ")))
+    assert [row["iform"] for row in rows] == ["LAHF"] * len(rows) != []
+
+
+def check_report(report: dict[str, Any]) -> None:
+    assert report["counters"] == ["tsc", "calibration", "witness"]
+    assert report["ports"] == []
+    assert (report["iterations"], report["core_cycles"]) == (100, 9000)
+    few, many, fenced, wrong, privileged = report["results"]
+    assert [each[0] for each in (few, many, fenced, privileged)] == ["ok"] * 4
+    difference = {b - a for a, b in zip(few[1]["tsc"], many[1]["tsc"], strict=True)}
+    assert difference == {100}
+    assert {*few[1]["calibration"], *many[1]["calibration"], *fenced[1]["calibration"]} == {CHAIN}
+    assert min(few[1]["witness"]) > WITNESS_LEAST
+    assert wrong[0] == "faulted"
+    assert wrong[2] == "#UD invalid opcode in the body at offset 1 (copy 0)"
