@@ -110,13 +110,14 @@ def locked(places: Places) -> Iterator[None]:
         yield
 
 
-def run(places: Places, selection: Sequence[str], *, free_bytes: int = FREE_BYTES) -> str:
+def run(places: Places, selection: Sequence[str], *, free_bytes: int = FREE_BYTES, again: bool = False) -> str:
     """Do tonight's run and return its summary ("" if there was nothing to do).
 
     Args:
         places: the state folder.
         selection: options of `characterize` that say what is measured, and how.
         free_bytes: how much space there has to be.
+        again: also if the last run was finished a short time ago.
 
     Raises:
         NightlyError: another run is at work, the disk is full, or the campaign was interrupted.
@@ -124,7 +125,7 @@ def run(places: Places, selection: Sequence[str], *, free_bytes: int = FREE_BYTE
     with locked(places):
         _check_space(places, free_bytes)
         resumed = _unfinished(places)
-        if resumed is None and not _is_due(places):
+        if resumed is None and not again and not _is_due(places):
             return ""
         code = _characterize(places, selection)
         if code not in FINISHED:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import shutil
 import tempfile
-import zlib
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from importlib import resources
@@ -14,20 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from results.database import DatabaseError
-from results.site import pages, tables, views
+from results.site import experiments, pages, tables, views
 from results.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from results.database import Entry
     from results.model import Provenance
-    from results.store import Evidence
 
 MARK = ".uopscope-site"
 """A file that says that a folder was made here, so that it may be replaced."""
 
-CHUNK = 200
+CHUNK = 5 * experiments.SHARE
 """Variants per task: enough work to be worth sending, few enough for steady progress."""
 
 
@@ -84,7 +80,7 @@ def _replace(folder: Path, work: Path) -> None:
 def _write(site: Site, entries: Sequence[Entry], work: Path, jobs: int, progress: Callable[[int, int], None]) -> int:
     architectures = sorted({name for entry in entries for name in entry.results})
     names = views.slugs(entry.variant.string for entry in entries)
-    for part in ("assets", "data", "arch", *(f"v/{name}" for name in architectures)):
+    for part in ("assets", "data", "arch", *(f"{kind}/{name}" for kind in "ve" for name in architectures)):
         (work / part).mkdir(parents=True)
     (work / MARK).write_text("made by uopscope site\n", encoding="utf-8")
     for asset in resources.files("results.site").joinpath("assets").iterdir():
@@ -131,20 +127,36 @@ class _Worker:
         self.entries = entries
         self.stores = [Store.read(path) for path in task.site.campaigns]
 
-    def write(self, entry: Entry) -> int:
-        for name in entry.results:
-            evidence = self._evidence(entry.variant.key, name)
-            text = pages.variant_page(entry, name, self.task.names, self.task.architectures, evidence)
-            _page(self.task.work / pages.page_of(name, self.task.names[entry.variant.string]), text)
-        return len(entry.results)
+    def write(self, start: int, entries: Sequence[Entry]) -> int:
+        """Write the pages of some variants, of which the first is number `start`, with their experiments."""
+        return sum(
+            self._write_share(name, (start + at) // experiments.SHARE, entries[at : at + experiments.SHARE])
+            for at in range(0, len(entries), experiments.SHARE)
+            for name in self.task.architectures
+        )
 
-    def _evidence(self, key: str, architecture: str) -> pages.Evidence | None:
+    def _write_share(self, name: str, share: int, entries: Sequence[Entry]) -> int:
+        """Write the pages of variants on one architecture that share a script."""
+        of_this = [entry for entry in entries if name in entry.results]
+        path = f"e/{name}/{share}.js"
+        backgrounds: list[experiments.Background] = []
+        for entry in of_this:
+            background = self._background(entry.variant.key, name)
+            place = experiments.Place(path, len(backgrounds), len(background.evidence)) if background else None
+            text = pages.variant_page(entry, name, self.task.names, self.task.architectures, place)
+            _page(self.task.work / pages.page_of(name, self.task.names[entry.variant.string]), text)
+            backgrounds += [background] if background else []
+        if backgrounds:
+            _page(self.task.work / path, experiments.script(backgrounds))
+        return len(of_this)
+
+    def _background(self, key: str, architecture: str) -> experiments.Background | None:
+        """Return what a variant's numbers rest on, None if that is not known."""
         for store in self.stores:
             for conclusion in store.conclusions(key):
                 if conclusion.provenance.architecture == architecture and not conclusion.result.skipped:
-                    found = store.evidence(conclusion)
-                    derivations = (f"{one.quantity}: {one.text}" for one in conclusion.result.derivations)
-                    return pages.Evidence(pack(found), len(found), tuple(derivations)) if found else None
+                    found = tuple(store.evidence(conclusion))
+                    return experiments.Background(conclusion.result.derivations, found) if found else None
         return None
 
 
@@ -158,26 +170,4 @@ def _start(task: _Task, entries: Sequence[Entry]) -> None:
 
 def _chunk(start: int) -> int:
     (worker,) = _worker
-    return sum(worker.write(entry) for entry in worker.entries[start : start + CHUNK])
-
-
-def pack(evidence: Sequence[Evidence]) -> str:
-    """Return experiments as base64 of deflated JSON, which a page's script can unpack without a library."""
-    rows = [dict(_experiment_items(one)) for one in evidence]
-    data = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()
-    return base64.b64encode(zlib.compress(data, 9)).decode()
-
-
-def _experiment_items(one: Evidence) -> Iterator[tuple[str, object]]:
-    yield "request", one.request
-    yield "purpose", one.benchmark.purpose
-    yield "status", one.measurement.status.value
-    yield "detail", one.measurement.detail
-    yield "body", [[code.hex(), text] for code, text in one.benchmark.body]
-    yield (
-        "series",
-        [
-            {"copies": series.copies, "iterations": series.iterations, "samples": dict(series.samples)}
-            for series in one.measurement.series
-        ],
-    )
+    return worker.write(start, worker.entries[start : start + CHUNK])

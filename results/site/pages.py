@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -20,18 +19,10 @@ if TYPE_CHECKING:
     from results.database import ArchitectureResult, Entry
     from results.diff import Group
     from results.model import Provenance
+    from results.site.experiments import Place
 
 SHOWN_ELSEWHERE = {"uops", "ports", "ports_same_reg", "simulated"}
 """Attributes of a measurement that have a place of their own on the page."""
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """The experiments behind a page: packed for its script, how many, and how the numbers came out of them."""
-
-    packed: str
-    count: int
-    derivations: tuple[str, ...]
 
 
 @lru_cache(maxsize=1)
@@ -62,7 +53,7 @@ def compare_page(architectures: Sequence[str]) -> str:
 
 
 def variant_page(
-    entry: Entry, architecture: str, names: Mapping[str, str], architectures: Sequence[str], evidence: Evidence | None
+    entry: Entry, architecture: str, names: Mapping[str, str], architectures: Sequence[str], experiments: Place | None
 ) -> str:
     """Return the page of a variant on an architecture.
 
@@ -71,7 +62,7 @@ def variant_page(
         architecture: which of them the page is about.
         names: file names of variants by string.
         architectures: all architectures of the site.
-        evidence: the experiments behind the numbers, if they are known.
+        experiments: where the experiments behind the numbers are, if they are known.
     """
     result = entry.results[architecture]
     values = result.measurement or {}
@@ -89,9 +80,7 @@ def variant_page(
         matrix=views.latency_matrix(entry, result),
         operands=views.operand_views(entry),
         beside=[_summary(entry, one, names) for one in entry.results.values()],
-        experiments=evidence.packed if evidence else "",
-        experiment_count=evidence.count if evidence else 0,
-        derivations=evidence.derivations if evidence else (),
+        experiments=experiments,
     )
 
 

@@ -36,6 +36,7 @@ def nightly(
     backend: Annotated[str, typer.Option(help="How to measure (see characterize).")] = "auto",
     arch: Annotated[str, typer.Option(help="The architecture, for simulated machines.")] = "",
     cpu: Annotated[int | None, typer.Option(min=0, help="The logical CPU to measure on.")] = None,
+    again: Annotated[bool, typer.Option("--again", help="Also if the last run was finished a short time ago.")] = False,
     free_gb: Annotated[float, typer.Option(min=0, help="Free space that there has to be.")] = nights.FREE_BYTES / 1e9,
 ) -> None:
     """Do one nightly run now: campaign (or the rest of it), database, comparison, summary."""
@@ -52,8 +53,11 @@ def nightly(
         print("See it with: systemctl list-timers uopscope-nightly.timer; journalctl -u uopscope-nightly")
     else:
         selection = [*(chosen or ["--all"]), *(["--arch", arch] if arch else ["--arch-auto"]), *machine]
-        text = nights.run(nights.Places(state), selection, free_bytes=int(free_gb * 1e9))
-        print(text or "Nothing to do: the last run was finished less than 20 hours ago.", end="" if text else "\n")
+        text = nights.run(nights.Places(state), selection, free_bytes=int(free_gb * 1e9), again=again)
+        print(
+            text or "Nothing to do: the last run was finished less than 20 hours ago (--again).",
+            end="" if text else "\n",
+        )
 
 
 def _program() -> str:

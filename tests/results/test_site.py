@@ -5,15 +5,19 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from results.database import ArchitectureResult, DatabaseError, Entry, LatencyRow
-from results.model import PortUsage, Provenance
-from results.site import pages, views
+from results.model import Characterization, Derivation, Measurement, PortUsage, Provenance, Series, Status
+from results.site import experiments, pages, views
 from results.site.build import Site, build_site
+from results.store import Sample, Store, StoredBenchmark
 from tests.results.database_strategies import variant
 
 if TYPE_CHECKING:
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
 
     from selenium.webdriver import Chrome
     from selenium.webdriver.remote.webelement import WebElement
+
+    from xed_convert.model import InstructionVariant
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 needs_browser = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="apt-get install chromium chromium-driver")
@@ -176,6 +182,61 @@ def test_search_filter_sort_follow_a_link_and_back(site: Path, browser: Chrome) 
     assert "on SKL" in browser.title
     browser.back()
     assert find(browser, "h1").text.startswith("Latency")
+
+
+def campaign(path: Path, variant: InstructionVariant) -> Path:
+    """Write a campaign with one variant and one experiment."""
+    benchmark = StoredBenchmark("b1", "throughput of <OPAA>", 1, (), ((b"\x48\x11\xc3", "ADC RBX, RAX"),) * 2)
+    samples = {"core_cycles": (7, 9, 7), "uops": (4, 5, 4)}
+    measured = Measurement("b1", Status.OK, (Series(10, 0, samples), Series(110, 3, {"core_cycles": (1,) * 9})))
+    derivation = Derivation("TP_unrolled", "9 cycles / 10", ("b1",))
+    with Store.open(path) as store:
+        store.begin(SKL)
+        store.add([Sample("b1:cycles:unrolled", benchmark, measured)])
+        result = Characterization(variant.key, variant.string, variant.iform, uops=1, derivations=(derivation,))
+        store.conclude(result, ["b1:cycles:unrolled"], "0")
+    return path
+
+
+@needs_browser
+def test_the_experiments_behind_a_page(tmp_path: Path, browser: Chrome) -> None:
+    found = entries()
+    with_experiments = campaign(tmp_path / "x.sqlite", found[1].variant)
+    build_site(Site(found, (SKL,), (with_experiments,)), tmp_path / "site", jobs=1)
+    assert [path.name for path in (tmp_path / "site" / "e").rglob("*.js")] == ["0.js"]
+    browser.get((tmp_path / "site" / "v" / "SKL" / "opab-r64-r64.html").as_uri())
+    find(browser, "#experiments summary").click()
+    script = "setTimeout(() => arguments[0](document.querySelector('#experiments div').textContent), 500)"
+    for _ in range(60):
+        shown = str(browser.execute_async_script(script))
+        if shown:
+            break
+    for expected in (
+        "TP_unrolled: 9 cycles / 10",
+        "throughput of <OPAA>",
+        "cycles, unrolled: ok",
+        "4811c3                   ADC RBX, RAX\n4811c3",
+        "core_cycles with 10 copies: 3 samples, least 7, median 7, greatest 9",
+        "uops (sorted) with 10 copies: 3 samples, least 4, median 4, greatest 5",
+        "core_cycles with 110 copies in 3 iterations: 9 samples, least 1, median 1, greatest 1",
+    ):
+        assert expected in shown
+    heights = "return [...document.querySelectorAll('.samples')].map(s => [...s.children].map(c => c.cy.baseVal.value))"
+    assert browser.execute_script(heights) == [[26, 4, 26], [26, 26, 4]]
+
+
+@given(st.lists(st.integers(-(10**12), 10**12), max_size=80))
+def test_samples_are_packed_without_loss(samples: list[int]) -> None:
+    found = experiments.packed(samples)
+    if found and isinstance(found[0], list):
+        values = list(accumulate(found[0]))
+        found = [values[experiments.ALPHABET.index(letter)] for letter in str(found[1])]
+    assert found == samples
+
+
+def test_the_browser_has_the_alphabet_of_the_packer() -> None:
+    text = (Path(experiments.__file__).parent / "assets" / "experiments.js").read_text(encoding="utf-8")
+    assert f'"{experiments.ALPHABET}"' in text
 
 
 @needs_browser

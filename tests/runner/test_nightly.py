@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -18,7 +19,9 @@ from results.diff import Change, Kind, group
 from results.model import Provenance
 from results.store import Outcome
 from runner import nightly, units
+from runner.cli import nightly as cli
 from runner.nightly import Night, NightlyError, Places
+from tests.cli.commands import called
 
 ROOT = Path(__file__).parents[2]
 SELECTION = ["--instr", "ADCX", "--arch", "SKL", "--backend", "sim"]
@@ -163,3 +166,43 @@ def test_without_systemd_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NightlyError, match="systemd does not run here"):
         units.install(["/bin/true"], "daily", tmp_path)
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="apt-get install systemd")
+def test_systemd_finds_no_fault_in_the_units(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "nightly",
+        "--instr",
+        "ADC (R64, 100%)",
+        "--extension",
+        "AVX512*",
+        "--instr",
+        "it's $HOME",
+    ]
+    for name, text in units.unit_texts(command, "*-*-* 02:30").items():
+        (tmp_path / name).write_text(text)
+    paths = sorted(map(str, tmp_path.iterdir()))
+    done = subprocess.run(["systemd-analyze", "verify", *paths], capture_output=True, text=True, check=False)
+    complaints = [line for line in done.stderr.splitlines() if units.NAME in line]
+    assert complaints == []
+
+
+def test_the_timer_runs_what_was_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    installed: list[list[str]] = []
+    monkeypatch.setattr(units, "install", lambda command, _calendar: installed.append(list(command)) or [])
+    arguments = ["--install", "--state", str(tmp_path), "--extension", "SSE2", "--isa-set", "SSE*", "--cpu", "1"]
+    assert called(arguments, cli.app) == 0
+    (command,) = installed
+    assert command[1] == "nightly"
+    assert " ".join(command).endswith("--extension SSE2 --isa-set SSE* --backend auto --cpu 1")
+
+
+def test_soon_after_a_finished_run_there_is_nothing_to_do_unless_asked_for(tmp_path: Path) -> None:
+    places = Places(tmp_path)
+    places.campaigns.mkdir()
+    (places.campaigns / "x.sqlite").touch()
+    nothing = ["--instr", "NO_SUCH_INSTRUCTION", "--backend", "sim", "--arch", "SKL"]
+    assert nightly.run(places, nothing) == ""
+    with pytest.raises(NightlyError, match="ended early"):
+        nightly.run(places, nothing, again=True)

@@ -1,16 +1,32 @@
 "use strict";
-/* The experiments of a page: packed as base64 of deflated JSON, unpacked when somebody wants to see them. */
+/* The experiments of a page: loaded and unpacked when somebody wants to see them (results/site/experiments.py). */
 (() => {
+  const ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
   const details = document.getElementById("experiments");
   const element = (tag, text) => {
     const made = document.createElement(tag);
     if (text !== undefined) made.textContent = text;
     return made;
   };
-  async function unpack() {
-    const bytes = Uint8Array.from(atob(document.getElementById("packed").textContent), (c) => c.charCodeAt(0));
+  function load(script) {
+    return new Promise((resolve, reject) => {
+      window.uopscopeExperiments = resolve;
+      const tag = element("script");
+      tag.src = script;
+      tag.onerror = () => reject(new Error(`${script} is missing`));
+      document.head.append(tag);
+    });
+  }
+  async function unpack(packed) {
+    const bytes = Uint8Array.from(atob(packed), (c) => c.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
     return JSON.parse(await new Response(stream).text());
+  }
+  function samplesOf(packed) {
+    if (!Array.isArray(packed[0])) return packed;
+    let sum = 0;
+    const values = packed[0].map((difference) => (sum += difference));
+    return [...packed[1]].map((letter) => values[ALPHABET.indexOf(letter)]);
   }
   function plot(label, samples) {
     const low = Math.min(...samples), high = Math.max(...samples), name = "http://www.w3.org/2000/svg";
@@ -28,13 +44,16 @@
     });
     return svg;
   }
-  function article(one) {
+  function article([want, mode, purpose, status, detail, code, series], lines) {
     const made = element("article");
-    made.append(element("h3", one.purpose || one.request), element("p", `${one.request}: ${one.status}${one.detail ? ", " + one.detail : ""}`));
-    made.append(element("pre", one.body.map(([code, text]) => `${code.padEnd(24)} ${text}`).join("\n")));
-    for (const series of one.series) {
-      for (const [counter, samples] of Object.entries(series.samples)) {
-        const label = `${counter} with ${series.copies} copies${series.iterations ? ` in ${series.iterations} iterations` : ""}`;
+    made.append(element("h3", purpose), element("p", `${want}, ${mode}: ${status}${detail ? ", " + detail : ""}`));
+    const pre = element("pre", code.map((line) => `${lines[line][0].padEnd(24)} ${lines[line][1]}`).join("\n"));
+    pre.tabIndex = 0;
+    made.append(pre);
+    for (const [copies, iterations, counters] of series) {
+      for (const [at, [counter, packed]] of Object.entries(counters).entries()) {
+        const samples = samplesOf(packed);
+        const label = `${counter}${at ? " (sorted)" : ""} with ${copies} copies${iterations ? ` in ${iterations} iterations` : ""}`;
         const sorted = [...samples].sort((a, b) => a - b);
         made.append(element("p", `${label}: ${samples.length} samples, least ${sorted[0]}, median ${sorted[sorted.length >> 1]}, greatest ${sorted[sorted.length - 1]}`));
         if (sorted[0] !== sorted[sorted.length - 1]) made.append(plot(label, samples));
@@ -42,14 +61,21 @@
     }
     return made;
   }
+  function derivation([quantity, text]) {
+    const made = element("p", `${quantity}: ${text}`);
+    made.className = "derivation";
+    return made;
+  }
   details.addEventListener("toggle", async () => {
     const place = details.querySelector("div");
     if (!details.open || place.childElementCount) return;
     place.textContent = "";
     try {
-      place.append(...(await unpack()).map(article));
+      const { lines, variants } = await unpack(await load(details.dataset.script));
+      const [derivations, experiments] = variants[Number(details.dataset.number)];
+      place.append(...derivations.map(derivation), ...experiments.map((one) => article(one, lines)));
     } catch (error) {
-      place.textContent = `This browser cannot unpack them: ${error.message}`;
+      place.textContent = `This browser cannot show them: ${error.message}`;
     }
   });
 })();

@@ -1,0 +1,96 @@
+"""The experiments behind the numbers, as scripts that pages load when somebody wants to see them.
+
+Some variants share a script: what they have in common (lines of code, counters) is compressed once. It is base64 of
+deflated JSON:
+
+    {"lines": [[bytes in hex, text], ...],
+     "variants": [[[[quantity, how it came about], ...],
+                   [[counters wanted, loop or unrolled, purpose, status, detail, [line, ...],
+                     [[copies, iterations, {counter: samples}], ...]], ...]], ...]}
+
+Samples with few distinct values are `[differences, letters]`: sorted, the values are the running sums of the
+differences, and each letter says which of them it was (see `ALPHABET`); others are a list of values. The samples of the
+first counter are in the order of time, those of the others (which go with it) in the order of their values, which
+packs better; campaign files have all of it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import string
+import zlib
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from results.model import Derivation
+    from results.store import Evidence
+
+ALPHABET = string.ascii_lowercase + string.ascii_uppercase + string.digits
+
+SHARE = 40
+"""Variants per script: enough to have much in common, few enough to be loaded for one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """What stands behind the numbers of one variant."""
+
+    derivations: tuple[Derivation, ...]
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a page finds its experiments: the script within the site, its place there, how many there are."""
+
+    script: str
+    number: int
+    count: int
+
+
+def script(backgrounds: Sequence[Background]) -> str:
+    """Return the script with the experiments of some variants."""
+    lines: dict[tuple[bytes, str], int] = {}
+    variants = [
+        [
+            [[one.quantity, one.text] for one in background.derivations],
+            [_experiment(one, lines) for one in background.evidence],
+        ]
+        for background in backgrounds
+    ]
+    table = {"lines": [[code.hex(), text] for code, text in lines], "variants": variants}
+    data = json.dumps(table, ensure_ascii=False, separators=(",", ":")).encode()
+    return f'window.uopscopeExperiments("{base64.b64encode(zlib.compress(data, 9)).decode()}");\n'
+
+
+def _experiment(one: Evidence, lines: dict[tuple[bytes, str], int]) -> list[object]:
+    _, want, mode = one.request.rsplit(":", 2)
+    return [
+        want,
+        mode,
+        one.benchmark.purpose,
+        one.measurement.status.value,
+        one.measurement.detail,
+        [lines.setdefault(line, len(lines)) for line in one.benchmark.body],
+        [[series.copies, series.iterations, _counters(series.samples)] for series in one.measurement.series],
+    ]
+
+
+def _counters(samples: Mapping[str, Sequence[int]]) -> dict[str, list[object]]:
+    """Return the samples of each counter, those of the first in the order of time."""
+    return {name: packed(sorted(found) if at else found) for at, (name, found) in enumerate(samples.items())}
+
+
+def packed(samples: Sequence[int]) -> list[object]:
+    """Return samples as differences and letters, or as they are where there are too many values."""
+    values = sorted(set(samples))
+    if not values or len(values) > len(ALPHABET):
+        return list(samples)
+    letters = dict(zip(values, ALPHABET, strict=False))
+    differences = [values[0], *(later - earlier for earlier, later in pairwise(values))]
+    return [differences, "".join(letters[value] for value in samples)]
