@@ -148,11 +148,12 @@ def decode_latency(data: Json) -> LatencyResult:
     )
 
 
-def _encode_indexed(result: Characterization) -> Json:
-    """Write what indexed addressing changes; most variants have nothing of it."""
+def _encode_seldom(result: Characterization) -> Json:
+    """Write what most variants have nothing of: what indexed addressing changes, jumps to fuse with."""
     ports = None if result.ports_indexed is None else str(result.ports_indexed)
     found = {"ports_indexed": ports, "throughput_indexed": encode_throughput(result.throughput_indexed)}
-    return {name: value for name, value in found.items() if value is not None}
+    fusible = None if result.macro_fusible is None else list(result.macro_fusible)
+    return {name: value for name, value in {**found, "macro_fusible": fusible}.items() if value is not None}
 
 
 def encode_throughput(throughput: Throughput | None) -> Json | None:
@@ -182,7 +183,7 @@ def encode_characterization(result: Characterization) -> Json:
         "ports_same_register": None if result.ports_same_register is None else str(result.ports_same_register),
         "throughput": encode_throughput(result.throughput),
         "throughput_same_register": encode_throughput(result.throughput_same_register),
-        **_encode_indexed(result),
+        **_encode_seldom(result),
         "latencies": [encode_latency(latency) for latency in result.latencies],
         "attributes": dict(result.attributes),
         "failures": list(result.failures),
@@ -207,6 +208,7 @@ def decode_characterization(data: Json) -> Characterization:
         throughput_same_register=decode_throughput(data["throughput_same_register"]),
         ports_indexed=_ports(data.get("ports_indexed")),
         throughput_indexed=decode_throughput(data.get("throughput_indexed")),
+        macro_fusible=_texts(data["macro_fusible"]) if "macro_fusible" in data else None,
         latencies=tuple(map(decode_latency, data["latencies"])),
         attributes={_of(str, name): _of(int, value) for name, value in _of(dict, data["attributes"]).items()},
         failures=_texts(data["failures"]),

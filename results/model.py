@@ -186,7 +186,8 @@ class Characterization:
 
     `uops` is the number of executed µops (None: the backend cannot count them); `failures` are sentences about checks
     that did not hold: what failed is shown as failed. `attributes` holds further integers for the XML by their XML
-    names (`uops_retire_slots`, `uops_MITE`, `div_cycles` ...). `skipped` is the reason why nothing was measured ("").
+    names (`uops_retire_slots`, `uops_MITE`, `div_cycles` ...). `macro_fusible` names the conditional jumps that it
+    fuses with (None: not tried, or it could not be told). `skipped` is the reason why nothing was measured ("").
     `derivations` say how the numbers came about; those of latencies add to what `LatencyResult` says itself.
     """
 
@@ -202,6 +203,7 @@ class Characterization:
     throughput_indexed: Throughput | None = None
     latencies: tuple[LatencyResult, ...] = ()
     attributes: Mapping[str, int] = field(default_factory=dict)
+    macro_fusible: tuple[str, ...] | None = None
     failures: tuple[str, ...] = ()
     skipped: str = ""
     derivations: tuple[Derivation, ...] = ()

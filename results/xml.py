@@ -53,6 +53,8 @@ def measurement_attributes(result: Characterization) -> dict[str, str]:
         attributes["uops"] = str(result.uops)
     attributes |= _ports(result.ports, "") | _ports(result.ports_same_register, "_same_reg")
     attributes |= _throughput(result.throughput, "") | _throughput(result.throughput_same_register, "_same_reg")
+    if result.macro_fusible:
+        attributes["macro_fusible"] = ";".join(result.macro_fusible)
     attributes |= _ports(result.ports_indexed, "_indexed") | _throughput(result.throughput_indexed, "_indexed")
     return attributes
 

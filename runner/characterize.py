@@ -15,6 +15,7 @@ from generator.allocation import Allocator, has_plain_address
 from generator.blocking import MOST_INSTANCES, CodeKind, Combiner, is_store, kind_of, mixture, representatives
 from generator.errors import GenerationError
 from generator.exclusions import excluded
+from generator.fusion import may_fuse
 from generator.kit import Kit
 from generator.latency import plan_latency
 from generator.microbenchmark import Microbenchmark
@@ -31,6 +32,7 @@ from runner.inference.blocking import (
     name_ports,
 )
 from runner.inference.calibration import Calibrations
+from runner.inference.fusion import infer_fusion
 from runner.inference.latency import infer_latencies
 from runner.inference.ports import PortConclusion, infer_ports
 from runner.inference.portsets import PortLayout, joined, throughput_of
@@ -193,6 +195,7 @@ class _Draft:
     throughput: Throughput = field(default_factory=Throughput)
     throughput_same_register: Throughput | None = None
     throughput_indexed: Throughput | None = None
+    macro_fusible: tuple[str, ...] | None = None
     first: Sequence | None = None
     fastest: Sequence | None = None
     attributes: dict[str, int] = field(default_factory=dict)
@@ -213,6 +216,7 @@ class _Draft:
             throughput_same_register=self.throughput_same_register,
             ports_indexed=self.ports_indexed,
             throughput_indexed=self.throughput_indexed,
+            macro_fusible=self.macro_fusible,
             latencies=self.latencies,
             attributes=self.attributes,
             failures=tuple(dict.fromkeys(self.failures)),
@@ -230,6 +234,7 @@ def characterize_variant(variant: InstructionVariant, context: Context) -> Proce
         yield from _throughput_and_ports(draft, context)
         yield from _same_register(draft, context)
         yield from _indexed(draft, context)
+        yield from _fusion(draft, context)
     except (GenerationError, EncodingError) as error:
         draft.failures.append(error.message)
     if draft.throughput.unrolled is not None:
@@ -432,6 +437,15 @@ def _same_register(draft: _Draft, context: Context) -> Procedure[None]:
         _conclude_ports(draft, conclusion, search)
         draft.ports_same_register = conclusion.usage
     draft.throughput_same_register = _conclude_throughput(draft, search)
+
+
+def _fusion(draft: _Draft, context: Context) -> Procedure[None]:
+    """Conclude with which conditional jumps it fuses."""
+    if draft.first is None or not may_fuse(draft.variant):
+        return
+    fusion = yield from infer_fusion(context.kit, draft.variant, context.counters)
+    draft.macro_fusible = fusion.jumps
+    draft.derivations.append(fusion.derivation)
 
 
 def _indexed(draft: _Draft, context: Context) -> Procedure[None]:

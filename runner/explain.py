@@ -109,6 +109,8 @@ def _plain_numbers(result: Characterization) -> list[tuple[str, object]]:
     numbers += [(f"TP_{kind}_same_reg", getattr(result.throughput_same_register, kind, None)) for kind in kinds]
     numbers += [(f"TP_{kind}_indexed", getattr(result.throughput_indexed, kind, None)) for kind in kinds]
     numbers += list(result.attributes.items())
+    if result.macro_fusible is not None:
+        numbers.append(("macro_fusible", " ".join(result.macro_fusible) or "none"))
     return [(name, value) for name, value in numbers if value is not None]
 
 

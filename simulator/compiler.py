@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field, replace
+from importlib import resources
 from typing import TYPE_CHECKING
 
 from results.model import LatencyPart
@@ -64,14 +66,23 @@ class Compiled:
         """Whether it addresses memory relative to RIP."""
         return any(isinstance(value, MemoryAddress) and value.base == "RIP" for value in self.values.values())
 
-    @property
-    def conditional_jump(self) -> bool:
-        """Whether it is a Jcc."""
-        return (
-            self.variant.category == "COND_BR"
-            and self.variant.iclass.startswith("J")
-            and "CXZ" not in self.variant.iclass
-        )
+    def fuses_with(self, jump: Compiled) -> bool:
+        """Whether it becomes one µop with the conditional jump after it."""
+        return self.fuses and bool(jump.uops) and may_fuse_with(self.variant.iclass, jump.variant)
+
+
+def may_fuse_with(iclass: str, jump: InstructionVariant) -> bool:
+    """Whether a jump is a Jcc that a mnemonic fuses with, where it fuses at all."""
+    conditional = jump.category == "COND_BR" and jump.iclass.startswith("J") and "CXZ" not in jump.iclass
+    return conditional and jump.iclass not in unfused_jumps().get(iclass, ())
+
+
+@functools.cache
+def unfused_jumps() -> dict[str, frozenset[str]]:
+    """Read which jumps a mnemonic does not fuse with."""
+    text = resources.files("simulator").joinpath("models/fusion.tsv").read_text(encoding="utf-8")
+    rows = (line.split("\t") for line in text.splitlines() if not line.startswith("#"))
+    return {iclass: frozenset(jumps.split()) for iclass, jumps, _ in rows}
 
 
 def compile_instruction(
@@ -258,7 +269,7 @@ def steps_of(instructions: Sequence[Compiled], numbering: Numbering) -> list[Ste
         if one.uops is None:
             raise ModelError(f"the simulated machine has nothing about {one.variant.string}")
         follower = instructions[position + 1] if position + 1 < len(instructions) else None
-        fused = one.fuses and follower is not None and follower.conditional_jump and bool(follower.uops)
+        fused = follower is not None and one.fuses_with(follower)
         steps += _known_steps(one, follower if fused else None, numbering, offset)
         offset += 0 if fused else one.stack_change
         position += 2 if fused else 1

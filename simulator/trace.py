@@ -127,6 +127,10 @@ STATIC = ("instructions", "uops_issued", "uops_retire_slots", "uops_MITE", "uops
 """Counters that depend on which instructions there were, not on when."""
 
 
+FUSED_EVENTS = (1, 0, 0, 0, 0)
+"""The `STATIC` counters of a jump that is fused with the instruction before it."""
+
+
 def static_events(one: Compiled) -> tuple[int, ...]:
     """Return the `STATIC` counters of one instruction."""
     microcoded = one.slots > FUSED_SLOTS_WITHOUT_MICROCODE
@@ -200,8 +204,9 @@ class Frontend:
             if len(self._runs) > MOST_RUNS:
                 self._runs.clear()
             static = (0,) * len(STATIC)
-            for one in code:
-                static = add(static, static_events(one))
+            for before, one in zip((None, *code), code, strict=False):
+                fused = before is not None and before.fuses_with(one)
+                static = add(static, FUSED_EVENTS if fused else static_events(one))
             found = self._runs[key] = Run(code, reads, static)
         return found
 

@@ -53,6 +53,7 @@ characterizations = st.builds(
     uops=st.none() | st.integers(0, 50),
     ports=st.none() | port_usages,
     ports_same_register=st.none() | port_usages,
+    macro_fusible=st.none() | st.lists(names, max_size=3).map(tuple),
     ports_indexed=st.none() | port_usages,
     throughput=throughputs,
     throughput_same_register=st.none() | throughputs,

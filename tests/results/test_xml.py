@@ -87,6 +87,11 @@ def test_indexed_addresses_have_their_own_numbers() -> None:
     }
 
 
+def test_jumps_to_fuse_with_are_a_list_that_is_left_out_if_empty() -> None:
+    found = [xml.measurement_attributes(entry(macro_fusible=jumps).result) for jumps in (("JZ", "JNZ"), (), None)]
+    assert [one.get("macro_fusible") for one in found] == ["JZ;JNZ", None, None]
+
+
 def test_an_instruction_without_uops_has_no_ports() -> None:
     assert attributes(written(entry(ports=PortUsage({}))), ".//measurement") == [{"uops": "0"}]
 

@@ -119,3 +119,12 @@ def test_nothing_wrong_is_said_about_machines_drawn_at_random(seed: int) -> None
     report: Report = run(machine, catalogue(), variants[:: max(1, len(variants) // VARIANTS_PER_SEED)], thorough=False)
     assert report.counts["ports_wrong"] == 0, report.exceptions
     assert report.counts["ports_right"] >= report.counts["variants"] * 3 // 4, report.exceptions
+
+
+def test_jumps_to_fuse_with_are_among_the_conclusions() -> None:
+    found = characterized("NHM", "CMP (R64, I8)")
+    assert found.macro_fusible is not None
+    assert {"JZ", "JNZ", "JB", "JL"} <= set(found.macro_fusible)
+    assert "JS" not in found.macro_fusible
+    assert characterized("NHM", "INC (R64)").macro_fusible == ()
+    assert characterized("SKL", "BSWAP (R64)").macro_fusible is None
