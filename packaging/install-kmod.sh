@@ -45,13 +45,35 @@ use_dkms() {
     [ "$MODULES" = /lib/modules ] && command -v dkms >/dev/null
 }
 
+# Every version that DKMS has, with its sources.
+remove_from_dkms() {
+    for old in /var/lib/dkms/uopscope/*/; do
+        old=$(basename "$old")
+        [ "$old" = '*' ] && continue
+        dkms remove "uopscope/$old" --all >/dev/null 2>&1
+        rm -rf "/usr/src/uopscope-$old"
+    done
+}
+
+# Other kernels that have the module get the new one as well, if their headers are still there.
+kernels() {
+    echo "$KERNEL"
+    for module in "$MODULES"/*/updates/dkms/uopscope.ko*; do
+        kernel=${module#"$MODULES/"}
+        kernel=${kernel%%/*}
+        [ "$kernel" != "$KERNEL" ] && [ -d "$MODULES/$kernel/build" ] && echo "$kernel"
+    done
+}
+
 install_by_dkms() {
-    dkms remove "uopscope/$version" --all >/dev/null 2>&1
+    wanted=$(kernels)
+    remove_from_dkms
     rm -rf "$dkms_source"
-    cp -r "$here/kmod" "$dkms_source" &&
-        dkms add "uopscope/$version" &&
-        dkms build "uopscope/$version" -k "$KERNEL" &&
-        dkms install "uopscope/$version" -k "$KERNEL" || give_up "DKMS could not install it" "the reason is above"
+    cp -r "$here/kmod" "$dkms_source" && dkms add "uopscope/$version" || give_up "DKMS cannot add it" "the reason is above"
+    for kernel in $wanted; do
+        dkms build "uopscope/$version" -k "$kernel" && dkms install "uopscope/$version" -k "$kernel" ||
+            give_up "DKMS could not install it for $kernel" "the reason is above"
+    done
 }
 
 install_once() {
@@ -86,7 +108,7 @@ try_it() {
 uninstall() {
     PATH=$PATH:/sbin:/usr/sbin
     rmmod uopscope 2>/dev/null
-    command -v dkms >/dev/null && dkms remove "uopscope/$version" --all >/dev/null 2>&1
+    command -v dkms >/dev/null && remove_from_dkms
     rm -rf "$dkms_source" "$target"
     depmod -a ${depmod_base:+-b "$depmod_base"} "$KERNEL" 2>/dev/null
     say "uninstalled"
