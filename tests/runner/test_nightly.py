@@ -190,7 +190,12 @@ def test_systemd_finds_no_fault_in_the_units(tmp_path: Path) -> None:
 
 def test_the_timer_runs_what_was_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     installed: list[list[str]] = []
-    monkeypatch.setattr(units, "install", lambda command, _calendar: installed.append(list(command)) or [])
+
+    def install(command: list[str], _calendar: str) -> list[Path]:
+        installed.append(command)
+        return []
+
+    monkeypatch.setattr(units, "install", install)
     arguments = ["--install", "--state", str(tmp_path), "--extension", "SSE2", "--isa-set", "SSE*", "--cpu", "1"]
     assert called(arguments, cli.app) == 0
     (command,) = installed
