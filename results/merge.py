@@ -171,11 +171,16 @@ def rank(conclusion: Conclusion) -> tuple[bool, bool, int, str]:
     return not provenance.is_model, not conclusion.result.failures, trust, provenance.time
 
 
+def renamed_rows() -> list[dict[str, str]]:
+    """Return the table of variants that a new XED release renamed: keys `old` and `new`, and the `reason`."""
+    text = resources.files("results").joinpath("data/renamed_variants.tsv").read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines(), delimiter="\t"))
+
+
 @lru_cache(maxsize=1)
 def renamed_keys() -> dict[str, str]:
-    """Return the keys of variants that a new XED release renamed, old to new (`data/renamed_variants.tsv`)."""
-    text = resources.files("results").joinpath("data/renamed_variants.tsv").read_text(encoding="utf-8")
-    return {row["old"]: row["new"] for row in csv.DictReader(text.splitlines(), delimiter="\t")}
+    """Return the keys of renamed variants, old to new."""
+    return {row["old"]: row["new"] for row in renamed_rows()}
 
 
 def current_key(key: str) -> str:

@@ -122,15 +122,19 @@ def _element_name(provenance: Provenance) -> str:
 
 
 def database_entry(variant: InstructionVariant, conclusions: Iterable[Conclusion]) -> Entry:
-    """Put conclusions about a variant, at most one per architecture and kind of element, into a database entry."""
+    """Put conclusions about a variant, at most one per architecture and kind of element, into a database entry.
+
+    Latencies of operands without a name (the status flags of x87) are left out: uiCA's converter wants one.
+    """
+    named = frozenset(operand.index for operand in variant.operands if operand.name)
     found: dict[str, ArchitectureResult] = {}
     for conclusion in conclusions:
         name = conclusion.provenance.architecture
-        found[name] = _merged(found.get(name, ArchitectureResult(name)), conclusion)
+        found[name] = _merged(found.get(name, ArchitectureResult(name)), conclusion, named)
     return Entry(variant, found)
 
 
-def _merged(before: ArchitectureResult, conclusion: Conclusion) -> ArchitectureResult:
+def _merged(before: ArchitectureResult, conclusion: Conclusion, named: frozenset[int]) -> ArchitectureResult:
     result, provenance = conclusion.result, conclusion.provenance
     element = _element_name(provenance)
     attributes = measurement_attributes(result)
@@ -139,9 +143,10 @@ def _merged(before: ArchitectureResult, conclusion: Conclusion) -> ArchitectureR
         return replace(before, analyses=(*before.analyses, Analysis(element, attributes)))
     if provenance.is_model:
         attributes["simulated"] = "1"
+    rows = latency_attributes(one for one in result.latencies if {one.source, one.destination} <= named)
     return replace(
         before,
         measurement=attributes,
-        latencies=tuple(LatencyRow(*pair, values) for pair, values in latency_attributes(result.latencies).items()),
+        latencies=tuple(LatencyRow(*pair, values) for pair, values in rows.items()),
         failures=result.failures,
     )

@@ -32,7 +32,7 @@ ADC = InstructionVariant(
     operands=(
         Operand(1, OperandKind.REGISTER, "REG0", read=True, written=True, width_bits=64, registers=REGISTERS),
         Operand(2, OperandKind.REGISTER, "REG1", read=True, width_bits=64, registers=REGISTERS),
-        Operand(3, OperandKind.FLAGS, "", flags={"CF": "r/w"}),
+        Operand(3, OperandKind.FLAGS, "REG2", flags={"CF": "r/w"}),
     ),
 )
 
