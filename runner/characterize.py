@@ -46,6 +46,7 @@ from runner.inference.throughput import (
     search_unrolled,
 )
 from xed_convert.errors import EncodingError
+from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -342,10 +343,14 @@ def _ports(draft: _Draft, search: Search, context: Context) -> Procedure[PortCon
     """Infer the port usage from the first sequence and combinations with blocking instructions."""
     first = search.unrolled[0]
     isolated = isolated_of(first.measured, context.layout)
-    if (share := eliminated_share(isolated, first.per_instruction("uops_retire_slots"))) is not None:
-        draft.attributes["eliminated_percent"] = round(share * 100)
-        draft.uops = 1
-        return PortConclusion(PortUsage({isolated.used(context.layout): 1}))
+    share = eliminated_share(isolated, first.per_instruction("uops_retire_slots"), draft.variant)
+    if share is not None:
+        name = f"eliminated_percent{search.suffix}"
+        draft.attributes[name] = round(share * 100)
+        text = f"each instance takes a slot, and {float(1 - share):.2f} of them were seen on a port"
+        draft.derivations.append(Derivation(name, text, (first.measured.request.benchmark.id,)))
+        draft.uops = draft.uops if search.suffix else int(share < 1)
+        return PortConclusion(PortUsage({isolated.used(context.layout): 1} if share < 1 else {}))
     kind = kind_of(draft.variant)
     values = values_of(draft.variant, search.kind)
     instance = search.factory.instances(search.shape(1))[0] if search.same_register else None
@@ -361,15 +366,23 @@ def _ports(draft: _Draft, search: Search, context: Context) -> Procedure[PortCon
     return (yield from infer_ports(subject, isolated, context.blocking[kind]))
 
 
-def eliminated_share(isolated: Isolated, slots: Fraction | None) -> Fraction | None:
+def eliminated_share(isolated: Isolated, slots: Fraction | None, variant: InstructionVariant) -> Fraction | None:
     """Return the share of instances that were done at rename, None if it is not one µop that is eliminated at times.
 
-    Each instance retires as one µop, but only a part of them was seen on a port.
+    Each instance retires as one µop, but only a part of them was seen on a port; none of a move from register to
+    register (what else needs no port has nothing to eliminate).
     """
     executed = sum(isolated.uops.values(), Fraction(0))
-    if rounded_count(slots) != 1 or executed >= 1 or is_integral(isolated):
+    if rounded_count(slots) != 1 or executed >= 1 or (is_integral(isolated) and not _is_move(variant, isolated)):
         return None
-    return 1 - executed
+    return Fraction(1) if is_integral(isolated) else 1 - executed
+
+
+def _is_move(variant: InstructionVariant, isolated: Isolated) -> bool:
+    """Whether it reads one register and writes another one, and none was seen on a port."""
+    explicit = [operand for operand in variant.operands if operand.explicit]
+    accesses = [(o.kind is OperandKind.REGISTER, o.read, o.written) for o in explicit]
+    return isolated.total == 0 and accesses == [(True, False, True), (True, True, False)]
 
 
 def _usage_of(lines: Iterable[Line], layout: PortLayout) -> Procedure[PortUsage | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from benchmarks.truth import Report, chosen, run
+from results import codec, xml
 from runner.backends.sim import SimBackend, open_machine
 from runner.characterize import Characterizer
 from runner.protocol import Measurer
@@ -74,6 +76,26 @@ def test_adc_on_haswell_looks_like_half_a_uop_on_each_of_four_ports() -> None:
 def test_the_same_register_can_use_other_ports() -> None:
     found = characterized("SKL", "SHLD_IMMB (R64, R64, I8)")
     assert (str(found.ports), str(found.ports_same_register)) == ("1*p1", "1*p06")
+
+
+@pytest.mark.parametrize(
+    ("machine", "string", "percent"),
+    [
+        ("random:3", "MOV_8B (R32, R32)", 50),
+        ("random:8", "MOV_89 (R64, R64)", 67),
+        ("HSW", "MOV_89 (R64, R64)", 100),
+        ("HSW", "NOP", None),
+        ("HSW", "MOVSX (R64, R8l)", None),
+    ],
+)
+def test_the_share_of_eliminated_moves_reaches_the_database(machine: str, string: str, percent: int | None) -> None:
+    truth = open_machine(machine).truth(catalogue().by_string(string))
+    assert round(truth.eliminated_share * 100) == (percent or 0)
+    found = characterized(machine, string)
+    stored = codec.decode_characterization(json.loads(json.dumps(codec.encode_characterization(found))))
+    assert xml.measurement_attributes(stored).get("eliminated_percent") == (str(percent) if percent else None)
+    explained = [one.text for one in stored.derivations if one.quantity == "eliminated_percent"]
+    assert len(explained) == (percent is not None)
 
 
 @pytest.mark.parametrize(
