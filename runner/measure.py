@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from iced_x86 import (
@@ -18,14 +19,22 @@ from iced_x86 import (
 
 from generator.microbenchmark import Line, Microbenchmark
 from runner.experiment import Measured, Request, Want
-from xed_convert.errors import UopscopeError
+from xed_convert.catalogue import Catalogue
+from xed_convert.decoder import Decoder as CatalogueDecoder
+from xed_convert.errors import DecodingError, UopscopeError
+from xed_convert.formatting import format_instance
+from xed_convert.registers import GPR
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from fractions import Fraction
 
-    from runner.protocol import Measurer
+    from iced_x86 import Instruction
 
-LOOP_REGISTER = Register.R15
+    from runner.protocol import Measurer
+    from xed_convert.decoder import Decoded
+
+LOOP_REGISTER = {names[15] for names in GPR.values()}
 _WRITES = {OpAccess.WRITE, OpAccess.COND_WRITE, OpAccess.READ_WRITE, OpAccess.READ_COND_WRITE}
 MAX_BODY_BYTES = 4096
 
@@ -108,19 +117,61 @@ def lines_of(code: bytes) -> tuple[Line, ...]:
     formatter.uppercase_mnemonics = formatter.uppercase_registers = True
     formatter.hex_prefix, formatter.hex_suffix = "0x", ""
     found = []
-    position = 0
-    for instruction in Decoder(64, code, options=DecoderOptions.NO_INVALID_CHECK):
-        part = code[position : position + instruction.len]
-        text = f"db {part.hex(' ')}" if instruction.is_invalid else formatter.format(instruction)
-        found.append(Line(part, text))
-        position += instruction.len
+    for one in _pieces(code):
+        if one.newer:
+            text = format_instance(one.newer.variant, one.newer.values)
+        else:
+            text = f"db {one.code.hex(' ')}" if one.instruction.is_invalid else formatter.format(one.instruction)
+        found.append(Line(one.code, text))
     return tuple(found)
 
 
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """One instruction in code, as iced-x86 knows it, and as the catalogue does where iced-x86 is too old (APX)."""
+
+    code: bytes
+    instruction: Instruction
+    newer: Decoded | None
+
+    def writes_loop_register(self) -> bool:
+        """Whether it writes R15 or a part of it."""
+        if self.newer is None:
+            used = InstructionInfoFactory().info(self.instruction).used_registers()
+            return any(
+                RegisterExt.full_register(one.register) == Register.R15 and one.access in _WRITES for one in used
+            )
+        values = self.newer.values
+        return any(one.written and values.get(one.index) in LOOP_REGISTER for one in self.newer.variant.operands)
+
+
+def _pieces(code: bytes) -> Iterator[_Piece]:
+    decoder = Decoder(64, code, options=DecoderOptions.NO_INVALID_CHECK)
+    while decoder.can_decode:
+        start = decoder.position
+        instruction = decoder.decode()
+        newer = _of_catalogue(code, start) if instruction.is_invalid else None
+        if newer:
+            decoder.position = start + newer.length_bytes
+        yield _Piece(code[start : decoder.position], instruction, newer)
+
+
+def _of_catalogue(code: bytes, offset: int) -> Decoded | None:
+    try:
+        return _decoder().decode(code, offset)
+    except DecodingError:
+        return None
+
+
+@cache
+def _decoder() -> CatalogueDecoder:
+    return CatalogueDecoder(Catalogue.load())
+
+
 def _check_loop_register(code: bytes) -> None:
-    factory = InstructionInfoFactory()
-    for instruction in Decoder(64, code):
-        for used in factory.info(instruction).used_registers():
-            if RegisterExt.full_register(used.register) == LOOP_REGISTER and used.access in _WRITES:
-                message = f"{instruction} writes R15, which counts the iterations of the loop around the code"
-                raise MeasureError(message, hint="take another register (R14 is the address of 1 MiB of memory)")
+    for one in _pieces(code):
+        if one.writes_loop_register():
+            message = (
+                f"{lines_of(one.code)[0].text} writes R15, which counts the iterations of the loop around the code"
+            )
+            raise MeasureError(message, hint="take another register (R14 is the address of 1 MiB of memory)")

@@ -15,7 +15,7 @@ from xed_convert.errors import AssemblyError, ConversionError, EncodingError
 from xed_convert.form import parse_encoding
 from xed_convert.formatting import format_instance
 from xed_convert.model import MemoryAddress, OperandKind
-from xed_convert.registers import CLASSES, canonical, numbers_of
+from xed_convert.registers import CLASS_OF, CLASSES, FORBIDS_REX, HIGH8, NUMBERS, canonical, numbers_of
 from xed_convert.syntax import SIZES, Kind, Statement, WrittenOperand
 
 if TYPE_CHECKING:
@@ -161,11 +161,32 @@ class Matcher:
         words = " ".join(statement.words)
         if reason is not None:
             return AssemblyError(f"{statement.text[:200]!r} cannot be encoded: {reason.message}", hint=reason.hint)
-        forms = list(dict.fromkeys(variant.string for variant in candidates))
+        nearest = sorted(candidates, key=lambda variant: _mismatches(variant, statement))
+        forms = list(dict.fromkeys(variant.string for variant in nearest))
         listed = "; ".join(forms[:6]) + ("; ..." if len(forms) > 6 else "")
-        return AssemblyError(
-            f"no variant of {words} takes the operands of {statement.text[:200]!r}", hint=f"There are: {listed}"
-        )
+        message = f"no variant of {words} takes the operands of {statement.text[:200]!r}"
+        hint = _high8_beside_rex(statement) or f"The nearest: {listed}"
+        return AssemblyError(message, hint=hint)
+
+
+def _mismatches(variant: InstructionVariant, statement: Statement) -> tuple[int, bool]:
+    """Return how many operands do not fit, are missing or too many; and whether it takes a pseudo prefix."""
+    slots = [one for one in variant.operands if _is_written(one)]
+    pairs = zip(slots, statement.operands, strict=False)
+    wrong = sum(_value(variant, slot, written, "") is None for slot, written in pairs)
+    return wrong + abs(len(slots) - len(statement.operands)), "{" in variant.asm
+
+
+def _high8_beside_rex(statement: Statement) -> str:
+    """Say it if AH to BH stand beside what takes a REX prefix, where they would mean SPL to DIL ("": they do not)."""
+    names = [str(one.value) for one in statement.operands if one.kind is Kind.REGISTER]
+    addresses = [one.value for one in statement.operands if isinstance(one.value, MemoryAddress)]
+    names += [name for address in addresses for name in (address.base, address.index) if name]
+    high = next((name for name in names if name in HIGH8), None)
+    needing = [name for name in names if NUMBERS.get(name, 0) & ~FORBIDS_REX > 7 and CLASS_OF[name].startswith("GPR")]
+    if high is None or not needing:
+        return ""
+    return f"{high} has no encoding together with a REX prefix, which {needing[0]} needs."
 
 
 def _memory_size(match: Match) -> int | None:

@@ -45,8 +45,9 @@ class PerfEvent:
 class NativeResult:
     """What became of a job: a state of `runner.native.server`, and if it is DONE one column per counter.
 
-    The columns are ticks, calibration and witness of the clock, or the events. `signal` and `fault_offset` (in the
-    blob; None if outside) say where it ended otherwise. `missed` repetitions had no counters, because others had them.
+    The columns are ticks, calibration and witness of the clock, or the events. `signal` (an exit code if it EXITED) and
+    `fault_offset` (in the blob; None if outside) say how and where it ended otherwise. `missed`
+    repetitions had no counters, because others had them.
     """
 
     state: int

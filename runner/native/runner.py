@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from generator.native import Calibration
     from runner.cpu import Cpu
 
-STATES = {server.DONE: Status.OK, server.FAULTED: Status.FAULTED, server.TIMED_OUT: Status.TIMED_OUT}
+STATES = {
+    server.DONE: Status.OK,
+    server.FAULTED: Status.FAULTED,
+    server.TIMED_OUT: Status.TIMED_OUT,
+    server.EXITED: Status.FAULTED,
+}
 
 
 class NativeRunner:
@@ -93,12 +98,13 @@ class NativeRunner:
 
 
 def _fault_detail(result: NativeResult, shape: Layout) -> str:
-    if result.signal == server.NO_COUNTERS:
-        return "the kernel refuses the events"
+    if result.state == server.EXITED:
+        refused = result.signal == server.NO_COUNTERS
+        return "the kernel refuses the events" if refused else f"the process ended itself, exit code {result.signal}"
     try:
         name = signal.Signals(result.signal).name
     except ValueError:
-        name = f"exit code {result.signal}"
+        name = f"signal {result.signal}"
     if result.fault_offset is None:
         return f"{name} outside of the code under test"
     place = shape.place_of(result.fault_offset)

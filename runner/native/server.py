@@ -33,7 +33,7 @@ MAX_JOBS = 512
 JOB = struct.Struct("<5Q")
 """Entry of the blob in `code`, repetitions, offset of its samples in `control`, state, detail.
 
-The detail is the number of the signal, and RIP in the upper 56 bits.
+The detail is the number of the signal or the exit code, and RIP in the upper 56 bits.
 """
 JOB_STATE = 24
 SAMPLES = JOBS + MAX_JOBS * JOB.size
@@ -52,7 +52,8 @@ LONG_CALIBRATION = 0x2000
 WITNESS = 0x3000
 FIRST_BLOB = 0x4000
 
-PENDING, DONE, FAULTED, TIMED_OUT = range(4)
+PENDING, DONE, FAULTED, TIMED_OUT, EXITED = range(5)
+"""States of a job; EXITED: it ended its process by itself."""
 NO_COUNTERS, BROKEN = 250, 251
 """Exit codes of workers: the kernel refuses the events; the worker's own code went wrong."""
 
@@ -190,7 +191,7 @@ class Server:
             first = died + 1
 
     def run_worker(self, first: int, count: int, limit_seconds: float) -> tuple[int, int]:
-        """Run jobs from `first` on in one worker; return DONE, or how it ended at job CURRENT and by which signal."""
+        """Run jobs from `first` on in one worker; return DONE, or how job CURRENT ended it, with the signal or code."""
         struct.pack_into("<5Q", self.control, FAULT, 0, 0, 0, 0, 0)
         struct.pack_into("<Q", self.control, CURRENT, first)
         alive, worker_end = os.pipe()
@@ -212,7 +213,10 @@ class Server:
         if timed_out:
             return TIMED_OUT, 0
         code = os.waitstatus_to_exitcode(status)
-        return (DONE, 0) if code == 0 else (FAULTED, abs(code))
+        if code == 0 and self.u64(CURRENT) == count:
+            return DONE, 0
+        # The handler of faults exits with the signal's number, after writing it down.
+        return FAULTED if code < 0 or 0 < code == self.u64(FAULT) else EXITED, abs(code)
 
     def wait(self, alive: int, limit_seconds: float) -> bool:
         """Wait until the worker ends (true), or one job has taken longer than the limit (false)."""

@@ -27,6 +27,8 @@ BAD_CODE = {
     "store to a kernel address": ("48890425f8ffffff", "SIGSEGV in the body at offset 0"),
     "no stack": ("31e450", "SIGSEGV in the body at offset 2"),
     "privileged": ("f4", "SIGSEGV in the body at offset 0"),
+    "exit with success": ("b8e700000031ff0f05", "the process ended itself, exit code 0"),
+    "exit with a signal's number": ("b8e7000000bf0b0000000f05", "the process ended itself, exit code 11"),
     "jump away": ("31c0ffe0", "SIGSEGV outside of the code under test"),
 }
 FEW = Repeat(warm_ups=1, repetitions=10, time_limit_seconds=0.2)

@@ -150,8 +150,10 @@ def test_processes_share_a_simulated_campaign(tmp_path: Path) -> None:
 def test_what_is_stopped_ends_cleanly_with_what_there_is(tmp_path: Path, sent: signal.Signals, code: int) -> None:
     database, out = tmp_path / "c.sqlite", tmp_path / "out.json"
     arguments = [*SIMULATED, "--instr", "ADD*", "--db", str(database), "--json", str(out)]
+    # Shells start what runs in the background with SIGINT ignored, and children inherit that.
+    started = ["env", "--default-signal=INT", *command(arguments)]
     with subprocess.Popen(
-        command(arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+        started, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
     ) as campaign:
         while not (database.exists() and _concluded(database)):
             assert campaign.poll() is None, campaign.communicate()

@@ -9,6 +9,7 @@ from runner.backends.base import Job, JobResult
 from runner.measure import MeasureError, benchmark_of, lines_of, measure
 from runner.protocol import Measurer
 from tests.runner.fake_backend import FakeBackend
+from xed_convert.assembly import assemble
 
 IMUL = bytes.fromhex("480fafc3")
 
@@ -36,7 +37,7 @@ def test_code_that_faults_is_a_problem_not_an_error() -> None:
     assert report.problems[0] == "unrolled: faulted: SIGILL in the body at offset 0"
 
 
-@pytest.mark.parametrize("code", ["4983c701", "4589ff", "41b701", "4d87f8", "450f44f8", "4150415f"])
+@pytest.mark.parametrize("code", ["4983c701", "4589ff", "41b701", "4d87f8", "450f44f8", "4150415f", "62f48418ffc0"])
 def test_code_that_writes_the_loop_counter_is_refused(code: str) -> None:
     with pytest.raises(MeasureError, match="R15"):
         benchmark_of(bytes.fromhex(code), b"")
@@ -44,6 +45,12 @@ def test_code_that_writes_the_loop_counter_is_refused(code: str) -> None:
 
 def test_reading_the_loop_counter_or_writing_it_in_the_setup_is_fine() -> None:
     assert benchmark_of(bytes.fromhex("4c01f8"), bytes.fromhex("4d31ff")).setup[0].text == "XOR R15,R15"
+
+
+def test_instructions_too_new_for_the_usual_decoder_are_shown_in_words() -> None:
+    code = assemble("{nf} add r16, r17, [r18+64]; imul rax, rbx; ccmpz {dfv=of} rax, rbx")
+    texts = [line.text for line in lines_of(code)]
+    assert texts == ["{nf} ADD R16, R17, qword ptr [R18+0x40]", "IMUL RAX,RBX", "CCMPZ {dfv=of} RAX, RBX"]
 
 
 def test_no_code_and_too_much_code() -> None:
