@@ -1,8 +1,8 @@
 """Which counters are read together: every event on a counter that can count it, in as few runs as the hardware allows.
 
-Fixed counters cost nothing; a programmable one can be limited to some events. One run's assignment is a maximum
-matching of events to counters (augmenting paths), and events are taken in the order in which they were asked for, the
-most constrained first, so that the same request always gives the same runs.
+Fixed counters cost nothing; a programmable one can be limited to some events. With so many runs each counter has as
+many seats; the fewest runs are those where every event finds a seat (a matching by augmenting paths, the most
+constrained events first). The same request always gives the same runs.
 """
 
 from __future__ import annotations
@@ -114,12 +114,9 @@ def plan(uarch: Microarchitecture, hardware: Hardware, counters: Sequence[str]) 
     rest = [event for event in events if not hardware.fixed_slot(event) and hardware.can_count(event)]
     cycles = [slot for slot in fixed if slot.counter == "core_cycles"]
     runs: list[tuple[Slot, ...]] = []
-    while rest:
-        placed = _match(rest, hardware)
+    for placed in _fewest(rest, hardware):
         slots = [Slot(event.counter, abi.COUNTER_PROG, place, event.selector) for event, place in placed]
         runs.append(_cycles_first((*(fixed if not runs else cycles), *slots)))
-        taken = {event.counter for event, _ in placed}
-        rest = [event for event in rest if event.counter not in taken]
     return runs or ([_cycles_first(fixed)] if fixed else [])
 
 
@@ -128,22 +125,36 @@ def _cycles_first(slots: Iterable[Slot]) -> tuple[Slot, ...]:
     return tuple(sorted(slots, key=lambda slot: slot.counter != "core_cycles"))
 
 
-def _match(events: Sequence[Event], hardware: Hardware) -> list[tuple[Event, int]]:
-    """Return as many events as fit at once, with their counters, in the order of `events`."""
-    owner: dict[int, Event] = {}
+def _fewest(events: Sequence[Event], hardware: Hardware) -> list[list[tuple[Event, int]]]:
+    """Return all events in as few runs as possible, with their counters, in the order of `events`."""
+    count = -(-len(events) // hardware.programmable) if events else 0
+    while (places := _seated(events, hardware, count)) is None:
+        count += 1
+    runs: list[list[tuple[Event, int]]] = [[] for _ in range(count)]
+    for event, place in zip(events, places, strict=True):
+        next(run for run in runs if place not in (taken for _, taken in run)).append((event, place))
+    return runs
+
+
+def _seated(events: Sequence[Event], hardware: Hardware, count: int) -> list[int] | None:
+    """Return a counter for each event so that none has more than `count`; None if that is impossible."""
+    owner: dict[tuple[int, int], Event] = {}
     for event in sorted(events, key=lambda item: len(hardware.places(item))):
-        _augment(event, hardware, owner, set())
-    where = {event.counter: place for place, event in owner.items()}
-    return [(event, where[event.counter]) for event in events if event.counter in where]
+        if not _augment(event, hardware, count, owner, set()):
+            return None
+    where = {event.counter: place for (place, _), event in owner.items()}
+    return [where[event.counter] for event in events]
 
 
-def _augment(event: Event, hardware: Hardware, owner: dict[int, Event], seen: set[int]) -> bool:
-    for place in hardware.places(event):
-        if place in seen:
+def _augment(
+    event: Event, hardware: Hardware, count: int, owner: dict[tuple[int, int], Event], seen: set[tuple[int, int]]
+) -> bool:
+    for seat in ((place, number) for number in range(count) for place in hardware.places(event)):
+        if seat in seen:
             continue
-        seen.add(place)
-        if place not in owner or _augment(owner[place], hardware, owner, seen):
-            owner[place] = event
+        seen.add(seat)
+        if seat not in owner or _augment(owner[seat], hardware, count, owner, seen):
+            owner[seat] = event
             return True
     return False
 

@@ -74,3 +74,23 @@ def test_one_run_if_and_only_if_all_events_fit_at_once(places: list[set[int]]) -
     fits = all(len(set().union(*subset)) >= len(subset) for subset in subsets)
     assert (len(runs) == 1) == fits
     assert counted(runs) == {event.counter for event in events}
+
+
+@given(places=st.lists(st.sets(st.integers(0, 3), min_size=1, max_size=4), min_size=1, max_size=8))
+def test_as_few_runs_as_the_fullest_counters_need(places: list[set[int]]) -> None:
+    """So many runs are enough if no set of events needs more seats than the counters open to it have (Hall)."""
+    events = tuple(
+        tables.Event(f"unit_{index}", "E", index, 0, "test", tuple(sorted(place))) for index, place in enumerate(places)
+    )
+    runs = plan(tables.Microarchitecture("X", "X", "X", (), (), events), FOUR, [event.counter for event in events])
+    subsets = [[place for bit, place in enumerate(places) if mask >> bit & 1] for mask in range(1, 1 << len(places))]
+    assert len(runs) == max(-(-len(subset) // len(set().union(*subset))) for subset in subsets)
+    assert counted(runs) == {event.counter for event in events}
+    for run in runs:
+        assert len({slot.index for slot in run}) == len(run)
+
+
+@pytest.mark.parametrize(("core", "hardware", "runs"), [("HSW", FOUR, 4), ("SKL", FOUR, 4), ("ADL-P", EIGHT, 2)])
+def test_all_counters_of_a_core(core: str, hardware: Hardware, runs: int) -> None:
+    uarch = tables.by_name(core)
+    assert len(plan(uarch, hardware, countable(uarch, hardware))) == runs

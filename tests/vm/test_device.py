@@ -1,5 +1,6 @@
 """The device under misuse: who may open it, random calls, failing allocations; and that nothing is left behind."""
 
+import errno
 import os
 import re
 from pathlib import Path
@@ -59,6 +60,7 @@ def test_misuse_is_refused_and_nothing_is_left_behind(kernel: Kernel, module: Pa
     check_access(output)
     check_fuzz(output)
     assert "witness: 2 rounds, 0 problems" in output.lines, output.text
+    check_perf(output)
     check_loads(output)
 
 
@@ -70,6 +72,13 @@ def check_access(output: Output) -> None:
     assert output.lines[held + 1] == "open root: EBUSY"
     assert "Resource temporarily unavailable" in output.lines[held + 2]
     assert output.lines[held + 3] == "1"
+
+
+def check_perf(output: Output) -> None:
+    """Events of software count as before; TCG has no PMU, so perf has no hardware events, before and afterwards."""
+    nothing = -errno.ENOENT
+    expected = f"perf: page faults 100 before, 100 after; instructions {nothing} before, {nothing} after"
+    assert expected in output.lines, output.text
 
 
 def check_fuzz(output: Output) -> None:

@@ -32,6 +32,7 @@ def reports_of(kernel: Kernel, module: Path, fake: Path) -> dict[str, Any]:
     assert output.complaints == "", output.everything
     lines = [line.removeprefix("REPORT ") for line in output.lines if line.startswith("REPORT ")]
     assert len(lines) == len(CORES), output.everything
+    assert "HELD the counters are taken by perf or by the NMI watchdog" in output.lines, output.text
     return {report["core"]: report for report in map(json.loads, lines)}
 
 

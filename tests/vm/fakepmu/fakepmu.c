@@ -23,6 +23,7 @@
 #include <linux/uaccess.h>
 #include <linux/vmalloc.h>
 #include <asm/ibt.h>
+#include <asm/nmi.h>
 
 enum { RECORD_CLEAR, RECORD_VENDOR, RECORD_CPUID, RECORD_MSR, RECORD_WIDTH, RECORD_COUNT };
 
@@ -53,6 +54,7 @@ struct row {
 #define FIXED_SELECTOR	0xf1000000u
 #define SEL_OS_EN	((1ull << 17) | (1ull << 22))
 #define NO_COUNT	0x00badc0u
+#define AMD_PERFCTR0	0xc0010201u
 
 static struct row *rows;
 static size_t num_rows;
@@ -338,6 +340,26 @@ static struct miscdevice misc = {
 	.mode = 0600,
 };
 
+/* Holds the first counter of AMD's, as perf does while it counts. */
+static bool held;
+
+static int set_held(const char *text, const struct kernel_param *parameter)
+{
+	bool wanted;
+	int error = kstrtobool(text, &wanted);
+
+	if (error || wanted == held)
+		return error;
+	if (wanted && !reserve_perfctr_nmi(AMD_PERFCTR0))
+		return -EBUSY;
+	if (!wanted)
+		release_perfctr_nmi(AMD_PERFCTR0);
+	held = wanted;
+	return 0;
+}
+
+static const struct kernel_param_ops held_operations = { .set = set_held };
+module_param_cb(held, &held_operations, NULL, 0200);
 module_param(missing, ulong, 0400);
 module_param(reads, ulong, 0400);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Holds known values in every register that user space can see, while blobs on the same
- * CPU overwrite them; and a debug register through perf, which has to work afterwards.
+ * CPU overwrite them; and a debug register through perf, which has to work afterwards, as
+ * does a software event (page faults), and hardware events if there are any.
  *
  *   witness ROUNDS
  *
@@ -9,6 +10,7 @@
  */
 #define _GNU_SOURCE
 #include <asm/prctl.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/hw_breakpoint.h>
 #include <linux/perf_event.h>
@@ -122,6 +124,49 @@ static int open_breakpoint(void)
 	return syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
 }
 
+static int open_event(unsigned int type, unsigned long long config)
+{
+	struct perf_event_attr attr = { .type = type, .size = sizeof(attr), .config = config };
+
+	return syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
+}
+
+/* Page faults that perf counts while so many pages are touched for the first time. */
+static long count_faults(int event, int pages)
+{
+	long long before = 0, after = 0;
+	char *memory = mmap(NULL, pages * 4096l, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int i;
+
+	if (memory == MAP_FAILED || madvise(memory, pages * 4096l, MADV_NOHUGEPAGE) ||
+	    read(event, &before, 8) != 8)
+		return -1;
+	for (i = 0; i < pages; i++)
+		memory[i * 4096l] = 1;
+	if (read(event, &after, 8) != 8)
+		return -1;
+	munmap(memory, pages * 4096l);
+	return after - before;
+}
+
+/* Instructions of a loop, or the negative errno of opening the event. */
+static long count_instructions(void)
+{
+	int event = open_event(PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS);
+	long long count = 0;
+	volatile int i;
+
+	if (event < 0)
+		return -errno;
+	for (i = 0; i < 1000; i++)
+		;
+	if (read(event, &count, 8) != 8)
+		count = -1;
+	close(event);
+	return count;
+}
+
 static struct uops_counter_set set = { .size = sizeof(set), .num_counters = 1 };
 static struct uops_job job;
 static struct uops_result result;
@@ -178,7 +223,8 @@ static int check_own(int device, int breakpoint, const struct blob *blob, int se
 
 int main(int argc, char **argv)
 {
-	int rounds, round, device, breakpoint, status, problems = 0;
+	int rounds, round, device, breakpoint, faults, status, problems = 0;
+	long before, after, instructions;
 	const struct blob *blob;
 	cpu_set_t cpus;
 	pid_t child;
@@ -194,10 +240,13 @@ int main(int argc, char **argv)
 		return watch_registers(77);
 	device = open("/dev/uopscope", O_RDWR);
 	breakpoint = open_breakpoint();
-	if (device < 0 || breakpoint < 0) {
+	faults = open_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS);
+	if (device < 0 || breakpoint < 0 || faults < 0) {
 		perror("witness");
 		return 1;
 	}
+	before = count_faults(faults, 100);
+	instructions = count_instructions();
 	for (round = 0; round < rounds; round++)
 		for (blob = blobs; blob->name; blob++) {
 			/* the marker of this one is replaced elsewhere */
@@ -210,6 +259,10 @@ int main(int argc, char **argv)
 		problems++;
 	}
 	kill(child, SIGKILL);
+	after = count_faults(faults, 100);
+	printf("perf: page faults %ld before, %ld after; instructions %ld before, %ld after\n",
+	       before, after, instructions, count_instructions());
+	problems += before != after;
 	printf("witness: %d rounds, %d problems\n", rounds, problems);
 	return problems != 0;
 }

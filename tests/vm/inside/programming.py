@@ -5,6 +5,7 @@ from pathlib import Path
 
 from generator.harness import Reader, render
 from generator.microbenchmark import Line, Microbenchmark
+from runner.backends.base import BackendError
 from runner.kmod import abi
 from runner.kmod.device import BlobJob, Device
 from runner.kmod.passes import Hardware, countable, plan
@@ -13,6 +14,7 @@ from tests.vm.cores import CORES
 from tests.vm.fakepmu import accesses
 
 FAKE = Path("/dev/fakepmu")
+HELD = Path("/sys/module/fakepmu/parameters/held")
 NOP = Microbenchmark((), (Line(b"\x90", "NOP"),), "nothing")
 
 
@@ -40,6 +42,22 @@ def main() -> None:
             "accesses": [(each.msr, each.value, each.is_write, each.unknown) for each in accesses(FAKE.read_bytes())],
         }
         print("REPORT", json.dumps(report))
+        if name == list(CORES)[-1]:
+            print("HELD", while_held(jobs))
+
+
+def while_held(jobs: list[BlobJob]) -> str:
+    """Return what is said of a batch while somebody else has a counter."""
+    HELD.write_text("1")
+    device = Device(0)
+    try:
+        device.run(jobs)
+    except BackendError as error:
+        return error.message
+    finally:
+        device.close()
+        HELD.write_text("0")
+    return "nothing"
 
 
 main()
