@@ -266,7 +266,8 @@ class Combiner:
         most = MOST_INSTANCES if len(blockers) == 1 else INSTANCES_OF_SEVERAL
         taken = registers_of(self.instance) | occupied(self.instance.variant)
         instances, lines = _in_turns(blockers, taken, most)
-        subject = [*(helpers if self.helpers_only else surrounded)(self.kit, self.instance), *self.breakers]
+        # The breakers stand where the blocked ports have the most waiting for them, so that they go elsewhere
+        subject = [*self.breakers, *(helpers if self.helpers_only else surrounded)(self.kit, self.instance)]
         body = [*subject, *lines] if reverse else [*lines, *subject]
         names = ", ".join(f"{count} of {variant.string}" for variant, count in blockers) or "nothing else"
         what = f"what surrounds {self.instance.variant.string}" if self.helpers_only else self.instance.variant.string

@@ -30,7 +30,7 @@ from generator.initial import general_value, other_files_setup
 from generator.microbenchmark import Line, Microbenchmark
 from generator.registers import family, part, register_class
 from generator.surroundings import helpers, row_of, setup_lines, surrounded
-from generator.values import ValueKind, Values, values_of
+from generator.values import ValueKind, Values, kinds_of, values_of
 from xed_convert.model import Instance, InstructionVariant, MemoryAddress, Operand, OperandKind
 
 if TYPE_CHECKING:
@@ -46,6 +46,9 @@ FLAGS = frozenset({"CF", "PF", "AF", "ZF", "SF", "OF"})
 
 _BREAKABLE = frozenset({"GPR", "VEC", "K", "MMX"})
 """Register files that breakers can overwrite."""
+
+_STACK_MOVES = frozenset({"X87PUSH", "X87POP", "X87POP2"})
+"""What the catalogue names as registers where the x87 stack is turned."""
 
 SUBJECT_SLOT = 15
 """The memory place of an instruction that stands among others."""
@@ -181,6 +184,13 @@ class ThroughputFactory:
         return frozenset(
             family(name) for index, name in registers.items() if {f"op{index}", family(name)} & values.restored
         ) | (values.restored & effects_of(instance).writes)
+
+    def depends(self) -> bool:
+        """Whether instances depend on each other, through whatever it is, or share a unit that dividers are."""
+        effects = [effects_of(instance) for instance in independent_instances(self.variant, 2)]
+        carried = (effects[0].writes & effects[-1].inputs) - _STACK_MOVES
+        memory = any(o.kind is OperandKind.MEMORY and o.read and not o.explicit for o in self.variant.operands)
+        return bool(carried) or memory or len(kinds_of(self.variant)) > 1
 
     def breakers(self, instance: Instance, values: Values, carried: frozenset[str]) -> list[Line]:
         """Return what overwrites everything that instances depend on each other through."""

@@ -35,7 +35,8 @@ from runner.inference.calibration import Calibrations
 from runner.inference.fusion import infer_fusion
 from runner.inference.latency import infer_latencies
 from runner.inference.ports import PortConclusion, infer_ports
-from runner.inference.portsets import PortLayout, joined, throughput_of
+from runner.inference.portsets import PortLayout, describe, joined, throughput_of
+from runner.inference.spread import evenly_loaded
 from runner.inference.throughput import (
     COUNTED,
     Search,
@@ -350,7 +351,7 @@ def _ports(draft: _Draft, search: Search, context: Context) -> Procedure[PortCon
         text = f"each instance takes a slot, and {float(1 - share):.2f} of them were seen on a port"
         draft.derivations.append(Derivation(name, text, (first.measured.request.benchmark.id,)))
         draft.uops = draft.uops if search.suffix else int(share < 1)
-        return PortConclusion(PortUsage({isolated.used(context.layout): 1} if share < 1 else {}))
+        return _partly_eliminated(isolated, context.layout) if share < 1 else PortConclusion(PortUsage({}))
     kind = kind_of(draft.variant)
     values = values_of(draft.variant, search.kind)
     instance = search.factory.instances(search.shape(1))[0] if search.same_register else None
@@ -362,8 +363,17 @@ def _ports(draft: _Draft, search: Search, context: Context) -> Procedure[PortCon
         combiner.breakers = tuple(search.factory.breakers(combiner.instance, values, carried))
         extra = yield from _usage_of(combiner.breakers, context.layout)
         combiner.breakers = combiner.breakers if extra is not None else ()
+    isolated = replace(isolated, free=not search.factory.depends())
     subject = _Subject(combiner, extra or PortUsage({}))
     return (yield from infer_ports(subject, isolated, context.blocking[kind]))
+
+
+def _partly_eliminated(isolated: Isolated, layout: PortLayout) -> PortConclusion:
+    """Conclude the ports of an instruction that is done at rename at times, from those that it used otherwise."""
+    fitting = evenly_loaded(isolated, layout)
+    if len(fitting) == 1:
+        return PortConclusion(PortUsage({fitting[0]: 1}))
+    return PortConclusion(None, f"which ports it uses where it is not eliminated cannot be told: {describe(fitting)}")
 
 
 def eliminated_share(isolated: Isolated, slots: Fraction | None, variant: InstructionVariant) -> Fraction | None:

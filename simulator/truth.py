@@ -121,5 +121,7 @@ def _throughput(behaviour: Behaviour, issue_width: int) -> Fraction:
         (Fraction(sum(n for ports, n in needs.items() if ports <= union), len(union)) for union in unions if union),
         default=Fraction(0),
     )
+    eliminated, whole = behaviour.eliminated_share
+    port_bound *= 1 - Fraction(eliminated, whole)
     divider = Fraction(sum(uop.divider_cycles for uop in behaviour.uops))
     return max(port_bound, divider, Fraction(behaviour.slots, issue_width))

@@ -44,11 +44,15 @@ THROUGHPUT_TOLERANCE = Fraction(1, 25)
 
 @dataclass(frozen=True, slots=True)
 class Isolated:
-    """What an instruction did alone: µops per counter and core cycles, per instruction; `total` µops in all."""
+    """What an instruction did alone: µops per counter and core cycles, per instruction; `total` µops in all.
+
+    `free` says that instances do not depend on each other, so that ports alone can limit them.
+    """
 
     uops: Mapping[str, Fraction]
     cycles: Fraction
     total: int
+    free: bool = False
 
     @property
     def tolerance(self) -> Fraction:
@@ -59,6 +63,10 @@ class Isolated:
         """Return the ports whose counters counted anything."""
         busy = (ports for name, ports in layout.counters.items() if self.uops[name] > UNUSED)
         return frozenset().union(*busy)
+
+    def separable(self, layout: PortLayout) -> bool:
+        """Whether every port that was used has a counter of its own."""
+        return all(len(ports) == 1 for name, ports in layout.counters.items() if self.uops[name] > UNUSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +111,9 @@ class Space:
         self.answers[observation.blocked] = answer
         self._limits.clear()
 
-    def forget(self) -> None:
-        """Begin again with isolation alone."""
+    def reconsider(self) -> None:
+        """Forget what was taken for exact; as bounds all observations stay."""
         self.answers.clear()
-        self.observations.clear()
         self._limits.clear()
 
     def limit(self, ports: PortSet) -> int:
@@ -206,6 +213,26 @@ class Space:
             elif count > inside:
                 counts[ports] = count - inside
         return PortUsage(counts)
+
+    def by_subtractions(self, sets: Sequence[PortSet]) -> list[PortUsage]:
+        """Return every usage made of some sets that agrees with the answers, smaller sets first as in Algorithm 1.
+
+        Where an answer is only a bound every number up to it is tried.
+        """
+        ordered = sorted(sets, key=lambda one: (len(one), sorted(one)))
+        partial: list[dict[PortSet, int]] = [{}]
+        for ports in ordered:
+            partial = [{**counts, ports: more} for counts in partial for more in self._more(ports, counts)][:NODE_LIMIT]
+        usages = [PortUsage({ports: count for ports, count in counts.items() if count}) for counts in partial]
+        return [usage for usage in usages if self.agrees(usage)]
+
+    def _more(self, ports: PortSet, counts: Mapping[PortSet, int]) -> range:
+        """Return how many µops of just these ports there may be, given those of smaller sets."""
+        inside = sum(count for able, count in counts.items() if able < ports)
+        count = self._known(ports)
+        if count is not None:
+            return range(count - inside, count - inside + 1) if count >= inside else range(0)
+        return range(max(0, self.limit(ports) - inside) + 1)
 
     def explain(self) -> str:
         """Write the answers for people: `p06: 1, p0156: 2`."""

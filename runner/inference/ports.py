@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations
-from math import floor
+from math import ceil, floor
 from typing import TYPE_CHECKING, Protocol
 
 from generator.errors import GenerationError
@@ -19,6 +19,7 @@ from results.model import PortUsage
 from runner.experiment import Procedure, Request, Want
 from runner.inference.blocking import (
     FEW_UOPS,
+    NOTICEABLE,
     SATURATED,
     Blockers,
     BlockingSet,
@@ -30,8 +31,11 @@ from runner.inference.blocking import (
 from runner.inference.hypotheses import Answer, Isolated, Observation, Space
 from runner.inference.naming import swapped
 from runner.inference.portsets import PortSet, confined, describe, joined, pairs_of, throughput_of
+from runner.inference.spread import evened, evenly_loaded, is_first, is_odd, likeliest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from generator.microbenchmark import Microbenchmark
     from runner.experiment import Measured
 
@@ -40,6 +44,18 @@ CLEAR = Fraction(1, 5)
 
 IDLE = Fraction(1, 2)
 """A blocked set was kept busy if its ports were idle for no more than so many cycles per instruction under test."""
+
+STEADY = (150, 600, 720)
+"""Blocking instructions for long microcode: about as many as wait, and more than any reorder buffer holds."""
+
+MOST_STEADY = 40
+"""µops up to which these help: a scheduler (60 entries on Haswell) has to hold them and blocking ones besides."""
+
+MOST_RIVALS = 20
+"""So many usages that cannot be told apart are still worth naming."""
+
+BUSY = Fraction(3, 4)
+"""Blocking instructions that take this share of the ports' time did block them, though not to the end of a wait."""
 
 MOST_UOPS = 100
 """Instructions of more µops are not taken apart: no blocking count outweighs them."""
@@ -84,6 +100,7 @@ class _Inquiry:
     reverse: bool = False
     chain: Fraction | None = None
     experiments: list[str] = field(default_factory=list)
+    rivals: list[PortUsage] = field(default_factory=list)
 
     def blockers(self, ports: PortSet) -> Blockers:
         """Return blocking instructions for a set, or for two whose union it is."""
@@ -99,11 +116,11 @@ class _Inquiry:
     def ask(self, ports: PortSet) -> Procedure[None]:
         """Block a set and learn how many µops are confined to it; again with more if they did not block it."""
         if self.chain is None:
-            alone = yield from self._measure(Blockers((), ()))
+            alone = yield from self.measure(Blockers((), ()))
             self.chain = alone.cycles if alone.ok else self.space.isolated.cycles
         blockers = self.blockers(ports)
         try:
-            measured = yield from self._measure(blockers)
+            measured = yield from self.measure(blockers)
         except GenerationError:
             self.space.answers[ports] = Answer(self.space.limit(ports), exact=False)
             return
@@ -111,10 +128,10 @@ class _Inquiry:
         if measured.ok and not self.space.answers[ports].exact and all(one.saturates for one in blockers.instructions):
             more = blockers.filling(measured.cycles)
             if more.counts != blockers.counts:
-                measured = yield from self._measure(more)
+                measured = yield from self.measure(more)
                 self._learn(measured, more, ports)
 
-    def _measure(self, blockers: Blockers) -> Procedure[Measured]:
+    def measure(self, blockers: Blockers) -> Procedure[Measured]:
         """Measure the instruction among blocking instructions."""
         request = Request(self.subject.combined(blockers, reverse=self.reverse), Want.PORTS)
         (measured,) = yield [request]
@@ -144,7 +161,9 @@ class _Inquiry:
         elif queued and abs(count - nearest) <= CLEAR and time - count <= IDLE:
             answer = Answer(nearest)
         else:
-            answer = Answer(max(0, min(space.limit(ports), floor(count + CLEAR))), exact=False)
+            # A time is off where the window does not hold whole periods, so as a bound it is rounded up
+            most = floor(count + CLEAR) if separable else ceil(count - CLEAR)
+            answer = Answer(max(0, min(space.limit(ports), most)), exact=False)
         space.observe(Observation(ports, measured.values, usage), answer)
 
 
@@ -173,10 +192,14 @@ def infer_ports(subject: Subject, isolated: Isolated, blocking: BlockingSet) -> 
     if usage is not None:
         usage = yield from _exclude_smaller(inquiry, usage)
     for more in (_closer, _again, _wider):
-        if usage is not None:
+        if usage is not None or inquiry.rivals:
             break
         more(inquiry)
         usage = yield from _settle(inquiry)
+        if usage is not None and not isolated.separable(blocking.layout):
+            usage = yield from _exclude_smaller(inquiry, usage)
+    if usage is None and FEW_UOPS < isolated.total <= MOST_STEADY:
+        usage = yield from _steady(inquiry)
     failure = "" if usage is not None else _failure(inquiry)
     return PortConclusion(usage, failure, inquiry.space.explain(), tuple(inquiry.experiments))
 
@@ -189,7 +212,7 @@ def _shown(isolated: Isolated, blocking: BlockingSet) -> list[PortSet]:
     pairs = [
         counted for counted in blocking.layout.counters.values() if len(counted) == 2 and len(counted & shown) == 1
     ]
-    return [shown, *(swapped(shown, pair) for pair in pairs)]
+    return [shown, *(swapped(shown, pair) for pair in pairs), *evenly_loaded(isolated, blocking.layout)]
 
 
 def _settle(inquiry: _Inquiry) -> Procedure[PortUsage | None]:
@@ -205,7 +228,7 @@ def _settle(inquiry: _Inquiry) -> Procedure[PortUsage | None]:
         else:
             question = space.best_question(usages, inquiry.askable)
         if question is None:
-            usages = _of_known_sets(inquiry, usages)
+            usages = likeliest(usages, tuple(inquiry.blocking.instructions), space.isolated, space.layout)
             if len(usages) != 1:
                 return None
             question = _unverified(inquiry, usages[0])
@@ -216,12 +239,6 @@ def _settle(inquiry: _Inquiry) -> Procedure[PortUsage | None]:
                 _admit_unused(inquiry)
             continue
         yield from inquiry.ask(question)
-
-
-def _of_known_sets(inquiry: _Inquiry, usages: list[PortUsage]) -> list[PortUsage]:
-    """Return the only usage that is made of sets that other instructions have, where nothing else tells them apart."""
-    known = [usage for usage in usages if usage.uops.keys() <= inquiry.blocking.instructions.keys()]
-    return known if len(usages) > 1 and len(known) == 1 else usages
 
 
 def _unverified(inquiry: _Inquiry, usage: PortUsage) -> PortSet | None:
@@ -279,7 +296,7 @@ def _closer(inquiry: _Inquiry) -> None:
 
 def _again(inquiry: _Inquiry) -> None:
     """Ask everything again, with twice as many blocking instructions and in the other order."""
-    inquiry.space.forget()
+    inquiry.space.reconsider()
     inquiry.factor, inquiry.reverse = 2, True
     _admit_unused(inquiry)
 
@@ -304,8 +321,71 @@ def _exclude_smaller(inquiry: _Inquiry, usage: PortUsage) -> Procedure[PortUsage
         usages = [other for other in found or [usage] if throughput_of(other) == needed]
         question = space.best_question(usages, [*inquiry.askable, *_joined(inquiry)])
         if question is None:
-            return usage if usage in usages else usages[0] if len(usages) == 1 else None
+            return _explained(inquiry, usage, usages, found or [])
         yield from inquiry.ask(question)
+
+
+def _explained(
+    inquiry: _Inquiry, usage: PortUsage, usages: Sequence[PortUsage], slower: Sequence[PortUsage]
+) -> PortUsage | None:
+    """Return the usage that explains best what the instruction did alone, None if that cannot be told.
+
+    The one that was found stays unless it is odd. If nothing but ports can have limited the instruction and the usage
+    is too fast for what was measured, another one with just that time is as good: they cannot be told apart.
+    """
+    space = inquiry.space
+    if is_odd(usage, space.isolated, space.layout) and len(usages) == 1:
+        other = evened(usage, space.isolated, space.layout)
+        usage, usages = (other, [other]) if space.agrees(other) else (usage, usages)
+    if usage not in usages or is_odd(usage, space.isolated, space.layout):
+        likely = likeliest(usages, tuple(inquiry.blocking.instructions), space.isolated, space.layout)
+        if len(likely) != 1:
+            return None
+        usage = likely[0]
+    if space.isolated.free and throughput_of(usage) < space.isolated.cycles * NOTICEABLE:
+        rivals = [other for other in slower if _has_the_time(other, space)]
+        inquiry.rivals = [usage, *rivals] if rivals else []
+    return None if inquiry.rivals else usage
+
+
+def _has_the_time(usage: PortUsage, space: Space) -> bool:
+    """Whether a usage is spread as in isolation and needs just the time that was measured."""
+    off = abs(throughput_of(usage) - space.isolated.cycles) > space.isolated.cycles / 50
+    return not (off or is_odd(usage, space.isolated, space.layout) or not is_first(usage, space.layout))
+
+
+def _steady(inquiry: _Inquiry) -> Procedure[PortUsage | None]:
+    """Conclude from counts that do not change any more however many blocking instructions there are.
+
+    Of long microcode with a long latency blocked ports run idle while it waits (the reorder buffer is full of blocking
+    instructions that are done), but not when its µops are given their ports. What matters then is that the number of
+    µops on the blocked ports stays the same, and that all answers together make a usage.
+    """
+    space = inquiry.space
+    space.reconsider()
+    used = space.isolated.used(space.layout)
+    inquiry.reverse = True
+    for ports in inquiry.blocking.sets():
+        instruction = inquiry.blocking.instructions[ports]
+        if not (ports & used and instruction.saturates):
+            continue
+        counts: list[Fraction] = []
+        for count in STEADY:
+            more = Blockers((instruction,), (count - count % len(ports),))
+            measured = yield from inquiry.measure(more)
+            if measured.ok and space.layout.separable(ports):
+                usage = joined(more.usage, inquiry.subject.extra)
+                ran = space.layout.on(ports, measured.values) - confined(usage, ports)
+                busy = confined(usage, ports) >= BUSY * measured.cycles * len(ports)
+                queued = busy and len(ports) * 2 <= inquiry.blocking.width
+                counts += [ran] if queued and abs(ran - round(ran)) <= CLEAR else []
+                most = max(0, min(space.limit(ports), floor(ran + CLEAR)))
+                space.observe(Observation(ports, measured.values, usage), Answer(most, exact=False))
+        if sum(round(count) == space.limit(ports) for count in counts) > 1:
+            space.answers[ports] = Answer(space.limit(ports))
+    fitting = space.by_subtractions([ports for ports in inquiry.blocking.sets() if ports <= used])
+    inquiry.rivals = fitting if 1 < len(fitting) < MOST_RIVALS else []
+    return fitting[0] if len(fitting) == 1 else None
 
 
 def _joined(inquiry: _Inquiry) -> list[PortSet]:
@@ -333,7 +413,7 @@ def _wider(inquiry: _Inquiry) -> None:
 
 def _failure(inquiry: _Inquiry) -> str:
     """Say why no usage is stated."""
-    left = inquiry.space.hypotheses()
+    left = inquiry.rivals or inquiry.space.hypotheses()
     answers = inquiry.space.explain()
     if left:
         names = " or ".join(sorted(str(usage) for usage in left)[:4])

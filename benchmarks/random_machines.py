@@ -1,0 +1,95 @@
+"""Inference on machines drawn at random: `python -m benchmarks.random_machines --seeds 1-200`.
+
+Each seed is another machine (4 to 12 ports, µop graphs of its own, often ports that share a counter, sometimes noise).
+As many variants of all extensions are characterized as `--variants` says, other ones for each seed, and compared
+with the truth; the columns are those of `benchmarks.truth`. A seed whose row is in the table is not done again, so
+a run that was stopped goes on where it was. What was not found again is appended to `--exceptions`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.truth import COLUMNS, Report, run
+from generator.exclusions import excluded
+from runner.backends.sim import open_machine
+from runner.characterize import Workshop
+from xed_convert.catalogue import Catalogue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from simulator.machine import MachineModel
+    from xed_convert.model import InstructionVariant
+
+TABLE = Path(__file__).with_name("random_machines.tsv")
+STRIDE = 7919
+"""A prime: sets of variants that begin so far apart have little in common."""
+
+
+def sample(
+    measurable: Sequence[InstructionVariant], machine: MachineModel, seed: int, count: int
+) -> list[InstructionVariant]:
+    """Return so many variants that the machine has, evenly spread over all, beginning at a place that the seed says."""
+    there = [variant for variant in measurable if machine.behaviour(variant) is not None]
+    step = max(1, len(there) // count)
+    first = seed * STRIDE % step
+    return there[first::step][:count]
+
+
+def rows(path: Path) -> dict[str, str]:
+    """Return the lines of the table by machine."""
+    if not path.exists():
+        return {}
+    lines = path.read_text(encoding="utf-8").splitlines()[1:]
+    return {line.partition("\t")[0]: line for line in lines}
+
+
+def write(path: Path, lines: dict[str, str]) -> None:
+    """Replace the table."""
+    ordered = sorted(lines.values(), key=lambda line: int(line.partition("\t")[0].partition(":")[2]))
+    temporary = path.with_suffix(".new")
+    temporary.write_text("\n".join(["\t".join(COLUMNS), *ordered, ""]), encoding="utf-8")
+    temporary.replace(path)
+
+
+def reports(seeds: Sequence[int], count: int, done: dict[str, str]) -> Iterator[Report]:
+    """Yield what was found on each machine that is not done."""
+    catalogue = Catalogue.load()
+    measurable = [variant for variant in catalogue if variant.cpl == 3 and not excluded(variant, privileged=True)]
+    workshop = Workshop(catalogue)
+    for seed in seeds:
+        machine = open_machine(f"random:{seed}")
+        if machine.name in done:
+            continue
+        begun = time.process_time()
+        variants = sample(measurable, machine, seed, count)
+        report = run(machine, catalogue, variants, thorough=False, workshop=workshop)
+        report.seconds = time.process_time() - begun
+        yield report
+
+
+def main() -> None:
+    """Do the seeds that are not in the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seeds", default="1-200", help="FIRST-LAST")
+    parser.add_argument("--variants", type=int, default=40, help="of each machine")
+    parser.add_argument("--table", type=Path, default=TABLE)
+    parser.add_argument("--exceptions", type=Path, help="what was not found again is appended there (TSV)")
+    options = parser.parse_args()
+    first, _, last = options.seeds.partition("-")
+    done = rows(options.table)
+    for report in reports(range(int(first), int(last or first) + 1), options.variants, done):
+        done[report.machine] = report.row()
+        write(options.table, done)
+        print(report.row(), flush=True)
+        if options.exceptions and report.exceptions:
+            with options.exceptions.open("a", encoding="utf-8") as file:
+                file.write("\n".join([*report.exceptions, ""]))
+
+
+if __name__ == "__main__":
+    main()

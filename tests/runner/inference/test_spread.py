@@ -1,0 +1,59 @@
+"""What loads in isolation say: even ones explain themselves, odd ones speak against a usage."""
+
+from fractions import Fraction
+
+import pytest
+
+from results.model import PortUsage
+from runner.inference.hypotheses import Isolated
+from runner.inference.portsets import PortLayout, PortSet
+from runner.inference.spread import evened, evenly_loaded, is_odd, likeliest
+
+LAYOUT = PortLayout.of(["p0", "p1", "p23B", "p49", "p5A", "p78"])
+
+
+def ports(letters: str) -> PortSet:
+    return frozenset(letters)
+
+
+def alone(**loads: float) -> Isolated:
+    uops = {name: Fraction(loads.get(name, 0)).limit_denominator(12) for name in LAYOUT.counters}
+    return Isolated(uops, Fraction(1), round(sum(uops.values())))
+
+
+def usage(*sets: str) -> PortUsage:
+    return PortUsage(dict.fromkeys(map(ports, sets), 1))
+
+
+@pytest.mark.parametrize(
+    ("loads", "sets", "odd"),
+    [
+        ({"p0": 1 / 2, "p1": 1 / 2}, ("01",), False),
+        ({"p0": 1}, ("01",), True),
+        ({"p23B": 2 / 3, "p78": 1 / 3, "p49": 1}, ("237", "49"), False),
+        ({"p23B": 2 / 3, "p78": 1 / 3, "p49": 1}, ("2378B", "49"), True),
+        ({"p0": 1, "p1": 1}, ("01", "1"), False),  # they share a port: one may keep the other away
+    ],
+)
+def test_a_usage_is_odd_if_it_would_be_spread_otherwise(
+    loads: dict[str, float], sets: tuple[str, ...], odd: bool
+) -> None:
+    assert is_odd(usage(*sets), alone(**loads), LAYOUT) is odd
+
+
+def test_evenly_loaded_sets_have_the_first_ports_of_each_counter() -> None:
+    assert evenly_loaded(alone(p0=1 / 4, p1=1 / 4, p5A=1 / 4, p23B=1 / 4), LAYOUT) == [ports("0152")]
+    assert evenly_loaded(alone(p23B=1), LAYOUT) == [ports("2"), ports("23"), ports("23B")]
+
+
+def test_odd_sets_are_evened_only_if_there_is_one_way() -> None:
+    loads = alone(p23B=2 / 3, p78=1 / 3, p49=1)
+    assert evened(usage("2378B", "49"), loads, LAYOUT) == usage("237", "49")
+
+
+def test_the_likeliest_usage_explains_the_loads_then_has_the_fewest_new_sets() -> None:
+    known = [ports("01"), ports("5A")]
+    loads = alone(p0=1, p5A=1)
+    assert likeliest([usage("01", "5A"), usage("0", "5A"), usage("0", "5")], known, loads, LAYOUT) == [usage("0", "5A")]
+    even = alone(p0=1 / 2, p1=1 / 2, p5A=1)
+    assert likeliest([usage("01", "5A"), usage("01", "5")], known, even, LAYOUT) == [usage("01", "5A")]
