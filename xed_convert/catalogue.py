@@ -203,9 +203,9 @@ class Catalogue:
         wanted = pattern.strip().upper()[:60]
         near = [name for name in names if name[:1] == wanted[:1]]
         matches = get_close_matches(wanted, near, n=5, cutoff=0.6) or get_close_matches(
-            wanted, [name.upper() for name in self._store.iclasses], n=5, cutoff=0.6
+            wanted, [name.upper() for name in self._store.iclasses], n=5, cutoff=0.4
         )
-        hint = "`--list` shows what a pattern matches."
+        hint = "`characterize --all --list` shows all that there are."
         if matches:
             hint = f"Nearest: {', '.join(names[name] for name in matches)}."
         return UnknownInstructionError(f"no instruction matches {pattern!r}", hint=hint)

@@ -18,6 +18,21 @@ class OutputError(UopscopeError):
     """A file cannot be written; the message names it."""
 
 
+def check_writable(path: Path | str) -> None:
+    """Find out before long work whether `atomic_write` could write there; nothing is left behind.
+
+    Raises:
+        OutputError: the folder does not exist or cannot be written, or `path` is a folder.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise OutputError(f"{path}: cannot be written: it is a folder")
+    if not path.exists() or path.is_file():
+        handle, name = _temporary(path.resolve())
+        os.close(handle)
+        Path(name).unlink()
+
+
 @contextmanager
 def atomic_write(path: Path | str) -> Iterator[IO[bytes]]:
     """Open a temporary file beside `path` for writing bytes; rename it to `path` if the block does not raise.
@@ -35,10 +50,7 @@ def atomic_write(path: Path | str) -> Iterator[IO[bytes]]:
             yield file
         return
     path = path.resolve()
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror}") from error
+    handle, name = _temporary(path)
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
@@ -49,6 +61,15 @@ def atomic_write(path: Path | str) -> Iterator[IO[bytes]]:
     finally:
         with suppress(FileNotFoundError):
             Path(name).unlink()
+
+
+def _temporary(path: Path) -> tuple[int, str]:
+    """Make an empty file beside `path`; return its descriptor and name."""
+    try:
+        return tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    except OSError as error:
+        hint = "" if path.parent.is_dir() else f"the folder {path.parent} does not exist"
+        raise OutputError(f"{path}: cannot be written: {error.strerror}", hint=hint) from error
 
 
 @contextmanager

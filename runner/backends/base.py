@@ -14,12 +14,13 @@ Counters are named as follows; a backend says in `BackendInfo.counters` which it
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from generator.microbenchmark import Microbenchmark
     from results.model import Provenance, Status
@@ -28,6 +29,21 @@ if TYPE_CHECKING:
 
 class BackendError(UopscopeError):
     """A backend cannot be used here; the hint says what to do."""
+
+
+class UnknownNameError(BackendError):
+    """There is no backend, microarchitecture or simulated machine of that name: the input is wrong, not the machine."""
+
+    exit_code = 2
+
+    @classmethod
+    def of(cls, kind: str, name: str, known: Iterable[str]) -> Self:
+        """Return the error that names the nearest, or all if none is near."""
+        names = list(known)
+        by_lower = {one.lower(): one for one in names}
+        near = [by_lower[one] for one in get_close_matches(name.lower(), by_lower, n=5, cutoff=0.5)]
+        hint = f"nearest: {', '.join(near)}; " if near else ""
+        return cls(f"no {kind} {name!r}", hint=f"{hint}there are: {', '.join(names)}")
 
 
 @dataclass(frozen=True, slots=True)

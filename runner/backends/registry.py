@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 import runner.backends
 from runner import cpu as cpus
-from runner.backends.base import Backend, BackendError
+from runner.backends.base import Backend, BackendError, UnknownNameError
+from runner.uarch.tables import all_microarchitectures
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 AUTO = "auto"
 _NOT_BACKENDS = {"base", "registry"}
@@ -53,18 +54,40 @@ def open_backend(name: str = AUTO, *, cpu: int | None = None, architecture: str 
     known = backends()
     if name != AUTO:
         if name not in known:
-            raise BackendError(f"no backend {name!r}", hint=f"there are: {', '.join(known)}, {AUTO}")
+            raise UnknownNameError.of("backend", name, [*known, AUTO])
         return known[name].create(cpu, architecture)
+    _check_architecture(architecture)
     if cpu is not None:
         cpus.choose(cpu)
-    reasons = []
+    failed: dict[str, BackendError] = {}
     for entry in known.values():
         if entry.preference is not None:
             try:
                 return _usable(entry.create(cpu, architecture))
             except BackendError as error:
-                reasons.append(f"{entry.name}: {error.message}")
-    raise BackendError("; ".join(reasons) or "no backend for a real CPU", hint="`uopscope doctor` says more")
+                failed[entry.name] = error
+    raise _joined(failed)
+
+
+def _check_architecture(name: str | None) -> None:
+    """Refuse a name that no microarchitecture has.
+
+    Raises:
+        UnknownNameError: there is none; names the nearest.
+    """
+    known = all_microarchitectures()
+    if name and name.upper() not in {one.upper() for one in known} and name != cpus.UNKNOWN:
+        raise UnknownNameError.of("microarchitecture", name, known)
+
+
+def _joined(failed: Mapping[str, BackendError]) -> BackendError:
+    """Return why none of the backends can be used, once where the reason is the same for all."""
+    reasons = {error.message: error.hint for error in failed.values()}
+    if len(reasons) == 1:
+        ((message, hint),) = reasons.items()
+        return BackendError(message, hint=hint or "`uopscope doctor` says more")
+    message = "; ".join(f"{name}: {error.message}" for name, error in failed.items())
+    return BackendError(message or "no backend for a real CPU", hint="`uopscope doctor` says more")
 
 
 def _usable(backend: Backend) -> Backend:

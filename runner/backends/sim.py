@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from generator.harness import MAX_COUNTERS, Layout, Reader, Style, layout, render
 from results.model import Provenance, Status
 from results.version import version
-from runner.backends.base import BackendError, BackendInfo, Job, JobResult, Repeat
+from runner.backends.base import BackendError, BackendInfo, Job, JobResult, Repeat, UnknownNameError
 from simulator.errors import SimulatedFaultError, SimulatedHangError
 from simulator.graph import ModelError
 from simulator.machine import MachineModel, names
@@ -132,20 +132,20 @@ def open_machine(architecture: str | None) -> MachineModel:
     """Return the machine of a name: a shipped model, with `:separate` counters if so named, or `random:SEED`.
 
     Raises:
-        BackendError: there is no machine of that name.
+        UnknownNameError: there is no machine of that name.
     """
     hint = f"--arch is one of {', '.join(names())}, or random:SEED"
     if not architecture:
-        raise BackendError("the sim backend simulates the machine that --arch names", hint=hint)
+        raise UnknownNameError("the sim backend simulates the machine that --arch names", hint=hint)
     kind, _, seed = architecture.partition(":")
     if kind == "random":
         if not seed.isdecimal():
-            raise BackendError(f"{architecture!r}: the seed is not a number", hint=hint)
+            raise UnknownNameError(f"{architecture!r}: the seed is not a number", hint=hint)
         return RandomMachine(int(seed)).model()
     base = architecture.removesuffix(SEPARATE)
     known = {name.lower(): name for name in names()}
     if base.lower() not in known:
-        raise BackendError(f"there is no simulated machine {architecture!r}", hint=hint)
+        raise UnknownNameError.of("simulated machine", architecture, [*names(), "random:SEED"])
     return MachineModel.load(known[base.lower()], shared_counters=base == architecture)
 
 

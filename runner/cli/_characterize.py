@@ -93,6 +93,7 @@ def run(options: Options) -> int:
     catalogue = Catalogue.load()
     if options.listing:
         return _list(_chosen(catalogue, options))
+    _output.check_files(options.files)
     if options.reinfer:
         with _stored(catalogue, options) as bench:
             return _carry_out(bench, options)

@@ -19,6 +19,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NoReturn
 
 from runner.backends.base import BackendError
+from runner.cli import _streams
 from xed_convert.errors import UopscopeError
 from xed_convert.files import OutputError
 
@@ -51,6 +52,7 @@ class Terminated(KeyboardInterrupt):
 def run(app: typer.Typer, arguments: Sequence[str] | None = None, *, program: str) -> NoReturn:
     """Run the application with these arguments (None: those of the process), then exit with its code."""
     signal.signal(signal.SIGTERM, _raise_terminated)
+    _streams.prepare()
     code = guarded(app, list(sys.argv[1:] if arguments is None else arguments), program)
     try:
         sys.stdout.flush()

@@ -13,7 +13,7 @@ from rich.text import Text
 from results import codec, merge, table, xml
 from results.table import Row
 from results.text import duration_text, machine_text
-from xed_convert.files import atomic_write
+from xed_convert.files import atomic_write, check_writable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,6 +33,17 @@ def console(*, to_stderr: bool = False) -> Console:
     """Return a console on standard output, or on standard error where that one is taken."""
     file = sys.stderr if to_stderr else sys.stdout
     return Console(file=file, width=None if file.isatty() else WIDE, highlight=False)
+
+
+def check_files(files: Mapping[str, Path]) -> None:
+    """Refuse files that could not be written in the end, before hours are spent on what belongs in them.
+
+    Raises:
+        OutputError: names the first such file.
+    """
+    for path in files.values():
+        if str(path) != "-":
+            check_writable(path)
 
 
 def write_files(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from xed_convert.errors import ConversionError
-from xed_convert.files import atomic_write
+from xed_convert.files import atomic_write, check_writable
 from xed_convert.layers import find_datafiles
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ def convert(
     if xsd:
         sys.stdout.write(schema_text())
         return
+    if str(output) != "-":
+        check_writable(output)
     datafiles = Datafiles.load(_source(folder, fetch=fetch), layers=_layers(layers))
     conversion = convert_datafiles(datafiles, include=frozenset(include or ()))
     source = f"Intel XED v{datafiles.version}" if datafiles.version else str(datafiles.folder)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from runner.cli import _guard
+from runner.cli import _guard, _streams
 
 HELP_OPTIONS = ("-h", "--help", "help")
 
@@ -25,6 +25,7 @@ def commands() -> dict[str, str]:
 
 def main() -> NoReturn:
     """Run `uopscope COMMAND ...`; never returns."""
+    _streams.prepare()
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in HELP_OPTIONS:
         print(_help())

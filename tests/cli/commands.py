@@ -30,10 +30,16 @@ def need_catalogue() -> None:
         pytest.skip(str(error))
 
 
-def process(arguments: Sequence[str], *, module: str = "characterize") -> subprocess.CompletedProcess[str]:
-    """Run a command as a process of its own and return what it said."""
+def process(
+    arguments: Sequence[str], *, module: str = "characterize", **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command as a process of its own, with those variables in its environment; return what it said."""
     return subprocess.run(
-        command(arguments, module=module), check=False, capture_output=True, text=True, env=environment()
+        command(arguments, module=module),
+        check=False,
+        capture_output=True,
+        text=True,
+        env=environment() | variables,
     )
 
 

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import shlex
 import signal
 import subprocess
 import time
@@ -62,6 +63,23 @@ def test_json_alone_goes_to_standard_output() -> None:
     assert "1*p0156+1*p06" in done.stderr
 
 
+def test_a_locale_without_the_signs_gets_plain_ones() -> None:
+    done = process([*SIMULATED, "--instr", ADC], PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr
+    assert " uops  Ports " in done.stdout
+    assert "1->flags 2" in done.stdout
+
+
+def test_a_closed_standard_output_stops_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    line = shlex.join(command([*SIMULATED, "--instr", ADC, "--json", str(out)]))
+    done = subprocess.run(
+        ["sh", "-c", f"exec {line} >&-"], check=False, capture_output=True, text=True, env=environment()
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(json.loads(out.read_text())["results"]) == 1
+
+
 def test_list_shows_what_is_meant(capfd: pytest.CaptureFixture[str]) -> None:
     assert called(["--list", "--instr", "adc_gprv_gprv_11"]) == 0
     lines = capfd.readouterr().out.splitlines()
@@ -84,14 +102,21 @@ def test_list_of_an_extension(capfd: pytest.CaptureFixture[str]) -> None:
         (["--instr", "ADC", "--all"], 2, "contradict"),
         (["--instr", "ADC", "--arch-auto", "--arch", "HSW"], 2, "contradict"),
         (["--reinfer"], 2, "--reinfer needs the stored samples"),
-        (["--instr", ADC, "--backend", "none"], 3, "no backend 'none'"),
-        (["--instr", ADC, "--backend", "sim"], 3, "--arch"),
-        (["--instr", ADC, "--backend", "sim", "--arch", "PENTIUM"], 3, "PENTIUM"),
+        (["--instr", "NOSUCH"], 2, "Nearest: "),
+        (["--instr", ADC, "--backend", "none"], 2, "no backend 'none'"),
+        (["--instr", ADC, "--backend", "tcs"], 2, "nearest: tsc"),
+        (["--instr", ADC, "--backend", "sim"], 2, "--arch"),
+        (["--instr", ADC, "--backend", "sim", "--arch", "PENTIUM"], 2, "PENTIUM"),
+        (["--instr", ADC, "--backend", "sim", "--arch", "SKLX"], 2, "nearest: SKX, SKL"),
+        (["--instr", ADC, "--arch", "HSWW"], 2, "no microarchitecture 'HSWW'"),
+        (["--instr", ADC, "--arch", "NHM"], 3, "not NHM"),
         (["--instr", ADC, "--cpu", "4000"], 3, "CPU 4000"),
         (["--instr", ADC, "--cpu", "-1"], 2, "--cpu"),
         (["--instr", ADC, "--jobs", "0"], 2, "--jobs"),
         (["--instr", ADC, "--nonsense"], 2, "--nonsense"),
         ([*SIMULATED, "--instr", ADC, "--xml", "/nowhere/at/all.xml"], 3, "/nowhere/at/all.xml"),
+        ([*SIMULATED, "--all", "--csv", "/nowhere/at/all.csv"], 3, "folder /nowhere/at does not exist"),
+        ([*SIMULATED, "--all", "--json", "/proc"], 3, "/proc: cannot be written: it is a folder"),
         ([*SIMULATED, "--instr", ADC, "--db", "/nowhere/at/all.sqlite"], 3, "/nowhere/at/all.sqlite"),
         (["--db", "/nowhere/at/all.sqlite", "--reinfer"], 2, "no such file"),
     ],
