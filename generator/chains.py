@@ -58,7 +58,8 @@ class Chain:
     """A microbenchmark for one latency, and what to subtract from its cycles.
 
     `links` are the names of the links in it, pads included, each as often as it stands there; `crossings` counts
-    those among the rest that cannot be calibrated. `breakers` is the number of further instructions.
+    those among the rest that cannot be calibrated. `breakers` is the number of further instructions, `instances` how
+    often the instruction under test is in it.
     """
 
     benchmark: Microbenchmark
@@ -68,6 +69,7 @@ class Chain:
     isolated: bool
     breakers: int
     pads: int
+    instances: int = 1
 
 
 @dataclass(slots=True)
@@ -141,6 +143,31 @@ class ChainFactory:
         )
         crossings = sum(link.crossing for link in links)
         return Chain(benchmark, route, tuple(draft.links), crossings, draft.isolated, len(broken), pad_count)
+
+    def swapped(self, source: Place, destination: Place) -> Chain:
+        """Return the chain of the instance and of one with both operands swapped; it needs no links and no breakers.
+
+        Where the destination is an input as well, its own chain may be the slower one: the latency is an upper bound.
+
+        Raises:
+            LookupError: the operands cannot be swapped, or something besides would have to be put back.
+            EncodingError: they cannot be encoded so.
+        """
+        operands = [self.instance.variant.operand(place.operand) for place in (source, destination)]
+        fitting = all(
+            operand.explicit and other.register in operand.registers
+            for operand, other in zip(operands, (destination, source), strict=True)
+        )
+        alone = self.effects.writes == {destination.resource} and not self.effects.reads & FLAGS
+        if not fitting or not alone or self.needs_restore(source):
+            message = f"{source} and {destination} cannot be swapped"
+            raise LookupError(message)
+        values = {source.operand: destination.register, destination.operand: source.register}
+        other = Instance(self.instance.variant, {**self.instance.values, **values})
+        purpose = f"latency {source} → {destination} of {self.instance.variant.string} through itself swapped"
+        setup = self._setup(_Draft(set(self._occupied)))
+        benchmark = Microbenchmark(setup, (line_of(self.instance), line_of(other)), purpose)
+        return Chain(benchmark, Route((), (destination.node,)), (), 0, isolated=False, breakers=0, pads=0, instances=2)
 
     def _arranged(
         self, draft: _Draft, source: Place, early: Sequence[Line], broken: Sequence[Line]

@@ -246,7 +246,7 @@ class _Inquiry:
         """Work out what a measured chain says."""
         pair, chain = attempt.pair, attempt.chain
         times = [self.times[name] for name in chain.links]
-        rest = measured.cycles - sum((time.latency for time in times), Fraction(0))
+        rest = (measured.cycles - sum((time.latency for time in times), Fraction(0))) / chain.instances
         bound = self._throughput_bound(pair, chain)
         limited = bound is None or measured.cycles <= bound + MARGIN * measured.cycles
         latency = max(rest - chain.crossings, Fraction(0))
@@ -267,17 +267,18 @@ class _Inquiry:
         if own is None:
             return None
         links = sum((self.times[name].throughput for name in chain.links), Fraction(0))
-        return own + links + chain.crossings
+        return own * chain.instances + links + chain.crossings
 
     def _longer(self, found: _Evidence) -> list[_Attempt]:
         """Return longer chains to try where throughput interfered."""
         pair, chain = found.pair, found.chain
-        if not found.doubtful or found.independent:
+        if not found.doubtful or found.independent or chain.instances > 1:
             return []
         if chain.pads:
             return self._other_lengths(found)
+        swapped = _swapped(pair) if found.fractional and not found.limited else []
         routes = [chain.route] if chain.route.links else list(pair.routes)
-        attempts = []
+        attempts = swapped
         for route in routes:
             if not self._available(route) or route.carrier is None:
                 continue
@@ -350,7 +351,7 @@ class _Inquiry:
             destination.operand,
             best.latency,
             Bound.EXACT if exact else Bound.UPPER,
-            best.chain.route.name or "itself",
+            best.chain.route.name or ("itself" if best.chain.instances == 1 else "itself swapped"),
             source.part,
             source.flag,
             destination.flag,
@@ -371,8 +372,17 @@ class _Inquiry:
                 terms.append(f"{times}{float(self.times[name].latency):.2f} of {name}")
             terms += ["1 for a link between register files"] * evidence.chain.crossings
             note = "" if evidence.exact else " (upper bound)"
-            lines.append(" - ".join(terms) + f" = {float(evidence.latency):.2f}{note}")
+            share = f" / {evidence.chain.instances}" if evidence.chain.instances > 1 else ""
+            lines.append(" - ".join(terms) + f"{share} = {float(evidence.latency):.2f}{note}")
         return "\n".join(lines)
+
+
+def _swapped(pair: Pair) -> list[_Attempt]:
+    """Return the chain of the instance and of one with both operands swapped, if there can be one."""
+    try:
+        return [_Attempt(pair, pair.factory.swapped(pair.source, pair.destination))]
+    except (UopscopeError, LookupError):
+        return []
 
 
 def _best(found: Sequence[_Evidence]) -> _Evidence:

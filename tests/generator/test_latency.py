@@ -92,6 +92,28 @@ def test_chains_look_like_this(
     assert found.replace("{load} VMOVAPS", "VMOVAPS") == expected
 
 
+def test_an_instance_and_one_with_swapped_operands_are_a_chain(kit: Kit, catalogue: Catalogue) -> None:
+    pair = pair_of(plan_latency(kit, catalogue.by_string("VANDPS (XMM, K, XMM, XMM)")), "4", "1")
+    chain = pair.factory.swapped(pair.source, pair.destination)
+    assert [line.text for line in chain.benchmark.body] == [
+        "VANDPS XMM0{K1}, XMM1, XMM2",
+        "VANDPS XMM2{K1}, XMM1, XMM0",
+    ]
+    assert (chain.instances, chain.isolated) == (2, False)
+
+
+@pytest.mark.parametrize(
+    ("string", "source", "destination"),
+    [("MUL (R64)", "1", "2"), ("MOV (R64, M64)", "2_mem", "1"), ("ADC_13 (R64, R64)", "2", "1")],
+)
+def test_what_else_would_have_to_be_put_back_is_not_swapped(
+    kit: Kit, catalogue: Catalogue, string: str, source: str, destination: str
+) -> None:
+    pair = pair_of(plan_latency(kit, catalogue.by_string(string)), source, destination)
+    with pytest.raises(LookupError):
+        pair.factory.swapped(pair.source, pair.destination)
+
+
 def test_plans_are_the_same_every_time(catalogue: Catalogue) -> None:
     for string in ("ADC_13 (R64, R64)", "CMPXCHG (M64, R64)", "VPADDD (XMM, XMM, XMM)", "DIV (R32)"):
         first, second = (plan_latency(Kit(catalogue), catalogue.by_string(string)) for _ in range(2))

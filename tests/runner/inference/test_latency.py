@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from generator.kit import Kit
+from generator.latency import plan_latency
 from generator.links import link_named
-from results.model import Bound
-from runner.inference.calibration import snapped
+from results.model import Bound, Status
+from runner.experiment import Measured
+from runner.inference.calibration import Calibrations, snapped
+from runner.inference.latency import infer_latencies
 from tests.latency_truth import Lab, compare, expected, judge
 from xed_convert.catalogue import Catalogue
 
 if TYPE_CHECKING:
+    from runner.experiment import Request
     from runner.inference.latency import LatencyOutcome
 
 
@@ -136,3 +141,30 @@ def test_every_link_but_the_crossing_ones_can_be_calibrated(catalogue: Catalogue
         assert time.exact, name
         assert time.latency >= time.throughput, name
         assert not link_named(name).crossing
+
+
+def answered(request: Request) -> Measured:
+    """Say what Zen 5 does: merging into a register that has long been ready delays a masked instruction."""
+    benchmark = request.benchmark
+    cycles = Fraction(len(benchmark.body))
+    if benchmark.purpose.startswith("throughput"):
+        cycles = Fraction(len(benchmark.body), 4)
+    elif "4 → 1" in benchmark.purpose and "swapped" not in benchmark.purpose:
+        cycles = Fraction(len(benchmark.body) - 1) + Fraction(86, 100)
+    return Measured(request, Status.OK, {"core_cycles": cycles}, {"core_cycles": Fraction(0)})
+
+
+def test_a_fractional_latency_is_compared_with_that_of_swapped_operands(catalogue: Catalogue) -> None:
+    kit = Kit(catalogue)
+    variant = catalogue.by_string("VANDPS (XMM, K, XMM, XMM)")
+    procedure = infer_latencies(plan_latency(kit, variant), Calibrations(kit))
+    try:
+        requests = next(procedure)
+        while True:
+            requests = procedure.send([answered(request) for request in requests])
+    except StopIteration as end:
+        outcome = end.value
+    (found,) = [one for one in outcome.latencies if (one.source, one.destination, one.same_register) == (4, 1, False)]
+    assert (found.cycles, found.bound, found.chain) == (1, Bound.UPPER, "itself swapped")
+    text = next(one.text for one in outcome.derivations if "4→1" in one.quantity and "same" not in one.quantity)
+    assert "2.00 cycles of the chain / 2 = 1.00 (upper bound)" in text
