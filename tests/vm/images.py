@@ -29,7 +29,7 @@ def mount_script() -> str:
     return f"""
 mkdir -p {PYTHON} {PROJECT}
 disk() {{ grep -l "$1" /sys/block/*/device/serial | cut -d/ -f4; }}
-for wait in $(seq 100); do [ -n "$(disk uopscope0)" ] && [ -n "$(disk uopscope1)" ] && break; sleep 0.1; done
+for wait in $(seq 600); do [ -n "$(disk uopscope0)" ] && [ -n "$(disk uopscope1)" ] && break; sleep 0.1; done
 mount -t ext4 -o ro /dev/$(disk uopscope0) {PYTHON} && mount -t ext4 -o ro /dev/$(disk uopscope1) {PROJECT}
 mkdir -p /lib64; cp -r {PYTHON}/loader/* /lib64/
 export LD_LIBRARY_PATH={PYTHON}/libraries PYTHONHOME={PYTHON} PYTHONDONTWRITEBYTECODE=1

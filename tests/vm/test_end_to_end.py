@@ -50,7 +50,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
 
 def run(machine: Machine, files: dict[str, Path], script: str) -> Output:
     try:
-        output = boot(machine, files, images.mount_script() + LOAD + script + AFTER, 800)
+        output = boot(machine, files, images.mount_script() + LOAD + script + AFTER, 1600)
     except Unavailable as reason:
         pytest.skip(str(reason))
     assert output.ended, output.everything
@@ -77,15 +77,12 @@ def test_characterize_in_the_guest_finds_what_the_model_has(
 
 
 def check_reads(output: Output) -> None:
-    """Nearly every read was of a blob and an event that the simulator had counted.
-
-    Not all: where a busy host lets a candidate time out, inference asks for code that was not recorded.
-    """
+    """Every read was of a blob and an event that the simulator had counted: inference asked for the same code."""
     match = re.search(r"^MISSING (\d+) READS (\d+)$", output.text, re.MULTILINE)
     assert match, output.everything
     missing, reads = map(int, match.groups())
     assert reads > 10_000
-    assert missing <= reads * 0.02, output.everything
+    assert missing == 0, output.everything
 
 
 MANY = int(os.environ.get("UOPSCOPE_VM_VARIANTS", "200"))
