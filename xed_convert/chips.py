@@ -2,7 +2,9 @@
 
 A line there is `HASWELL : ALL_OF(IVYBRIDGE) FMA BMI1 ...`: ISA sets, those of another chip with `ALL_OF(...)`, what
 two chips have in common with `COMMON_SUBSET(A,B)`, and without those in `NOT(...)`. The shipped table
-`data/chips.tsv` has them expanded; short names (SKL) are in `data/chip_names.tsv`.
+`data/chips.tsv` has them expanded. Chips that XED does not have (AMD's after Zen 2), and what it has wrong, are rows of
+`data/chip_additions.tsv`: another chip, with these ISA sets and without those. Further names (SKL) are in
+`data/chip_names.tsv`.
 
     python -m xed_convert.chips DATAFILES      # writes data/chips.tsv again
 """
@@ -10,6 +12,7 @@ two chips have in common with `COMMON_SUBSET(A,B)`, and without those in `NOT(..
 from __future__ import annotations
 
 import difflib
+import fnmatch
 import re
 import sys
 from functools import cache
@@ -25,7 +28,11 @@ from xed_convert.source import read_lines
 if TYPE_CHECKING:
     from xed_convert.source import Line
 
-TABLES = {"chips.tsv": "chip\tisa_sets\tsource", "chip_names.tsv": "name\tchip\tsource"}
+TABLES = {
+    "chips.tsv": "chip\tisa_sets\tsource",
+    "chip_additions.tsv": "chip\tbase\twith\twithout\tsource",
+    "chip_names.tsv": "name\tchip\tsource",
+}
 _LINE = re.compile(r"([A-Z0-9_]+)\s*:\s*(.*)")
 _OF = re.compile(r"(ALL_OF|NOT|COMMON_SUBSET)\(\s*([A-Za-z0-9_, ]+?)\s*\)")
 
@@ -39,9 +46,30 @@ def shipped_chips() -> dict[str, frozenset[str]]:
     """Return the ISA sets of each chip by XED's name, as shipped, in upper case (XED writes SSE4A and SSE4a).
 
     Raises:
-        ConversionError: a row is wrong.
+        ConversionError: a row is wrong, is based on no chip, or names an ISA set that no chip has.
     """
-    return {name: frozenset(isa_sets.upper().split()) for name, isa_sets in _rows("chips.tsv")}
+    chips = {name: frozenset(isa_sets.upper().split()) for name, isa_sets, _ in _rows("chips.tsv")}
+    known = frozenset.union(*chips.values())
+    for name, base, added, removed, _ in _rows("chip_additions.tsv"):
+        if base not in chips:
+            raise ConversionError(f"chip_additions.tsv: {name} is based on {base}, which is no chip above it")
+        chips[name] = chips[base] - _meant(removed, known) | _meant(added, known)
+    return chips
+
+
+def _meant(patterns: str, known: frozenset[str]) -> frozenset[str]:
+    """Return the ISA sets that patterns parted by blanks mean.
+
+    Raises:
+        ConversionError: a pattern means none.
+    """
+    found: set[str] = set()
+    for pattern in patterns.split():
+        matching = set(fnmatch.filter(known, pattern))
+        if not matching:
+            raise ConversionError(f"chip_additions.tsv: no chip of XED has the ISA set {pattern}")
+        found |= matching
+    return frozenset(found)
 
 
 @cache
@@ -51,14 +79,14 @@ def short_names() -> dict[str, str]:
     Raises:
         ConversionError: a row is wrong, or names a chip that there is not.
     """
-    names = dict(_rows("chip_names.tsv"))
+    names = {name: chip for name, chip, _ in _rows("chip_names.tsv")}
     if unknown := set(names.values()) - set(shipped_chips()):
         raise ConversionError(f"chip_names.tsv:0: no such chip: {', '.join(sorted(unknown))}")
     return names
 
 
-def _rows(table: str) -> list[tuple[str, str]]:
-    """Return the first two columns of a shipped table; the third, the source, must not be empty."""
+def _rows(table: str) -> list[list[str]]:
+    """Return the rows of a shipped table; the first column, and the last, which is the source, must not be empty."""
     text = resources.files("xed_convert").joinpath("data", table).read_text(encoding="utf-8")
     header, *lines = text.splitlines()
     if header != TABLES[table]:
@@ -66,27 +94,34 @@ def _rows(table: str) -> list[tuple[str, str]]:
     rows = []
     for number, line in enumerate(lines, 2):
         columns = line.split("\t")
-        if len(columns) != 3 or not columns[0] or not columns[2]:
-            raise ConversionError(f"{table}:{number}: expected three columns, the first and the last not empty")
-        rows.append((columns[0], columns[1]))
+        count = TABLES[table].count("\t") + 1
+        if len(columns) != count or not columns[0] or not columns[-1]:
+            raise ConversionError(f"{table}:{number}: expected {count} columns, the first and the last not empty")
+        rows.append(columns)
     return rows
 
 
 def chip_isa_sets(name: str) -> frozenset[str]:
-    """Return the ISA sets of a chip, in upper case, by XED's name or a short one; case does not matter.
+    """Return the ISA sets of a chip, in upper case, by XED's name or another ("SKL", "Alder Lake", "Zen 4").
+
+    Case, blanks, hyphens and underscores do not matter.
 
     Raises:
         UnknownChipError: there is none of that name.
     """
-    wanted = name.strip().upper()
-    chip = short_names().get(wanted, wanted)
-    found = shipped_chips().get(chip)
-    if found is None:
-        known = [*short_names(), *shipped_chips()]
-        nearest = difflib.get_close_matches(wanted, known, n=5, cutoff=0.4)
-        hint = f"Nearest: {', '.join(nearest)}." if nearest else f"There are: {', '.join(known)}."
+    known = {_plain(one): chip for one, chip in [*((chip, chip) for chip in shipped_chips()), *short_names().items()]}
+    chip = known.get(_plain(name))
+    if chip is None:
+        known_names = [*short_names(), *shipped_chips()]
+        nearest = difflib.get_close_matches(name.strip().upper(), known_names, n=5, cutoff=0.4)
+        hint = f"Nearest: {', '.join(nearest)}." if nearest else f"There are: {', '.join(known_names)}."
         raise UnknownChipError(f"no chip is called {name!r}", hint=hint)
-    return found
+    return shipped_chips()[chip]
+
+
+def _plain(name: str) -> str:
+    """Return a name without what people write in different ways."""
+    return re.sub(r"[\s_-]", "", name).upper()
 
 
 def read_chips(folder: Path) -> dict[str, frozenset[str]]:

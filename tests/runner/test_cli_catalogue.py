@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.cli import _guard, catalogue, convert
-from runner.cpu import read_cpu
+from runner.cpu import UNKNOWN, read_cpu
 from runner.isa_sets import has_isa_set
+from runner.uarch.tables import all_microarchitectures
 from tests.xed_convert.small_datafiles import write_datafiles
 from xed_convert.catalogue import Catalogue, read_xml
+from xed_convert.chips import chip_isa_sets
+from xed_convert.cpuid import isa_set_tests
 from xed_convert.fetch import PINNED_TAG, REPOSITORY_VARIABLE
 from xed_convert.schema import schema_text, validate
 
@@ -155,6 +158,20 @@ def test_the_cpu_at_hand_has_what_linux_says(isa_set: str, flag: str) -> None:
     if not flags:
         pytest.skip("/proc/cpuinfo shows no flags here")
     assert has_isa_set(isa_set, 0) == (flag in flags)
+
+
+@pytest.mark.parametrize("name", all_microarchitectures())
+def test_every_microarchitecture_is_a_chip(name: str) -> None:
+    assert "SSE2" in chip_isa_sets(name)
+
+
+def test_the_cpu_at_hand_has_no_more_than_its_chip() -> None:
+    """A hypervisor may hide what the chip has, but cannot add to it."""
+    cpu = read_cpu(0)
+    if cpu.architecture == UNKNOWN:
+        pytest.skip("no table knows this CPU")
+    found = {name.upper() for name, tests in isa_set_tests().items() if any(tests) and has_isa_set(name, 0)}
+    assert found - chip_isa_sets(cpu.architecture) == set()
 
 
 def test_diff_counts(datafiles: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -100,6 +100,26 @@ def test_shipped_chips_know_what_came_when() -> None:
     assert "AVX512F_512" in chip_isa_sets("SKYLAKE_SERVER")
     assert chip_isa_sets("SPR") >= {"AMX_TILE", "AVX512_FP16_512"}
     assert len(short_names()) > 40
+    assert "BMI1" in chip_isa_sets("ZEN2")
+    assert "TBM" not in chip_isa_sets("ZEN3")
+    assert not {"AVX512F_512", "GFNI"} & chip_isa_sets("ZEN3")
+    assert chip_isa_sets("ZEN4") >= {"AVX512F_512", "AVX512_VBMI2_128", "GFNI", "VAES", "AVX2", "SSE4A"}
+    assert "AVX512_FP16_512" not in chip_isa_sets("ZEN5")
+    assert "AVX512_VP2INTERSECT_256" in chip_isa_sets("ZEN5")
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("Alder Lake", "ADL"),
+        ("sapphire-rapids", "SPR"),
+        ("Zen 4", "AMD_ZEN4"),
+        ("adl p", "ADL-P"),
+        ("Raptor Lake", "ADL"),
+    ],
+)
+def test_chips_are_found_by_names_as_people_write_them(written: str, meant: str) -> None:
+    assert chip_isa_sets(written) == chip_isa_sets(meant)
 
 
 def test_an_unknown_chip_gets_the_nearest() -> None:
