@@ -417,8 +417,11 @@ def _conclude_ports(draft: _Draft, conclusion: PortConclusion, search: Search) -
         if name[0] == "p" and (count := first.per_instruction(name)) is not None and count > 0
     ]
     text = [f"alone: {', '.join(busy) or 'no port'}"]
-    text += [f"confined to each set: {conclusion.answers}"] if conclusion.answers else []
-    text.append(f"= {conclusion.usage}" if conclusion.usage is not None else conclusion.failure)
+    subtracted = ""
+    if conclusion.answers:
+        text.append(f"µops that ran on a set of ports although others kept it busy: {conclusion.answers}")
+        subtracted = ", each set's µops less those of its subsets"
+    text.append(conclusion.failure if conclusion.usage is None else f"= {conclusion.usage}{subtracted}")
     name = f"ports{search.suffix}"
     experiments = (first.measured.request.benchmark.id, *conclusion.experiments)
     draft.derivations.append(Derivation(name, "\n".join(text), experiments))

@@ -39,6 +39,12 @@ FIRST_COUNTED = ("ports", "TP_unrolled")
 NAME_WIDTH = 20
 """Columns for the name of a counter."""
 
+SIZE_WIDTH = 16
+"""Columns at least for what a counter showed at a size."""
+
+CHAIN_PURPOSE = "latency of the chain "
+"""How `generator.calibration` names the chains that calibrate links, each by its links; the first is calibrated."""
+
 CLOCK_COUNTERS = ("tsc", "calibration", "witness", "core_cycles")
 _INDENT = " " * 6
 
@@ -80,6 +86,7 @@ def explanation(case: Case) -> Iterator[Text]:
         for step in quantity.steps:
             yield Text(f"  {step}")
         yield from book.show(quantity.experiments)
+        yield from book.links(quantity.steps)
     yield from book.rest()
 
 
@@ -179,6 +186,19 @@ class _Book:
             if each not in self._numbers:
                 yield from self._experiment(each)
 
+    def links(self, steps: Iterable[str]) -> Iterator[Text]:
+        """Yield the experiments behind what is subtracted in the steps: the chain that the link begins."""
+        subtracted = f"{' '.join(steps)} "
+        found = {
+            each: self._by_id[each][0].benchmark.purpose.removeprefix(CHAIN_PURPOSE).split("+")[0]
+            for each in self._by_id
+            if self._by_id[each][0].benchmark.purpose.startswith(CHAIN_PURPOSE)
+        }
+        behind = [each for each, link in found.items() if f" of {link} " in subtracted]
+        if behind:
+            yield Text("  what the other links of the chain take:")
+            yield from self.show(behind)
+
     def rest(self) -> Iterator[Text]:
         """Yield what was measured besides: it helped to decide what to measure, or is shared with others."""
         others = [each for each in self._by_id if each not in self._numbers]
@@ -228,14 +248,15 @@ class _Sheet:
         self._values = answer_of(evidence, calibration_core_cycles).values
         self._on_a_clock = "core_cycles" not in self._series[0].samples
         self._telling = [name for name in _clocks_first(self._values) if self._tells(name)]
+        self._width = max(SIZE_WIDTH, *(len(_size_text(each)) + 2 for each in self._series))
 
     def table(self) -> Iterator[Text]:
         """Yield a line per counter that counted the code: its centers by size, and the value per copy."""
         per_instance = f"{'per instance':>14}" if self._divisor != 1 else ""
-        sizes = "".join(f"{_size_text(each):>16}" for each in self._series)
+        sizes = "".join(f"{_size_text(each):>{self._width}}" for each in self._series)
         yield Text(f"{_INDENT}{'counter':<{NAME_WIDTH}}{sizes}{'per copy':>12}{per_instance}", style="dim")
         for name in self._telling:
-            centers = "".join(f"{_number(self._summary(each, name).center):>16}" for each in self._series)
+            centers = "".join(f"{_number(self._summary(each, name).center):>{self._width}}" for each in self._series)
             value = self._values[name]
             line = f"{_INDENT}{name:<{NAME_WIDTH}}{centers}{_number(value):>12}"
             if self._divisor != 1:

@@ -20,7 +20,7 @@ from results.model import (
     Throughput,
 )
 from results.store import Evidence, StoredBenchmark
-from runner.explain import Case, explanation, quantities, samples_text
+from runner.explain import CHAIN_PURPOSE, Case, explanation, quantities, samples_text
 from tests.results.test_xml import ADC, SIMULATED
 
 BENCHMARK = StoredBenchmark("t1", "throughput of ADC", 2, ((b"\x90", "NOP"),), ((b"\x48\x11\xd3", "ADC RBX, RDX"),))
@@ -94,6 +94,23 @@ def test_code_samples_and_arithmetic_stand_side_by_side() -> None:
 def test_what_was_measured_besides_is_shown_too() -> None:
     lines = explained(dataclasses.replace(RESULT, derivations=()), measured(BENCHMARK, 25, 225))
     assert "Also measured on the way" in lines
+
+
+def test_what_is_subtracted_is_shown_where_it_is_subtracted() -> None:
+    link = StoredBenchmark("c1", f"{CHAIN_PURPOSE}movsx8", 1, (), ((b"\x90", "MOVSX RBX, BL"),))
+    other = StoredBenchmark("c2", f"{CHAIN_PURPOSE}setb+movsx8", 1, (), ((b"\x90", "SETB BL"),))
+    steps = Derivation("latency 1→1", "3.00 cycles of the chain - 1.00 of movsx8 = 2.00", ("l1",))
+    result = dataclasses.replace(RESULT, derivations=(steps,))
+    lines = explained(result, measured(CHAIN, 30, 330), measured(link, 20, 120), measured(other, 20, 220))
+    at = lines.index("  what the other links of the chain take:")
+    assert lines[at + 1] == f"  [2] {CHAIN_PURPOSE}movsx8"
+    assert at < lines.index("Also measured on the way") < lines.index(f"  [3] {CHAIN_PURPOSE}setb+movsx8")
+
+
+def test_columns_of_loops_stand_apart() -> None:
+    series = tuple(Series(copies, 255, {"core_cycles": (9 * copies,) * 3}) for copies in (100, 400))
+    looped = Evidence("t1:all:loop", BENCHMARK, Measurement("t1", Status.OK, series, ""))
+    assert any("100 copies x 255  400 copies x 255" in line for line in explained(RESULT, looped))
 
 
 def test_what_did_not_run_says_so() -> None:
