@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +17,7 @@ from results.site import experiments, pages, tables, views
 from results.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from results.database import Entry
     from results.model import Provenance
@@ -29,12 +31,17 @@ CHUNK = 5 * experiments.SHARE
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What a site is made of; `campaigns` are the SQLite files whose experiments the pages show."""
+    """What a site is made of.
+
+    `entries` are all variants of the catalogue, `campaigns` the files whose experiments the pages show, `skipped`
+    counts for each architecture why variants were not measured.
+    """
 
     entries: tuple[Entry, ...]
     provenances: tuple[Provenance, ...] = ()
     campaigns: tuple[Path, ...] = ()
     notes: tuple[str, ...] = ()
+    skipped: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 def build_site(
@@ -52,6 +59,7 @@ def build_site(
         DatabaseError: the folder is something else, or there is nothing to show.
     """
     _check_folder(folder)
+    _check_names(site.entries)
     entries = tuple(entry for entry in site.entries if entry.results)
     if not entries:
         raise DatabaseError("no variant has a result: there is nothing to show")
@@ -68,6 +76,16 @@ def build_site(
 def _check_folder(folder: Path) -> None:
     if folder.exists() and not (folder / MARK).exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise DatabaseError(f"{folder} exists and is no site", hint="Name a folder that does not exist yet.")
+
+
+def _check_names(entries: Iterable[Entry]) -> None:
+    """Refuse architectures whose names cannot be file names: files may come from anybody."""
+    for name in {name for entry in entries for name in entry.results}:
+        if not _FILE_NAME.fullmatch(name):
+            raise DatabaseError(f"{name[:60]!r} is no name of an architecture", hint="letters, digits, - + . and _")
+
+
+_FILE_NAME = re.compile(r"[A-Za-z0-9][\w+.-]{0,39}", re.ASCII)
 
 
 def _replace(folder: Path, work: Path) -> None:
@@ -88,9 +106,11 @@ def _write(site: Site, entries: Sequence[Entry], work: Path, jobs: int, progress
     _page(work / "index.html", pages.index_page(architectures, site.notes))
     _page(work / "compare.html", pages.compare_page(architectures))
     _page(work / "data" / "variants.js", tables.variants_script(entries, names))
+    catalogue = Counter(entry.variant.extension for entry in site.entries)
     for name in architectures:
         _page(work / "data" / f"{name}.js", tables.architecture_script(name, entries))
-        page = pages.architecture_page(name, architectures, entries, site.provenances)
+        coverage = pages.Coverage(catalogue, site.skipped.get(name, {}))
+        page = pages.architecture_page(name, names, architectures, entries, site.provenances, coverage)
         _page(work / "arch" / f"{name}.html", page)
     return 2 + len(architectures) + _variant_pages(_Task(site, names, architectures, work), entries, jobs, progress)
 

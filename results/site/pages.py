@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 import jinja2
 
 from results.diff import Kind
-from results.model import PORT_LETTERS, PortUsage, port_set_name
+from results.model import PortUsage
 from results.site import views
 
 if TYPE_CHECKING:
@@ -104,28 +105,50 @@ def page_of(architecture: str, name: str) -> str:
     return f"v/{architecture}/{name}.html"
 
 
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What an architecture's page says besides its results: variants of the catalogue by extension, and skipped ones.
+
+    `skipped` counts variants that were not measured by the reason why.
+    """
+
+    catalogue: Mapping[str, int]
+    skipped: Mapping[str, int]
+
+
 def architecture_page(
     name: str,
+    names: Mapping[str, str],
     architectures: Sequence[str],
     entries: Iterable[Entry],
     provenances: Iterable[Provenance],
-    blocking: Sequence[tuple[str, str]] = (),
+    coverage: Coverage,
 ) -> str:
-    """Return the page of an architecture: where it comes from, its ports, coverage, failed checks."""
-    results = [(entry, entry.results[name]) for entry in entries if name in entry.results]
-    extensions = Counter(entry.variant.extension for entry, _ in results)
-    failures = Counter(failure for _, result in results for failure in result.failures)
+    """Return the page of an architecture: where it comes from, its ports and what blocks them, coverage, failures.
+
+    Args:
+        name: the architecture.
+        names: file names of variants by string.
+        architectures: all architectures of the site.
+        entries: those with results.
+        provenances: where results come from.
+        coverage: what was to be measured.
+    """
+    found = [(entry, entry.results[name]) for entry in entries if name in entry.results]
+    measured = Counter(entry.variant.extension for entry, _ in found)
     return render(
         "architecture.html.j2",
         root="../",
         architectures=architectures,
         name=name,
         provenances=[_provenance_view(one) for one in provenances if one.architecture == name],
-        port_counts=_port_counts(result for _, result in results),
-        blocking=blocking,
-        covered=len(results),
-        extensions=sorted(extensions.items()),
-        failures=failures.most_common(),
+        port_sets=views.port_sets(found),
+        covered=len(found),
+        total=sum(coverage.catalogue.values()),
+        extensions=[(one, measured[one], count) for one, count in sorted(coverage.catalogue.items())],
+        failures=views.failures(found),
+        skipped=sorted(coverage.skipped.items(), key=lambda item: (-item[1], item[0])),
+        page=lambda string: "../" + page_of(name, names[string]),
     )
 
 
@@ -137,14 +160,6 @@ def _provenance_view(provenance: Provenance) -> dict[str, object]:
         "caveats": provenance.caveats,
         "terms": [(term.replace("_", " "), getattr(provenance, term)) for term in terms if getattr(provenance, term)],
     }
-
-
-def _port_counts(results: Iterable[ArchitectureResult]) -> list[tuple[str, int]]:
-    counts: Counter[frozenset[str]] = Counter()
-    for result in results:
-        counts.update(PortUsage.parse((result.measurement or {}).get("ports", "")).uops.keys())
-    ordered = sorted(counts.items(), key=lambda item: (len(item[0]), sorted(map(PORT_LETTERS.index, item[0]))))
-    return [(port_set_name(ports), count) for ports, count in ordered]
 
 
 def diff_page(old: str, new: str, groups: Sequence[Group]) -> str:

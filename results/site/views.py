@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from results.model import PORT_LETTERS, PortUsage
+from results.model import PORT_LETTERS, PortUsage, port_set_name
 from results.query import latency_cycles
 
 if TYPE_CHECKING:
@@ -120,15 +120,7 @@ _KINDS = {
 
 
 def _kind(operand: Operand) -> str:
-    names = {
-        "reg": "register",
-        "mem": "memory",
-        "imm": "immediate",
-        "agen": "address",
-        "relbr": "branch",
-        "dfv": "flags",
-    }
-    kind = names.get(operand.kind.value, operand.kind.value)
+    kind = _KINDS.get(operand.kind.value, operand.kind.value)
     return f"{kind} (implicit)" if operand.suppressed or operand.implicit else kind
 
 
@@ -273,3 +265,59 @@ def is_bounded(result: ArchitectureResult) -> bool:
         if "cycles" in name and value.isdigit() and not name.endswith("_bound") and float(value) == greatest
     ]
     return bool(marks) and all(marks)
+
+
+@dataclass(frozen=True, slots=True)
+class PortSet:
+    """A set of ports, how many variants have µops for exactly these, and what blocks them ("" if nothing does)."""
+
+    ports: str
+    variants: int
+    blocker: str
+    throughput: str
+
+
+def port_sets(found: Iterable[tuple[Entry, ArchitectureResult]]) -> list[PortSet]:
+    """Return all port sets in use, smaller ones first, each with the fastest instruction of one µop for just these."""
+    counts: Counter[frozenset[str]] = Counter()
+    blockers: dict[frozenset[str], tuple[float, str]] = {}
+    for entry, result in found:
+        values = result.measurement or {}
+        usage = PortUsage.parse(values.get("ports", "")).uops
+        counts.update(usage.keys())
+        if values.get("uops") == "1" and len(usage) == 1 and "TP_unrolled" in values and not result.failures:
+            (ports,) = usage
+            rival = float(values["TP_unrolled"]), entry.variant.string
+            blockers[ports] = min(blockers.get(ports, rival), rival)
+    ordered = sorted(counts.items(), key=lambda item: (len(item[0]), sorted(map(PORT_LETTERS.index, item[0]))))
+    return [
+        PortSet(
+            port_set_name(ports),
+            count,
+            blockers[ports][1] if ports in blockers else "",
+            f"{blockers[ports][0]:.2f}" if ports in blockers else "",
+        )
+        for ports, count in ordered
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A kind of failed check, how many variants have it, and the first of them."""
+
+    reason: str
+    variants: int
+    example: str
+
+
+_FIGURE = re.compile(r"\d[\d.]*(?<!\.)")
+
+
+def failures(found: Iterable[tuple[Entry, ArchitectureResult]]) -> list[Failure]:
+    """Return failed checks by reason (sentences without their figures), the most frequent first."""
+    examples: dict[str, list[str]] = defaultdict(list)
+    for entry, result in found:
+        for reason in dict.fromkeys(_FIGURE.sub("#", failure.partition("\n")[0]) for failure in result.failures):
+            examples[reason].append(entry.variant.string)
+    ordered = sorted(examples.items(), key=lambda item: (-len(item[1]), item[0]))
+    return [Failure(reason, len(strings), strings[0]) for reason, strings in ordered]

@@ -6,6 +6,7 @@ import functools
 import http.server
 import os
 import socketserver
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,11 +15,14 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from results.database import read_database, read_provenances
 from results.packed import is_campaign
-from results.shipped import shipped_database
+from results.shipped import CAMPAIGN_NAME, data_folder, shipped_database
 from results.site.build import MARK, Site, build_site
+from results.store import Store
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from results.database import Entry
     from results.model import Provenance
 
@@ -44,24 +48,37 @@ def site(
 ) -> None:
     """Make static pages of databases (of the shipped one if none is named); they need no server."""
     if databases or not (serve and (output / MARK).exists()):
-        _build(databases or [shipped_database()], output, jobs)
+        _build(databases, output, jobs)
     if serve:
         _serve(output, port)
 
 
-def _build(databases: list[Path], output: Path, jobs: int) -> None:
+def _build(named: list[Path] | None, output: Path, jobs: int) -> None:
+    databases = named or [shipped_database()]
     campaigns = tuple(path for path in databases if is_campaign(path))
     entries, provenances = _contents([path for path in databases if path not in campaigns], campaigns)
+    skipped = _skipped(campaigns if named else [data_folder() / CAMPAIGN_NAME])
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
     with Progress(*columns, TimeRemainingColumn(), transient=True) as progress:
         task = progress.add_task("pages", total=len(entries))
         count = build_site(
-            Site(tuple(entries), tuple(provenances), campaigns, _notes(provenances)),
+            Site(tuple(entries), tuple(provenances), campaigns, _notes(provenances), skipped),
             output,
             jobs,
             lambda done, total: progress.update(task, completed=done, total=total),
         )
     print(f"{output / 'index.html'}: {count} pages")
+
+
+def _skipped(campaigns: Sequence[Path]) -> dict[str, Counter[str]]:
+    """Count why campaigns did not measure variants, for each architecture."""
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for path in campaigns:
+        with Store.read(path) as store:
+            for conclusion in store.conclusions():
+                if conclusion.result.skipped:
+                    found[conclusion.provenance.architecture][conclusion.result.skipped] += 1
+    return found
 
 
 def _contents(databases: list[Path], campaigns: tuple[Path, ...]) -> tuple[list[Entry], list[Provenance]]:

@@ -86,6 +86,40 @@ def test_every_link_leads_to_a_file(site: Path) -> None:
             assert (path.parent / link).resolve().is_file(), (path, link)
 
 
+def test_the_page_of_an_architecture_says_ports_coverage_and_failures(tmp_path: Path) -> None:
+    skipped = {"SKL": {"this CPU does not have AMX": 7}}
+    build_site(Site(entries(), (SKL,), skipped=skipped), tmp_path / "site", jobs=1)
+    text = (tmp_path / "site" / "arch" / "SKL.html").read_text(encoding="utf-8")
+    for expected in (
+        '<td>p06</td><td>129</td><td><a href="../v/SKL/opaa-r64-r64.html">OPAA (R64, R64)</a></td><td>0.50</td>',
+        "129 of 130 variants have results",
+        "<td>AVX</td><td>64</td><td>64</td>",
+        "<td>7</td><td>this CPU does not have AMX</td>",
+        "the ports &lt;do&gt; not add up",
+    ):
+        assert expected in text
+    assert "does not have AMX" not in (tmp_path / "site" / "arch" / "HSW.html").read_text(encoding="utf-8")
+
+
+def test_failures_that_differ_only_in_figures_are_counted_together() -> None:
+    found = [
+        (Entry(variant(name), {}), dataclasses.replace(result("SKL"), failures=(failure,)))
+        for name, failure in (("A", "a fault at 9"), ("B", "1.50 is off by 2.5"), ("C", "3 is off by 2"))
+    ]
+    assert views.failures(found) == [
+        views.Failure("# is off by #", 2, "B (R64, R64)"),
+        views.Failure("a fault at #", 1, "A (R64, R64)"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["../../x", "a/b", "", ".x", "x" * 99, "SKL\n"])
+def test_a_name_that_is_no_file_name_is_refused(tmp_path: Path, name: str) -> None:
+    hostile = Entry(variant("A"), {name: result(name)})
+    with pytest.raises(DatabaseError, match="is no name of an architecture"):
+        build_site(Site((hostile,)), tmp_path / "site", jobs=1)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_site_replaces_only_a_site(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("keep me", encoding="utf-8")
     with pytest.raises(DatabaseError, match="is no site"):
