@@ -168,7 +168,7 @@ class Store:
             raise StoreError(f"{path}: packed conclusions are only read", hint="name another file by --db")
         lock = _Lock(path)
         try:
-            with _errors_about(path):
+            with _damage_said(path):
                 connection = _connect(path, "rwc")
                 _prepare(path, connection)
                 return cls(path, connection, lock)
@@ -194,7 +194,7 @@ class Store:
             raise StoreError(f"{path}: no such file", hint="a campaign makes one: characterize --all --db FILE")
         if path.name.endswith(packed.SUFFIX):
             return cls._unpacked(path)
-        with _errors_about(path):
+        with _damage_said(path):
             return cls(path, _connect_for_reading(path), None)
 
     @classmethod
@@ -499,7 +499,7 @@ def _connect_for_reading(path: Path) -> sqlite3.Connection:
     try:
         return _checked(path, _connect(path, "ro"))
     except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+        if _code(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
             raise
         return _checked(path, _connect(path, "ro&immutable=1"))
 
@@ -590,8 +590,12 @@ def _errors_about(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        raise StoreError(f"{path}: {error}", hint=_HINTS.get(code, "")) from error
+        raise StoreError(f"{path}: {error}", hint=_HINTS.get(_code(error), "")) from error
+
+
+def _code(error: sqlite3.Error) -> int:
+    """Return SQLite's code of an error; what is raised while a row is decoded has none."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 _RECOVER = "recover it with sqlite3's .recover, or start another"

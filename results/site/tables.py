@@ -65,6 +65,7 @@ def architecture_script(name: str, entries: Sequence[Entry]) -> str:
         "minimum": [min(_cycles(result), default=None) for _, result in rows],
         "maximum": [max(_cycles(result), default=None) for _, result in rows],
         "portTexts": list(texts.values),
+        "simulated": [int((result.measurement or {}).get("simulated") == "1") for _, result in rows],
     }
     return f"window.uopscope.architectures[{json.dumps(name)}]={_compact(table)};\n"
 

@@ -219,8 +219,8 @@ def port_bars(usage: PortUsage, ports: Iterable[str]) -> list[PortBar]:
 def throughput_views(values: Mapping[str, str]) -> list[Throughputs]:
     """Return the three meanings of throughput, those of equal registers and indexed addresses included."""
     meanings = {
-        "TP_unrolled": "measured, unrolled",
-        "TP_loop": "measured, in a loop",
+        "TP_unrolled": "unrolled",
+        "TP_loop": "in a loop",
         "TP_ports": "computed from the port usage",
     }
     remarks = {"": "", "_same_reg": ", same register", "_indexed": ", indexed address"}

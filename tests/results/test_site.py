@@ -47,7 +47,7 @@ def entries() -> tuple[Entry, ...]:
         results = {"SKL": result("SKL", cycles=number % 7), "HSW": result("HSW", "1*p5" if number % 2 else "1*p06")}
         found.append(Entry(variant(name, "BASE" if number < 64 else "AVX"), results))
     hostile = dataclasses.replace(variant("HOSTILE"), string="<script>alert(1)</script> & (R64)", asm="</script>")
-    failed = dataclasses.replace(result("SKL"), failures=("the ports <do> not add up",))
+    failed = dataclasses.replace(result("SKL", simulated="1"), failures=("the ports <do> not add up",))
     return (*found, Entry(hostile, {"SKL": failed}), Entry(variant("NOTHING"), {}))
 
 
@@ -200,6 +200,9 @@ def rows(browser: Chrome) -> list[list[str]]:
 def test_search_filter_sort_follow_a_link_and_back(site: Path, browser: Chrome) -> None:
     browser.get((site / "index.html").as_uri())
     assert find(browser, "#count").text == "257 of 257 results"
+    names = [row[0] for row in rows(browser)]
+    assert names == sorted(names)
+    assert rows(browser)[0][2] == "SKL (simulated)"
     find(browser, "#search").send_keys("opab r64")
     assert [row[2] for row in rows(browser)] == ["HSW", "SKL"]
     find(browser, "#search").clear()
@@ -271,6 +274,17 @@ def test_samples_are_packed_without_loss(samples: list[int]) -> None:
 def test_the_browser_has_the_alphabet_of_the_packer() -> None:
     text = (Path(experiments.__file__).parent / "assets" / "experiments.js").read_text(encoding="utf-8")
     assert f'"{experiments.ALPHABET}"' in text
+
+
+@needs_browser
+def test_what_one_architecture_does_not_tell_is_no_difference(tmp_path: Path, browser: Chrome) -> None:
+    silent = ArchitectureResult("ZEN4", {"TP_unrolled": "0.50", "TP_loop": "0.55"}, result("SKL").latencies)
+    slower = dataclasses.replace(silent, measurement={"TP_unrolled": "1.00"})
+    found = [Entry(variant(name), {"SKL": result("SKL"), "ZEN4": one}) for name, one in (("A", silent), ("B", slower))]
+    build_site(Site(tuple(found)), tmp_path / "site", jobs=1)
+    browser.get((tmp_path / "site" / "compare.html").as_uri())
+    assert [row[0] for row in rows(browser)] == ["B (R64, R64)"]
+    assert [row[3:5] for row in rows(browser)] == [["0.50", "1.00"]]
 
 
 @needs_browser

@@ -4,8 +4,9 @@
   const PAGE = 100;
   const { variants, architectures } = window.uopscope;
   const $ = (id) => document.getElementById(id);
-  const values = (data, i) => [data.latency[i], data.throughput[i], data.uops[i], data.portTexts[data.ports[i]]];
-  const text = (value) => (typeof value === "number" && !Number.isInteger(value) ? value.toFixed(2) : value ?? "");
+  const values = (data, i) => [data.latency[i], data.throughput[i]?.toFixed(2), data.uops[i], data.portTexts[data.ports[i]]];
+  const known = (value) => value !== null && value !== undefined && value !== "";
+  const differ = (a, b) => known(a) && known(b) && a !== b;
   let found = [], page = 0;
 
   function compare() {
@@ -18,7 +19,7 @@
     first.variant.forEach((v, i) => {
       if (!place.has(v) || !words.every((word) => variants.string[v].toLowerCase().includes(word))) return;
       const pairs = values(first, i).map((value, k) => [value, values(second, place.get(v))[k]]);
-      if (!different || pairs.some(([a, b]) => (a ?? null) !== (b ?? null))) found.push([v, pairs]);
+      if (!different || pairs.some(([a, b]) => differ(a, b))) found.push([v, pairs]);
     });
     page = 0;
     show();
@@ -31,8 +32,8 @@
     tr.append(th);
     for (const [x, y] of pairs) for (const value of [x, y]) {
       const td = document.createElement("td");
-      td.textContent = text(value);
-      if ((x ?? null) !== (y ?? null)) td.style.fontWeight = "bold";
+      td.textContent = value ?? "";
+      if (differ(x, y)) td.style.fontWeight = "bold";
       tr.append(td);
     }
     return tr;

@@ -4,15 +4,17 @@
   const PAGE = 100;
   const { variants, architectures } = window.uopscope;
   const $ = (id) => document.getElementById(id);
-  const rows = [];
+  let rows = [];
   for (const [name, data] of Object.entries(architectures)) {
     for (let i = 0; i < data.variant.length; i++) rows.push({ name, data, i, v: data.variant[i] });
   }
   const haystack = variants.string.map((s, v) => `${s} ${variants.iforms[variants.iform[v]]}`.toLowerCase());
+  const rank = [];
+  variants.string.map((s, v) => [s, v]).sort((a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0)).forEach(([, v], at) => { rank[v] = at; });
   const order = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
   const number = (x) => (x === null ? Infinity : x);
   const keys = {
-    string: (r) => r.v,
+    string: (r) => rank[r.v],
     extension: (r) => variants.extensions[variants.extension[r.v]],
     architecture: (r) => r.name,
     latency: (r) => number(r.data.maximum[r.i]),
@@ -20,7 +22,7 @@
     uops: (r) => number(r.data.uops[r.i]),
     ports: (r) => r.data.portTexts[r.data.ports[r.i]] || "~",
   };
-  let found = rows, page = 0, sort = "string", descending = false;
+  let found = [], page = 0, sort = "string", descending = false;
 
   function range(text) {
     const match = /^\s*(\d+)?\s*(-)?\s*(\d+)?\s*$/.exec(text);
@@ -50,14 +52,14 @@
       (!latency || (r.data.maximum[r.i] !== null && r.data.maximum[r.i] >= latency[0] && r.data.minimum[r.i] <= latency[1])) &&
       (!ports || ports(r.data.portTexts[r.data.ports[r.i]] || "")));
     page = 0;
-    arrange();
+    show();
   }
   function arrange() {
-    const key = keys[sort];
-    const marked = found.map((row) => [key(row), row]);
-    marked.sort((a, b) => order(a[0], b[0]) * (descending ? -1 : 1) || a[1].v - b[1].v);
-    found = marked.map((pair) => pair[1]);
-    show();
+    const key = keys[sort], sign = descending ? -1 : 1;
+    const marked = rows.map((row) => [key(row), row]);
+    marked.sort((a, b) => order(a[0], b[0]) * sign || rank[a[1].v] - rank[b[1].v] || order(a[1].name, b[1].name));
+    rows = marked.map((pair) => pair[1]);
+    filter();
   }
   function cell(text) {
     const td = document.createElement("td");
@@ -70,7 +72,7 @@
     a.textContent = variants.string[r.v];
     first.append(a);
     const throughput = r.data.throughput[r.i];
-    tr.append(first, cell(variants.extensions[variants.extension[r.v]]), cell(r.name), cell(r.data.latency[r.i]),
+    tr.append(first, cell(variants.extensions[variants.extension[r.v]]), cell(r.name + (r.data.simulated[r.i] ? " (simulated)" : "")), cell(r.data.latency[r.i]),
       cell(throughput === null ? "" : throughput.toFixed(2)), cell(r.data.uops[r.i]), cell(r.data.portTexts[r.data.ports[r.i]]));
     return tr;
   }
@@ -101,5 +103,5 @@
     sort = by;
     arrange();
   });
-  filter();
+  arrange();
 })();
