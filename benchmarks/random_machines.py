@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,17 +28,16 @@ if TYPE_CHECKING:
 
 TABLE = Path(__file__).with_name("random_machines.tsv")
 STRIDE = 7919
-"""A prime: sets of variants that begin so far apart have little in common."""
+"""A prime: steps of this size go through all variants, and soon through all extensions."""
 
 
 def sample(
     measurable: Sequence[InstructionVariant], machine: MachineModel, seed: int, count: int
 ) -> list[InstructionVariant]:
-    """Return so many variants that the machine has, evenly spread over all, beginning at a place that the seed says."""
-    there = [variant for variant in measurable if machine.behaviour(variant) is not None]
-    step = max(1, len(there) // count)
-    first = seed * STRIDE % step
-    return there[first::step][:count]
+    """Return so many variants that the machine has, spread over all of them, other ones for each seed."""
+    places = ((seed * count + number) * STRIDE % len(measurable) for number in range(len(measurable)))
+    has = (measurable[place] for place in places if machine.behaviour(measurable[place]) is not None)
+    return list(islice(has, count))
 
 
 def rows(path: Path) -> dict[str, str]:
@@ -76,7 +76,7 @@ def main() -> None:
     """Do the seeds that are not in the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seeds", default="1-200", help="FIRST-LAST")
-    parser.add_argument("--variants", type=int, default=40, help="of each machine")
+    parser.add_argument("--variants", type=int, default=16, help="of each machine")
     parser.add_argument("--table", type=Path, default=TABLE)
     parser.add_argument("--exceptions", type=Path, help="what was not found again is appended there (TSV)")
     options = parser.parse_args()

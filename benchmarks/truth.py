@@ -4,11 +4,13 @@ For each machine every variant (or every N-th) of some extensions is characteriz
 compared with what the machine's model says. Inference sees the backend only. The table goes to standard output as TSV;
 what was not found again goes to `--exceptions`, one line each, with what was found and what is true.
 
-Columns: `variants` that the machine has and that can be measured; `ports_right`, `ports_unstated` (a failure was
-reported instead of a usage) and `ports_wrong`; `uops_right`; `tp_right`: the least measured throughput is within 2% of
-what ports, issue width and divider allow, `tp_slower`: dependencies that cannot be broken make it slower; latencies per
-pair of operands, `pairs_exact` (stated as exact and right), `pairs_bound` (stated as an upper bound, and it is one),
-`pairs_wrong`; `measurements` per variant.
+Columns: `variants` that the machine has and that can be measured; `ports_right`; `ports_named`: none is stated, but
+a few that cannot be told apart are named, the true one among them; `ports_unstated`: another failure was reported;
+`ports_alike`: another usage is stated, and every measurement is the same on a machine that has that one (see
+`benchmarks.rivals`); `ports_wrong`; `uops_right`; `tp_right`: the least measured throughput is within 2% of what ports,
+issue width and divider allow, `tp_slower`: dependencies that cannot be broken make it slower; latencies per pair of
+operands as `benchmarks.latency_truth` judges them; `measurements` per variant; `seconds` of CPU time. `--database`
+compares a campaign's conclusions instead of making them.
 """
 
 from __future__ import annotations
@@ -22,18 +24,21 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from results.model import Bound, PortUsage
+from benchmarks.rivals import are_alike, named, rival_of
+from results.model import PortUsage
+from results.store import Store
 from runner.backends.sim import SimBackend, open_machine
 from runner.characterize import Characterizer, Workshop
 from runner.protocol import Measurer
 from runner.session import Limits, Session, Task
+from tests.latency_truth import expected, judge
 from xed_convert.catalogue import Catalogue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from benchmarks.rivals import Blocking
     from results.model import Characterization, LatencyResult
-    from simulator.graph import Endpoint
     from simulator.machine import MachineModel
     from simulator.truth import Truth
     from xed_convert.model import InstructionVariant
@@ -42,7 +47,9 @@ COLUMNS = (
     "machine",
     "variants",
     "ports_right",
+    "ports_named",
     "ports_unstated",
+    "ports_alike",
     "ports_wrong",
     "uops_right",
     "tp_right",
@@ -53,11 +60,19 @@ COLUMNS = (
     "pairs",
     "pairs_exact",
     "pairs_bound",
+    "pairs_crowded",
+    "pairs_untold",
     "pairs_wrong",
     "measurements",
     "seconds",
 )
 TOLERANCE = Fraction(1, 50)
+VERDICTS = {
+    "right": "pairs_exact",
+    "bound": "pairs_bound",
+    "crowded": "pairs_crowded",
+    "not told": "pairs_untold",
+}
 
 
 @dataclass
@@ -80,18 +95,24 @@ class Report:
         self.exceptions.append(f"{self.machine}\t{variant.string}\t{what}\t{found}\t{true}")
 
 
-def check(report: Report, variant: InstructionVariant, found: Characterization, truth: Truth) -> None:
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """The machine, and what is needed to ask whether another one could be told from it."""
+
+    machine: MachineModel
+    catalogue: Catalogue
+    blocking: Blocking
+
+
+def check(report: Report, variant: InstructionVariant, found: Characterization, bench: Bench) -> None:
     """Compare conclusions with the truth."""
+    truth = bench.machine.truth(variant)
     report.counts["variants"] += 1
     ports = _visible_ports(truth)
-    if found.ports is None:
-        report.counts["ports_unstated"] += 1
-        report.note(variant, "ports", "; ".join(found.failures), ports)
-    elif _same(found.ports, ports):
-        report.counts["ports_right"] += 1
-    else:
-        report.counts["ports_wrong"] += 1
-        report.note(variant, "ports", found.ports, ports)
+    verdict = _judge_ports(variant, found, ports, bench)
+    report.counts[verdict] += 1
+    if verdict != "ports_right":
+        report.note(variant, verdict, found.ports or "; ".join(found.failures), ports)
     if found.uops == ports.total:
         report.counts["uops_right"] += 1
     else:
@@ -105,6 +126,17 @@ def check(report: Report, variant: InstructionVariant, found: Characterization, 
             report.note(variant, "ports_same_register", found.ports_same_register, truth.same_register.ports)
     for latency in found.latencies:
         _check_latency(report, variant, latency, truth)
+
+
+def _judge_ports(variant: InstructionVariant, found: Characterization, ports: PortUsage, bench: Bench) -> str:
+    """Return the column that a port usage, or what stands for it, counts in."""
+    if found.ports is None:
+        return "ports_named" if any(_same(one, ports) for one in named(found.failures)) else "ports_unstated"
+    if _same(found.ports, ports):
+        return "ports_right"
+    rival = rival_of(bench.machine, variant, found.ports)
+    alike = rival is not None and are_alike(bench.machine, rival, bench.catalogue, variant, bench.blocking)
+    return "ports_alike" if alike else "ports_wrong"
 
 
 def _visible_ports(truth: Truth) -> PortUsage:
@@ -131,34 +163,13 @@ def _check_throughput(report: Report, variant: InstructionVariant, found: Charac
 def _check_latency(report: Report, variant: InstructionVariant, found: LatencyResult, truth: Truth) -> None:
     if found.same_register:
         return
-    pairs = truth.fast_latencies if found.fast_values and truth.fast_latencies else truth.latencies
-    true = _true_latency(pairs, found)
+    verdict = judge(variant, truth, found)
+    column = VERDICTS.get(verdict, "pairs_wrong")
     report.counts["pairs"] += 1
-    if true is not None and found.bound is Bound.UPPER and found.cycles >= true:
-        report.counts["pairs_bound"] += 1
-    elif true is not None and found.bound is Bound.EXACT and found.cycles == true:
-        report.counts["pairs_exact"] += 1
-    else:
-        report.counts["pairs_wrong"] += 1
+    report.counts[column] += 1
+    if column == "pairs_wrong":
         name = f"latency {found.source}{found.part}{found.source_flag}→{found.destination}{found.destination_flag}"
-        report.note(variant, name, f"{found.bound} {float(found.cycles):g}", true)
-
-
-def _true_latency(pairs: Mapping[tuple[Endpoint, Endpoint], Fraction], found: LatencyResult) -> Fraction | None:
-    """Return the longest path that a result speaks of; flags besides the carry flag stand for each other."""
-    fitting = [
-        cycles
-        for (start, end), cycles in pairs.items()
-        if (start.operand, start.part, end.operand) == (found.source, found.part, found.destination)
-        and _means(found.source_flag, start.flag)
-        and _means(found.destination_flag, end.flag)
-    ]
-    return max(fitting, default=None)
-
-
-def _means(named: str, flag: str) -> bool:
-    """Whether a result that names a flag ("": all alike) speaks of that one."""
-    return not named or (named == "CF") == (flag == "CF")
+        report.note(variant, name, f"{found.bound} {float(found.cycles):g}", expected(variant, truth, found))
 
 
 def run(
@@ -174,8 +185,9 @@ def run(
     backend = SimBackend(machine, catalogue)
     characterizer = Characterizer(catalogue, backend.info(), thorough=thorough, workshop=workshop)
     session = Session(Measurer(backend), limits=Limits(keep_raw=False))
-    begun = time.monotonic()
+    begun = time.process_time()
     context = session.run_one(characterizer.prepare(variants))
+    bench = Bench(machine, catalogue, context.blocking)
     by_key = {variant.key: variant for variant in variants}
     tasks = (Task(variant.key, characterizer.characterize(variant, context)) for variant in variants)
     for outcome in session.run(tasks):
@@ -186,8 +198,24 @@ def run(
             report.counts["variants"] += 1
             report.counts["ports_unstated"] += 1
         else:
-            check(report, variant, outcome.result, machine.truth(variant))
-    report.seconds = time.monotonic() - begun
+            check(report, variant, outcome.result, bench)
+    report.seconds = time.process_time() - begun
+    return report
+
+
+def compare(machine: MachineModel, catalogue: Catalogue, database: Path) -> Report:
+    """Compare the conclusions in a campaign's file with the machine that it was about."""
+    report = Report(machine.name)
+    backend = SimBackend(machine, catalogue)
+    characterizer = Characterizer(catalogue, backend.info())
+    session = Session(Measurer(backend), limits=Limits(keep_raw=False))
+    bench = Bench(machine, catalogue, session.run_one(characterizer.prepare()).blocking)
+    with Store.read(database) as store:
+        report.counts["measurements"] = store.count_measurements()
+        for conclusion in store.conclusions():
+            variant = catalogue.by_key(conclusion.result.key)
+            if not conclusion.result.skipped and machine.behaviour(variant) is not None:
+                check(report, variant, conclusion.result, bench)
     return report
 
 
@@ -224,13 +252,19 @@ def main() -> None:
     parser.add_argument("--extensions", default="BASE,LONGMODE", help="comma-separated, or all")
     parser.add_argument("--every", type=int, default=1, help="only every N-th variant")
     parser.add_argument("--exceptions", type=Path, help="where to write what was not found again (TSV)")
+    parser.add_argument(
+        "--database", type=Path, help="the file of a campaign over one machine: compare what it concluded"
+    )
     options = parser.parse_args()
     catalogue = Catalogue.load()
     lines: list[str] = []
     print("\t".join(COLUMNS))
     for machine in machines(options.machines):
-        variants = chosen(catalogue, machine, options.extensions.split(","), options.every)
-        report = run(machine, catalogue, variants)
+        if options.database:
+            report = compare(machine, catalogue, options.database)
+        else:
+            variants = chosen(catalogue, machine, options.extensions.split(","), options.every)
+            report = run(machine, catalogue, variants)
         print(report.row())
         sys.stdout.flush()
         lines += report.exceptions

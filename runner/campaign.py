@@ -76,6 +76,11 @@ class Tally:
         return self.resumed + self.outcomes.total()
 
     @property
+    def concluded(self) -> int:
+        """Variants that were measured since the start, with failures or without."""
+        return self.outcomes[Kept.MEASURED] + self.outcomes[Kept.FAILED]
+
+    @property
     def seconds(self) -> float:
         """Time since the start."""
         return time.monotonic() - self.started
@@ -83,8 +88,7 @@ class Tally:
     @property
     def seconds_left(self) -> float | None:
         """Time that the rest will take at the pace so far (None: nothing was measured yet)."""
-        paced = self.outcomes[Kept.MEASURED] + self.outcomes[Kept.FAILED]
-        return self.seconds / paced * (self.total - self.done) if paced else None
+        return self.seconds / self.concluded * (self.total - self.done) if self.concluded else None
 
     def count(self, result: Characterization) -> None:
         """Take note of a conclusion."""

@@ -111,7 +111,8 @@ def summary_lines(tally: Tally, provenance: Provenance) -> Iterator[Text]:
     """Yield what became of a campaign, by reason."""
     yield Text(machine_text(provenance))
     known = f", {tally.resumed} of them before" if tally.resumed else ""
-    yield Text(f"{tally.done} of {tally.total} variants{known}, {tally.measured} microbenchmarks measured")
+    each = f" ({tally.measured / tally.concluded:.1f} per variant)" if tally.concluded else ""
+    yield Text(f"{tally.done} of {tally.total} variants{known}, {tally.measured} microbenchmarks measured{each}")
     for outcome, count in sorted(tally.outcomes.items()):
         yield Text(f"  {count:6} {outcome.value}")
     for reason, count in tally.reasons.most_common():

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from benchmarks.rivals import are_alike, rival_of
 from benchmarks.truth import Report, chosen, run
 from results import codec, xml
+from results.model import PortUsage
 from runner.backends.sim import SimBackend, open_machine
 from runner.characterize import Characterizer
 from runner.protocol import Measurer
@@ -75,6 +77,23 @@ def test_what_no_experiment_tells_apart_is_stated_as_such() -> None:
     found = characterized("ADL-P", "FST (M32, ST0, ST(0))")  # ports 4 and 9 share a counter
     assert found.ports is None
     assert any("cannot be told apart: 1*p237+1*p4 or 1*p237+1*p49 " in failure for failure in found.failures)
+
+
+@pytest.mark.parametrize(
+    ("string", "ports", "alike"),
+    [
+        ("FISTTP (M64, ST0, ST(0))", ("237", "49", "5"), True),  # LLVM says p4 for p49, which share a counter
+        ("FISTTP (M64, ST0, ST(0))", ("237", "49", "15"), False),
+    ],
+)
+def test_a_rival_machine_proves_what_cannot_be_told(string: str, ports: tuple[str, ...], alike: bool) -> None:
+    machine, variant = open_machine("ADL-P"), catalogue().by_string(string)
+    backend = SimBackend(machine, catalogue())
+    session = Session(Measurer(backend))
+    blocking = session.run_one(Characterizer(catalogue(), backend.info()).prepare([variant])).blocking
+    rival = rival_of(machine, variant, PortUsage(dict.fromkeys(map(frozenset, ports), 1)))
+    assert rival is not None
+    assert are_alike(machine, rival, catalogue(), variant, blocking) is alike
 
 
 def test_adc_on_haswell_looks_like_half_a_uop_on_each_of_four_ports() -> None:

@@ -1,0 +1,112 @@
+"""Proof that a port usage cannot be told: another machine on which every experiment gives the same result.
+
+The rival differs from a machine in one variant only: its µops can use the ports that were inferred instead of the true
+ones. If all measurements that characterizing the variant needs are the same on both, nothing that uopscope does tells
+the two machines apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from results.model import PortUsage
+from runner import aggregate
+from runner.backends.sim import SimBackend
+from runner.characterize import Characterizer
+from runner.protocol import Measurer, Options
+from runner.session import Limits, Session
+from simulator.machine import MachineModel
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from fractions import Fraction
+
+    from generator.blocking import CodeKind
+    from results.model import Measurement
+    from runner.experiment import Request
+    from runner.inference.blocking import BlockingSet
+    from simulator.graph import Uop
+    from xed_convert.catalogue import Catalogue
+    from xed_convert.model import InstructionVariant
+
+    Blocking = Mapping[CodeKind, BlockingSet]
+
+_USAGE = re.compile(r"\d+\*p[0-9A-F]+(?:\+\d+\*p[0-9A-F]+)*")
+
+
+def named(failures: Sequence[str]) -> list[PortUsage]:
+    """Return the usages between which a failure says that it cannot tell."""
+    texts = [text for failure in failures if "cannot be told apart" in failure for text in _USAGE.findall(failure)]
+    return [PortUsage({frozenset(s): int(n) for n, s in re.findall(r"(\d+)\*p([0-9A-F]+)", text)}) for text in texts]
+
+
+def rival_of(machine: MachineModel, variant: InstructionVariant, usage: PortUsage) -> MachineModel | None:
+    """Return a machine on which the variant's µops use these ports, None if it has another number of µops."""
+    behaviour = machine.behaviour(variant)
+    if behaviour is None or behaviour.port_usage.total != usage.total:
+        return None
+    true, found = Counter(behaviour.port_usage.uops), Counter(usage.uops)
+    lost, gained = true - found, list((found - true).elements())
+    uops: list[Uop] = []
+    for uop in behaviour.uops:
+        if lost[uop.ports] > 0:
+            lost[uop.ports] -= 1
+            chosen = max(gained, key=lambda ports, uop=uop: (len(ports & uop.ports), sorted(ports)))  # type: ignore[misc]
+            gained.remove(chosen)
+            uops.append(replace(uop, ports=chosen))
+        else:
+            uops.append(uop)
+    changed = replace(behaviour, uops=tuple(uops))
+    return MachineModel(
+        machine.name,
+        machine.parameters,
+        machine.origin,
+        lambda other: changed if other.string == variant.string else machine.behaviour(other),
+    )
+
+
+@dataclass
+class _Notes:
+    """Keeps the values of all measurements."""
+
+    values: dict[str, Mapping[str, Fraction]] = field(default_factory=dict)
+
+    def lookup(self, _request: Request) -> Measurement | None:
+        return None
+
+    def save(self, measured: Sequence[tuple[Request, Measurement]]) -> None:
+        self.values |= {
+            request.key: aggregate.measured(request, measurement).values for request, measurement in measured
+        }
+
+
+def are_alike(
+    machine: MachineModel, rival: MachineModel, catalogue: Catalogue, variant: InstructionVariant, blocking: Blocking
+) -> bool:
+    """Whether every measurement that characterizing the variant takes gives the same on both machines.
+
+    Values per copy count as the same if they differ by less than what a stable measurement may spread by.
+    """
+    one = _values(machine, catalogue, variant, blocking)
+    other = _values(rival, catalogue, variant, blocking)
+    return one.keys() == other.keys() and all(_agree(one[key], other[key]) for key in one)
+
+
+def _agree(one: Mapping[str, Fraction], other: Mapping[str, Fraction]) -> bool:
+    most = Options().stable_cycles
+    return one.keys() == other.keys() and all(abs(one[name] - other[name]) < most for name in one)
+
+
+def _values(
+    machine: MachineModel, catalogue: Catalogue, variant: InstructionVariant, blocking: Blocking
+) -> dict[str, Mapping[str, Fraction]]:
+    """Return the values per copy of all measurements, by what was asked for."""
+    backend = SimBackend(machine, catalogue)
+    characterizer = Characterizer(catalogue, backend.info())
+    notes = _Notes()
+    session = Session(Measurer(backend), notes, Limits(keep_raw=False))
+    session.run_one(characterizer.characterize(variant, characterizer.prepared(blocking)))
+    return notes.values
