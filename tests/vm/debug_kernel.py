@@ -35,7 +35,7 @@ echo scan=off > /sys/kernel/debug/kmemleak
 insmod /allocfail.ko; insmod /uopscope.ko
 calls=$(cat /sys/module/allocfail/parameters/calls)
 contain 1 {rounds} 0; contain 0 3 2; contain 1 3 3
-time fuzz {calls} {seed}
+for part in 0 1 2 3 4 5 6 7 8 9; do time fuzz {calls} $(({seed} + part)); done
 witness 2
 rmmod uopscope
 time cycle /uopscope.ko {loads} $calls
@@ -104,7 +104,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("action", choices=("build", "run"))
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--calls", type=int, default=1_000_000, help="random ioctls")
+    parser.add_argument("--calls", type=int, default=1_000_000, help="random ioctls, in ten parts")
     parser.add_argument("--loads", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=20, help="of every kind of bad code")
     parser.add_argument("--seed", type=int, default=1)
@@ -114,7 +114,7 @@ def main() -> int:
     if options.action == "build":
         build(folder)
         return 0
-    script = SCRIPT.format(calls=options.calls, loads=options.loads, rounds=options.rounds, seed=options.seed)
+    script = SCRIPT.format(calls=options.calls // 10, loads=options.loads, rounds=options.rounds, seed=options.seed)
     target = kernel(folder)
     return 0 if control(target) and check(target, script, options.seconds) else 1
 

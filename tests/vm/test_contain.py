@@ -62,3 +62,16 @@ def test_with_interrupts_on_what_does_not_destroy_the_stack_is_contained(kernel:
 def test_one_cpu_refuses_unless_forced(kernel: Kernel, module: Path) -> None:
     lines = run(Machine(kernel, 1), module, "contain 0 1 0 good 2>&1")
     assert "batch: Operation not supported" in lines[0]
+
+
+def test_without_a_local_apic_there_is_one_cpu_and_no_vector_table_to_mask(kernel: Kernel, module: Path) -> None:
+    """What needs an APIC is refused (the other policy, a second CPU that could end loops); the rest runs."""
+    script = f"""
+    dmesg | grep -ci "local apic disabled"; grep -c ^processor /proc/cpuinfo
+    contain 0 1 {UNGUARDED | MASK_LVT} good_stack 2>&1; contain 0 1 {INTERRUPTS_OFF} good_stack 2>&1
+    contain 0 1 {UNGUARDED}
+    """
+    lines = run(Machine(kernel, 2, "nolapic"), module, script)
+    assert lines[1] == "1", lines
+    assert [line for line in lines if line.startswith("batch")] == ["batch: Operation not supported"] * 4
+    assert re.match(r"contain: 80 kinds, 80 runs, 0 failures", lines[-1] or lines[-2]), lines
