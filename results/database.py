@@ -237,7 +237,7 @@ class _Reader:
         """Return the attributes without those that a rule says cannot be; most values are plain and pass at once."""
         values = _attributes(element)
         for name, value in tuple(values.items()):
-            if value.isdigit() and len(value) < 10:
+            if _plain(value):
                 continue
             reason = next((rule.reason for rule in REPAIRS if _applies(rule, name, value)), None)
             if reason is not None:
@@ -260,6 +260,9 @@ def _as_written(variant: InstructionVariant) -> InstructionVariant:
 
 DEFAULT_FLAGS = "DFV"
 """The name of the operand of CCMP and CTEST that is the set of default flags."""
+
+
+_plain = re.compile(r"\d{1,9}(\.\d\d)?", re.ASCII).fullmatch
 
 
 def _line(element: etree._Element) -> int:
