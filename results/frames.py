@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 VARIANT_COLUMNS = ("key", "string", "iform", "iclass", "extension", "isa_set", "category", "architecture")
 LATENCY_COLUMNS = ("key", "string", "architecture", "source", "destination", "part", "kind", "cycles", "upper_bound")
-PORT_COLUMNS = ("key", "string", "architecture", "same_register", "port_set", "uops")
+PORT_COLUMNS = ("key", "string", "architecture", "same_register", "indexed", "port_set", "uops")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,8 @@ class Frames:
 
     `variants`: a row per variant and architecture, with every attribute of its measurement (throughputs in core
     cycles). `latencies`: a row per number of cycles; `part` is "", "addr", "addr_index" or "mem", `kind` is "", "min",
-    "max", and `same_register` tells the case of equal registers. `ports`: a row per port set, with its µops.
+    "max", and `same_register` tells the case of equal registers. `ports`: a row per port set, with its µops; `indexed`
+    tells the case of a memory operand with an index, where it differs.
     """
 
     variants: pd.DataFrame
@@ -127,14 +128,15 @@ def _latency_rows(entry: Entry, result: ArchitectureResult) -> Iterator[dict[str
 
 
 def _port_rows(entry: Entry, result: ArchitectureResult) -> Iterator[dict[str, object]]:
-    for name, same in (("ports", False), ("ports_same_reg", True)):
+    for name in ("ports", "ports_same_reg", "ports_indexed"):
         text = (result.measurement or {}).get(name)
         for ports, uops in PortUsage.parse(text).uops.items() if text else ():
             yield {
                 "key": entry.variant.key,
                 "string": entry.variant.string,
                 "architecture": result.architecture,
-                "same_register": same,
+                "same_register": name.endswith("_same_reg"),
+                "indexed": name.endswith("_indexed"),
                 "port_set": port_set_name(ports),
                 "uops": uops,
             }

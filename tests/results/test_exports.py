@@ -75,6 +75,15 @@ def test_frames_are_tidy_and_loaded_from_a_file(tmp_path: Path) -> None:
     assert set(data.variants.architecture) == {"SKX"}
 
 
+def test_ports_with_an_index_are_rows_of_their_own() -> None:
+    store = ENTRIES[3]
+    (result,) = store.results.values()
+    indexed = dataclasses.replace(result, measurement=dict(result.measurement or {}) | {"ports_indexed": "1*p23+1*p4"})
+    data = frames([dataclasses.replace(store, results={"SKX": indexed})])
+    assert list(data.ports.query("indexed").port_set) == ["p23", "p4"]
+    assert list(data.ports.query("not indexed").port_set) == ["p237", "p4"]
+
+
 def test_frames_of_nothing_have_their_columns() -> None:
     data = frames([])
     assert len(data.variants) == len(data.latencies) == len(data.ports) == 0

@@ -144,7 +144,7 @@ def test_every_link_but_the_crossing_ones_can_be_calibrated(catalogue: Catalogue
 
 
 def answered(request: Request) -> Measured:
-    """Say what Zen 5 does: merging into a register that has long been ready delays a masked instruction."""
+    """Say what Zen 4 does: merging into a register that has long been ready delays a masked instruction."""
     benchmark = request.benchmark
     cycles = Fraction(len(benchmark.body))
     if benchmark.purpose.startswith("throughput"):
