@@ -94,6 +94,17 @@ def read_cpu(number: int) -> Cpu:
     return Cpu(number, identity, fields.get("model name", UNKNOWN), fields.get("microcode", UNKNOWN), flags)
 
 
+def check_architecture(cpu: Cpu, wanted: str | None) -> None:
+    """Refuse a CPU of another microarchitecture than the wanted one (None: any will do).
+
+    Raises:
+        BackendError: it is another one.
+    """
+    if wanted and wanted.lower() != cpu.architecture.lower():
+        message = f"CPU {cpu.number} is {cpu.architecture} ({cpu.model_name}), not {wanted}"
+        raise BackendError(message, hint=f"use --arch-auto, or --backend sim --arch {wanted} for a simulated one")
+
+
 def provenance(cpu: Cpu, backend: str, options: Mapping[str, str], caveats: tuple[str, ...]) -> Provenance:
     """Return the provenance of what a backend measures on this CPU from now on."""
     return Provenance(

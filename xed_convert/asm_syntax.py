@@ -69,15 +69,15 @@ class SyntaxTables:
         text = resources.files("xed_convert").joinpath(_TABLE).read_text(encoding="utf-8")
         tables = tomllib.loads(text)
         if set(tables) != {"mnemonic", "no_pointer_name", "vex_after_evex"}:
-            raise ConversionError(f"{_TABLE}:0: unknown or missing table among {', '.join(tables)}")
+            raise ConversionError(f"{_TABLE}: unknown or missing table among {', '.join(tables)}")
         for name, rows in tables.items():
             for number, row in enumerate(rows, 1):
                 if not row.get("source"):
-                    raise ConversionError(f"{_TABLE}:0: {name} row {number} has no source")
+                    raise ConversionError(f"{_TABLE}: {name} row {number} has no source")
         mnemonics: list[MnemonicRow] = []
         for number, row in enumerate(tables["mnemonic"], 1):
             if unknown := set(row) - set(MnemonicRow.__dataclass_fields__):
-                raise ConversionError(f"{_TABLE}:0: mnemonic row {number} has unknown columns {', '.join(unknown)}")
+                raise ConversionError(f"{_TABLE}: mnemonic row {number} has unknown columns {', '.join(unknown)}")
             columns: dict[str, Any] = {
                 name: tuple(value) if isinstance(value, list) else value for name, value in row.items()
             }

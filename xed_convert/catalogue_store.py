@@ -152,7 +152,7 @@ class Store:
         try:
             self._data = path.read_bytes()
         except OSError as error:
-            message = f"{path}:0: cannot read the catalogue: {error.strerror or error}"
+            message = f"{path}: cannot read the catalogue: {error.strerror or error}"
             raise ConversionError(message, hint="Reinstall the package.") from error
         end = self._data.find(b"\n", len(MAGIC))
         if not self._data.startswith(MAGIC) or end < 0:

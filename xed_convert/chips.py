@@ -81,7 +81,7 @@ def short_names() -> dict[str, str]:
     """
     names = {name: chip for name, chip, _ in _rows("chip_names.tsv")}
     if unknown := set(names.values()) - set(shipped_chips()):
-        raise ConversionError(f"chip_names.tsv:0: no such chip: {', '.join(sorted(unknown))}")
+        raise ConversionError(f"chip_names.tsv: no such chip: {', '.join(sorted(unknown))}")
     return names
 
 

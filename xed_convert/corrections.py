@@ -32,7 +32,7 @@ def load_corrections() -> tuple[Correction, ...]:
     columns = set(Correction.__dataclass_fields__)
     for number, row in enumerate(rows, 1):
         if set(row) != columns or not all(row.values()):
-            message = f"{name}:0: row {number}: expected the columns {', '.join(sorted(columns))}, none empty"
+            message = f"{name}: row {number}: expected the columns {', '.join(sorted(columns))}, none empty"
             raise ConversionError(message)
     return tuple(Correction(**row) for row in rows)
 

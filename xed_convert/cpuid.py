@@ -123,7 +123,7 @@ def _lines(path: Path) -> list[str]:
     try:
         return path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
-        raise ConversionError(f"{path}:0: cannot be read: {error.strerror}") from error
+        raise ConversionError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def _parse(text: str) -> tuple[str, frozenset[CpuidTest]]:

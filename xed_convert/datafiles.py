@@ -79,7 +79,7 @@ class Datafiles:
         order = layers if layers is not None else layer_order(root)
         files = read_layers(root, order)
         if missing := [kind for kind in REQUIRED_KINDS if kind not in files]:
-            message = f"{root / 'files.cfg'}:0: the layers name no file of type {', '.join(missing)}"
+            message = f"{root / 'files.cfg'}: the layers name no file of type {', '.join(missing)}"
             raise ConversionError(message, hint="The list of layers is probably incomplete.")
         corrections = load_corrections()
 

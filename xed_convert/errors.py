@@ -20,7 +20,7 @@ class UopscopeError(Exception):
 
 
 class ConversionError(UopscopeError):
-    """A datafile or a catalogue cannot be read; the message begins with `file:line:`."""
+    """A datafile or a catalogue cannot be read; the message begins with `file:line:`, or `file:` if it is all of it."""
 
 
 class EncodingError(UopscopeError):

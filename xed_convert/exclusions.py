@@ -98,8 +98,8 @@ class Exclusions:
 def _row(entry: dict[str, str | list[str]], number: int) -> Exclusion:
     """Check and make a row."""
     if unknown := set(entry) - set(Exclusion.__dataclass_fields__):
-        raise ConversionError(f"{_TABLE}:0: row {number} has unknown columns: {', '.join(sorted(unknown))}")
+        raise ConversionError(f"{_TABLE}: row {number} has unknown columns: {', '.join(sorted(unknown))}")
     if missing := {"name", "reason", "source"} - set(entry):
-        raise ConversionError(f"{_TABLE}:0: row {number} lacks {', '.join(sorted(missing))}")
+        raise ConversionError(f"{_TABLE}: row {number} lacks {', '.join(sorted(missing))}")
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
     return Exclusion(**values)  # type: ignore[arg-type] # the columns were checked, the values are text or lists of it

@@ -27,9 +27,16 @@ class FetchError(UopscopeError):
 
 
 def cache_folder() -> Path:
-    """Return the folder where clones are kept."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "uopscope" / "xed"
+    """Return the folder where clones are kept.
+
+    Raises:
+        FetchError: there is no home folder.
+    """
+    base = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "uopscope" / "xed"
+    except RuntimeError as error:  # no HOME, and no such user
+        raise FetchError("there is no home folder to keep XED in", hint="set XDG_CACHE_HOME to a folder") from error
 
 
 def fetch(tag: str = PINNED_TAG) -> Path:

@@ -50,7 +50,7 @@ def find_datafiles(folder: Path) -> Path:
         if (candidate / "files.cfg").is_file():
             return candidate
     message = (
-        f"{folder}:0: no XED datafiles here: expected {folder / 'files.cfg'} or {folder / 'datafiles' / 'files.cfg'}"
+        f"{folder}: no XED datafiles here: expected {folder / 'files.cfg'} or {folder / 'datafiles' / 'files.cfg'}"
     )
     raise ConversionError(message, hint="Name the datafiles folder or an XED checkout, or use --fetch.")
 
@@ -81,7 +81,7 @@ def layer_order(folder: Path) -> list[str]:
         return known[max(fitting, key=lambda version: len(known[version]))]
     nearest = min(missing, key=lambda version: len(missing[version]))
     message = (
-        f"{folder}:0: not the datafiles of a known XED version ({', '.join(known)}): "
+        f"{folder}: not the datafiles of a known XED version ({', '.join(known)}): "
         f"the nearest, {nearest}, has also {', '.join(missing[nearest][:5])}"
     )
     hint = f"Write the .cfg files in their order, one per line, to {folder / 'layers.txt'}."

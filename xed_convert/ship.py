@@ -25,7 +25,7 @@ def ship(folder: Path, target: Path = SHIPPED) -> int:
     """
     datafiles = Datafiles.load(folder)
     if datafiles.version != SHIPPED_VERSION:
-        message = f"{folder}:0: these datafiles are not those of XED v{SHIPPED_VERSION}"
+        message = f"{folder}: these datafiles are not those of XED v{SHIPPED_VERSION}"
         raise ConversionError(message, hint=f"git clone --depth 1 -b v{SHIPPED_VERSION} of intelxed/xed has them.")
     conversion = convert(datafiles)
     with atomic_write(target) as file:

@@ -50,7 +50,7 @@ def read_text(path: Path, *, named_by: str = "") -> str:
     Raises:
         ConversionError: the file is missing, unreadable or not text; `named_by` (`file:line`) says who asked for it.
     """
-    prefix = f"{named_by}: " if named_by else f"{path}:0: "
+    prefix = f"{named_by}: " if named_by else f"{path}: "
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:

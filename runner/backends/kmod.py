@@ -17,7 +17,7 @@ from generator import native
 from generator.harness import RDTSC, Layout, Reader, Style, layout, render
 from results.model import Status
 from runner import cpu as cpus
-from runner.backends.base import BackendError, BackendInfo, Job, JobResult, Repeat
+from runner.backends.base import BackendInfo, Job, JobResult, Repeat
 from runner.isa_sets import lacking
 from runner.kmod import abi
 from runner.kmod.device import BlobJob, BlobResult, Device
@@ -64,7 +64,7 @@ class KmodBackend:
             BackendError: no module, no permission, or another CPU than `architecture`.
         """
         self._cpu = cpus.read_cpu(cpus.choose(cpu))
-        _check_architecture(self._cpu, architecture)
+        cpus.check_architecture(self._cpu, architecture)
         self._flags = _flags(os.environ)
         self._device: Device | None = Device(self._cpu.number, self._flags)
         information = self._device.information
@@ -217,12 +217,6 @@ def _place_inside(job: Job, offset: int, shape: Layout) -> str:
     if place == "body" and size:
         return f"in the body at offset {where % size} (copy {where // size})"
     return f"in the {place} at offset {where}"
-
-
-def _check_architecture(cpu: cpus.Cpu, wanted: str | None) -> None:
-    if wanted and wanted.lower() != cpu.architecture.lower():
-        message = f"CPU {cpu.number} is {cpu.architecture} ({cpu.model_name}), not {wanted}"
-        raise BackendError(message, hint=f"use --arch-auto, or --backend sim --arch {wanted} for a simulated one")
 
 
 def _with_cycles(uarch: tables.Microarchitecture | None, hardware: Hardware) -> tables.Microarchitecture | None:

@@ -131,9 +131,7 @@ def _microarchitecture(cpu: cpus.Cpu, wanted: str | None) -> tables.Microarchite
     if found is None:
         message = f"no events are known for this CPU: {cpu.model_name} ({cpu.signature})"
         raise BackendError(message, hint="try --backend tsc")
-    if wanted and wanted.lower() != found.name.lower():
-        message = f"CPU {cpu.number} is {found.name} ({cpu.model_name}), not {wanted}"
-        raise BackendError(message, hint=f"use --arch-auto, or --backend sim --arch {wanted} for a simulated one")
+    cpus.check_architecture(cpu, wanted)
     return found
 
 

@@ -49,7 +49,7 @@ class TscBackend:
         if not (sys.platform == "linux" and platform.machine() == "x86_64"):
             raise BackendError("the tsc backend needs Linux on x86-64", hint="try --backend sim")
         self._cpu = cpus.read_cpu(cpus.choose(cpu))
-        _check_architecture(self._cpu, architecture)
+        cpus.check_architecture(self._cpu, architecture)
         _check_clock(self._cpu)
         self._calibration = native.calibration(CALIBRATION_ITERATIONS)
         self._runner = NativeRunner(self._cpu, self._calibration)
@@ -80,12 +80,6 @@ class TscBackend:
     def close(self) -> None:
         """End the child process."""
         self._runner.close()
-
-
-def _check_architecture(cpu: cpus.Cpu, wanted: str | None) -> None:
-    if wanted and wanted.lower() != cpu.architecture.lower():
-        message = f"CPU {cpu.number} is {cpu.architecture} ({cpu.model_name}), not {wanted}"
-        raise BackendError(message, hint=f"use --arch-auto, or --backend sim --arch {wanted} for a simulated one")
 
 
 def _check_clock(cpu: cpus.Cpu) -> None:

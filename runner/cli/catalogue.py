@@ -125,8 +125,16 @@ def diff(
     found = diff_catalogues(Catalogue.load(old), Catalogue.load(new))
     _section("added", [f"{v.string}  {v.isa_set}" for v in found.added], limit)
     _section("removed", [f"{v.string}  {v.isa_set}" for v in found.removed], limit)
-    _section("renamed", [f"{one.string} -> {other.string}" for one, other in found.renamed], limit)
+    _section("renamed", [_renaming(one, other) for one, other in found.renamed], limit)
     _section("changed", [f"{v.string}: {'; '.join(texts)}" for v, texts in found.changed], limit)
+
+
+def _renaming(old: InstructionVariant, new: InstructionVariant) -> str:
+    """Write what a variant was and is called: its string, and what of iform and key has changed besides."""
+    if old.string != new.string:
+        return f"{old.string} -> {new.string}"
+    names = ("iform", old.iform, new.iform) if old.iform != new.iform else ("key", old.key, new.key)
+    return f"{old.string}: {names[0]} {names[1]} -> {names[2]}"
 
 
 def _section(title: str, lines: list[str], limit: int) -> None:

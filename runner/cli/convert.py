@@ -82,7 +82,7 @@ def _layers(path: Path | None) -> list[str] | None:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConversionError(f"{path}:0: cannot read the order of the layers: {error}") from error
+        raise ConversionError(f"{path}: cannot read the order of the layers: {error}") from error
     return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
 
 

@@ -38,7 +38,6 @@ The detail is the number of the signal or the exit code, and RIP in the upper 56
 JOB_STATE = 24
 SAMPLES = JOBS + MAX_JOBS * JOB.size
 EVENTS = 0x2200
-MAX_EVENTS = 16
 EVENT = struct.Struct("<2Q")
 """PMU type and config of a perf event; the first one leads the group."""
 CONTROL_SIZE = 8 << 20

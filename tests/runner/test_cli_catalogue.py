@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import pathlib
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -172,6 +173,27 @@ def test_the_cpu_at_hand_has_no_more_than_its_chip() -> None:
         pytest.skip("no table knows this CPU")
     found = {name.upper() for name, tests in isa_set_tests().items() if any(tests) and has_isa_set(name, 0)}
     assert found - chip_isa_sets(cpu.architecture) == set()
+
+
+def test_diff_says_what_was_renamed_where_the_string_is_the_same(
+    datafiles: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_convert(datafiles, "-o", tmp_path / "old.xml", "--quiet") == 0
+    old = next(iter(read_xml(tmp_path / "old.xml"))).iform
+    text = (tmp_path / "old.xml").read_text().replace(f'iform="{old}"', f'iform="{old}_NEW"')
+    (tmp_path / "new.xml").write_text(text)
+    assert run_catalogue("diff", tmp_path / "old.xml", tmp_path / "new.xml") == 0
+    assert f": iform {old} -> {old}_NEW" in capsys.readouterr().out
+
+
+def test_no_home_folder_says_what_to_do(tmp_path: Path) -> None:
+    def nowhere(_cls: type[Path]) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("XDG_CACHE_HOME", raising=False)
+        patch.setattr(pathlib.Path, "home", classmethod(nowhere))
+        assert run_convert("--fetch", "-o", tmp_path / "x.xml") == 3
 
 
 def test_diff_counts(datafiles: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -110,7 +110,7 @@ def test_any_text_is_read_or_refused_with_a_place(text: str) -> None:
 def test_a_cfg_that_names_a_missing_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "files.cfg").write_text("# layers\nstate : absent.txt\n")
     (tmp_path / "layers.txt").write_text("files.cfg\n")
-    with pytest.raises(ConversionError, match=r"files\.cfg:0: the layers name no file of type"):
+    with pytest.raises(ConversionError, match=r"files\.cfg: the layers name no file of type"):
         Datafiles.load(tmp_path)
 
 
