@@ -30,6 +30,8 @@ RUNS = 4
 RAX, RDX, RIP = 0, 3, 16
 """Numbers of registers in the reply to `g`: RAX, RBX, RCX, RDX, RSI, RDI, RBP, RSP, R8 to R15, RIP (64 bits each)."""
 SECONDS = 300
+LEAD = 0x1000
+"""The page of INT3 that the section begins with (kmod/area.S)."""
 NOP = Microbenchmark((), (Line(b"\x90", "NOP"),), "nothing")
 SCRIPT = (
     "insmod /uopscope.ko; echo AREA $(cat /sys/module/uopscope/sections/.text.uops_area); read go; runblob 0 2 /blob"
@@ -59,6 +61,7 @@ class Stub:
             assert data, "QEMU closed the connection"
             self._buffer += data
         self._buffer = self._buffer[match.end() :]
+        assert match[1][:1] not in b"WX", f"the guest ended: {match[1].decode()}"
         self._socket.sendall(b"+")
         return match[1].decode()
 
@@ -100,8 +103,14 @@ def started(target: Machine, files: dict[str, Path], folder: Path) -> Iterator[s
 def area_of(output: IO[str]) -> int:
     for line in output:
         if match := re.match(r"AREA (0x[0-9a-f]+)", line):
-            return int(match[1], 16)
+            return int(match[1], 16) + LEAD
     raise AssertionError("the guest did not say where the area is")
+
+
+def answer_all(stub: Stub) -> None:
+    for _ in range(RUNS):
+        for count in COUNTS:
+            stub.answer_rdpmc(count)
 
 
 def test_counts_given_from_outside_come_out_as_samples(kernel: Kernel, module: Path, tmp_path: Path) -> None:
