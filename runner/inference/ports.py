@@ -19,7 +19,6 @@ from results.model import PortUsage
 from runner.experiment import Procedure, Request, Want
 from runner.inference.blocking import (
     FEW_UOPS,
-    NOTICEABLE,
     SATURATED,
     Blockers,
     BlockingSet,
@@ -50,6 +49,12 @@ STEADY = (150, 600, 720)
 
 MOST_STEADY = 40
 """µops up to which these help: a scheduler (60 entries on Haswell) has to hold them and blocking ones besides."""
+
+PAIR = 2
+"""So few µops go elsewhere even if only one more µop is issued per cycle than the blocked ports can take."""
+
+TOO_FAST = Fraction(4, 5)
+"""Ports do not explain why an instruction took so long if they need no more than this share of the time."""
 
 MOST_RIVALS = 20
 """So many usages that cannot be told apart are still worth naming."""
@@ -154,7 +159,9 @@ class _Inquiry:
         time = measured.cycles * len(ports) - own
         separable = space.layout.separable(ports)
         count = space.layout.on(ports, measured.values) - own if separable else time
-        queued = separable or space.isolated.total <= FEW_UOPS or len(ports) + 1 < self.blocking.width
+        # As wide as the core issues nothing queues up, and the time counts what is issued, wherever it runs
+        spare = self.blocking.width - len(ports)
+        queued = separable or spare > 1 or (spare == 1 and space.isolated.total <= PAIR)
         nearest = max(0, round(count))
         if nearest > space.limit(ports):
             answer = Answer(space.limit(ports), exact=False)
@@ -342,7 +349,7 @@ def _explained(
         if len(likely) != 1:
             return None
         usage = likely[0]
-    if space.isolated.free and throughput_of(usage) < space.isolated.cycles * NOTICEABLE:
+    if space.isolated.free and throughput_of(usage) < space.isolated.cycles * TOO_FAST:
         rivals = [other for other in slower if _has_the_time(other, space)]
         inquiry.rivals = [usage, *rivals] if rivals else []
     return None if inquiry.rivals else usage
