@@ -139,8 +139,12 @@ static long count_faults(int event, int pages)
 			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	int i;
 
-	if (memory == MAP_FAILED || madvise(memory, pages * 4096l, MADV_NOHUGEPAGE) ||
-	    read(event, &before, 8) != 8)
+	if (memory == MAP_FAILED)
+		return -1;
+	/* a kernel without huge pages does not know it */
+	if (madvise(memory, pages * 4096l, MADV_NOHUGEPAGE) && errno != EINVAL)
+		return -1;
+	if (read(event, &before, 8) != 8)
 		return -1;
 	for (i = 0; i < pages; i++)
 		memory[i * 4096l] = 1;
@@ -262,7 +266,7 @@ int main(int argc, char **argv)
 	after = count_faults(faults, 100);
 	printf("perf: page faults %ld before, %ld after; instructions %ld before, %ld after\n",
 	       before, after, instructions, count_instructions());
-	problems += before != after;
+	problems += before != 100 || after != 100;
 	printf("witness: %d rounds, %d problems\n", rounds, problems);
 	return problems != 0;
 }
