@@ -56,6 +56,15 @@ def write(path: Path, lines: dict[str, str]) -> None:
     temporary.replace(path)
 
 
+def total(lines: dict[str, str]) -> str:
+    """Return the sums over all machines of the table as one line (measurements: the mean over variants)."""
+    table = [line.split("\t") for line in lines.values()]
+    sums = [sum(float(row[place]) for row in table) for place in range(1, len(COLUMNS))]
+    variants, place = sums[0], COLUMNS.index("measurements") - 1
+    sums[place] = sum(float(row[place + 1]) * int(row[1]) for row in table) / max(1, variants)
+    return "\t".join([f"{len(table)} machines", *(f"{value:.1f}".removesuffix(".0") for value in sums)])
+
+
 def reports(seeds: Sequence[int], count: int, done: dict[str, str]) -> Iterator[Report]:
     """Yield what was found on each machine that is not done."""
     catalogue = Catalogue.load()
@@ -89,6 +98,7 @@ def main() -> None:
         if options.exceptions and report.exceptions:
             with options.exceptions.open("a", encoding="utf-8") as file:
                 file.write("\n".join([*report.exceptions, ""]))
+    print(total(done))
 
 
 if __name__ == "__main__":
