@@ -341,10 +341,11 @@ def _explained(
     is too fast for what was measured, another one with just that time is as good: they cannot be told apart.
     """
     space = inquiry.space
-    if is_odd(usage, space.isolated, space.layout) and len(usages) == 1:
+    odd = not space.isolated.separable(space.layout) and is_odd(usage, space.isolated, space.layout)
+    if odd and len(usages) == 1:
         other = evened(usage, space.isolated, space.layout)
         usage, usages = (other, [other]) if space.agrees(other) else (usage, usages)
-    if usage not in usages or is_odd(usage, space.isolated, space.layout):
+    if usage not in usages or odd:
         likely = likeliest(usages, tuple(inquiry.blocking.instructions), space.isolated, space.layout)
         if len(likely) != 1:
             return None
