@@ -66,6 +66,9 @@ static struct { u64 leaf, high, low; } leaves[MAX_LEAVES];
 static size_t num_leaves;
 static int vendor = -1;
 static u32 width_prog = 48, width_fixed = 48;
+static const u8 *area;	/* where the module puts blobs */
+static u32 blob_bytes;
+static bool key_is_known;
 static u64 key;
 static bool ended[2 * MAX_COUNTERS];
 static unsigned long missing, reads;
@@ -153,26 +156,24 @@ static int on_vendor(struct kprobe *probe, struct pt_regs *regs)
 	return vendor < 0 ? 0 : return_now(regs, vendor);
 }
 
-/* FNV-1a over the blob without its literal. */
+/* The blob's copy in the module can be read at any time; what user space handed over may be paged out or on the move. */
 static int on_install(struct kprobe *probe, struct pt_regs *regs)
 {
-	const u8 __user *code = (const u8 __user *)regs->di;
-	u32 bytes = regs->si, at, n, i;
-	u64 hash = 0xcbf29ce484222325ull;
-	u8 buffer[256];
-
-	for (at = 8; at < bytes; at += n) {
-		n = min_t(u32, bytes - at, sizeof(buffer));
-		if (copy_from_user_nofault(buffer, code + at, n)) {
-			hash = 0;
-			break;
-		}
-		for (i = 0; i < n; i++)
-			hash = (hash ^ buffer[i]) * 0x100000001b3ull;
-	}
-	key = hash;
+	blob_bytes = regs->si;
+	key_is_known = false;
 	memset(ended, 0, sizeof(ended));
 	return 0;
+}
+
+/* FNV-1a over the blob without its literal. */
+static u64 key_of_blob(void)
+{
+	u64 hash = 0xcbf29ce484222325ull;
+	u32 at;
+
+	for (at = 8; at < blob_bytes; at++)
+		hash = (hash ^ area[at]) * 0x100000001b3ull;
+	return hash;
 }
 
 static int compare(const void *a, const void *b)
@@ -208,11 +209,15 @@ static bool selector_of(u32 index, u64 *selector)
 
 static u64 count_of(u32 index)
 {
-	struct row wanted = { .key = key };
+	struct row wanted = {};
 	const struct row *found;
 
 	if (!selector_of(index, &wanted.selector))
 		return 0;
+	if (!key_is_known)
+		key = key_of_blob();
+	key_is_known = true;
+	wanted.key = key;
 	found = bsearch(&wanted, rows, num_rows, sizeof(*rows), compare);
 	missing += !found;
 	return found ? found->count : NO_COUNT;
@@ -363,11 +368,28 @@ module_param_cb(held, &held_operations, NULL, 0200);
 module_param(missing, ulong, 0400);
 module_param(reads, ulong, 0400);
 
+/* kallsyms_lookup_name() is not exported; a probe finds it. */
+static int __init find_area(void)
+{
+	struct kprobe finder = { .symbol_name = "kallsyms_lookup_name" };
+	unsigned long (*lookup)(const char *name);
+	int error = register_kprobe(&finder);
+
+	if (error)
+		return error;
+	lookup = (void *)finder.addr;
+	unregister_kprobe(&finder);
+	area = (const u8 *)lookup("uops_area");
+	return area ? 0 : -ENOENT;
+}
+
 static int __init fake_init(void)
 {
 	size_t i;
-	int error;
+	int error = find_area();
 
+	if (error)
+		return error;
 	rows = vmalloc(MAX_ROWS * sizeof(*rows));
 	access_log = vmalloc(MAX_LOG * sizeof(*access_log));
 	if (!rows || !access_log)
