@@ -14,7 +14,7 @@ from itertools import combinations
 from math import ceil, floor
 from typing import TYPE_CHECKING
 
-from results.model import PORT_LETTERS, PortUsage
+from results.model import PortUsage
 from runner.experiment import Procedure, Request, Want
 from runner.inference.hypotheses import UNUSED, Isolated
 from runner.inference.naming import Namer
@@ -286,8 +286,3 @@ def _multiple(count: int, instruction: BlockingInstruction) -> int:
     """Round a count up to a multiple of the number of blocked ports."""
     ports = len(instruction.ports)
     return -(-count // ports) * ports
-
-
-def name_of(ports: PortSet) -> str:
-    """Write a port set for ids and messages."""
-    return "p" + "".join(sorted(ports, key=PORT_LETTERS.index))
