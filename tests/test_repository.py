@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from benchmarks.tables import update
 from tests.shared import CHECKOUT
 
 if TYPE_CHECKING:
@@ -60,6 +61,11 @@ def test_every_data_file_is_installed_with_its_package() -> None:
         and not any(fnmatch(name.name, pattern) for pattern in patterns)
     ]
     assert forgotten == []
+
+
+def test_the_tables_of_figures_are_those_of_their_files() -> None:
+    stale = update(CHECKOUT, write=False)
+    assert stale == [], "run python -m benchmarks.tables"
 
 
 def test_the_commands_of_the_checkout_can_be_executed() -> None:

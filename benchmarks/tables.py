@@ -1,0 +1,222 @@
+"""The tables of figures in the documentation, made from the files of figures: `python -m benchmarks.tables [--check]`.
+
+A table stands between `<!-- begin table: NAME -->` and `<!-- end table: NAME -->` (a name of `TABLES`).
+What stands between is replaced. With `--check` nothing is written: the status is 1 if a table is not what its files
+say, and each such table is named. The files are those that `benchmarks.truth` and `benchmarks.random_machines` write
+(their columns: `benchmarks.truth`). Shares are rounded down: 100% means all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from xed_convert.errors import UopscopeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+BASE, CAMPAIGN, RANDOM = "truth_base.tsv", "truth_campaign.tsv", "random_machines.tsv"
+
+_BEGIN = re.compile(r"^<!-- begin table: (?P<name>.*?) -->\n", re.MULTILINE)
+
+
+class TableError(UopscopeError):
+    """A file of figures or a document is not as it should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of a table: one per machine in a file of figures, or one for all of them together.
+
+    `label` is what the first column says; `{machine}` and `{machines}` stand for the name and the number of them.
+    """
+
+    file: str
+    label: str = "{machine}"
+    together: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its heading, the figure in it, and the figure of which it is shown as a share ("" for none)."""
+
+    heading: str
+    figure: str
+    whole: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of figures."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[Rows, ...]
+
+
+_ROWS = (
+    Rows(BASE, "{machine}, BASE and LONGMODE"),
+    Rows(CAMPAIGN, "{machine}, all extensions"),
+    Rows(RANDOM, "{machines} random machines", together=True),
+)
+_VARIANTS = Column("variants", "variants")
+_PORTS = (
+    Column("named", "ports_named"),
+    Column("not stated", "ports_unstated"),
+    Column("alike", "ports_alike"),
+    Column("wrong", "ports_wrong"),
+)
+_LATENCIES = (
+    Column("bound", "pairs_bound"),
+    Column("crowded", "pairs_crowded"),
+    Column("not told", "pairs_untold"),
+    Column("wrong", "pairs_wrong"),
+)
+
+TABLES = {
+    "summary": Table(
+        (
+            _VARIANTS,
+            Column("ports right", "ports_right", "variants"),
+            Column("ports wrong", "ports_wrong"),
+            Column("µops right", "uops_right", "variants"),
+            Column("TP right", "tp_right", "variants"),
+            Column("TP slower", "tp_slower"),
+            Column("TP wrong", "tp_wrong"),
+            Column("latencies", "pairs"),
+            Column("exact", "pairs_exact", "pairs"),
+            Column("upper bound", "pairs_bound", "pairs"),
+            Column("latencies wrong", "pairs_wrong"),
+        ),
+        _ROWS,
+    ),
+    "ports": Table((_VARIANTS, Column("right", "ports_right", "variants"), *_PORTS), _ROWS),
+    "latencies": Table(
+        (_VARIANTS, Column("latencies", "pairs"), Column("right", "pairs_exact", "pairs"), *_LATENCIES), _ROWS
+    ),
+}
+
+
+def figures(path: Path) -> list[dict[str, str]]:
+    """Return the rows of a file of figures by column.
+
+    Raises `TableError` if the file cannot be read, has no row, or has a row of another length than its heading.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise TableError(f"{path}: cannot be read: {error}") from error
+    heading, *cells = [line.split("\t") for line in lines] or [[]]
+    for number, row in enumerate(cells, 2):
+        if len(row) != len(heading):
+            raise TableError(f"{path}, line {number}: {len(row)} columns, but the heading has {len(heading)}")
+    if not cells:
+        raise TableError(f"{path}: no figures in it")
+    return [dict(zip(heading, row, strict=True)) for row in cells]
+
+
+def render(table: Table, folder: Path) -> str:
+    """Return a table as Markdown, from the files in a folder."""
+    headings = ["machine", *(column.heading for column in table.columns)]
+    body = [row for rows in table.rows for row in _lines(rows, table.columns, folder / rows.file)]
+    first, *others = [f"| {' | '.join(line)} |\n" for line in (headings, *body)]
+    return "".join([first, f"|---|{'--:|' * len(table.columns)}\n", *others])
+
+
+def _lines(rows: Rows, columns: Sequence[Column], path: Path) -> Iterator[list[str]]:
+    read = figures(path)
+    needed = {figure for column in columns for figure in (column.figure, column.whole) if figure}
+    counted = [Counter({figure: _count(row, figure, path) for figure in needed}) for row in read]
+    if rows.together:
+        yield [rows.label.format(machines=len(read)), *(_cell(column, sum(counted, Counter())) for column in columns)]
+        return
+    for row, counts in zip(read, counted, strict=True):
+        yield [rows.label.format(machine=row["machine"]), *(_cell(column, counts) for column in columns)]
+
+
+def _count(row: Mapping[str, str], figure: str, path: Path) -> int:
+    text = row.get(figure, "")
+    if not text.isdecimal():
+        raise TableError(f"{path}: {row.get('machine', 'a row')} has no count {figure} (found: {text!r})")
+    return int(text)
+
+
+def _cell(column: Column, counts: Mapping[str, int]) -> str:
+    count = counts.get(column.figure, 0)
+    if not column.whole or not counts.get(column.whole):
+        return f"{count:,}"
+    tenths = count * 1000 // counts[column.whole]
+    return f"{count:,} ({'100' if tenths == 1000 else f'{tenths // 10}.{tenths % 10}'}%)"
+
+
+def replaced(text: str, render_one: Callable[[str], str], where: str) -> tuple[str, list[str]]:
+    """Return a document with its tables made anew, and the names of those that were not what they are now.
+
+    `render_one` makes a table from its name. Raises `TableError` for a name that it does not know (KeyError) and for a
+    table without an end.
+    """
+    parts, stale, place = [], [], 0
+    for begin in _BEGIN.finditer(text):
+        name = begin["name"]
+        end = text.find(f"<!-- end table: {name} -->", begin.end())
+        if end < 0:
+            raise TableError(f"{where}: nothing ends the table {name}; put <!-- end table: {name} --> below it")
+        try:
+            made = render_one(name)
+        except KeyError as error:
+            raise TableError(f"{where}: no table is called {name} (known: {', '.join(TABLES)})") from error
+        if text[begin.end() : end] != made:
+            stale.append(name)
+        parts += [text[place : begin.end()], made]
+        place = end
+    return "".join([*parts, text[place:]]), stale
+
+
+def update(checkout: Path, *, write: bool) -> list[str]:
+    """Return "document: table" for every table that is not what its files say; write what they say if asked to.
+
+    Raises `TableError` for what cannot be read, and for a table of `TABLES` that no document has.
+    """
+    made = {name: render(table, checkout / "benchmarks") for name, table in TABLES.items()}
+    used: set[str] = set()
+
+    def one(name: str) -> str:
+        used.add(name)
+        return made[name]
+
+    found: list[str] = []
+    for path in [checkout / "README.md", *sorted(checkout.glob("docs/*.md")), checkout / "benchmarks" / "README.md"]:
+        place = str(path.relative_to(checkout))
+        text, stale = replaced(path.read_text(encoding="utf-8"), one, place)
+        found += [f"{place}: {name}" for name in stale]
+        if stale and write:
+            temporary = path.with_name(f"{path.name}.new")
+            temporary.write_text(text, encoding="utf-8")
+            temporary.replace(path)
+    if unused := TABLES.keys() - used:
+        raise TableError(f"no document has the table {', '.join(sorted(unused))}")
+    return found
+
+
+def main() -> None:
+    """Make the tables anew, or check them."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; status 1 if a table is stale")
+    options = parser.parse_args()
+    try:
+        found = update(CHECKOUT, write=not options.check)
+    except TableError as error:
+        sys.exit(str(error))
+    for place in found:
+        print(f"{place} {'is stale: run python -m benchmarks.tables' if options.check else 'made anew'}")
+    sys.exit(1 if options.check and found else 0)
+
+
+if __name__ == "__main__":
+    main()

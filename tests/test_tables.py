@@ -1,0 +1,125 @@
+"""Tables of figures in documents: what stands in them is what their files say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from benchmarks import tables
+from benchmarks.tables import TABLES, Column, Rows, Table, TableError, figures, render, replaced, update
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILES = ("truth_base.tsv", "truth_campaign.tsv", "random_machines.tsv")
+NEEDED = sorted(
+    {figure for table in TABLES.values() for c in table.columns for figure in (c.figure, c.whole) if figure}
+)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """Return a checkout with a document of each kind and two machines in every file."""
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "docs").mkdir()
+    for number, name in enumerate(FILES):
+        rows = [["machine", *NEEDED], [f"M{number}", *["999"] * len(NEEDED)], [f"N{number}", *["1"] * len(NEEDED)]]
+        (tmp_path / "benchmarks" / name).write_text("".join("\t".join(row) + "\n" for row in rows))
+    for path, names in (
+        ("README.md", ["summary"]),
+        ("docs/a.md", ["ports", "latencies"]),
+        ("benchmarks/README.md", []),
+    ):
+        marked = "".join(f"<!-- begin table: {name} -->\nformer\n<!-- end table: {name} -->\n" for name in names)
+        (tmp_path / path).write_text(f"before\n{marked}after\n")
+    return tmp_path
+
+
+def test_tables_are_made_once_and_then_current(checkout: Path) -> None:
+    assert update(checkout, write=True) == ["README.md: summary", "docs/a.md: ports", "docs/a.md: latencies"]
+    text = (checkout / "docs" / "a.md").read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("<!-- end table: latencies -->\nafter\n")
+    assert "former" not in text
+    assert update(checkout, write=False) == []
+
+
+def test_one_changed_figure_makes_the_tables_that_show_it_stale(checkout: Path) -> None:
+    update(checkout, write=True)
+    path = checkout / "benchmarks" / "truth_campaign.tsv"
+    lines = path.read_text().split("\n")
+    cells = lines[1].split("\t")
+    cells[lines[0].split("\t").index("ports_named")] = "7"
+    path.write_text("\n".join([lines[0], "\t".join(cells), *lines[2:]]))
+    before = (checkout / "docs" / "a.md").read_text()
+    assert update(checkout, write=False) == ["docs/a.md: ports"]
+    assert (checkout / "docs" / "a.md").read_text() == before
+
+
+def test_the_command_names_what_is_stale(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tables, "CHECKOUT", checkout)
+    for arguments, code, said in (
+        (["--check"], 1, "docs/a.md: ports is stale"),
+        ([], 0, "docs/a.md: ports made anew"),
+        (["--check"], 0, ""),
+    ):
+        monkeypatch.setattr("sys.argv", ["tables", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            tables.main()
+        assert ended.value.code == code
+        assert said in capsys.readouterr().out
+
+
+def test_rows_of_all_machines_together_are_sums_and_shares_are_rounded_down(tmp_path: Path) -> None:
+    (tmp_path / "f.tsv").write_text("machine\tvariants\tright\nA\t1000\t1000\nB\t1000\t999\n")
+    columns = (Column("variants", "variants"), Column("right", "right", "variants"))
+    table = Table(columns, (Rows("f.tsv"), Rows("f.tsv", "{machines} machines", together=True)))
+    assert render(table, tmp_path).splitlines() == [
+        "| machine | variants | right |",
+        "|---|--:|--:|",
+        "| A | 1,000 | 1,000 (100%) |",
+        "| B | 1,000 | 999 (99.9%) |",
+        "| 2 machines | 2,000 | 1,999 (99.9%) |",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("machine\tvariants\n", "no figures"),
+        ("", "no figures"),
+        ("machine\tvariants\nA\t1\t2\n", "line 2: 3 columns, but the heading has 2"),
+        ("machine\tvariants\nA\t-1\n", "A has no count variants"),
+        ("machine\tother\nA\t1\n", "A has no count variants"),
+    ],
+)
+def test_files_of_figures_that_are_not_as_they_should_be(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "f.tsv").write_text(text)
+    with pytest.raises(TableError, match=message):
+        render(Table((Column("variants", "variants"),), (Rows("f.tsv"),)), tmp_path)
+
+
+def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=r"none\.tsv: cannot be read"):
+        figures(tmp_path / "none.tsv")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("<!-- begin table: a -->\n", "nothing ends the table a"),
+        ("<!-- begin table: b -->\n<!-- end table: b -->", "no table is called b"),
+    ],
+)
+def test_marks_that_are_not_as_they_should_be(text: str, message: str) -> None:
+    with pytest.raises(TableError, match=message):
+        replaced(text, {"a": "x"}.__getitem__, "README.md")
+
+
+def test_a_table_that_no_document_has_is_named(checkout: Path) -> None:
+    (checkout / "README.md").write_text("nothing\n")
+    with pytest.raises(TableError, match="no document has the table summary"):
+        update(checkout, write=False)
