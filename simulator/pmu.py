@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING
 from simulator.compiler import Numbering, steps_of
 from simulator.core import Core, RepeatedRun
 from simulator.errors import SimulatedFaultError
-from simulator.trace import (
-    STATIC,
-    Frontend,
-    Repetition,
-    Run,
-    Tracer,
-    add,
-    flat,
-    segments,
-    values_matter,
-)
+from simulator.frontend import Frontend
+from simulator.runs import STATIC, Repetition, Run, add, flat, segments, values_matter
+from simulator.trace import Tracer
 from simulator.values import Values
 
 if TYPE_CHECKING:
@@ -26,8 +18,10 @@ if TYPE_CHECKING:
 
     from simulator.compiler import Compiled
     from simulator.core import Counts
+    from simulator.frontend import DecodesInstructions
     from simulator.machine import MachineModel, Parameters
-    from simulator.trace import Copies, DecodesInstructions, Read, Segment
+    from simulator.runs import Read, Segment
+    from simulator.trace import Copies
 
 Row = tuple[int, ...]
 """Counts of all events, in the order of `event_names`."""

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 from simulator.graph import tracked
 from simulator.places import is_high_byte, place_of, width_of
-from simulator.trace import Repetition, Run
+from simulator.runs import Repetition, Run
 from xed_convert.model import MemoryAddress, OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from simulator.compiler import Compiled
-    from simulator.trace import Frontend
+    from simulator.frontend import Frontend
     from xed_convert.model import Operand
 
 SHORT_MANTISSA = 8

@@ -15,7 +15,8 @@ from simulator.graph import ModelError
 from simulator.machine import MachineModel, names
 from simulator.pmu import Simulator
 from simulator.random_machine import RandomMachine
-from simulator.trace import STATIC, Copies
+from simulator.runs import STATIC
+from simulator.trace import Copies
 from xed_convert.catalogue import Catalogue
 from xed_convert.decoder import Decoder
 from xed_convert.errors import UopscopeError
