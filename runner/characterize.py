@@ -419,7 +419,7 @@ def _conclude_ports(draft: _Draft, conclusion: PortConclusion, search: Search) -
     text = [f"alone: {', '.join(busy) or 'no port'}"]
     subtracted = ""
     if conclusion.answers:
-        text.append(f"µops that ran on a set of ports although others kept it busy: {conclusion.answers}")
+        text.append(conclusion.answers)
         subtracted = ", each set's µops less those of its subsets"
     text.append(conclusion.failure if conclusion.usage is None else f"= {conclusion.usage}{subtracted}")
     name = f"ports{search.suffix}"

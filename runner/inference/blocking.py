@@ -109,15 +109,6 @@ def find_blocking(
     return BlockingSet(layout, named)
 
 
-def choose_blocking(observed: Sequence[tuple[Candidate, Measured]], layout: PortLayout) -> BlockingSet:
-    """Choose of all instructions that were measured alone the fastest one for each set of ports.
-
-    Among equally fast ones the first of `observed` is taken. Those with not exactly one µop, or without success, are
-    left out; a store stands for the sets of both of its µops, unless something else blocks them.
-    """
-    return BlockingSet(layout, _fastest(_instructions(observed, layout)))
-
-
 def _instructions(observed: Sequence[tuple[Candidate, Measured]], layout: PortLayout) -> list[BlockingInstruction]:
     """Return everything that the candidates block."""
     return [
@@ -236,6 +227,19 @@ class Blockers:
             max(count, min(_multiple((ceil(cycles) + 2) * len(one.ports), one), MOST_BLOCKERS))
             for one, count in zip(self.instructions, self.counts, strict=True)
         ]
+        return Blockers(self.instructions, tuple(counts))
+
+    def balanced(self, confined: Sequence[int]) -> Blockers:
+        """Return blockers of sets apart that take equally long, where so many other µops are confined to each set.
+
+        Else the ports of the one that is done first would have time for µops that could go elsewhere.
+        """
+        sizes = [len(one.ports) for one in self.instructions]
+        if len(sizes) == 1 or sum(sizes) > len(self.ports):
+            return self
+        wanted = zip(self.counts, confined, sizes, strict=True)
+        cycles = max(ceil(Fraction(count + other, size)) for count, other, size in wanted)
+        counts = [max(1, cycles * size - other) for other, size in zip(confined, sizes, strict=True)]
         return Blockers(self.instructions, tuple(counts))
 
     @property

@@ -175,7 +175,7 @@ class Space:
             inside = sum(count for able, count in counts.items() if able < ports)
             if sum(counts.values()) >= self.isolated.total:
                 return None
-            count = self._known(ports)
+            count = self.known(ports)
             if count is not None:
                 counts[ports] = max(0, count - inside)
             elif ports in self.answers:
@@ -184,7 +184,7 @@ class Space:
                 return ports
         return None
 
-    def _known(self, ports: PortSet) -> int | None:
+    def known(self, ports: PortSet) -> int | None:
         """Return the exact number of µops confined to a set, None if it is not known.
 
         Without asking it is known of sets that no other set of the universe reaches out of.
@@ -205,7 +205,7 @@ class Space:
         counts: dict[PortSet, int] = {}
         for ports in sorted({*self.answers, *self.universe}, key=lambda one: (len(one), sorted(one))):
             inside = sum(count for able, count in counts.items() if able < ports)
-            count = self._known(ports)
+            count = self.known(ports)
             if count is None:
                 bound = self.answers[ports].count if ports in self.answers else self.limit(ports)
                 if bound > inside and sum(counts.values()) < self.isolated.total:
@@ -229,7 +229,7 @@ class Space:
     def _more(self, ports: PortSet, counts: Mapping[PortSet, int]) -> range:
         """Return how many µops of just these ports there may be, given those of smaller sets."""
         inside = sum(count for able, count in counts.items() if able < ports)
-        count = self._known(ports)
+        count = self.known(ports)
         if count is not None:
             return range(count - inside, count - inside + 1) if count >= inside else range(0)
         return range(max(0, self.limit(ports) - inside) + 1)

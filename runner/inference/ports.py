@@ -8,41 +8,23 @@ answers that contradict each other lead to more evidence, and then to a failure 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from math import ceil, floor
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from generator.errors import GenerationError
 from results.model import PortUsage
-from runner.experiment import Procedure, Request, Want
-from runner.inference.blocking import (
-    FEW_UOPS,
-    SATURATED,
-    Blockers,
-    BlockingSet,
-    Pace,
-    blockers_for,
-    is_integral,
-    name_ports,
-)
-from runner.inference.hypotheses import Answer, Isolated, Observation, Space
+from runner.inference.blocking import FEW_UOPS, SATURATED, Blockers, BlockingSet, is_integral, name_ports
+from runner.inference.hypotheses import Answer, Isolated, Space
+from runner.inference.inquiry import CLEAR, Inquiry, Subject
 from runner.inference.naming import swapped
-from runner.inference.portsets import PortSet, confined, describe, joined, pairs_of, throughput_of
+from runner.inference.portsets import PortSet, confined, describe, pairs_of, throughput_of
 from runner.inference.spread import evened, evenly_loaded, is_first, is_odd, likeliest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from generator.microbenchmark import Microbenchmark
-    from runner.experiment import Measured
-
-CLEAR = Fraction(1, 5)
-"""A count within this of an integer is exact; else it bounds from above."""
-
-IDLE = Fraction(1, 2)
-"""A blocked set was kept busy if its ports were idle for no more than so many cycles per instruction under test."""
+    from runner.experiment import Procedure
 
 STEADY = (150, 600, 720)
 """Blocking instructions for long microcode: about as many as wait, and more than any reorder buffer holds."""
@@ -50,14 +32,14 @@ STEADY = (150, 600, 720)
 MOST_STEADY = 40
 """µops up to which these help: a scheduler (60 entries on Haswell) has to hold them and blocking ones besides."""
 
-PAIR = 2
-"""So few µops go elsewhere even if only one more µop is issued per cycle than the blocked ports can take."""
-
 TOO_FAST = Fraction(4, 5)
 """Ports do not explain why an instruction took so long if they need no more than this share of the time."""
 
 MOST_RIVALS = 20
 """So many usages that cannot be told apart are still worth naming."""
+
+MOST_NAMED = 12
+"""Of more usages that cannot be told apart those with the fewest sets that nothing else has are named first."""
 
 BUSY = Fraction(3, 4)
 """Blocking instructions that take this share of the ports' time did block them, though not to the end of a wait."""
@@ -72,106 +54,14 @@ MOST_SUBSET_PORTS = 6
 """Up to so many used ports, all their subsets are considered where no known set explains the answers."""
 
 
-class Subject(Protocol):
-    """An instruction under test that can be combined with blocking instructions."""
-
-    @property
-    def extra(self) -> PortUsage:
-        """The µops of further instructions that stand beside the instance, such as dependency breakers."""
-
-    def combined(self, blockers: Blockers, *, reverse: bool = False) -> Microbenchmark:
-        """Return one instance among blocking instructions with which it shares nothing (`reverse`: it comes first)."""
-
-
 @dataclass(frozen=True, slots=True)
 class PortConclusion:
-    """The port usage, or why there is none; `answers` says for people what was asked and answered."""
+    """The port usage, or why there is none; `answers` says for people what was asked and answered, a line each."""
 
     usage: PortUsage | None
     failure: str = ""
     answers: str = ""
     experiments: tuple[str, ...] = ()
-
-
-@dataclass
-class _Inquiry:
-    """The state of one inference: what is known, and what was measured for it."""
-
-    subject: Subject
-    blocking: BlockingSet
-    space: Space
-    askable: list[PortSet]
-    factor: int = 1
-    reverse: bool = False
-    chain: Fraction | None = None
-    experiments: list[str] = field(default_factory=list)
-    rivals: list[PortUsage] = field(default_factory=list)
-
-    def blockers(self, ports: PortSet) -> Blockers:
-        """Return blocking instructions for a set, or for two whose union it is."""
-        known = self.blocking.instructions
-        if ports in known:
-            chosen = [known[ports]]
-        else:
-            pairs = (pair for pair in pairs_of(self.blocking.sets()) if pair[0] | pair[1] == ports)
-            chosen = [known[part] for part in min(pairs, key=lambda pair: len(pair[0] & pair[1]))]
-        pace = Pace(self.chain or Fraction(0), self.blocking.width)
-        return blockers_for(chosen, self.space.isolated, pace, self.factor)
-
-    def ask(self, ports: PortSet) -> Procedure[None]:
-        """Block a set and learn how many µops are confined to it; again with more if they did not block it."""
-        if self.chain is None:
-            alone = yield from self.measure(Blockers((), ()))
-            self.chain = alone.cycles if alone.ok else self.space.isolated.cycles
-        blockers = self.blockers(ports)
-        try:
-            measured = yield from self.measure(blockers)
-        except GenerationError:
-            self.space.answers[ports] = Answer(self.space.limit(ports), exact=False)
-            return
-        self._learn(measured, blockers, ports)
-        if measured.ok and not self.space.answers[ports].exact and all(one.saturates for one in blockers.instructions):
-            more = blockers.filling(measured.cycles)
-            if more.counts != blockers.counts:
-                measured = yield from self.measure(more)
-                self._learn(measured, more, ports)
-
-    def measure(self, blockers: Blockers) -> Procedure[Measured]:
-        """Measure the instruction among blocking instructions."""
-        request = Request(self.subject.combined(blockers, reverse=self.reverse), Want.PORTS)
-        (measured,) = yield [request]
-        self.experiments.append(request.benchmark.id)
-        return measured
-
-    def _learn(self, measured: Measured, blockers: Blockers, ports: PortSet) -> None:
-        """Take in what a combination has shown: how many µops ran on the set besides the blockers' own.
-
-        The number is exact if it is near an integer and the set was never idle; else other µops may have strayed onto
-        it. Where counters cannot tell the ports of the set from others, the time says how many µops it has run, if
-        many more are issued per cycle than the set can take.
-        """
-        space = self.space
-        if not measured.ok:
-            space.answers[ports] = Answer(space.limit(ports), exact=False)
-            return
-        usage = joined(blockers.usage, self.subject.extra)
-        own = confined(usage, ports)
-        time = measured.cycles * len(ports) - own
-        separable = space.layout.separable(ports)
-        count = space.layout.on(ports, measured.values) - own if separable else time
-        # As wide as the core issues nothing queues up, and the time counts what is issued, wherever it runs
-        spare = self.blocking.width - len(ports)
-        queued = separable or spare > 1 or (spare == 1 and space.isolated.total <= PAIR)
-        nearest = max(0, round(count))
-        if nearest > space.limit(ports):
-            answer = Answer(space.limit(ports), exact=False)
-        elif queued and abs(count - nearest) <= CLEAR and time - count <= IDLE:
-            answer = Answer(nearest)
-        else:
-            # A time is off where the window does not hold whole periods, so as a bound it is rounded up
-            most = floor(count + CLEAR) if separable else ceil(count - CLEAR)
-            answer = Answer(max(0, min(space.limit(ports), most)), exact=False)
-        space.observe(Observation(ports, measured.values, usage), answer)
 
 
 def infer_ports(subject: Subject, isolated: Isolated, blocking: BlockingSet) -> Procedure[PortConclusion]:
@@ -194,7 +84,7 @@ def infer_ports(subject: Subject, isolated: Isolated, blocking: BlockingSet) -> 
         dict.fromkeys([*(ports for ports in blocking.sets() if ports <= used), *_shown(isolated, blocking)])
     )
     askable = [ports for ports in blocking.sets() if ports & used]
-    inquiry = _Inquiry(subject, blocking, Space(blocking.layout, isolated, universe), askable)
+    inquiry = Inquiry(subject, blocking, Space(blocking.layout, isolated, universe), askable)
     usage = yield from _settle(inquiry)
     if usage is not None:
         usage = yield from _exclude_smaller(inquiry, usage)
@@ -208,7 +98,7 @@ def infer_ports(subject: Subject, isolated: Isolated, blocking: BlockingSet) -> 
     if usage is None and FEW_UOPS < isolated.total <= MOST_STEADY:
         usage = yield from _steady(inquiry)
     failure = "" if usage is not None else _failure(inquiry)
-    return PortConclusion(usage, failure, inquiry.space.explain(), tuple(inquiry.experiments))
+    return PortConclusion(usage, failure, "\n".join(inquiry.notes), tuple(inquiry.experiments))
 
 
 def _shown(isolated: Isolated, blocking: BlockingSet) -> list[PortSet]:
@@ -222,7 +112,7 @@ def _shown(isolated: Isolated, blocking: BlockingSet) -> list[PortSet]:
     return [shown, *(swapped(shown, pair) for pair in pairs), *evenly_loaded(isolated, blocking.layout)]
 
 
-def _settle(inquiry: _Inquiry) -> Procedure[PortUsage | None]:
+def _settle(inquiry: Inquiry) -> Procedure[PortUsage | None]:
     """Ask until one usage is left and nothing that was not yet asked could contradict it; None if none is left."""
     space = inquiry.space
     while True:
@@ -248,7 +138,7 @@ def _settle(inquiry: _Inquiry) -> Procedure[PortUsage | None]:
         yield from inquiry.ask(question)
 
 
-def _unverified(inquiry: _Inquiry, usage: PortUsage) -> PortSet | None:
+def _unverified(inquiry: Inquiry, usage: PortUsage) -> PortSet | None:
     """Return a set of the usage whose µops could also use ports that isolation happened not to use; None if none.
 
     Nothing of the kind is possible where alone the instruction kept the set busy, or where its µops were spread over
@@ -269,7 +159,7 @@ def _unverified(inquiry: _Inquiry, usage: PortUsage) -> PortSet | None:
     return None
 
 
-def _overlapping(inquiry: _Inquiry, one: PortSet, other: PortSet) -> bool:
+def _overlapping(inquiry: Inquiry, one: PortSet, other: PortSet) -> bool:
     """Whether some instruction can use ports of both sets, so that their µops could be of one larger set."""
     return any(ports & one and ports & other for ports in inquiry.blocking.instructions)
 
@@ -284,14 +174,14 @@ def _spread(space: Space, ports: PortSet) -> bool:
     return len(loads) > 1 and max(loads) < SATURATED and min(loads) * 2 >= max(loads)
 
 
-def _admit_unused(inquiry: _Inquiry) -> None:
+def _admit_unused(inquiry: Inquiry) -> None:
     """Consider sets with ports that were not used in isolation."""
     used = inquiry.space.isolated.used(inquiry.space.layout)
     more = (ports for ports in inquiry.blocking.sets() if ports & used)
     inquiry.space.universe = tuple(dict.fromkeys([*inquiry.space.universe, *more]))
 
 
-def _closer(inquiry: _Inquiry) -> None:
+def _closer(inquiry: Inquiry) -> None:
     """Consider all sets of ports that were used, also those for which there is no blocking instruction."""
     space = inquiry.space
     used = space.isolated.used(space.layout)
@@ -301,14 +191,14 @@ def _closer(inquiry: _Inquiry) -> None:
         inquiry.askable = list(dict.fromkeys([*inquiry.askable, *_joined(inquiry)]))
 
 
-def _again(inquiry: _Inquiry) -> None:
+def _again(inquiry: Inquiry) -> None:
     """Ask everything again, with twice as many blocking instructions and in the other order."""
     inquiry.space.reconsider()
     inquiry.factor, inquiry.reverse = 2, True
     _admit_unused(inquiry)
 
 
-def _exclude_smaller(inquiry: _Inquiry, usage: PortUsage) -> Procedure[PortUsage | None]:
+def _exclude_smaller(inquiry: Inquiry, usage: PortUsage) -> Procedure[PortUsage | None]:
     """Ask whether several µops of the same ports are really µops of different parts of these ports.
 
     2*p0156 and 1*p05+1*p16 look the same alone and need the same time; a set such as p05 that no instruction of one
@@ -333,7 +223,7 @@ def _exclude_smaller(inquiry: _Inquiry, usage: PortUsage) -> Procedure[PortUsage
 
 
 def _explained(
-    inquiry: _Inquiry, usage: PortUsage, usages: Sequence[PortUsage], slower: Sequence[PortUsage]
+    inquiry: Inquiry, usage: PortUsage, usages: Sequence[PortUsage], slower: Sequence[PortUsage]
 ) -> PortUsage | None:
     """Return the usage that explains best what the instruction did alone, None if that cannot be told.
 
@@ -341,7 +231,7 @@ def _explained(
     is too fast for what was measured, another one with just that time is as good: they cannot be told apart.
     """
     space = inquiry.space
-    odd = not space.isolated.separable(space.layout) and is_odd(usage, space.isolated, space.layout)
+    odd = is_odd(usage, space.isolated, space.layout)
     if odd and len(usages) == 1:
         other = evened(usage, space.isolated, space.layout)
         usage, usages = (other, [other]) if space.agrees(other) else (usage, usages)
@@ -362,7 +252,7 @@ def _has_the_time(usage: PortUsage, space: Space) -> bool:
     return not (off or is_odd(usage, space.isolated, space.layout) or not is_first(usage, space.layout))
 
 
-def _steady(inquiry: _Inquiry) -> Procedure[PortUsage | None]:
+def _steady(inquiry: Inquiry) -> Procedure[PortUsage | None]:
     """Conclude from counts that do not change any more however many blocking instructions there are.
 
     Of long microcode with a long latency blocked ports run idle while it waits (the reorder buffer is full of blocking
@@ -382,13 +272,11 @@ def _steady(inquiry: _Inquiry) -> Procedure[PortUsage | None]:
             more = Blockers((instruction,), (count - count % len(ports),))
             measured = yield from inquiry.measure(more)
             if measured.ok and space.layout.separable(ports):
-                usage = joined(more.usage, inquiry.subject.extra)
-                ran = space.layout.on(ports, measured.values) - confined(usage, ports)
-                busy = confined(usage, ports) >= BUSY * measured.cycles * len(ports)
+                load = inquiry.load(measured, more, ports)
+                busy = load.own >= BUSY * measured.cycles * len(ports)
                 queued = busy and len(ports) * 2 <= inquiry.blocking.width
-                counts += [ran] if queued and abs(ran - round(ran)) <= CLEAR else []
-                most = max(0, min(space.limit(ports), floor(ran + CLEAR)))
-                space.observe(Observation(ports, measured.values, usage), Answer(most, exact=False))
+                counts += [load.ran] if queued and abs(load.ran - round(load.ran)) <= CLEAR else []
+                inquiry.conclude(measured, more, ports, Answer(min(space.limit(ports), load.most), exact=False))
         if sum(round(count) == space.limit(ports) for count in counts) > 1:
             space.answers[ports] = Answer(space.limit(ports))
     fitting = space.by_subtractions([ports for ports in inquiry.blocking.sets() if ports <= used])
@@ -396,7 +284,7 @@ def _steady(inquiry: _Inquiry) -> Procedure[PortUsage | None]:
     return fitting[0] if len(fitting) == 1 else None
 
 
-def _joined(inquiry: _Inquiry) -> list[PortSet]:
+def _joined(inquiry: Inquiry) -> list[PortSet]:
     """Return the sets that can be blocked by two instructions."""
     layout = inquiry.space.layout
     used = inquiry.space.isolated.used(layout)
@@ -406,7 +294,7 @@ def _joined(inquiry: _Inquiry) -> list[PortSet]:
     )
 
 
-def _wider(inquiry: _Inquiry) -> None:
+def _wider(inquiry: Inquiry) -> None:
     """Consider sets for which there is no blocking instruction, and block pairs of sets."""
     space = inquiry.space
     known = inquiry.blocking.sets()
@@ -419,12 +307,15 @@ def _wider(inquiry: _Inquiry) -> None:
     inquiry.askable = list(dict.fromkeys([*inquiry.askable, *_joined(inquiry)]))
 
 
-def _failure(inquiry: _Inquiry) -> str:
+def _failure(inquiry: Inquiry) -> str:
     """Say why no usage is stated."""
-    left = inquiry.rivals or inquiry.space.hypotheses()
-    answers = inquiry.space.explain()
+    space = inquiry.space
+    left = inquiry.rivals or space.hypotheses()
+    answers = space.explain()
     if left:
-        names = " or ".join(sorted(str(usage) for usage in left)[:4])
-        return f"these port usages cannot be told apart: {names} (answers: {answers})"
+        likely = likeliest(left, tuple(inquiry.blocking.instructions), space.isolated, space.layout)
+        named = sorted(map(str, left if len(left) <= MOST_NAMED else likely))[:MOST_NAMED]
+        more = [f"{len(left) - len(named)} others"] if len(left) > len(named) else []
+        return f"these port usages cannot be told apart: {' or '.join([*named, *more])} (answers: {answers})"
     sets = describe(inquiry.blocking.sets())
     return f"no port usage made of {sets} explains the answers: {answers or 'isolation alone'}"

@@ -57,10 +57,6 @@ class PortLayout:
         """Whether counters can tell these ports from all others: no counter counts some of them and others too."""
         return all(counted <= ports for counted in self.counters.values() if counted & ports)
 
-    def closure(self, ports: PortSet) -> PortSet:
-        """Return the ports together with all that share a counter with them."""
-        return frozenset().union(*(self.counters[name] for name in self.touching(ports)))
-
     def on(self, ports: PortSet, uops: Mapping[str, Fraction]) -> Fraction:
         """Return how many µops the counters that touch these ports have counted."""
         return sum((uops[name] for name in self.touching(ports)), Fraction(0))

@@ -25,15 +25,24 @@ EVEN = Fraction(1, 25)
 
 
 def is_odd(usage: PortUsage, isolated: Isolated, layout: PortLayout) -> bool:
-    """Whether the instruction alone did not load its ports as these µops would; False where nothing can be said."""
-    sets = [(ports, count) for ports, count in usage.uops.items() if count]
+    """Whether the instruction alone did not load its ports as these µops would; False where nothing can be said.
+
+    Only sets with ports that share a counter are judged: all others can be blocked, and waiting makes loads uneven.
+    """
+    sets = [(ports, count) for ports, count in usage.uops.items() if count and _is_shared(ports, layout)]
     if not _is_apart(usage, layout):
         return False
-    expected = dict.fromkeys(layout.counters, Fraction(0))
-    for ports, count in sets:
-        for name in layout.touching(ports):
-            expected[name] = Fraction(count * len(ports & layout.counters[name]), len(ports))
+    expected = {
+        name: Fraction(count * len(ports & layout.counters[name]), len(ports))
+        for ports, count in sets
+        for name in layout.touching(ports)
+    }
     return any(abs(isolated.uops[name] - load) > EVEN for name, load in expected.items())
+
+
+def _is_shared(ports: PortSet, layout: PortLayout) -> bool:
+    """Whether a counter of these ports counts several ports."""
+    return any(len(layout.counters[name]) > 1 for name in layout.touching(ports))
 
 
 def _is_apart(usage: PortUsage, layout: PortLayout) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from generator.microbenchmark import Line, Microbenchmark
 from results.model import PortUsage, Status
 from runner.experiment import Measured, Request
-from runner.inference.blocking import Blockers, BlockingSet, Candidate, choose_blocking
+from runner.inference.blocking import Blockers, BlockingSet, Candidate, find_blocking
 from runner.inference.portsets import PortLayout, PortSet
 from xed_convert.model import InstructionVariant
 
@@ -83,8 +83,8 @@ class Oracle:
     def blocking(self, stores: Sequence[str] = ()) -> BlockingSet:
         names = [name for name, uops in self.instructions.items() if len(uops) == 1 or name in stores]
         candidates = [Candidate(variant(name), sequence(name), name in stores) for name in names]
-        measured = [self.measure(Request(candidate.benchmark)) for candidate in candidates]
-        return choose_blocking(list(zip(candidates, measured, strict=True)), self.layout)
+        found, _ = self.answer(find_blocking(candidates, self.layout))
+        return found
 
 
 @dataclass(frozen=True)

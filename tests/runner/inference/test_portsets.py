@@ -46,7 +46,6 @@ def test_ports_that_share_a_counter() -> None:
     layout = PortLayout.of(["p0", "p1", "p5A", "p23"])
     assert not layout.separable(frozenset("5"))
     assert layout.separable(frozenset("5A"))
-    assert layout.closure(frozenset("05")) == frozenset("05A")
     assert layout.on(frozenset("05"), {"p0": Fraction(1, 2), "p1": Fraction(1), "p5A": Fraction(1, 3)}) == Fraction(
         5, 6
     )

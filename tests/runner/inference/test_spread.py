@@ -29,7 +29,8 @@ def usage(*sets: str) -> PortUsage:
     ("loads", "sets", "odd"),
     [
         ({"p0": 1 / 2, "p1": 1 / 2}, ("01",), False),
-        ({"p0": 1}, ("01",), True),
+        ({"p0": 1}, ("01",), False),  # each has a counter of its own, so that it can be blocked
+        ({"p0": 1, "p23B": 1}, ("01", "23B"), False),
         ({"p23B": 2 / 3, "p78": 1 / 3, "p49": 1}, ("237", "49"), False),
         ({"p23B": 2 / 3, "p78": 1 / 3, "p49": 1}, ("2378B", "49"), True),
         ({"p0": 1, "p1": 1}, ("01", "1"), False),  # they share a port: one may keep the other away
@@ -53,7 +54,7 @@ def test_odd_sets_are_evened_only_if_there_is_one_way() -> None:
 
 def test_the_likeliest_usage_explains_the_loads_then_has_the_fewest_new_sets() -> None:
     known = [ports("01"), ports("5A")]
-    loads = alone(p0=1, p5A=1)
-    assert likeliest([usage("01", "5A"), usage("0", "5A"), usage("0", "5")], known, loads, LAYOUT) == [usage("0", "5A")]
+    loads = alone(p0=1 / 3, p5A=2 / 3)
+    assert likeliest([usage("05"), usage("05A")], [*known, ports("05")], loads, LAYOUT) == [usage("05A")]
     even = alone(p0=1 / 2, p1=1 / 2, p5A=1)
     assert likeliest([usage("01", "5A"), usage("01", "5")], known, even, LAYOUT) == [usage("01", "5A")]

@@ -1,0 +1,222 @@
+"""One question after the other about the ports of an instruction: block a set of ports, and count what runs on it.
+
+The number of µops on a blocked set besides the blocking instructions' own is exact only if nothing that could have run
+elsewhere ran there. So each measurement is judged: was the set never idle, does the time come from the whole set and
+not from a part of it, and does the number stay the same where only time tells it. What fails bounds from above.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import ceil, floor
+from typing import TYPE_CHECKING, Protocol
+
+from generator.errors import GenerationError
+from runner.experiment import Procedure, Request, Want
+from runner.inference.blocking import Blockers, BlockingSet, Pace, blockers_for
+from runner.inference.hypotheses import Answer, Observation, Space
+from runner.inference.portsets import PortSet, confined, describe, joined, pairs_of
+
+if TYPE_CHECKING:
+    from generator.microbenchmark import Microbenchmark
+    from results.model import PortUsage
+    from runner.experiment import Measured
+
+CLEAR = Fraction(1, 5)
+"""A count within this of an integer is exact; else it bounds from above."""
+
+IDLE = Fraction(1, 2)
+"""A blocked set was kept busy if its ports were idle for no more than so many cycles per instruction under test."""
+
+PAIR = 2
+"""So few µops go elsewhere even if only one more µop is issued per cycle than the blocked ports can take."""
+
+
+class Subject(Protocol):
+    """An instruction under test that can be combined with blocking instructions."""
+
+    @property
+    def extra(self) -> PortUsage:
+        """The µops of further instructions that stand beside the instance, such as dependency breakers."""
+
+    def combined(self, blockers: Blockers, *, reverse: bool = False) -> Microbenchmark:
+        """Return one instance among blocking instructions with which it shares nothing (`reverse`: it comes first)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """What a set of ports carried while it was blocked, per copy.
+
+    `own` are the µops of blocking instructions and breakers that are confined to it, `ran` is what its counters counted
+    besides (with the ports that share them), `time` what could have run on it besides in the cycles that it took.
+    """
+
+    own: int
+    ran: Fraction
+    time: Fraction
+    separable: bool
+
+    @property
+    def count(self) -> Fraction:
+        """The µops that ran on the set besides `own`: counted, or told by time where counters do not separate it."""
+        return self.ran if self.separable else self.time
+
+    @property
+    def most(self) -> int:
+        """How many µops at most are confined to it."""
+        # A time is off where the window does not hold whole periods, so as a bound it is rounded up
+        counted = floor(self.ran + CLEAR)
+        return max(0, counted if self.separable else min(counted, ceil(self.time - CLEAR)))
+
+    @property
+    def busy(self) -> bool:
+        """Whether its ports were hardly ever idle, as far as counters and time show."""
+        return self.time - self.count <= IDLE and self.count <= self.ran + CLEAR
+
+
+@dataclass
+class Inquiry:
+    """The state of one inference: what is known, and what was measured for it."""
+
+    subject: Subject
+    blocking: BlockingSet
+    space: Space
+    askable: list[PortSet]
+    factor: int = 1
+    reverse: bool = False
+    chain: Fraction | None = None
+    experiments: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    rivals: list[PortUsage] = field(default_factory=list)
+
+    def blockers(self, ports: PortSet) -> Blockers:
+        """Return blocking instructions for a set, or for two whose union it is."""
+        known = self.blocking.instructions
+        if ports in known:
+            chosen = [known[ports]]
+        else:
+            pairs = (pair for pair in pairs_of(self.blocking.sets()) if pair[0] | pair[1] == ports)
+            chosen = [known[part] for part in min(pairs, key=lambda pair: len(pair[0] & pair[1]))]
+        pace = Pace(self.chain or Fraction(0), self.blocking.width)
+        return self._balanced(blockers_for(chosen, self.space.isolated, pace, self.factor))
+
+    def _balanced(self, blockers: Blockers) -> Blockers:
+        """Return blockers of which none is done before another one, what is known to be confined included."""
+        return blockers.balanced([self._known(one.ports) for one in blockers.instructions])
+
+    def _known(self, ports: PortSet) -> int:
+        """Return how many µops are known to be confined to a set."""
+        return self.space.known(ports) or 0
+
+    def ask(self, ports: PortSet) -> Procedure[None]:
+        """Block a set and learn how many µops are confined to it; again with more if they did not block it."""
+        if self.chain is None:
+            alone = yield from self.measure(Blockers((), ()))
+            self.chain = alone.cycles if alone.ok else self.space.isolated.cycles
+        blockers = self.blockers(ports)
+        try:
+            measured = yield from self.measure(blockers)
+        except GenerationError:
+            self.space.answers[ports] = Answer(self.space.limit(ports), exact=False)
+            return
+        self._learn(measured, blockers, ports)
+        answer = self.space.answers[ports]
+        if not measured.ok or answer == Answer(0) or not all(one.saturates for one in blockers.instructions):
+            return
+        if not answer.exact or not self.space.layout.separable(ports):
+            yield from self._ask_again(ports, blockers.filling(measured.cycles))
+
+    def _ask_again(self, ports: PortSet, blockers: Blockers) -> Procedure[None]:
+        """Ask with more blocking instructions, as many of each as what is confined to its own ports calls for."""
+        before = self.space.answers[ports]
+        for one in blockers.instructions if not before.exact and ports not in self.blocking else ():
+            if one.ports not in self.space.answers:
+                yield from self.ask(one.ports)
+        more = self._balanced(blockers)
+        measured = yield from self.measure(more)
+        self._learn(measured, more, ports)
+        answer = self.space.answers[ports]
+        if before.exact and answer != before:
+            # The time held idle cycles that happened to be whole ones: those change with the number
+            self.space.answers[ports] = Answer(min(before.count, answer.count), exact=False)
+
+    def measure(self, blockers: Blockers) -> Procedure[Measured]:
+        """Measure the instruction among blocking instructions."""
+        request = Request(self.subject.combined(blockers, reverse=self.reverse), Want.PORTS)
+        (measured,) = yield [request]
+        self.experiments.append(request.benchmark.id)
+        return measured
+
+    def _learn(self, measured: Measured, blockers: Blockers, ports: PortSet) -> None:
+        """Take in what a combination has shown: how many µops ran on the set besides the blockers' own.
+
+        The number is exact if it is near an integer and the set was never idle; else other µops may have strayed onto
+        it. Where counters cannot tell the ports of the set from others, the time says how many µops it has run, if
+        many more are issued per cycle than the set can take.
+        """
+        space = self.space
+        limit = space.limit(ports)
+        if not measured.ok:
+            space.answers[ports] = Answer(limit, exact=False)
+            return
+        load = self.load(measured, blockers, ports)
+        # As wide as the core issues nothing queues up, and the time counts what is issued, wherever it runs
+        spare = self.blocking.width - len(ports)
+        queued = load.separable or spare > 1 or (spare == 1 and space.isolated.total <= PAIR)
+        nearest = max(0, round(load.count))
+        if nearest > limit:
+            answer = Answer(limit, exact=False)
+        elif (
+            queued
+            and load.busy
+            and abs(load.count - nearest) <= CLEAR
+            and self._whole(measured, blockers, nearest, ports)
+        ):
+            answer = Answer(nearest)
+        else:
+            answer = Answer(min(limit, load.most), exact=False)
+        self.conclude(measured, blockers, ports, answer)
+
+    def conclude(self, measured: Measured, blockers: Blockers, ports: PortSet, answer: Answer) -> None:
+        """Keep what blocking a set has shown, and how."""
+        usage = joined(blockers.usage, self.subject.extra)
+        self.notes.append(_note(blockers, ports, self.load(measured, blockers, ports), answer))
+        self.space.observe(Observation(ports, measured.values, usage), answer)
+
+    def load(self, measured: Measured, blockers: Blockers, ports: PortSet) -> _Load:
+        """Return what ran on a set of ports while it was blocked."""
+        layout = self.space.layout
+        own = confined(joined(blockers.usage, self.subject.extra), ports)
+        ran = layout.on(ports, measured.values) - own
+        return _Load(own, ran, measured.cycles * len(ports) - own, layout.separable(ports))
+
+    def _whole(self, measured: Measured, blockers: Blockers, count: int, ports: PortSet) -> bool:
+        """Whether all of the set was blocked, and not a part of it, the rest of which other µops could fill.
+
+        Of two instructions that block a set together, one may be what everything waits for. Then the ports of the
+        other one have time left, and are never idle only because of what strays onto them. Nothing did if no more
+        ran there than is known to be confined to the parts.
+        """
+        if count == 0 or len(blockers.instructions) == 1:
+            return True
+        space, usage = self.space, joined(blockers.usage, self.subject.extra)
+        parts = [one.ports for one in blockers.instructions]
+        if count == sum(map(self._known, parts)) - space.limit(parts[0] & parts[1]):
+            return True
+        needed = max(Fraction(confined(usage, part) + space.limit(part), len(part)) for part in parts)
+        return (measured.cycles - needed) * len(ports) > 1 - CLEAR
+
+
+def _note(blockers: Blockers, ports: PortSet, load: _Load, answer: Answer) -> str:
+    """Say for people what kept which ports busy, and the arithmetic that gives the answer."""
+    name = describe([ports])
+    pairs = zip(blockers.instructions, blockers.counts, strict=True)
+    kept = " and ".join(f"{count} x {one.variant.string}" for one, count in pairs)
+    total = float(load.count + load.own)
+    ran = f"{total:.4g} µops on {name}" if load.separable else f"time for {total:.4g} µops on {name}"
+    blocking = confined(blockers.usage, ports)
+    breakers = f" - {load.own - blocking} of dependency breakers" if load.own > blocking else ""
+    count = float(load.count) or 0.0
+    bound = "" if answer.exact else f", at most {answer.count}"
+    return f"with {name} kept busy by {kept}: {ran} - {blocking}{breakers} = {count:.2g}{bound}"
