@@ -219,6 +219,7 @@ class Store:
         try:
             if self._lock is not None:
                 with suppress(sqlite3.Error):  # a reader looks on: the log stays until the next writer closes
+                    self._connection.rollback()  # Ctrl-C may come between any two statements
                     self._connection.execute("PRAGMA journal_mode = DELETE").fetchone()
             with _errors_about(self.path):
                 self._connection.close()
@@ -405,8 +406,8 @@ class Store:
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         with _errors_about(self.path):
-            self._connection.execute("BEGIN IMMEDIATE")
             try:
+                self._connection.execute("BEGIN IMMEDIATE")
                 yield
                 self._connection.execute("COMMIT")
             except BaseException:

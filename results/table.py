@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from results.text import cycles_text, duration_text, latencies_text, machine_text
+from results.text import cycles_text, latencies_text, machine_text, taken_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -55,11 +55,15 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Footing:
-    """What stands beneath the table: the machine, why something is unknown, and the time taken (None: not told)."""
+    """What stands beneath the table: the machine, why something is unknown, and the time taken (None: not told).
+
+    `lost_seconds` of that time went into waiting for a core that nobody else used, and measuring again.
+    """
 
     provenance: Provenance
     unknown: tuple[str, ...] = ()
     seconds: float | None = None
+    lost_seconds: float = 0.0
 
 
 def render(rows: Sequence[Row]) -> Table:
@@ -90,7 +94,7 @@ def footing_lines(rows: Sequence[Row], footing: Footing) -> Iterator[Text]:
     for caveat in footing.provenance.caveats:
         yield Text(f"  {caveat}", style="dim")
     if footing.seconds is not None:
-        yield Text(f"{_counts(results)} in {duration_text(footing.seconds)}")
+        yield Text(f"{_counts(results)} in {taken_text(footing.seconds, footing.lost_seconds)}")
 
 
 def frame(rows: Iterable[tuple[Row, Provenance]]) -> pd.DataFrame:

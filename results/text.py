@@ -101,3 +101,9 @@ def duration_text(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest} s"
     return f"{minutes // 60} h {minutes % 60} min"
+
+
+def taken_text(seconds: float, lost_seconds: float) -> str:
+    """Write a duration, and how much of it other users of the core took where that is a second or more."""
+    lost = f", {duration_text(lost_seconds)} of it lost to others who use the core" if lost_seconds >= 1 else ""
+    return duration_text(seconds) + lost

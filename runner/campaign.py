@@ -61,13 +61,17 @@ class SkippingMethod(Generic[Context]):
 
 @dataclass(slots=True)
 class Tally:
-    """How far a campaign is: variants in all, done before it was started again, and what became of the others."""
+    """How far a campaign is: variants in all, done before it was started again, and what became of the others.
+
+    `lost_seconds` is what waiting for a quiet core, and measuring again, took since the start.
+    """
 
     total: int
     resumed: int = 0
     outcomes: Counter[Kept] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     measured: int = 0
+    lost_seconds: float = 0.0
     started: float = field(default_factory=time.monotonic)
 
     @property

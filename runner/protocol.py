@@ -20,7 +20,7 @@ from results.model import Measurement, Series, Status
 from runner import aggregate
 from runner.backends.base import Job, Repeat
 from runner.experiment import Measured, Request, Want
-from runner.quiet import QuietFilter
+from runner.quiet import Patience, QuietFilter
 from runner.sizing import Size, clock_sizes, exact_sizes, probe_size
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ HOPELESS_REQUESTS = 100
 SURVEY_PAUSE_SECONDS = 0.01
 NOTHING = Microbenchmark((), (Line(b"\x90", "NOP"),), "survey of the witness")
 RESTLESS_RATIO = Fraction(1, 20)
-ROUND_SECONDS = 0.02
-"""A round on a clock does not begin sooner after the last one: who disturbs does so for a while."""
+MOST_ROUNDS = 60
+"""While there is patience for a quiet core."""
 
 CLOCK_COUNTERS = ("tsc", "calibration", "witness")
 UOP_COUNTERS = ("uops_executed", "uops_issued", "uops_retire_slots")
@@ -48,9 +48,10 @@ class Options:
     """What a user may change about measuring; all of it belongs into the provenance.
 
     A request is measured in rounds of `repetitions`, at most `rounds` of them, until its spread per copy is at most
-    `stable_cycles` or the fraction `stable_ratio` of the value; on a clock `enough_quiet` repetitions must have been
-    undisturbed, and `survey_looks` is how often the witness is looked at beforehand. `attempts` is how often values
-    that cannot be right are measured anew.
+    `stable_cycles` or the fraction `stable_ratio` of the value. On a clock `enough_quiet` repetitions must have been
+    undisturbed; `survey_looks` is how often the witness is looked at beforehand. Waiting for a quiet core and measuring
+    again takes at most `patience_seconds`, and `patience_ratio` times as long as everything else. `attempts` is how
+    often values that cannot be right are measured anew.
     """
 
     repetitions: int = 20
@@ -61,6 +62,8 @@ class Options:
     attempts: int = 3
     warm_ups: int = 2
     survey_looks: int = 25
+    patience_seconds: float = 3.0
+    patience_ratio: float = 1.0
     time_limit_seconds: float = 1.0
 
 
@@ -97,14 +100,17 @@ class _Entry:
         self.samples = [{} for _ in self.sizes]
         self.rounds = 0
 
-    def measurement(self, quiet: QuietFilter | None) -> Measurement:
-        """Return what there is so far, without the repetitions that the filter finds disturbed."""
-        at_least = max(self.repetitions // 2, len(next(iter(self.samples[0].values()), ())) // 4) if self.samples else 0
+    def enough_quiet(self, most: int) -> int:
+        """Return how many repetitions have to be undisturbed, at most so many."""
+        return min(most, max(2, self.repetitions // 2))
+
+    def measurement(self, quiet: QuietFilter | None, enough: int = 0) -> Measurement:
+        """Return what there is so far, without what the filter finds disturbed where enough repetitions are not."""
         series = tuple(
             Series(
                 size.copies,
                 size.iterations,
-                quiet.undisturbed(samples, at_least) if quiet and samples else _tuples(samples),
+                quiet.undisturbed(samples, enough) if quiet and samples else _tuples(samples),
             )
             for size, samples in zip(self.sizes, self.samples, strict=False)
         )
@@ -126,6 +132,7 @@ class Measurer:
         self._is_clock = self.info.preferred_iterations > 0
         self._disturbed_in_a_row = 0
         self._quiet = QuietFilter() if "witness" in self.info.counters else None
+        self._patience = Patience(self.options.patience_seconds, self.options.patience_ratio)
 
     def measure(self, requests: Sequence[Request]) -> list[Measured]:
         """Return what each request gave, in order; code that does not run is a result with a status.
@@ -139,20 +146,29 @@ class Measurer:
         self._choose_sizes(entries)
         while active := [entry for entry in entries if entry.status is None]:
             started = time.monotonic()
+            is_again = all(entry.rounds and self._is_disturbed(entry) for entry in active)
             self._run_round(active)
+            self._patience.count(time.monotonic() - started, is_again=is_again)
             for entry in active:
                 if entry.status is None:
                     self._judge(entry)
             for entry in entries:
-                if entry.status is Status.OK and entry.rounds < self._patience and self._is_disturbed(entry):
+                if entry.status is Status.OK and entry.rounds < self._most_rounds and self._is_disturbed(entry):
                     entry.status = None  # what seemed quiet was not: the witness has meanwhile been faster
-            if self._quiet and any(entry.status is None for entry in active):
-                time.sleep(max(0.0, ROUND_SECONDS + started - time.monotonic()))
+            if self._quiet and any(entry.status is None and self._is_disturbed(entry) for entry in active):
+                self._patience.wait(self._looks_quiet)
         return [self._final(entry) for entry in entries]
 
     @property
-    def _patience(self) -> int:
-        """Rounds to wait for a quiet core: few where it has not been quiet for long."""
+    def lost_seconds(self) -> float:
+        """How long waiting for a quiet core, and measuring again, took."""
+        return self._patience.lost_seconds
+
+    @property
+    def _most_rounds(self) -> int:
+        """How often to run what is disturbed: few times where the core has not been quiet for long."""
+        if self._patience.is_left:
+            return MOST_ROUNDS
         return 2 if self._disturbed_in_a_row > HOPELESS_REQUESTS else self.options.rounds
 
     def conclude(self, request: Request, measurement: Measurement) -> Measured:
@@ -162,10 +178,13 @@ class Measurer:
     def _final(self, entry: _Entry) -> Measured:
         """Return the values that `_judge` found, now with the status and what there is to say about it."""
         if entry.found is None or entry.status is not Status.OK:
-            return self.conclude(entry.request, entry.measurement(self._quiet))
+            return self.conclude(entry.request, self._measurement(entry))
         measurement = entry.found.measurement
         said = dataclasses.replace(measurement, detail=entry.detail) if measurement else None
         return dataclasses.replace(entry.found, measurement=said, detail=entry.detail)
+
+    def _measurement(self, entry: _Entry) -> Measurement:
+        return entry.measurement(self._quiet, entry.enough_quiet(self.options.enough_quiet))
 
     def counters(self, want: Want) -> tuple[str, ...]:
         """Return which of the backend's counters serve what is wanted."""
@@ -203,11 +222,19 @@ class Measurer:
     def _survey(self, quiet: QuietFilter) -> None:
         """Look at the witness for a while, to learn how long it takes when nobody disturbs."""
         for _ in range(self.options.survey_looks):
-            repeat = Repeat(repetitions=10, time_limit_seconds=self.options.time_limit_seconds)
-            (result,) = self.backend.run([Job(NOTHING, 1)], CLOCK_COUNTERS, repeat)
+            result = self._look()
             if result.status is Status.OK:
                 quiet.learn(result.samples)
             time.sleep(SURVEY_PAUSE_SECONDS)
+
+    def _look(self) -> JobResult:
+        """Run the witness alone for a moment."""
+        repeat = Repeat(repetitions=10, time_limit_seconds=self.options.time_limit_seconds)
+        return self.backend.run([Job(NOTHING, 1)], CLOCK_COUNTERS, repeat)[0]
+
+    def _looks_quiet(self) -> bool:
+        result = self._look()
+        return not self._quiet or result.status is not Status.OK or self._quiet.is_quiet(result.samples)
 
     def _repetitions(self, entry: _Entry, copy_cycles: float) -> int:
         """Take fewer repetitions of code that takes long anyway."""
@@ -240,16 +267,16 @@ class Measurer:
         """Say whether too few repetitions of some size were undisturbed."""
         if not self._quiet:
             return False
-        enough = min(self.options.enough_quiet, max(2, entry.repetitions // 2))
+        enough = entry.enough_quiet(self.options.enough_quiet)
         return min(map(self._quiet.count, entry.samples), default=enough) < enough
 
     def _judge(self, entry: _Entry) -> None:
         """Decide whether the request is done, goes on, or starts anew."""
         disturbed = self._is_disturbed(entry)
-        if disturbed and entry.rounds < self._patience:
+        if disturbed and entry.rounds < self._most_rounds:
             return
         self._disturbed_in_a_row = self._disturbed_in_a_row + 1 if disturbed else 0
-        entry.found = found = self.conclude(entry.request, entry.measurement(self._quiet))
+        entry.found = found = self.conclude(entry.request, self._measurement(entry))
         complaint = aggregate.complaint(found, self.info.ports)
         stable = not complaint and found.spread["core_cycles"] <= max(
             self.options.stable_cycles, self.options.stable_ratio * found.cycles

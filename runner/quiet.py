@@ -10,15 +10,19 @@ the time, the quietest repetitions count.
 from __future__ import annotations
 
 import operator
+import time
 from itertools import compress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 CALIBRATION_SLACK = 1.05
 WITNESS_SLACK = 1.03
 """On a quiet core of Zen 5 the witness stays within 1%; with a busy sibling thread it takes 14% longer or more."""
+
+WAIT_PAUSE_SECONDS = 0.02
+"""Between two looks at the witness while waiting."""
 
 
 class QuietFilter:
@@ -43,13 +47,55 @@ class QuietFilter:
         limit = WITNESS_SLACK * self.best_ratio
         return sum(ratio <= limit for ratio in compress(_ratios(samples), _steady(samples)))
 
-    def undisturbed(self, samples: Mapping[str, Sequence[int]], at_least: int) -> dict[str, tuple[int, ...]]:
-        """Return the repetitions that count, and if they are too few, as many of the quietest (at least one)."""
+    def is_quiet(self, samples: Mapping[str, Sequence[int]]) -> bool:
+        """Say whether nobody disturbed most repetitions of a run."""
+        return 2 * self.count(samples) > len(samples["witness"])
+
+    def undisturbed(self, samples: Mapping[str, Sequence[int]], enough: int) -> dict[str, tuple[int, ...]]:
+        """Return the repetitions that count; where they are not enough, the quietest quarter of all, or that many."""
         ratios, steady = _ratios(samples), _steady(samples)
-        quietest = sorted(compress(ratios, steady))[: max(1, at_least)]
-        limit = max([WITNESS_SLACK * self.best_ratio, *quietest[-1:]])
-        keep = [calm and ratio <= limit for calm, ratio in zip(steady, ratios, strict=True)]
+        limit = WITNESS_SLACK * self.best_ratio
+        calm = sorted(compress(ratios, steady))
+        if sum(ratio <= limit for ratio in calm) < max(1, enough):
+            limit = max([limit, *calm[: max(1, enough, len(ratios) // 4)][-1:]])
+        keep = [steadily and ratio <= limit for steadily, ratio in zip(steady, ratios, strict=True)]
         return {counter: tuple(compress(values, keep)) for counter, values in samples.items()}
+
+
+class Patience:
+    """Waits for a quiet core, for who disturbs does so for seconds; not forever, for some do so all the time.
+
+    On one virtual machine the witness was slowed for 1 to 30 seconds at a time, nearly all of its repetitions meanwhile
+    and 1 to 5% of them in between, by other guests of the same host.
+    """
+
+    def __init__(self, seconds: float, ratio: float) -> None:
+        """Let waiting and measuring again take those seconds and, besides, that many times what all the rest took."""
+        self._seconds = seconds
+        self._ratio = ratio
+        self._useful_seconds = 0.0
+        self.lost_seconds = 0.0
+
+    @property
+    def is_left(self) -> bool:
+        """Whether there may be more waiting."""
+        return self.lost_seconds < self._seconds + self._ratio * self._useful_seconds
+
+    def count(self, seconds: float, *, is_again: bool) -> None:
+        """Take note of a round, which may have been only for what was disturbed before."""
+        if is_again:
+            self.lost_seconds += seconds
+        else:
+            self._useful_seconds += seconds
+
+    def wait(self, is_quiet: Callable[[], bool]) -> None:
+        """Look again and again until it is quiet, or patience ends."""
+        while self.is_left:
+            started = time.monotonic()
+            if is_quiet():
+                return
+            time.sleep(WAIT_PAUSE_SECONDS)
+            self.lost_seconds += time.monotonic() - started
 
 
 def _steady(samples: Mapping[str, Sequence[int]]) -> list[bool]:

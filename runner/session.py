@@ -45,6 +45,10 @@ class MeasurementSource(Protocol):
 class MeasuresRequests(Protocol):
     """What a session needs of `runner.protocol.Measurer`."""
 
+    @property
+    def lost_seconds(self) -> float:
+        """How long waiting for a quiet core, and measuring again, took."""
+
     def measure(self, requests: Sequence[Request]) -> list[Measured]:
         """Return what each request gave, in order."""
 
@@ -73,6 +77,11 @@ class StoredOnly:
     def __init__(self, calibration_core_cycles: int = 0) -> None:
         """Conclude as the backend did whose `BackendInfo.calibration_core_cycles` this is (see its provenance)."""
         self._calibration_core_cycles = calibration_core_cycles
+
+    @property
+    def lost_seconds(self) -> float:
+        """Nothing is lost where nothing is measured."""
+        return 0.0
 
     def measure(self, requests: Sequence[Request]) -> list[Measured]:
         """Refuse every request: whatever is stored was found before."""

@@ -210,6 +210,7 @@ def _carry_out(bench: Bench, options: Options) -> int:
         except KeyboardInterrupt:
             code = _guard.ExitCode.INTERRUPTED
         tally = reporter.tally or tally
+        tally.lost_seconds = bench.measurer.lost_seconds
     conclusions = _conclusions(bench)
     _show(bench, conclusions, tally, options)
     _output.write_files(options.files, bench.variants, conclusions)
@@ -264,7 +265,7 @@ def _show(bench: Bench, conclusions: Sequence[Conclusion], tally: Tally, options
         if any(not row.result.skipped for row in rows):
             console.print(render(rows))
             console.print()
-        footing = Footing(bench.info.provenance, unknown_reasons(bench.info), tally.seconds)
+        footing = Footing(bench.info.provenance, unknown_reasons(bench.info), tally.seconds, tally.lost_seconds)
         for line in footing_lines(rows, footing):
             console.print(line, soft_wrap=True)
     else:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from results import codec, merge, table, xml
 from results.table import Row
-from results.text import duration_text, machine_text
+from results.text import duration_text, machine_text, taken_text
 from xed_convert.files import atomic_write, check_writable
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def summary_lines(tally: Tally, provenance: Provenance) -> Iterator[Text]:
         yield Text(f"  {count:6} {outcome.value}")
     for reason, count in tally.reasons.most_common():
         yield Text(f"  {count:6} {reason}", style="yellow")
-    yield Text(f"in {duration_text(tally.seconds)}")
+    yield Text(f"in {taken_text(tally.seconds, tally.lost_seconds)}")
 
 
 def plan_lines(plan: Plan, provenance: Provenance, jobs: int) -> Iterator[str]:

@@ -261,3 +261,13 @@ def test_what_was_acknowledged_survives_kill_9(path: Path) -> None:
             assert list(done) == [f"V{number}" for number in range(len(done))]
             assert len(done) > acknowledged
             assert all(store.evidence(each)[0].measurement == MEASURED for each in store.conclusions())
+
+
+def test_an_interrupt_within_a_transaction_leaves_a_single_file(path: Path) -> None:
+    store = Store.open(path)
+    store.begin(MACHINE)
+    store._connection.execute("BEGIN IMMEDIATE")  # where Ctrl-C comes between two statements
+    store.close()
+    with Store.read(path) as again:
+        assert again.count_measurements() == 0
+    assert [each.name for each in path.parent.iterdir() if each.name.startswith(path.name)] == [path.name]

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from results.model import Bound, Characterization, LatencyPart, LatencyResult, PortUsage, Provenance, Throughput
 from results.table import Footing, Row, footing_lines, render, write_csv
-from results.text import duration_text, latencies_text
+from results.text import duration_text, latencies_text, taken_text
 from tests.results import strategies
 from tests.results.test_xml import ADC, MACHINE, SIMULATED
 
@@ -109,6 +109,11 @@ def test_latencies_in_words(latencies: list[LatencyResult], expected: str) -> No
 )
 def test_durations(seconds: float, expected: str) -> None:
     assert duration_text(seconds) == expected
+
+
+def test_what_others_took_of_the_time_is_said_from_a_second_on() -> None:
+    assert taken_text(75, 0.9) == "1 min 15 s"
+    assert taken_text(75, 31) == "1 min 15 s, 31 s of it lost to others who use the core"
 
 
 @given(st.lists(strategies.characterizations, max_size=3), strategies.provenances)

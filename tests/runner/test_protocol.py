@@ -1,7 +1,6 @@
-import time
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from itertools import pairwise
+from itertools import count, pairwise
 
 import pytest
 from hypothesis import given
@@ -13,7 +12,7 @@ from runner import aggregate, sizing
 from runner.backends.base import Job, JobResult, Repeat
 from runner.experiment import Measured, Request, Want
 from runner.protocol import SHARED, Measurer, Options
-from runner.quiet import QuietFilter
+from runner.quiet import Patience, QuietFilter
 from tests.runner.fake_backend import FakeBackend
 
 OVERHEAD = 137
@@ -99,9 +98,38 @@ def test_what_seemed_quiet_until_the_witness_was_faster_is_measured_again() -> N
     assert [round(float(each.cycles), 1) for each in found] == [1, 1]
 
 
-def test_a_core_that_is_shared_all_the_time_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time, "sleep", lambda _: None)
+def test_who_disturbs_for_a_while_is_waited_for() -> None:
     measurer = Measurer(clock(Fraction(1)), NO_SURVEY)
+    measurer.measure([Request(bench(7))])  # learns what quiet is
+    measurer.backend = clock(Fraction(1), busy_until=700)
+    (found,) = measurer.measure([Request(bench())])
+    assert float(found.cycles) == pytest.approx(1, rel=0.01)
+    assert found.detail == ""
+    assert measurer.lost_seconds > 0
+
+
+@pytest.mark.parametrize(
+    ("useful", "again", "left"), [(0.0, 0.9, True), (0.0, 1.1, False), (2.0, 1.1, True), (2.0, 2.1, False)]
+)
+def test_patience_ends_in_proportion_to_what_was_measured(useful: float, again: float, left: bool) -> None:
+    patience = Patience(1.0, 0.5)
+    patience.count(useful, is_again=False)
+    patience.count(again, is_again=True)
+    assert patience.is_left == left
+    assert patience.lost_seconds == again
+
+
+def test_waiting_ends_with_patience_or_when_it_is_quiet() -> None:
+    looks = count()
+    Patience(0.1, 0).wait(lambda: next(looks) < 0)
+    assert 1 < next(looks) < 50
+    patience = Patience(0.1, 0)
+    patience.wait(lambda: True)
+    assert patience.lost_seconds == 0
+
+
+def test_a_core_that_is_shared_all_the_time_is_said_to_be() -> None:
+    measurer = Measurer(clock(Fraction(1)), Options(survey_looks=0, patience_seconds=0.1))
     measurer.measure([Request(bench(7))])
     measurer.backend = clock(Fraction(1), busy_until=10**9)
     (found,) = measurer.measure([Request(bench())])
@@ -252,9 +280,11 @@ def test_the_filter_drops_interrupted_calibrations_and_busy_siblings() -> None:
     samples = {"tsc": [1, 2, 3, 4, 5], "calibration": [100, 100, 300, 100, 100], "witness": [50, 50, 50, 80, 50]}
     quiet.learn(samples)
     assert quiet.count(samples) == 3
+    assert quiet.is_quiet(samples)
     assert quiet.undisturbed(samples, 0)["tsc"] == (1, 2, 5)
     busy = {"tsc": [1, 2, 3], "calibration": [100] * 3, "witness": [90, 70, 80]}
     assert quiet.count(busy) == 0
+    assert not quiet.is_quiet(busy)
     assert quiet.undisturbed(busy, 2)["tsc"] == (2, 3)
 
 
