@@ -34,6 +34,9 @@ kind SHARED the share that is eliminated: e of n as e << 8 | n."""
 _WAITING = 1 << 40
 """A port's weight is the number of µops that wait for it times this, plus when it was last chosen."""
 
+_LAST = _WAITING - 1
+_ENDLESS = 1 << 62
+
 
 @dataclass(frozen=True, slots=True)
 class Counts:
@@ -66,6 +69,7 @@ class Core:
         "hint_from",
         "hint_to",
         "last_retired",
+        "log",
         "parameters",
         "places",
         "retired",
@@ -85,7 +89,8 @@ class Core:
         self.weights, self.sequence, self.waiting = list(range(ports)), ports, 0
         self.counts, self.divided = [0] * ports, 0
         self.hint_from, self.hint_to = [0] * ports, [0] * ports
-        self.retired: list[int] = []
+        self.retired = [0] * parameters.reorder_buffer  # when entries were freed; all are free from the start
+        self.log: list[tuple[int, int]] | None = None
         self.last_retired, self.retiring = 0, 0
         self.divider_free, self.eliminated = 0, 0
 
@@ -129,64 +134,31 @@ class Core:
         """Return the ports in the order in which they were last chosen."""
         return tuple([port for _, port in sorted([(w % _WAITING, port) for port, w in enumerate(self.weights)])])
 
-    def advance(  # noqa: C901, PLR0912, PLR0915 - the inner loop of all simulations: calls in it would double its time
+    def advance(  # noqa: C901 - the inner loop of all simulations: one more call per µop would be felt
         self, steps: Sequence[Step], log: list[tuple[int, int]] | None = None
     ) -> None:
         """Execute the steps once; `log` receives (cycle, port) of every dispatch."""
-        width, entries = self.parameters.issue_width, self.parameters.reorder_buffer
-        capacity, retire_width = self.parameters.scheduler, self.parameters.retire_width
-        places, busy, weights, counts = self.places, self.busy, self.weights, self.counts
-        hint_from, hint_to, retired = self.hint_from, self.hint_to, self.retired
-        now, free, sequence, waiting = self.cycle, self.free_slots, self.sequence, self.waiting
-        last, retiring = self.last_retired, self.retiring
-        issued, complete = len(retired), 0
-        weight_of, bits = weights.__getitem__, _BITS
+        width, capacity = self.parameters.issue_width, self.parameters.scheduler
+        places, retired, dispatch = self.places, self.retired, self._dispatch
+        self.log = log
+        now, free = self.cycle, self.free_slots
+        issued, complete = len(retired) - self.parameters.reorder_buffer, 0
         for kind, ports, latency, sources, targets, extra, slot, end in steps:
-            until = now
+            until = 0
             if slot:
-                if not free:
-                    until = now + 1
-                if issued >= entries and retired[issued - entries] > until:
-                    until = retired[issued - entries]
+                until = retired[issued]
                 issued += 1
-            while until > now or (waiting >= capacity and ports):
-                now += 1
-                free = width
-                for port in bits[busy.pop(now, 0)]:
-                    weights[port] -= _WAITING
-                    waiting -= 1
+                if not free and until <= now:
+                    until = now + 1
+            if until > now or (self.waiting >= capacity and ports):
+                now, free = self._wait(now, until, capacity if ports else _ENDLESS), width
             free -= slot
             ready = now
             for place in sources:
                 if places[place] > ready:  # noqa: PLR1730 - a call of max() here makes all simulations slower
                     ready = places[place]
             if kind == PORT or (kind == SHARED and not self._eliminates(extra)):
-                if ready == now:
-                    ready += 1
-                port = ports[0] if len(ports) == 1 else min(ports, key=weight_of)
-                divided = extra if kind == PORT else 0
-                if divided and self.divider_free > ready:
-                    ready = self.divider_free
-                bit = 1 << port
-                start = ready
-                if hint_from[port] <= ready < hint_to[port]:
-                    start, ready = hint_from[port], hint_to[port]
-                taken = busy.get(ready, 0)
-                while taken & bit:
-                    ready += 1
-                    taken = busy.get(ready, 0)
-                busy[ready] = taken | bit
-                hint_from[port], hint_to[port] = start, ready + 1
-                sequence += 1
-                weights[port] += _WAITING - weights[port] % _WAITING + sequence
-                waiting += 1
-                counts[port] += 1
-                if divided:
-                    self.divider_free = ready + divided
-                    self.divided += divided
-                if log is not None:
-                    log.append((ready, port))
-                ready += latency
+                ready = dispatch(ports, ready if ready > now else now + 1, extra if kind == PORT else 0) + latency
             elif kind == NO_PORT:
                 ready += latency
             elif kind == ROTATE:
@@ -197,17 +169,60 @@ class Core:
             if ready > complete:  # noqa: PLR1730 - likewise
                 complete = ready
             if end:
-                complete = max(complete, now + 1)
-                for _ in range(end):
-                    if complete > last:
-                        last, retiring = complete, 1
-                    elif retiring == retire_width:
-                        last, retiring = last + 1, 1
-                    else:
-                        retiring += 1
-                    retired.append(last)
+                self._retire(complete if complete > now else now + 1, end)
                 complete = 0
-        self.cycle, self.free_slots, self.sequence, self.waiting = now, free, sequence, waiting
+        self.cycle, self.free_slots = now, free
+
+    def _wait(self, now: int, until: int, capacity: int) -> int:
+        """Let cycles pass until a cycle, and until fewer than `capacity` µops wait; return the cycle then."""
+        busy, weights, bits, waiting = self.busy, self.weights, _BITS, self.waiting
+        while now < until or waiting >= capacity:
+            now += 1
+            for port in bits[busy.pop(now, 0)]:
+                weights[port] -= _WAITING
+                waiting -= 1
+        self.waiting = waiting
+        return now
+
+    def _dispatch(self, ports: tuple[int, ...], ready: int, divided: int) -> int:
+        """Bind a µop whose inputs are ready in a cycle to one of its ports; return when it dispatches."""
+        weights, busy = self.weights, self.busy
+        port = ports[0] if len(ports) == 1 else min(ports, key=weights.__getitem__)
+        if divided and self.divider_free > ready:
+            ready = self.divider_free
+        bit = 1 << port
+        start = ready
+        hints = self.hint_to
+        if ready < hints[port] and self.hint_from[port] <= ready:
+            start, ready = self.hint_from[port], hints[port]
+        taken = busy.get(ready, 0)
+        while taken & bit:
+            ready += 1
+            taken = busy.get(ready, 0)
+        busy[ready] = taken | bit
+        self.hint_from[port], hints[port] = start, ready + 1
+        self.sequence = sequence = self.sequence + 1
+        weights[port] += _WAITING - (weights[port] & _LAST) + sequence
+        self.waiting += 1
+        self.counts[port] += 1
+        if divided:
+            self.divider_free = ready + divided
+            self.divided += divided
+        if self.log is not None:
+            self.log.append((ready, port))
+        return ready
+
+    def _retire(self, complete: int, entries: int) -> None:
+        """Retire an instruction of so many reorder buffer entries, not before a cycle."""
+        last, retiring, width = self.last_retired, self.retiring, self.parameters.retire_width
+        for _ in range(entries):
+            if complete > last:
+                last, retiring = complete, 1
+            elif retiring == width:
+                last, retiring = last + 1, 1
+            else:
+                retiring += 1
+            self.retired.append(last)
         self.last_retired, self.retiring = last, retiring
 
     def _eliminates(self, share: int) -> bool:
