@@ -33,8 +33,14 @@ def branch_target(one: Compiled, offset: int) -> int | None:
 
 
 def is_indirect(one: Compiled) -> bool:
-    """Whether it is a jump or call to where a register or memory points."""
-    return one.variant.category in ("UNCOND_BR", "CALL") and branch_target(one, 0) is None
+    """Whether it is a jump or call to where a register or memory points.
+
+    XABORT is none: outside of a transaction it does nothing (Intel SDM volume 2), and transactions are not simulated.
+    """
+    if one.variant.category not in ("UNCOND_BR", "CALL"):
+        return False
+    kinds = {operand.kind for operand in one.variant.operands if operand.explicit}
+    return not kinds.isdisjoint((OperandKind.REGISTER, OperandKind.MEMORY))
 
 
 def returns(one: Compiled) -> bool:

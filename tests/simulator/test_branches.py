@@ -41,6 +41,10 @@ def test_a_return_goes_back_to_its_call() -> None:
     assert found["instructions"] == 4
 
 
+def test_an_abort_of_no_transaction_goes_on() -> None:
+    assert per_copy("HSW", line("XABORT (I8)", 5), NEVER)["instructions"] == 2
+
+
 @pytest.mark.parametrize("string", ["JMP (R64)", "CALL_NEAR (R64)"])
 def test_a_jump_to_where_nothing_points_is_a_fault(string: str) -> None:
     code = benchmark(line(string, "RBX"), setup=(line("MOV (R32, I32)", "EBX", 1),))
