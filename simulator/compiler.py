@@ -45,9 +45,10 @@ class Compiled:
     """One instruction with its operands, ready for the core.
 
     `uops` is None if the machine has nothing about it (it may still stand where no time is taken). `stack_change` is
-    by how many bytes PUSH and POP move RSP; `stack_turn` is -1 for an x87 push, +1 or +2 for pops. `fuses` says that a
-    conditional jump after it becomes a part of it. `fast_form` is the same with operand values of the fast kind (None:
-    values do not matter). Equality is identity: the front end makes one object of the same bytes.
+    by how many bytes PUSH and POP move RSP, `resets_stack` says that it is written otherwise; `stack_turn` is -1 for an
+    x87 push, +1 or +2 for pops. `fuses` says that a conditional jump after it becomes a part of it. `fast_form` is the
+    same with operand values of the fast kind (None: values do not matter). Equality is identity: the front end makes
+    one object of the same bytes.
     """
 
     variant: InstructionVariant
@@ -57,6 +58,7 @@ class Compiled:
     slots: int
     eliminated_share: tuple[int, int] = (0, 1)
     stack_change: int = 0
+    resets_stack: bool = False
     stack_turn: int = 0
     fuses: bool = False
     fast_form: Compiled | None = None
@@ -109,6 +111,7 @@ def compile_instruction(
         max(1, min(behaviour.slots, machine.parameters.reorder_buffer // 2)),
         behaviour.eliminated_share,
         placer.stack_change,
+        placer.resets_stack(),
         turn,
         _fuses(variant, values, machine),
     )
@@ -160,6 +163,11 @@ class _Placer:
                 size = (operand.width_bits or 64) // 8
                 return -size if operand.written else size
         return 0
+
+    def resets_stack(self) -> bool:
+        """Whether RSP is an operand that is written."""
+        written = (self.values.get(o.index) for o in self.variant.operands if o.written)
+        return any(isinstance(value, str) and place_of(value) == "RSP" for value in written)
 
     def _moves_stack(self) -> bool:
         return any(o.suppressed and o.written and o.registers == ("RSP",) for o in self.variant.operands)
@@ -271,7 +279,8 @@ def steps_of(instructions: Sequence[Compiled], numbering: Numbering) -> list[Ste
         follower = instructions[position + 1] if position + 1 < len(instructions) else None
         fused = follower is not None and one.fuses_with(follower)
         steps += _known_steps(one, follower if fused else None, numbering, offset)
-        offset += 0 if fused else one.stack_change
+        # What writes RSP besides PUSH and POP puts it back to where the stretch found it
+        offset = 0 if one.resets_stack else offset + (0 if fused else one.stack_change)
         position += 2 if fused else 1
     return steps
 

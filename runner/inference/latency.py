@@ -312,29 +312,46 @@ class _Inquiry:
         return min(max(MORE_PADS, count), MOST_PADS)
 
     def compare(self, evidence: Sequence[tuple[Pair, list[_Evidence]]]) -> Procedure[None]:
-        """Where a latency seems to be 0, see whether the chain is slower than the same code without it.
+        """Where it is not sure what limits a chain, see whether it is slower than the same code without a chain.
 
-        If it is not, the time may have other causes than the chain, and what was found is an upper bound.
+        That is so where a latency seems to be 0, and where the breakers could have kept ports of the chain busy. If it
+        is not slower, the time may have other causes than the chain, and what was found is an upper bound; longer
+        chains are asked.
         """
-        cut: dict[int, tuple[list[_Evidence], _Evidence]] = {}
+        cut: list[tuple[list[_Evidence], _Evidence]] = []
         requests: list[Request] = []
         for pair, found in evidence:
             best = _best(found)
-            if best.latency >= HALF or not best.exact or any(one.independent for one in found):
+            unsure = best.latency < HALF or self._crowded(best)
+            if not unsure or not best.exact or any(one.independent for one in found):
                 continue
             try:
                 chain = pair.chain(best.chain.route if best.chain.route.links else None, best.chain.pads, cut=True)
             except (UopscopeError, LookupError):
                 continue
-            cut[len(requests)] = (found, best)
+            cut.append((found, best))
             requests.append(self._request(chain.benchmark))
         if not requests:
             return
         answers = yield requests
-        for position, (found, best) in cut.items():
-            measured = answers[position]
+        for (found, best), measured in zip(cut, answers, strict=True):
             if measured.ok and measured.cycles >= best.cycles * (1 - MARGIN):
-                found[:] = [replace(one, exact=False) for one in found]
+                found[:] = [replace(one, exact=False, limited=True) for one in found]
+                yield from self._lengthen(found, replace(best, limited=True))
+
+    def _lengthen(self, found: list[_Evidence], limited: _Evidence) -> Procedure[None]:
+        """Add what longer chains say to evidence that turned out to be limited by throughput."""
+        attempts = self._longer(limited) if limited.latency >= HALF else []
+        answers = (yield [self._request(attempt.chain.benchmark) for attempt in attempts]) if attempts else []
+        for attempt, measured in zip(attempts, answers, strict=True):
+            if measured.ok:
+                one = self._evaluate(attempt, measured)
+                found.append(replace(one, exact=one.exact and not self._crowded(one)))
+
+    def _crowded(self, found: _Evidence) -> bool:
+        """Whether a chain takes no longer than its parts and all its breakers would on one port."""
+        bound = self._throughput_bound(found.pair, found.chain)
+        return bound is not None and found.chain.breakers > 0 and found.cycles <= bound + found.chain.breakers
 
     def conclude(self, pair: Pair, found: Sequence[_Evidence]) -> tuple[LatencyResult | None, Derivation]:
         """Return the result of a pair (None: it has no dependency) and how it came about."""

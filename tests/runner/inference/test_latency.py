@@ -47,6 +47,19 @@ def test_published_examples_with_different_and_with_the_same_register(catalogue:
     assert [result.cycles for result in same] == [1]
 
 
+@pytest.mark.parametrize(
+    ("seed", "string"),
+    [
+        ("32", "POP (M64)"),  # the place that it loads from is where the stack pointer is put back to
+        ("51", "CMOVBE (R32, R32)"),  # the dependency breakers keep the port of the chain busy for longer than it takes
+    ],
+)
+def test_what_other_causes_than_the_chain_may_have_is_no_latency(catalogue: Catalogue, seed: str, string: str) -> None:
+    counts, wrong = compare(Lab(catalogue, seed), [string])
+    assert not wrong
+    assert counts["bound"]
+
+
 def test_every_upper_bound_is_the_latency_and_that_of_the_links_less_one_each(catalogue: Catalogue) -> None:
     lab = Lab(catalogue, "HSW")
     load = lab.model.truth(catalogue.by_string("MOV (R64, M64)")).latency(2, 1)
