@@ -7,24 +7,27 @@ described in `schema.sql` and docs/database.md.
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import json
-import os
-import re
 import sqlite3
-import zlib
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import cache, partial, wraps
-from importlib import resources
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from results import codec, packed
-from xed_convert.errors import UopscopeError
+from results.campaign_file import (
+    Lock,
+    StoreError,
+    connect,
+    connect_for_reading,
+    damage_said,
+    errors_about,
+    make_tables,
+    prepare,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,26 +35,12 @@ if TYPE_CHECKING:
 
     from results.model import Characterization, Measurement, Provenance
 
-APPLICATION_ID = 0x756F7073
-"""Marks the file as ours ("uops" in ASCII)."""
-
-SCHEMA_VERSION = 1
-
 SAME_MACHINE = ("architecture", "cpu", "cpu_signature", "backend", "is_model")
 """What has to agree in all provenance of one file: a campaign is about one machine."""
 
 
-MAXIMUM_VALUE = 64 << 20
-"""Bytes of one value: what is larger was not written by us, and is not taken into memory."""
-
 Arguments = ParamSpec("Arguments")
 Returned = TypeVar("Returned")
-
-
-class StoreError(UopscopeError):
-    """A campaign file cannot be read or written; nothing in it was damaged by the attempt."""
-
-    exit_code = 3
 
 
 class Outcome(StrEnum):
@@ -109,17 +98,6 @@ class Conclusion:
     time: str
 
 
-@contextmanager
-def _damage_said(path: Path) -> Iterator[None]:
-    """Turn whatever reading a damaged or hostile file ends with into an error that says so."""
-    try:
-        with _errors_about(path):
-            yield
-    except (ValueError, TypeError, KeyError, AttributeError, zlib.error, RecursionError, OverflowError) as error:
-        what = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-        raise StoreError(f"{path}: damaged, or not written by uopscope ({what})", hint=_RECOVER) from error
-
-
 def _says_damage(
     method: Callable[Concatenate[Store, Arguments], Returned],
 ) -> Callable[Concatenate[Store, Arguments], Returned]:
@@ -127,7 +105,7 @@ def _says_damage(
 
     @wraps(method)
     def reading(store: Store, /, *arguments: Arguments.args, **named: Arguments.kwargs) -> Returned:
-        with _damage_said(store.path):
+        with damage_said(store.path):
             return method(store, *arguments, **named)
 
     return reading
@@ -135,10 +113,10 @@ def _says_damage(
 
 def _fetched(path: Path, query: Callable[[], sqlite3.Cursor]) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of a query."""
-    with _damage_said(path):
+    with damage_said(path):
         rows = query()
     while True:
-        with _damage_said(path):
+        with damage_said(path):
             row = rows.fetchone()
         if row is None:
             return
@@ -148,7 +126,7 @@ def _fetched(path: Path, query: Callable[[], sqlite3.Cursor]) -> Iterator[tuple[
 class Store:
     """An open campaign file. Writers hold a lock; any number of readers may look on."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, lock: _Lock | None) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, lock: Lock | None) -> None:
         """Use `Store.open` or `Store.read` instead."""
         self.path = path
         self._connection = connection
@@ -166,11 +144,11 @@ class Store:
         """
         if path.name.endswith(packed.SUFFIX):
             raise StoreError(f"{path}: packed conclusions are only read", hint="name another file by --db")
-        lock = _Lock(path)
+        lock = Lock(path)
         try:
-            with _damage_said(path):
-                connection = _connect(path, "rwc")
-                _prepare(path, connection)
+            with damage_said(path):
+                connection = connect(path, "rwc")
+                prepare(path, connection)
                 return cls(path, connection, lock)
         except BaseException:
             lock.release()
@@ -180,7 +158,7 @@ class Store:
     def in_memory(cls) -> Self:
         """Return a store that is gone when it is closed: for runs whose samples nobody asked to keep."""
         connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        _make_tables(connection)
+        make_tables(connection)
         return cls(Path("memory"), connection, None)
 
     @classmethod
@@ -194,15 +172,15 @@ class Store:
             raise StoreError(f"{path}: no such file", hint="a campaign makes one: characterize --all --db FILE")
         if path.name.endswith(packed.SUFFIX):
             return cls._unpacked(path)
-        with _damage_said(path):
-            return cls(path, _connect_for_reading(path), None)
+        with damage_said(path):
+            return cls(path, connect_for_reading(path), None)
 
     @classmethod
     def _unpacked(cls, path: Path) -> Self:
         """Return a store in memory with what a packed file holds."""
         store = cls.in_memory()
         store.path = path
-        with _damage_said(path):
+        with damage_said(path):
             for line in packed.read(path):
                 if "provenance" in line:
                     store.begin(codec.decode_provenance(line["provenance"]), line["backend"])
@@ -221,7 +199,7 @@ class Store:
                 with suppress(sqlite3.Error):  # a reader looks on: the log stays until the next writer closes
                     self._connection.rollback()  # Ctrl-C may come between any two statements
                     self._connection.execute("PRAGMA journal_mode = DELETE").fetchone()
-            with _errors_about(self.path):
+            with errors_about(self.path):
                 self._connection.close()
         finally:
             if self._lock is not None:
@@ -352,7 +330,7 @@ class Store:
 
     def conclusions(self, key: str | None = None) -> Iterator[Conclusion]:
         """Yield the newest conclusion about each variant (or about the one with that key), in the order of variants."""
-        with _damage_said(self.path):
+        with damage_said(self.path):
             rows_of_provenance = self._connection.execute("SELECT id, data FROM provenance").fetchall()
             machines = {number: codec.decode_provenance(json.loads(data)) for number, data in rows_of_provenance}
         # Two statements, because the index on keys is of no use to one that also serves without a key.
@@ -364,7 +342,7 @@ class Store:
             values,
         )
         for row_id, data, inference, provenance, time in _fetched(self.path, rows):
-            with _damage_said(self.path):
+            with damage_said(self.path):
                 result = codec.decode_characterization(json.loads(data))
                 found = Conclusion(row_id, result, inference, machines[provenance], time)
             yield found
@@ -405,7 +383,7 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with _errors_about(self.path):
+        with errors_about(self.path):
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
                 yield
@@ -445,176 +423,11 @@ class Store:
         return int(row[0])
 
 
-class _Lock:
-    """One writer per campaign file, whatever becomes of it: the kernel gives the lock back when a process ends.
-
-    A file of its own is locked: closing any descriptor of the database itself would drop SQLite's own locks.
-    """
-
-    def __init__(self, database: Path) -> None:
-        self._path = database.with_name(database.name + "-lock")
-        self._descriptor = self._acquire(database)
-
-    def _acquire(self, database: Path) -> int:
-        while True:
-            try:
-                descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            except OSError as error:
-                raise _cannot_write(database, error) from error
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                os.close(descriptor)
-                raise StoreError(
-                    f"{database}: another campaign is writing to it", hint="wait for it, or name another file by --db"
-                ) from error
-            if self._is_current(descriptor):
-                return descriptor
-            os.close(descriptor)
-
-    def _is_current(self, descriptor: int) -> bool:
-        """Whether the file that was locked is still the one of that name: its last owner removes it."""
-        try:
-            return os.path.samestat(os.fstat(descriptor), self._path.stat())
-        except FileNotFoundError:
-            return False
-
-    def release(self) -> None:
-        """Remove the lock file and let others have the lock."""
-        if self._descriptor >= 0:
-            self._path.unlink(missing_ok=True)
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    uri = f"{path.absolute().as_uri()}?mode={mode}"
-    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=10, check_same_thread=False)
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAXIMUM_VALUE)
-    connection.execute("PRAGMA trusted_schema = OFF")
-    return connection
-
-
-def _connect_for_reading(path: Path) -> sqlite3.Connection:
-    """Open read-only; where not even the log's shared memory can be made, take the file as it stands."""
-    try:
-        return _checked(path, _connect(path, "ro"))
-    except sqlite3.OperationalError as error:
-        if _code(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
-            raise
-        return _checked(path, _connect(path, "ro&immutable=1"))
-
-
-def _checked(path: Path, connection: sqlite3.Connection) -> sqlite3.Connection:
-    """Return the connection if the file is ours, else close it."""
-    try:
-        _check_ours(path, connection)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _prepare(path: Path, connection: sqlite3.Connection) -> None:
-    """Make the tables in an empty file, or check that they are ours."""
-    try:
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA journal_mode = WAL").fetchone()
-        connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute("BEGIN IMMEDIATE")
-        if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
-            _make_tables(connection)
-        connection.execute("COMMIT")
-        _check_ours(path, connection)
-    except BaseException:
-        connection.close()
-        raise
-
-
-def _make_tables(connection: sqlite3.Connection) -> None:
-    script = resources.files("results").joinpath("schema.sql").read_text(encoding="utf-8")
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            connection.execute(statement)
-            statement = ""
-    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-
-
-def _check_ours(path: Path, connection: sqlite3.Connection) -> None:
-    if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-        raise StoreError(f"{path}: nothing is stored there yet")
-    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
-        raise StoreError(f"{path}: an SQLite file, but not one of uopscope's", hint="name another file by --db")
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version != SCHEMA_VERSION:
-        raise StoreError(
-            f"{path}: made by another version of uopscope (its tables are version {version}, here {SCHEMA_VERSION})",
-            hint="use the version that made it, or name another file by --db",
-        )
-    missing = {sql for sql in _our_tables() if sql not in _tables(connection)}
-    triggers = [sql for sql in _tables(connection) if sql.startswith("CREATE TRIGGER") and sql not in _our_tables()]
-    if missing or triggers:
-        raise StoreError(
-            f"{path}: its tables are not those of uopscope", hint="damaged or changed: name another file by --db"
-        )
-
-
-def _tables(connection: sqlite3.Connection) -> set[str]:
-    """Return the statements that made what a file has, without comments and blanks."""
-    found = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
-    return {" ".join(re.sub(r"--[^\n]*", "", sql).split()) for (sql,) in found}
-
-
-@cache
-def _our_tables() -> frozenset[str]:
-    connection = sqlite3.connect(":memory:", isolation_level=None)
-    try:
-        _make_tables(connection)
-        return frozenset(_tables(connection))
-    finally:
-        connection.close()
-
-
 def _check_same_machine(path: Path, earlier: Provenance, now: Provenance) -> None:
     differing = [name for name in SAME_MACHINE if getattr(earlier, name) != getattr(now, name)]
     if differing:
         what = ", ".join(f"{name} {getattr(earlier, name)} there, {getattr(now, name)} here" for name in differing)
         raise StoreError(f"{path}: about another machine ({what})", hint="name another file by --db")
-
-
-@contextmanager
-def _errors_about(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into ours."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise StoreError(f"{path}: {error}", hint=_HINTS.get(_code(error), "")) from error
-
-
-def _code(error: sqlite3.Error) -> int:
-    """Return SQLite's code of an error; what is raised while a row is decoded has none."""
-    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
-
-
-_RECOVER = "recover it with sqlite3's .recover, or start another"
-
-_HINTS = {
-    sqlite3.SQLITE_FULL: "free some space and start again: what was stored is intact, and the campaign goes on there",
-    sqlite3.SQLITE_READONLY: "it cannot be written: change its permissions, or name another file by --db",
-    sqlite3.SQLITE_CANTOPEN: "the folder has to exist and, for a campaign, to be writable",
-    sqlite3.SQLITE_NOTADB: "not an SQLite file: name another file by --db",
-    sqlite3.SQLITE_CORRUPT: _RECOVER,
-    sqlite3.SQLITE_BUSY: "another program holds it: close that first",
-    sqlite3.SQLITE_IOERR: "the disk reported an error",
-}
-
-
-def _cannot_write(path: Path, error: OSError) -> StoreError:
-    hint = "free some space" if error.errno == errno.ENOSPC else "its folder has to exist and to be writable"
-    return StoreError(f"{path}: cannot be written: {error.strerror}", hint=hint)
 
 
 def _text(lines: Iterable[tuple[bytes, str]]) -> str:

@@ -22,11 +22,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from results.campaign_file import StoreError
 from results.database import read_database
 from results.database_writer import write_database
 from results.diff import Kind, compare, group
 from results.merge import Campaigns, Merge
-from results.store import Outcome, Store, StoreError
+from results.store import Outcome, Store
 from xed_convert.catalogue import Catalogue
 from xed_convert.errors import UopscopeError
 from xed_convert.files import atomic_write

@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from results.store import StoreError
+from results.campaign_file import StoreError
 from results.text import duration_text, machine_text
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from results.store import Store, StoreError
+from results.campaign_file import StoreError
+from results.store import Store
 from tests.cli.commands import ADC, SIMULATED, called, command, environment, need_catalogue, process
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from results.store import Store, StoreError
+from results.campaign_file import StoreError
+from results.store import Store
 from tests.results.synthetic import write_campaign
 from xed_convert.catalogue import Catalogue
 

@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from results import merge, packed, rules, ship, shipped
+from results.campaign_file import StoreError
 from results.database import read_database, read_provenances
 from results.frames import entries_of
 from results.model import Bound, Characterization, Derivation, LatencyResult, Provenance, Throughput
-from results.store import Store, StoreError
+from results.store import Store
 from results.xml import Conclusion, database_entry, rounded
 from runner.cli import _characterize
 from xed_convert.catalogue import Catalogue

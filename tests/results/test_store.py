@@ -16,8 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from results.campaign_file import APPLICATION_ID, StoreError
 from results.model import Characterization, Measurement, Provenance, Series, Status
-from results.store import APPLICATION_ID, Outcome, Sample, Store, StoredBenchmark, StoreError
+from results.store import Outcome, Sample, Store, StoredBenchmark
 from tests.results import strategies
 from tests.shared import CHECKOUT
 
