@@ -1,8 +1,9 @@
 """How much of what is known of simulated machines inference finds again: `python -m benchmarks.truth --help`.
 
 For each machine every variant (or every N-th) of some extensions is characterized through the backend `sim`, and
-compared with what the machine's model says. Inference sees the backend only. The table goes to standard output as TSV;
-what was not found again goes to `--exceptions`, one line each, with what was found and what is true.
+compared with what the machine's model says. Inference sees the backend only. The table goes to standard output as TSV,
+and with `--table` into a file whose row of the machine is replaced (`truth_campaign.tsv`); what was not found again
+goes to `--exceptions`, one line each: machine, variant, what, what was found, what is true.
 
 Columns: `variants` that the machine has and that can be measured; `ports_right`; `ports_named`: none is stated, but
 a few that cannot be told apart are named, the true one among them; `ports_unstated`: another failure was reported;
@@ -31,6 +32,7 @@ from runner.backends.sim import SimBackend, open_machine
 from runner.characterize import Characterizer, Workshop
 from runner.protocol import Measurer
 from runner.session import Limits, Session, Task
+from simulator.machine import names
 from tests.latency_truth import expected, judge
 from xed_convert.catalogue import Catalogue
 
@@ -154,10 +156,10 @@ def _check_throughput(report: Report, variant: InstructionVariant, found: Charac
         report.counts["tp_right"] += 1
     elif measured and min(measured) > truth.throughput:
         report.counts["tp_slower"] += 1
-        report.note(variant, "throughput", float(min(measured)), float(truth.throughput))
+        report.note(variant, "tp_slower", float(min(measured)), float(truth.throughput))
     else:
         report.counts["tp_wrong"] += 1
-        report.note(variant, "throughput", [float(t) for t in measured], float(truth.throughput))
+        report.note(variant, "tp_wrong", [float(t) for t in measured], float(truth.throughput))
 
 
 def _check_latency(report: Report, variant: InstructionVariant, found: LatencyResult, truth: Truth) -> None:
@@ -245,12 +247,24 @@ def machines(names: Sequence[str]) -> Iterator[MachineModel]:
             yield open_machine(name)
 
 
+def keep(path: Path, report: Report) -> None:
+    """Put the row of a machine into a table, in the place of an older one; the shipped machines come in their order."""
+    lines = path.read_text(encoding="utf-8").splitlines()[1:] if path.exists() else []
+    rows = {line.partition("\t")[0]: line for line in lines} | {report.machine: report.row()}
+    places = {name: place for place, name in enumerate(names())}
+    ordered = sorted(rows, key=lambda name: (places.get(name, len(places)), name))
+    temporary = path.with_suffix(".new")
+    temporary.write_text("\n".join(["\t".join(COLUMNS), *(rows[name] for name in ordered), ""]), encoding="utf-8")
+    temporary.replace(path)
+
+
 def main() -> None:
     """Print the table of some machines."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("machines", nargs="+", help="HSW, SKX:separate, random:7, random:1-20 ...")
     parser.add_argument("--extensions", default="BASE,LONGMODE", help="comma-separated, or all")
     parser.add_argument("--every", type=int, default=1, help="only every N-th variant")
+    parser.add_argument("--table", type=Path, help="a table (TSV) in which to replace the machine's row")
     parser.add_argument("--exceptions", type=Path, help="where to write what was not found again (TSV)")
     parser.add_argument(
         "--database", type=Path, help="the file of a campaign over one machine: compare what it concluded"
@@ -267,6 +281,8 @@ def main() -> None:
             report = run(machine, catalogue, variants)
         print(report.row())
         sys.stdout.flush()
+        if options.table:
+            keep(options.table, report)
         lines += report.exceptions
     if options.exceptions:
         options.exceptions.write_text("\n".join([*lines, ""]), encoding="utf-8")

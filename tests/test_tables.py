@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks import tables
 from benchmarks.tables import TABLES, Column, Rows, Table, TableError, figures, render, replaced, update
+from benchmarks.truth import COLUMNS, Report, keep
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -123,3 +124,18 @@ def test_a_table_that_no_document_has_is_named(checkout: Path) -> None:
     (checkout / "README.md").write_text("nothing\n")
     with pytest.raises(TableError, match="no document has the table summary"):
         update(checkout, write=False)
+
+
+def test_a_new_run_replaces_the_row_of_its_machine_and_leaves_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "f.tsv"
+    for machine, variants in (("random:7", 3), ("HSW", 1), ("SNB", 2), ("HSW", 5)):
+        report = Report(machine)
+        report.counts["variants"] = variants
+        keep(path, report)
+    assert [(row["machine"], row["variants"]) for row in figures(path)] == [
+        ("SNB", "2"),
+        ("HSW", "5"),
+        ("random:7", "3"),
+    ]
+    assert path.read_text().partition("\n")[0].split("\t") == list(COLUMNS)
+    assert [one.name for one in tmp_path.iterdir()] == ["f.tsv"]
