@@ -18,6 +18,7 @@ from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from re import Pattern
 
     from xed_convert.expansion import Choice
     from xed_convert.facts import RecordFacts
@@ -33,8 +34,8 @@ class MnemonicRow:
     """A row of the table of mnemonics; what is empty does not apply."""
 
     source: str
-    iclass: tuple[str, ...] = ()
-    iform: tuple[str, ...] = ()
+    iclass: Pattern[str] | None = None
+    iform: Pattern[str] | None = None
     eosz: str = ""
     asm: str = ""
     asm_prefix: str = ""
@@ -44,9 +45,9 @@ class MnemonicRow:
     def fits(self, iclass: str, iform: str, eosz: int | None) -> bool:
         """Whether the row applies to a variant."""
         return (
-            (not self.eosz or self.eosz == str(eosz))
-            and (not self.iclass or any_pattern(self.iclass).match(iclass) is not None)
-            and (not self.iform or any_pattern(self.iform).match(iform) is not None)
+            (not self.iclass or self.iclass.match(iclass) is not None)
+            and (not self.iform or self.iform.match(iform) is not None)
+            and (not self.eosz or self.eosz == str(eosz))
         )
 
 
@@ -79,7 +80,7 @@ class SyntaxTables:
             if unknown := set(row) - set(MnemonicRow.__dataclass_fields__):
                 raise ConversionError(f"{_TABLE}: mnemonic row {number} has unknown columns {', '.join(unknown)}")
             columns: dict[str, Any] = {
-                name: tuple(value) if isinstance(value, list) else value for name, value in row.items()
+                name: any_pattern(value) if isinstance(value, list) else value for name, value in row.items()
             }
             mnemonics.append(MnemonicRow(**columns))
         return cls(
@@ -101,15 +102,14 @@ class SyntaxTables:
 class Syntax:
     """How a variant is written, before its siblings are known: mnemonic, prefix, name and operands in `string`.
 
-    `operand_text` is what `string` has behind the name.
+    `string` begins with `name` and ends with `ending`.
     """
 
     mnemonic: str
     prefix: str
     name: str
-    suffix: str
     operands: tuple[str, ...]
-    operand_text: str
+    ending: str
 
 
 def syntax_of(
@@ -134,10 +134,11 @@ def syntax_of(
         prefix = " ".join(filter(None, (row.asm_prefix, prefix)))
         suffix += row.string_suffix
     shown = operand_strings(facts, operands)
-    return Syntax(mnemonic, prefix, name, suffix, shown, f" ({', '.join(shown)})" if shown else "")
+    listed = f" ({', '.join(shown)})" if shown else ""
+    return Syntax(mnemonic, prefix, name + suffix, shown, _vector_suffix(facts, choice) + listed)
 
 
-def vector_suffix(facts: RecordFacts, choice: Choice) -> str:
+def _vector_suffix(facts: RecordFacts, choice: Choice) -> str:
     """Return what `string` has behind the name for rounding, exceptions and zeroing."""
     rounding = "_ER" if "ROUNDC" in facts.texts else "_SAE" if "SAESTR" in facts.texts else ""
     return rounding + ("_Z" if choice.zeroing else "")
@@ -145,23 +146,22 @@ def vector_suffix(facts: RecordFacts, choice: Choice) -> str:
 
 def operand_strings(facts: RecordFacts, operands: tuple[Operand, ...]) -> tuple[str, ...]:
     """Return the operands as `string` lists them: those that are written, and ST(0) also where it is not."""
-    nonterminals = {spec.name: spec.nonterminal for spec in facts.specs}
     shown: list[str] = []
     for operand in operands:
         if operand.suppressed:
             if operand.registers == ("ST(0)",):
                 shown += ["ST0", "ST(0)"]
             continue
-        text = _operand_string(operand, nonterminals)
+        text = _operand_string(operand, facts.sources)
         if text:
             shown.append(text)
     return tuple(shown)
 
 
-def _operand_string(operand: Operand, nonterminals: Mapping[str, str]) -> str:
+def _operand_string(operand: Operand, sources: Mapping[str, str]) -> str:
     """Return how `string` names an operand."""
     if operand.kind is OperandKind.REGISTER:
-        return _register_string(operand, nonterminals.get(operand.name, ""))
+        return _register_string(operand, sources.get(operand.name, ""))
     if operand.kind is OperandKind.MEMORY and operand.memory is not None:
         return _memory_string(operand, operand.memory)
     names = {

@@ -252,7 +252,9 @@ def _operand_text(operand: Operand) -> str:
 
 def attributes_text(attributes: dict[str, str]) -> str:
     """Return attributes in the order of their names, each with a blank before it."""
-    return "".join(f' {name}="{escape(attributes[name])}"' for name in sorted(attributes))
+    if _SPECIAL.search("".join(attributes.values())):
+        attributes = {name: escape(value) for name, value in attributes.items()}
+    return "".join([f' {name}="{attributes[name]}"' for name in sorted(attributes)])
 
 
 _SPECIAL = re.compile(r'[&<>"]')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING
 
 from xed_convert import apx, asm_syntax
@@ -149,24 +150,34 @@ class _Collector:
         self.used += 1
         self.excluded_sizes.update(filter(None, reasons.values()))
         builder = OperandBuilder(facts, self.registers, self.syntax_tables.no_pointer_name)
-        extended = apx.extended_registers(facts) if self.with_apx else {}
+        of_record = _record_attributes(facts)
+        if self.with_apx:
+            of_record |= apx.extended_registers(facts)
         for choice in choices(facts, sizes):
-            draft = _draft(facts, iform, choice, builder, self.syntax_tables)
-            draft.attributes |= extended
-            self.drafts.append(draft)
+            operands = builder.build(choice)
+            syntax = syntax_of(facts, iform, choice, operands, self.syntax_tables)
+            attributes = _choice_attributes(choice) | of_record
+            self.drafts.append(Draft(facts, choice, iform, operands, attributes, syntax))
 
 
-def _draft(facts: RecordFacts, iform: str, choice: Choice, builder: OperandBuilder, tables: SyntaxTables) -> Draft:
-    """Make a variant without what depends on its siblings."""
-    operands = builder.build(choice)
-    syntax = syntax_of(facts, iform, choice, operands, tables)
-    return Draft(facts, choice, iform, operands, _attributes(facts, choice), syntax)
-
-
-def _attributes(facts: RecordFacts, choice: Choice) -> dict[str, str]:
-    """Return the XML attributes of a variant beyond those that every variant has."""
-    record = facts.record
+def _record_attributes(facts: RecordFacts) -> dict[str, str]:
+    """Return the XML attributes that all variants of a record have, beyond those that every variant has."""
     rounding = "ROUNDC" in facts.texts
+    has = {
+        "roundc": rounding,
+        "sae": rounding or "SAESTR" in facts.texts,
+        "locked": facts.fixes("LOCK", 1),
+        "vex": facts.encoding_space == VEX,
+        "evex": facts.encoding_space == EVEX,
+        "mxcsr": "MXCSR" in facts.record.attributes,
+    }
+    found = {name: "1" for name, value in has.items() if value}
+    return found | apx.attributes(facts) if apx.is_promoted(facts) else found
+
+
+@cache
+def _choice_attributes(choice: Choice) -> dict[str, str]:
+    """Return the XML attributes that tell a record's variants apart; not to be changed, since choices recur."""
     values = {
         "agen": choice.agen or None,
         "bcast": choice.bcast,
@@ -177,15 +188,8 @@ def _attributes(facts: RecordFacts, choice: Choice) -> dict[str, str]:
         "zeroing": None if choice.zeroing is None else int(choice.zeroing),
         "rep": choice.rep or None,
         "rm": choice.rm or None,
-        "roundc": 1 if rounding else None,
-        "sae": 1 if rounding or "SAESTR" in facts.texts else None,
-        "locked": 1 if facts.fixes("LOCK", 1) else None,
-        "vex": 1 if facts.encoding_space == 1 else None,
-        "evex": 1 if facts.encoding_space == 2 else None,
-        "mxcsr": 1 if "MXCSR" in record.attributes else None,
     }
-    found = {name: str(value) for name, value in values.items() if value is not None}
-    return found | apx.attributes(facts) if apx.is_promoted(facts) else found
+    return {name: str(value) for name, value in values.items() if value is not None}
 
 
 _NOT_FILLED = frozenset({"rm", "vex", "evex", "mxcsr", "locked", "map", "pp", "zu", "scc", "egpr", "rex2"})
@@ -201,10 +205,12 @@ def _complete_attributes(drafts: list[Draft]) -> None:
             draft.attributes.setdefault(name, "0")
 
 
+_ALL_KEY_ATTRIBUTES = (*KEY_ATTRIBUTES, *APX_KEY_ATTRIBUTES)
+
+
 def _key(draft: Draft) -> tuple[str, ...]:
     """Return what the key of the variant is made of."""
-    values = (draft.attributes.get(name, "0") for name in (*KEY_ATTRIBUTES, *APX_KEY_ATTRIBUTES))
-    return (draft.iform, *values)
+    return (draft.iform, *[draft.attributes.get(name, "0") for name in _ALL_KEY_ATTRIBUTES])
 
 
 def _merge(drafts: list[Draft]) -> list[Draft]:
@@ -232,7 +238,7 @@ def _encoding(draft: Draft) -> str:
         ConversionError: the record's pattern says something that cannot be encoded.
     """
     try:
-        return encoding_of(draft.facts.pattern_text, draft.facts.sources, _variant(draft), draft.record.attributes)
+        return encoding_of(draft.facts, draft.attributes, draft.operands)
     except EncodingError as error:
         raise draft.record.error(error.message, hint=error.hint) from error
 
@@ -253,10 +259,13 @@ def _name_siblings(drafts: list[Draft], tables: SyntaxTables) -> None:
 
 def _same_string(drafts: list[Draft]) -> list[list[Draft]]:
     """Return the groups of drafts that have the same string."""
+    strings = [_string(draft) for draft in drafts]
+    counts = Counter(strings)
     groups: dict[str, list[Draft]] = defaultdict(list)
-    for draft in drafts:
-        groups[_string(draft)].append(draft)
-    return [group for group in groups.values() if len(group) > 1]
+    for draft, string in zip(drafts, strings, strict=True):
+        if counts[string] > 1:
+            groups[string].append(draft)
+    return list(groups.values())
 
 
 def _name_wide_forms(drafts: list[Draft]) -> None:
@@ -327,17 +336,12 @@ def _name_displacements(drafts: list[Draft]) -> None:
 
 def _string(draft: Draft) -> str:
     """Return the `string` of a draft."""
-    syntax = draft.syntax
-    name = syntax.name + syntax.suffix + draft.name_suffix + asm_syntax.vector_suffix(draft.facts, draft.choice)
-    return name + syntax.operand_text
+    return draft.syntax.name + draft.name_suffix + draft.syntax.ending
 
 
 def _variant(draft: Draft) -> InstructionVariant:
-    """Return the variant of a draft as it is so far."""
+    """Return the variant that has become of a draft."""
     record = draft.record
-    encoding = ""
-    for text in draft.encodings:
-        encoding = merge_encodings(encoding, text)
     return InstructionVariant(
         iform=draft.iform,
         string=_string(draft),
@@ -349,7 +353,7 @@ def _variant(draft: Draft) -> InstructionVariant:
         cpl=record.cpl,
         attributes=dict(sorted(draft.attributes.items())),
         operands=draft.operands,
-        encoding=encoding,
+        encoding=merge_encodings(draft.encodings),
     )
 
 
@@ -360,7 +364,8 @@ def _check_unique(variants: list[InstructionVariant]) -> None:
         ConversionError: they are not; names the first few.
     """
     for name in ("key", "string"):
-        counts = Counter(getattr(variant, name) for variant in variants)
-        if repeated := [value for value, count in counts.items() if count > 1]:
+        values = [getattr(variant, name) for variant in variants]
+        if len(set(values)) < len(values):
+            repeated = [value for value, count in Counter(values).items() if count > 1]
             message = f"{len(repeated)} variants share their {name} with another: {'; '.join(repeated[:5])}"
             raise ConversionError(message)

@@ -44,6 +44,7 @@ class Datafiles:
     """The datafiles of one version of XED.
 
     `version` is the known version with the same layers ("": none); `files` lists the datafiles by type;
+    `flat_nonterminals` are those of the nonterminals that give no register;
     `extra_widths` maps registers and nonterminals to width codes; `pointer_names` sizes in bits to names; `strings`
     conversion tables (BCASTSTR ...) by name.
     """
@@ -54,6 +55,7 @@ class Datafiles:
     macros: Macros
     records: list[Record]
     nonterminals: dict[str, Nonterminal]
+    flat_nonterminals: dict[str, Nonterminal]
     widths: dict[str, tables.Width]
     element_types: dict[str, tables.ElementType]
     fields: dict[str, tables.Field]
@@ -90,6 +92,7 @@ class Datafiles:
             return [line for file in files[kind] for line in lines_of(file)]
 
         macros = Macros.read(all_lines("state"))
+        nonterminals = read_nonterminals(all_lines("dec-patterns"), macros)
         fields = tables.read_fields(all_lines("fields"))
         return cls(
             folder=root,
@@ -97,7 +100,8 @@ class Datafiles:
             files=files,
             macros=macros,
             records=read_records(lines_of(file) for file in files["dec-instructions"]),
-            nonterminals=read_nonterminals(all_lines("dec-patterns"), macros),
+            nonterminals=nonterminals,
+            flat_nonterminals={name: one for name, one in nonterminals.items() if not one.gives_register},
             widths=tables.read_widths(all_lines("widths")),
             element_types=tables.read_element_types(all_lines("element-types")),
             fields=fields,

@@ -11,7 +11,7 @@ from xed_convert.errors import ConversionError
 from xed_convert.globs import any_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from re import Pattern
 
     from xed_convert.facts import RecordFacts
 
@@ -28,38 +28,29 @@ class Exclusion:
     name: str
     reason: str
     source: str
-    iclass: tuple[str, ...] = ()
-    iform: tuple[str, ...] = ()
-    extension: tuple[str, ...] = ()
-    isa_set: tuple[str, ...] = ()
-    attribute: tuple[str, ...] = ()
-    but: tuple[str, ...] = ()
-    version: tuple[str, ...] = ()
+    iclass: Pattern[str] | None = None
+    iform: Pattern[str] | None = None
+    extension: Pattern[str] | None = None
+    isa_set: Pattern[str] | None = None
+    attribute: Pattern[str] | None = None
+    but: Pattern[str] | None = None
+    version: Pattern[str] | None = None
     eosz: str = ""
-    operand: tuple[str, ...] = ()
+    operand: Pattern[str] | None = None
 
     def fits(self, facts: RecordFacts, iform: str, eosz: int | None) -> bool:
         """Whether the row excludes a record with an operand size."""
-        if self.eosz and self.eosz != str(eosz):
-            return False
         record = facts.record
         return (
-            _matches((iform,), self.iform)
-            and _matches((record.iclass,), self.iclass)
-            and _matches((record.extension,), self.extension)
-            and _matches((record.isa_set,), self.isa_set)
-            and _matches(record.attributes, self.attribute)
-            and _matches(record.operands.split(), self.operand)
-            and not (self.but and _matches((iform,), self.but))
+            (not self.iclass or self.iclass.match(record.iclass) is not None)
+            and (not self.iform or self.iform.match(iform) is not None)
+            and (not self.extension or self.extension.match(record.extension) is not None)
+            and (not self.isa_set or self.isa_set.match(record.isa_set) is not None)
+            and (not self.attribute or any(map(self.attribute.match, record.attributes)))
+            and (not self.operand or any(map(self.operand.match, record.operands.split())))
+            and (not self.eosz or self.eosz == str(eosz))
+            and not (self.but and self.but.match(iform))
         )
-
-
-def _matches(values: Iterable[str], patterns: tuple[str, ...]) -> bool:
-    """Whether any of the values matches any of the patterns; where there is no pattern, all do."""
-    if not patterns:
-        return True
-    match = any_pattern(patterns).match
-    return any(match(value) for value in values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +71,7 @@ class Exclusions:
         if unknown := include - {row.name for row in rows} - {"all"}:
             hint = f"There are: {', '.join(sorted({row.name for row in rows}))}, all."
             raise ConversionError(f"no exclusion is called {', '.join(sorted(unknown))}", hint=hint)
-        rows = [row for row in rows if not row.version or version in row.version]
+        rows = [row for row in rows if not row.version or row.version.fullmatch(version)]
         return cls(tuple(row for row in rows if row.name not in include and "all" not in include))
 
     def has(self, name: str) -> bool:
@@ -101,5 +92,5 @@ def _row(entry: dict[str, str | list[str]], number: int) -> Exclusion:
         raise ConversionError(f"{_TABLE}: row {number} has unknown columns: {', '.join(sorted(unknown))}")
     if missing := {"name", "reason", "source"} - set(entry):
         raise ConversionError(f"{_TABLE}: row {number} lacks {', '.join(sorted(missing))}")
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
-    return Exclusion(**values)  # type: ignore[arg-type] # the columns were checked, the values are text or lists of it
+    values = {key: any_pattern(value) if isinstance(value, list) else value for key, value in entry.items()}
+    return Exclusion(**values)  # type: ignore[arg-type] # the columns were checked, the values are text or patterns

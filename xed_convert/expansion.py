@@ -6,6 +6,7 @@ Each rule gives the values of one attribute; a variant is one combination of the
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,10 @@ class Choice:
     mask: bool | None = None
     zeroing: bool | None = None
     rep: int | None = None
+
+
+_vector_choice = cache(Choice)
+"""Makes a choice, or gives the same one again: few combinations serve most records."""
 
 
 def choices(facts: RecordFacts, sizes: tuple[int | None, ...]) -> Iterator[Choice]:
@@ -115,9 +120,10 @@ def _default_sizes(facts: RecordFacts) -> tuple[int, ...]:
 
 def _vector_choices(facts: RecordFacts, eosz: int | None) -> Iterator[Choice]:
     """Yield the values of bcast, mask, zeroing and rep."""
+    repetition = _repetition(facts)
     for mask, zeroing in _masking(facts):
         for bcast in _broadcasts(facts):
-            yield Choice(eosz=eosz, mask=mask, zeroing=zeroing, bcast=bcast, rep=_repetition(facts))
+            yield _vector_choice(eosz=eosz, mask=mask, zeroing=zeroing, bcast=bcast, rep=repetition)
 
 
 def _repetition(facts: RecordFacts) -> int | None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from xed_convert.layout import read_layout
 from xed_convert.pattern import DOMAINS, Bits, Call, Literal, numeric_constraints
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from xed_convert.datafiles import Datafiles
+    from xed_convert.layout import Layout
     from xed_convert.nonterminals import Nonterminal, Rule
     from xed_convert.operand_spec import OperandSpec
     from xed_convert.pattern import Token
@@ -24,28 +26,31 @@ LONG_MODE = {"MODE": frozenset({2}), "EASZ": frozenset({3}), "SMODE": frozenset(
 """What 64-bit mode with 64-bit addresses means."""
 
 
-def compatible(rule: Rule, known: Mapping[str, frozenset[int]]) -> bool:
-    """Whether a rule's conditions leave a value for every field that is known."""
-    for field, values in rule.allowed.items():
-        of_field = known.get(field)
-        if of_field is not None and not values & of_field:
-            return False
-    return True
-
-
 class RecordFacts:
-    """A record with its pattern, operands and constraints, computed once."""
+    """A record with its pattern, operands and constraints, computed once.
+
+    `calls` names the nonterminals of the pattern, `called` are the flat ones among them. `encoding_space` is
+    VEXVALID: 0 legacy, 1 VEX, 2 EVEX, 3 XOP. `is_apx` says that the ISA set is one of APX (the extension does not
+    tell). `texts` are the names behind TXT= of all operands, `sources` the nonterminals that the operands are looked up
+    in, by operand ("" where there is none).
+    """
 
     def __init__(self, record: Record, datafiles: Datafiles) -> None:
         self.record = record
         self.datafiles = datafiles
         self.tokens: tuple[Token, ...] = datafiles.pattern(record)
         self.specs: tuple[OperandSpec, ...] = tuple(
-            spec for spec in datafiles.operands(record) if spec.visibility != "ECOND"
+            [spec for spec in datafiles.operands(record) if spec.visibility != "ECOND"]
         )
         self.constraints = numeric_constraints(self.tokens)
         self._bound: dict[tuple[tuple[str, int], ...], dict[str, int]] = {}
-        self.calls = tuple(token.name for token in self.tokens if isinstance(token, Call))
+        self.calls = tuple([token.name for token in self.tokens if isinstance(token, Call)])
+        flat = datafiles.flat_nonterminals
+        self.called: tuple[Nonterminal, ...] = tuple([flat[name] for name in self.calls if name in flat])
+        self.encoding_space = min(self.constraints.get("VEXVALID", (0,)))
+        self.is_apx = "APX" in record.isa_set
+        self.sources = {spec.name: spec.nonterminal for spec in self.specs}
+        self.texts = frozenset([text for spec in self.specs for text in spec.text])
 
     @cached_property
     def in_64_bit_mode(self) -> bool:
@@ -64,7 +69,7 @@ class RecordFacts:
         for nonterminal in self.called:
             if field not in nonterminal.fields:
                 continue
-            bound = _bound_values(nonterminal, field, known)
+            bound = nonterminal.bound_values(field, known)
             if bound is not None:
                 values &= bound
         return values
@@ -74,35 +79,13 @@ class RecordFacts:
         return self.constraints.get(field) == frozenset({value})
 
     @cached_property
-    def called(self) -> tuple[Nonterminal, ...]:
-        """The flat nonterminals that the pattern calls."""
-        known = self.datafiles.nonterminals
-        return tuple(known[name] for name in self.calls if name in known and not known[name].gives_register)
+    def layout(self) -> Layout:
+        """What the pattern says of the bytes.
 
-    @cached_property
-    def encoding_space(self) -> int:
-        """VEXVALID: 0 legacy, 1 VEX, 2 EVEX, 3 XOP."""
-        return min(self.constraints.get("VEXVALID", frozenset({0})))
-
-    @cached_property
-    def pattern_text(self) -> str:
-        """The pattern with its macros expanded, tokens separated by blanks."""
-        return " ".join(map(str, self.tokens))
-
-    @cached_property
-    def sources(self) -> dict[str, str]:
-        """What each operand is looked up in: its nonterminal or register by its name, "" where there is none."""
-        return {spec.name: "" if spec.value is None else str(spec.value).removesuffix("()") for spec in self.specs}
-
-    @cached_property
-    def is_apx(self) -> bool:
-        """Whether the ISA set is one of APX (the extension does not tell)."""
-        return "APX" in self.record.isa_set
-
-    @cached_property
-    def texts(self) -> frozenset[str]:
-        """The names behind TXT= of all operands."""
-        return frozenset(text for spec in self.specs for text in spec.text)
+        Raises:
+            EncodingError: it says something that is not known.
+        """
+        return read_layout(self.tokens)
 
     @cached_property
     def legacy_map(self) -> int:
@@ -148,29 +131,3 @@ class RecordFacts:
 def _matches(rule: Rule, known: Mapping[str, int]) -> bool:
     """Whether a rule's conditions allow the values that are known."""
     return all(known[field] in values for field, values in rule.allowed.items() if field in known)
-
-
-def _certain(rule: Rule, known: Mapping[str, frozenset[int]]) -> bool:
-    """Whether a rule matches whatever the fields that are not known are."""
-    return all(field in known and known[field] <= values for field, values in rule.allowed.items())
-
-
-def _bound_values(nonterminal: Nonterminal, field: str, known: Mapping[str, frozenset[int]]) -> frozenset[int] | None:
-    """Return the values that a nonterminal may give to a field, None if it may leave it as it is."""
-    values: set[int] = set()
-    certain = False
-    for rule in nonterminal.rules:
-        if not compatible(rule, known):
-            continue
-        if rule.is_otherwise and certain:
-            break
-        certain = certain or _certain(rule, known)
-        value = rule.bound(field)
-        conditions = rule.allowed.get(field)
-        if isinstance(value, int):
-            values.add(value)
-        elif conditions:
-            values |= conditions
-        else:
-            return None
-    return frozenset(values) if values else None

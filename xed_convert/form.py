@@ -118,15 +118,24 @@ class Form:
         words = [f"{self.space}.{self.map}.{self.opcode:02X}{'+' * self.in_opcode}"]
         if self.suffix is not None:
             words[0] += f".{self.suffix:02X}"
-        words += [f"{name}={','.join(map(str, values))}" for name, values in self.conditions.items()]
+        words += [_condition_text(name, values) for name, values in self.conditions.items()]
         if self.has_modrm and not {"mod", "reg", "rm"} & self.conditions.keys():
             words.append("modrm")
         words += ["rc"] * self.rounding + ["norip"] * self.no_rip + ["old"] * self.old
-        words += [f"n={self.scale}"] * (self.scale != 1)
-        for name, indexes in (("differ", self.differ), ("unlike", self.unlike)):
-            words += [f"{name}={','.join(map(str, indexes))}"] * bool(indexes)
+        if self.scale != 1:
+            words.append(f"n={self.scale}")
+        if self.differ:
+            words.append(_condition_text("differ", self.differ))
+        if self.unlike:
+            words.append(_condition_text("unlike", self.unlike))
         words += [f"{index}:{code}" for index, code in self.places]
         return " ".join(words)
+
+
+@lru_cache(maxsize=4096)
+def _condition_text(name: str, values: tuple[int, ...]) -> str:
+    """Write `name=values`."""
+    return f"{name}={','.join(map(str, values))}"
 
 
 @lru_cache(maxsize=65536)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from fnmatch import translate
-from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
-@cache
-def any_pattern(patterns: tuple[str, ...]) -> re.Pattern[str]:
+def any_pattern(patterns: Iterable[str]) -> re.Pattern[str]:
     """Return a regular expression that matches what any of the patterns matches."""
     return re.compile("|".join(map(translate, patterns)))

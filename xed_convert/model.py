@@ -109,9 +109,9 @@ class InstructionVariant:
 
     def _joined_key(self) -> str:
         names: tuple[str, ...] = KEY_ATTRIBUTES
-        if any(name in self.attributes for name in APX_KEY_ATTRIBUTES):
+        if not self.attributes.keys().isdisjoint(APX_KEY_ATTRIBUTES):
             names += APX_KEY_ATTRIBUTES
-        return "|".join([self.iform, *(self.attributes.get(name, "0") for name in names)])
+        return "|".join([self.iform, *[self.attributes.get(name, "0") for name in names]])
 
     def operand(self, index: int) -> Operand:
         """Return the operand with that `idx`.

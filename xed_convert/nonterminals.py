@@ -48,28 +48,74 @@ class Rule:
         """Return the value that the rule gives to a field, or None."""
         return self.values.get(field)
 
+    def compatible(self, known: Mapping[str, frozenset[int]]) -> bool:
+        """Whether the conditions leave a value for every field that is known."""
+        for name, values in self.allowed.items():
+            of_field = known.get(name)
+            if of_field is not None and not values & of_field:
+                return False
+        return True
+
+    def certain(self, known: Mapping[str, frozenset[int]]) -> bool:
+        """Whether the rule matches whatever the fields that are not known are."""
+        return all(name in known and known[name] <= values for name, values in self.allowed.items())
+
 
 @dataclass(frozen=True, slots=True)
 class Nonterminal:
     """A nonterminal with its rules in order.
 
-    `gives_register` is true where it binds OUTREG; `fields` are those that the rules name or bind.
+    `gives_register` is true where it binds OUTREG; `fields` are those that the rules name or bind, `conditions` those
+    that decide which rule matches.
     """
 
     name: str
     gives_register: bool
     rules: tuple[Rule, ...]
     fields: frozenset[str] = field(init=False, compare=False)
+    conditions: tuple[str, ...] = field(init=False, compare=False)
+    _bound: dict[tuple[object, ...], frozenset[int] | None] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
 
     def __post_init__(self) -> None:
         """Collect the fields that the rules name."""
-        named = (name for rule in self.rules for name in (*rule.allowed, *rule.values))
-        object.__setattr__(self, "fields", frozenset(named))
+        conditions = {name for rule in self.rules for name in rule.allowed}
+        bound = {name for rule in self.rules for name in rule.values}
+        object.__setattr__(self, "conditions", tuple(sorted(conditions)))
+        object.__setattr__(self, "fields", frozenset(conditions | bound))
+
+    def bound_values(self, field: str, known: Mapping[str, frozenset[int]]) -> frozenset[int] | None:
+        """Return the values that a call may give to a field, None if it may leave it as it is."""
+        key = (field, *[known.get(name) for name in self.conditions])
+        if key not in self._bound:
+            self._bound[key] = self._values(field, known)
+        return self._bound[key]
+
+    def _values(self, field: str, known: Mapping[str, frozenset[int]]) -> frozenset[int] | None:
+        """Work out what `bound_values` returns."""
+        values: set[int] = set()
+        certain = False
+        for rule in self.rules:
+            if not rule.compatible(known):
+                continue
+            if rule.is_otherwise and certain:
+                break
+            certain = certain or rule.certain(known)
+            value = rule.bound(field)
+            conditions = rule.allowed.get(field)
+            if isinstance(value, int):
+                values.add(value)
+            elif conditions:
+                values |= conditions
+            else:
+                return None
+        return frozenset(values) if values else None
 
 
 def match_head(line: Line) -> tuple[str, bool] | None:
     """Return the name and whether it gives a register if the line begins a nonterminal, else None."""
-    match = _HEAD.fullmatch(line.text)
+    match = _HEAD.fullmatch(line.text) if line.text.endswith("::") else None
     return (match[2], bool(match[1])) if match else None
 
 

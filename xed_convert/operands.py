@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from xed_convert import apx
 from xed_convert.expansion import HIGH_RM, LOW_RM, is_byte_gpr
-from xed_convert.facts import LONG_MODE, compatible
+from xed_convert.facts import LONG_MODE
 from xed_convert.flags import flag_accesses
 from xed_convert.model import MemoryShape, Operand, OperandKind
 
@@ -90,7 +90,7 @@ class RegisterTables:
             return []
         names: list[str] = []
         for rule in self.datafiles.nonterminals[nonterminal].rules:
-            if not compatible(rule, known) or (rule.bound("HAS_EGPR") == 1 and not extended):
+            if not rule.compatible(known) or (rule.bound("HAS_EGPR") == 1 and not extended):
                 continue
             value = rule.bound("OUTREG")
             if isinstance(value, str) and value.endswith("()"):
@@ -115,22 +115,26 @@ class OperandBuilder:
         self.no_pointer_name = no_pointer_name
         self.tables = tables
         self.helpers = {spec.name: spec for spec in facts.specs if spec.name.startswith(HELPERS)}
+        self.shown = [
+            spec for spec in facts.specs if not (spec.internal or spec.name in self.helpers or spec.register in FLAGS)
+        ]
+        self.default_flags = apx.default_flags_operand(facts)
 
     def build(self, choice: Choice) -> tuple[Operand, ...]:
         """Return the operands of a variant, `index` counting from 1."""
         operands: list[Operand] = []
         stack: list[Operand] = []
-        for spec in self.facts.specs:
-            if spec.internal or spec.name in self.helpers or spec.register in FLAGS:
-                continue
+        for spec in self.shown:
             operand = self._operand(spec, choice)
             if operand is not None:
                 operands.append(operand)
             if spec.register in STACK:
                 stack.append(self._stack_memory(spec, choice))
-        explicit = sum(not operand.suppressed for operand in operands)
-        operands[explicit:explicit] = filter(None, [apx.default_flags_operand(self.facts)])
-        operands += [*stack, *filter(None, [self._flags(choice)])]
+        if self.default_flags:
+            operands.insert(sum(not operand.suppressed for operand in operands), self.default_flags)
+        operands += stack
+        if flags := self._flags(choice):
+            operands.append(flags)
         return tuple([self.tables.numbered(operand, index) for index, operand in enumerate(operands, 1)])
 
     def _operand(self, spec: OperandSpec, choice: Choice) -> Operand | None:

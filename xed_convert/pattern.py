@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING
 
 from xed_convert.errors import ConversionError
@@ -257,9 +258,13 @@ def numeric_constraints(tokens: tuple[Token, ...]) -> dict[str, frozenset[int]]:
     """
     allowed: dict[str, frozenset[int]] = {}
     for token in tokens:
-        if not isinstance(token, Constraint) or not isinstance(token.value, int):
-            continue
-        whole = DOMAINS.get(token.field, frozenset(range(32)))
-        values = whole - {token.value} if token.negated else frozenset({token.value})
-        allowed[token.field] = allowed.get(token.field, values) & values
+        if isinstance(token, Constraint) and isinstance(token.value, int):
+            values = _allowed(token.field, token.value, token.negated)
+            allowed[token.field] = allowed[token.field] & values if token.field in allowed else values
     return allowed
+
+
+@cache
+def _allowed(field: str, value: int, negated: bool) -> frozenset[int]:
+    """Return the values that a constraint leaves for its field."""
+    return DOMAINS.get(field, frozenset(range(32))) - {value} if negated else frozenset({value})

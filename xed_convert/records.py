@@ -158,10 +158,10 @@ def _read_body(body: list[Line], opened: Line, nonterminal: str) -> list[Record]
     common: dict[str, str] = {}
     groups: list[tuple[Location, dict[str, str]]] = []
     for line in body:
-        match = _KEY.fullmatch(line.text)
-        if not match:
+        key, colon, value = line.text.partition(":")
+        key, value = key.rstrip(), value.lstrip()
+        if not colon:
             raise line.error(f"expected `KEY : value`, not {line.text!r}")
-        key, value = match[1], match[2]
         if key not in _KNOWN_KEYS:
             raise line.error(f"expected one of the keys of a record, not {key}")
         if key == "PATTERN":

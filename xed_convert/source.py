@@ -5,8 +5,7 @@ In XED's datafiles `#` starts a comment anywhere in a line and a trailing backsl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from xed_convert.errors import ConversionError
 
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(NamedTuple):
     """A line of a file; `str()` gives `file:line`, with which every error about the line begins."""
 
     path: str
@@ -26,8 +24,7 @@ class Location:
         return f"{self.path}:{self.line}"
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A non-empty line without comment; `number` is that of the first physical line (1-based)."""
 
     path: str
@@ -72,13 +69,14 @@ def split_lines(text: str, path: str) -> list[Line]:
     number = 0
     for number, raw in enumerate(text.removesuffix("\n").split("\n"), 1):
         stripped = raw.partition("#")[0].strip()
-        if pending and not stripped and "#" in raw:
-            continue  # a comment between continued lines
-        if stripped.endswith("\\"):
+        if not stripped and (not pending or "#" in raw):
+            continue  # an empty line, or a comment between continued lines
+        if stripped[-1:] == "\\":
             start = start or number
             pending += stripped[:-1] + " "
             continue
-        stripped = (pending + stripped).strip()
+        if pending:
+            stripped = (pending + stripped).strip()
         if stripped:
             lines.append(Line(path, start or number, stripped))
         pending, start = "", 0

@@ -47,6 +47,7 @@ def convert(
     """Convert XED's datafiles to the catalogue; print what came of them."""
     from xed_convert.convert import convert as convert_datafiles  # noqa: PLC0415
     from xed_convert.datafiles import Datafiles  # noqa: PLC0415 - `--help` does not need it
+    from xed_convert.memory import without_collection  # noqa: PLC0415
     from xed_convert.schema import schema_text  # noqa: PLC0415
 
     if xsd:
@@ -54,14 +55,16 @@ def convert(
         return
     if str(output) != "-":
         check_writable(output)
-    datafiles = Datafiles.load(_source(folder, fetch=fetch), layers=_layers(layers))
-    conversion = convert_datafiles(datafiles, include=frozenset(include or ()))
-    source = f"Intel XED v{datafiles.version}" if datafiles.version else str(datafiles.folder)
-    if str(output) == "-":
-        _write(conversion, sys.stdout.buffer, output, source)
-    else:
-        with atomic_write(output) as file:
-            _write(conversion, file, output, source)
+    datafolder = _source(folder, fetch=fetch)
+    with without_collection():
+        datafiles = Datafiles.load(datafolder, layers=_layers(layers))
+        conversion = convert_datafiles(datafiles, include=frozenset(include or ()))
+        source = f"Intel XED v{datafiles.version}" if datafiles.version else str(datafiles.folder)
+        if str(output) == "-":
+            _write(conversion, sys.stdout.buffer, output, source)
+        else:
+            with atomic_write(output) as file:
+                _write(conversion, file, output, source)
     if not quiet:
         print("\n".join(_summary(conversion, source)), file=sys.stderr if str(output) == "-" else sys.stdout)
 
@@ -94,14 +97,13 @@ def _write(conversion: Conversion, file: WritesBytes, path: Path, source: str) -
     if path.suffix == ".bin":
         write_store(conversion.variants, file, source=source)
         return
+    if path.suffix not in (".gz", ".xz"):
+        write_xml(conversion.variants, file, empty_extensions=conversion.extensions)
+        return
     content = io.BytesIO()
     write_xml(conversion.variants, content, empty_extensions=conversion.extensions)
     data = content.getvalue()
-    if path.suffix == ".gz":
-        data = gzip.compress(data, mtime=0)
-    elif path.suffix == ".xz":
-        data = lzma.compress(data)
-    file.write(data)
+    file.write(gzip.compress(data, mtime=0) if path.suffix == ".gz" else lzma.compress(data))
 
 
 def _summary(conversion: Conversion, source: str) -> list[str]:

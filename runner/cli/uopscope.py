@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import sys
 from pathlib import Path
@@ -13,14 +12,19 @@ from runner.cli import _guard, _streams
 HELP_OPTIONS = ("-h", "--help", "help")
 
 
-def commands() -> dict[str, str]:
-    """Return the first line of each command's docstring by the command's name, without importing any."""
-    found = {}
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        if not path.stem.startswith("_") and path != Path(__file__):
-            docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-            found[path.stem.replace("_", "-")] = docstring.partition("\n")[0]
-    return found
+def commands() -> dict[str, Path]:
+    """Return the file of each command by the command's name, without importing any."""
+    here = Path(__file__)
+    files = sorted(here.parent.glob("*.py"))
+    return {path.stem.replace("_", "-"): path for path in files if path.stem[0] != "_" and path != here}
+
+
+def _summary(path: Path) -> str:
+    """Return the first line of a command's docstring."""
+    import ast  # noqa: PLC0415 - only the help needs it
+
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return docstring.partition("\n")[0]
 
 
 def main() -> NoReturn:
@@ -44,7 +48,7 @@ def main() -> NoReturn:
 def _help() -> str:
     found = commands()
     width = max(map(len, found))
-    lines = [f"  {name:{width}}  {summary}" for name, summary in found.items()]
+    lines = [f"  {name:{width}}  {_summary(path)}" for name, path in found.items()]
     return "\n".join(["Usage: uopscope COMMAND [OPTIONS]", "", *lines, "", "uopscope COMMAND --help says more."])
 
 
