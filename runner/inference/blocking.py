@@ -229,6 +229,11 @@ class Blockers:
         ]
         return Blockers(self.instructions, tuple(counts))
 
+    def doubled(self) -> Blockers:
+        """Return twice as many blockers (as far as `MOST_BLOCKERS` allows)."""
+        counts = tuple(max(count, min(2 * count, MOST_BLOCKERS)) for count in self.counts)
+        return Blockers(self.instructions, counts)
+
     def balanced(self, confined: Sequence[int]) -> Blockers:
         """Return blockers of sets apart that take equally long, where so many other µops are confined to each set.
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from generator.errors import GenerationError
 from runner.experiment import Procedure, Request, Want
-from runner.inference.blocking import Blockers, BlockingSet, Pace, blockers_for
+from runner.inference.blocking import FEW_UOPS, Blockers, BlockingSet, Pace, blockers_for
 from runner.inference.hypotheses import Answer, Observation, Space
 from runner.inference.portsets import PortSet, confined, describe, joined, pairs_of
 
@@ -28,6 +28,9 @@ CLEAR = Fraction(1, 5)
 
 IDLE = Fraction(1, 2)
 """A blocked set was kept busy if its ports were idle for no more than so many cycles per instruction under test."""
+
+MOST_DOUBLED = 3
+"""How often the number of blocking instructions is doubled until an answer comes out twice."""
 
 PAIR = 2
 """So few µops go elsewhere even if only one more µop is issued per cycle than the blocked ports can take."""
@@ -124,22 +127,41 @@ class Inquiry:
         answer = self.space.answers[ports]
         if not measured.ok or answer == Answer(0) or not all(one.saturates for one in blockers.instructions):
             return
-        if not answer.exact or not self.space.layout.separable(ports):
-            yield from self._ask_again(ports, blockers.filling(measured.cycles))
+        if not answer.exact:
+            blockers = yield from self._ask_for_longer(ports, blockers.filling(measured.cycles))
+        if not self.space.layout.separable(ports) or self.space.isolated.total > FEW_UOPS:
+            yield from self._confirm(ports, blockers)
 
-    def _ask_again(self, ports: PortSet, blockers: Blockers) -> Procedure[None]:
+    def _ask_for_longer(self, ports: PortSet, blockers: Blockers) -> Procedure[Blockers]:
         """Ask with more blocking instructions, as many of each as what is confined to its own ports calls for."""
-        before = self.space.answers[ports]
-        for one in blockers.instructions if not before.exact and ports not in self.blocking else ():
+        for one in blockers.instructions if ports not in self.blocking else ():
             if one.ports not in self.space.answers:
                 yield from self.ask(one.ports)
         more = self._balanced(blockers)
-        measured = yield from self.measure(more)
-        self._learn(measured, more, ports)
-        answer = self.space.answers[ports]
-        if before.exact and answer != before:
-            # The time held idle cycles that happened to be whole ones: those change with the number
-            self.space.answers[ports] = Answer(min(before.count, answer.count), exact=False)
+        self._learn((yield from self.measure(more)), more, ports)
+        return more
+
+    def _confirm(self, ports: PortSet, blockers: Blockers) -> Procedure[None]:
+        """Ask with twice as many blocking instructions until the same comes out twice; else it is a bound.
+
+        Where time tells it may hold idle cycles that happen to be whole ones, and among the µops of long microcode may
+        be one that strays in every copy, because the reorder buffer was full and blocking instructions came late.
+        """
+        answers = self.space.answers
+        for number in range(MOST_DOUBLED):
+            before, more = answers[ports], self._balanced(blockers.doubled())
+            if more.counts == blockers.counts and number:
+                break
+            if more.counts == blockers.counts or not before.exact:
+                return
+            measured = yield from self.measure(more)
+            if not measured.ok:
+                return
+            self._learn(measured, more, ports)
+            if answers[ports] == before:
+                return
+            blockers = more
+        answers[ports] = Answer(answers[ports].count, exact=False)
 
     def measure(self, blockers: Blockers) -> Procedure[Measured]:
         """Measure the instruction among blocking instructions."""

@@ -87,7 +87,8 @@ def infer_ports(subject: Subject, isolated: Isolated, blocking: BlockingSet) -> 
     inquiry = Inquiry(subject, blocking, Space(blocking.layout, isolated, universe), askable)
     usage = yield from _settle(inquiry)
     if usage is not None:
-        usage = yield from _exclude_smaller(inquiry, usage)
+        exclude = _exclude_smaller if isolated.total <= MOST_SMALLER else _exclude_parts
+        usage = yield from exclude(inquiry, usage)
     for more in (_closer, _again, _wider):
         if usage is not None or inquiry.rivals:
             break
@@ -220,6 +221,25 @@ def _exclude_smaller(inquiry: Inquiry, usage: PortUsage) -> Procedure[PortUsage 
         if question is None:
             return _explained(inquiry, usage, usages, found or [])
         yield from inquiry.ask(question)
+
+
+def _exclude_parts(inquiry: Inquiry, usage: PortUsage) -> Procedure[PortUsage | None]:
+    """Ask whether many µops of some ports are really µops of a part of them that only two instructions can block.
+
+    Four µops of p05 are said to be of p015 where nothing else has p05. What isolation excludes is not asked about.
+    """
+    space = inquiry.space
+    for ports in sorted(_joined(inquiry), key=lambda one: (len(one), sorted(one))):
+        inside = any(count and ports < able for able, count in usage.uops.items())
+        if not inside or ports in space.answers or space.limit(ports) <= confined(usage, ports):
+            continue
+        yield from inquiry.ask(ports)
+        if not space.answers[ports].allows(confined(usage, ports)):
+            space.universe = tuple(dict.fromkeys([*space.universe, ports]))
+            inquiry.askable = list(dict.fromkeys([*inquiry.askable, ports]))
+            other = yield from _settle(inquiry)
+            return other if other is None else (yield from _exclude_parts(inquiry, other))
+    return usage
 
 
 def _explained(

@@ -62,6 +62,12 @@ def characterized(machine: str, string: str) -> Characterization:
         ("random:81", "VPMOVUSQB (M32, YMM)", "1*p1357+1*p67+1*p0+1*p8"),
         ("random:195", "VPABSQ (YMM, YMM)", "1*p015+1*p1"),
         ("random:195", "PSRLW (MM, M64)", "1*p015+1*p0+1*p3"),
+        ("SKX", "VZEROALL", "4*p05+1*p1+5*p6"),  # in such code only two instructions can block p05
+        (
+            "SKX",
+            "VPCONFLICTD (ZMM, M512)",
+            "7*p015+11*p01+1*p23+17*p5",
+        ),  # one strays until there are more blocking ones
         ("random:114", "VPMOVDB (M64, K, YMM)", "2*p1256+1*p34+1*p0"),  # loads that waiting made uneven say nothing
         ("NHM", "PBLENDVB (XMM, XMM)", "2*p05"),
         ("SKL", "VHADDPD (XMM, XMM, XMM)", "1*p01+2*p5"),
