@@ -108,7 +108,7 @@ def compile_instruction(
         values,
         size_bytes,
         tuple(_placed(uop, placer, port_index) for uop in uops),
-        max(1, min(behaviour.slots, machine.parameters.reorder_buffer // 2)),
+        max(1, min(behaviour.slots, machine.parameters.reorder_buffer)),  # what is more could never retire
         behaviour.eliminated_share,
         placer.stack_change,
         placer.resets_stack(),

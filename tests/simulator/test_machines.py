@@ -53,6 +53,13 @@ def test_a_chain_of_imul_takes_its_latency(architecture: str) -> None:
     assert per_copy(architecture, IMUL)["core_cycles"] == latency
 
 
+@pytest.mark.parametrize(("string", "slots"), [("FNSAVE (M864)", 147), ("FNSTENV (M224)", 100)])
+def test_long_microcode_takes_all_its_places_in_the_reorder_buffer(string: str, slots: int) -> None:
+    found = per_copy("HSW", line(string, WORD))
+    assert found["uops_issued"] == slots
+    assert found["core_cycles"] >= slots / backend("HSW").machine.parameters.issue_width
+
+
 @pytest.mark.parametrize("architecture", names())
 def test_instructions_never_exceed_the_issue_width(architecture: str) -> None:
     width = backend(architecture).machine.parameters.issue_width
