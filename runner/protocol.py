@@ -80,6 +80,8 @@ class _Entry:
     status: Status | None = None
     detail: str = ""
     found: Measured | None = None
+    disturbed_at: tuple[object, bool] = (None, False)
+    """Whether it was disturbed, and in what state of the samples and the filter that was found."""
 
     def add(self, results: Sequence[JobResult]) -> None:
         """Take in one round's results, one per size."""
@@ -264,11 +266,15 @@ class Measurer:
             quiet.learn({counter: values[-entry.repetitions :] for counter, values in samples.items()})
 
     def _is_disturbed(self, entry: _Entry) -> bool:
-        """Say whether too few repetitions of some size were undisturbed."""
+        """Say whether too few repetitions of some size were undisturbed; found anew when anything changed."""
         if not self._quiet:
             return False
-        enough = entry.enough_quiet(self.options.enough_quiet)
-        return min(map(self._quiet.count, entry.samples), default=enough) < enough
+        state = (entry.rounds, entry.attempts, self._quiet.best_ratio)
+        if entry.disturbed_at[0] != state:
+            enough = entry.enough_quiet(self.options.enough_quiet)
+            few = min(map(self._quiet.count, entry.samples), default=enough) < enough
+            entry.disturbed_at = state, few
+        return entry.disturbed_at[1]
 
     def _judge(self, entry: _Entry) -> None:
         """Decide whether the request is done, goes on, or starts anew."""

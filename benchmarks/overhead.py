@@ -1,0 +1,106 @@
+"""What a campaign costs besides running code: `python -m benchmarks.overhead [--backend sim --arch SKX] [--every 40]`.
+
+Every N-th variant is characterized into a file as `characterize --all --db` would, and the CPU time of this process is
+divided by the number of microbenchmarks: generating, encoding, rendering, submitting, judging, storing and inferring.
+With `tsc` the code runs in another process, whose time does not count; with `sim` the time within the backend's `run`
+is shown apart, since that is the machine. The last columns are the size of the file and the peak of memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from results.store import Store
+from runner.backends.base import KnowsCpu
+from runner.backends.registry import open_backend
+from runner.campaign import Campaign, SkippingMethod
+from runner.characterize import Characterizer
+from runner.protocol import Measurer
+from runner.recording import info_to_json
+from xed_convert.catalogue import Catalogue
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.backends.base import Backend, BackendInfo, Job, JobResult, Repeat
+
+HEADER = (
+    "backend",
+    "variants",
+    "microbenchmarks",
+    "wall_s",
+    "around_ms_each",
+    "machine_ms_each",
+    "file_bytes_each",
+    "MB",
+)
+
+
+class Timed:
+    """A backend, and how much CPU time of this process was spent within its `run`."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self.name = backend.name
+        self.seconds = 0.0
+
+    def info(self) -> BackendInfo:
+        """Say what the backend says."""
+        return self._backend.info()
+
+    def run(self, batch: Sequence[Job], counters: Sequence[str], repeat: Repeat) -> list[JobResult]:
+        """Run the batch and take the time."""
+        started = time.process_time()
+        try:
+            return self._backend.run(batch, counters, repeat)
+        finally:
+            self.seconds += time.process_time() - started
+
+    def close(self) -> None:
+        """Close the backend."""
+        self._backend.close()
+
+
+def row(name: str, architecture: str | None, every: int, folder: Path) -> tuple[str, ...]:
+    """Characterize every so manieth variant and return the figures."""
+    catalogue = Catalogue.load()
+    backend = open_backend(name, architecture=architecture)
+    timed, path = Timed(backend), folder / "campaign.sqlite"
+    measurer = Measurer(timed)
+    lacks = backend.lacks if isinstance(backend, KnowsCpu) else lambda _variant: ""
+    started, cpu = time.monotonic(), time.process_time()
+    with Store.open(path) as store:
+        store.begin(measurer.info.provenance, info_to_json(measurer.info))
+        campaign = Campaign(store, measurer, SkippingMethod(Characterizer(catalogue, measurer.info), lacks))
+        done = [
+            each for each in campaign.run(list(catalogue)[::every], on_change=lambda _tally: None) if not each.skipped
+        ]
+        count = store.count_measurements()
+    wall, cpu = time.monotonic() - started, time.process_time() - cpu
+    within = timed.seconds if measurer.info.is_model else 0.0
+    timed.close()
+    milliseconds = (f"{1e3 * seconds / count:.2f}" for seconds in (cpu - within, within))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    size = path.stat().st_size // count
+    return (name, str(len(done)), str(count), f"{wall:.1f}", *milliseconds, str(size), str(peak))
+
+
+def main() -> None:
+    """Print the table as TSV."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--backend", default="tsc")
+    parser.add_argument("--arch")
+    parser.add_argument("--every", type=int, default=40)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        print(*HEADER, sep="\t")
+        print(*row(options.backend, options.arch, options.every, Path(folder)), sep="\t")
+
+
+if __name__ == "__main__":
+    main()
