@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache, partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xed_convert.catalogue_store import SHIPPED, Store
@@ -11,10 +10,11 @@ from xed_convert.errors import UnknownInstructionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
+    from pathlib import Path
 
     from xed_convert.model import InstructionVariant
 
-# difflib, fnmatch and lxml are imported where they are needed: they cost more than loading a variant.
+# difflib, fnmatch, lxml and pathlib are imported where they are needed: they cost more than loading a variant.
 
 
 def read_xml(path: Path | str) -> list[InstructionVariant]:
@@ -23,6 +23,8 @@ def read_xml(path: Path | str) -> list[InstructionVariant]:
     Raises:
         ConversionError: the file cannot be read or is not a catalogue; says the line.
     """
+    from pathlib import Path  # noqa: PLC0415 - see above
+
     from xed_convert import catalogue_xml  # noqa: PLC0415 - see above
 
     return list(catalogue_xml.read_xml(Path(path)))
@@ -76,8 +78,8 @@ class Catalogue:
         """
         if path is None:
             return cls(_shipped())
-        if Path(path).suffix == ".bin":
-            return cls(Store(Path(path)))
+        if str(path).endswith(".bin"):
+            return cls(Store(path))
         return cls(read_xml(path), source=str(path))
 
     @property

@@ -1,11 +1,13 @@
-"""The shipped catalogue's file: compressed blocks behind an index, so that a few variants load without the rest.
+"""The shipped catalogue's file: compressed blocks, so that a few variants load without the rest.
 
 The file is a magic line, a line of JSON (the header: where each block begins and how long it is, and what the
-catalogue was made from), and the blocks, each JSON compressed with zlib:
+catalogue was made from), and the blocks, each compressed with zlib:
 
-- `index`: names of all variants, in order: strings, and for each variant the number of its iform and iclass;
-- `tables`: operands, register lists and attributes, each once; variants refer to them by number;
-- `variants/N`: the variants N * 128 and following, as rows.
+- `strings`: those of all variants, in order, one a line; `iforms`, `iclasses`: each name once, one a line;
+- `iform`, `iclass`: for each variant the number of its name, 16 bits, the low byte first;
+- `operands`, `attributes`: each distinct one, a line of JSON; `registers`: each list of registers, and `texts`: other
+  names, one a line; variants and operands refer to them by the number of the line, from 0;
+- `variants/N`: the variants N * 128 and following, as JSON rows.
 
 Writing is deterministic: the same variants give the same bytes (with the same version of zlib).
 """
@@ -13,8 +15,10 @@ Writing is deterministic: the same variants give the same bytes (with the same v
 from __future__ import annotations
 
 import json
+import os.path
+import struct
 import zlib
-from pathlib import Path
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from xed_convert.errors import ConversionError
@@ -22,40 +26,44 @@ from xed_convert.model import InstructionVariant, MemoryShape, Operand, OperandK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from xed_convert.catalogue_xml import WritesBytes
 
-MAGIC = b"uopscope catalogue 1\n"
+MAGIC = b"uopscope catalogue 2\n"
 ROWS_PER_BLOCK = 128
-SHIPPED = Path(__file__).parent / "data" / "catalogue.bin"
+SHIPPED = os.path.join(os.path.dirname(__file__), "data", "catalogue.bin")  # noqa: PTH118, PTH120
+"""The shipped catalogue; no `Path`, since to import pathlib takes as long as to open the catalogue."""
 
 Row = list[Any]
 """A row of JSON: its columns are those that the function that writes it lists."""
 
 
-class _Numbers:
-    """Gives each distinct thing a number in the order of first use."""
+class _Lines:
+    """Gives each distinct line a number in the order of first use."""
 
     def __init__(self) -> None:
-        self.things: list[Any] = []
-        self._known: dict[Any, int] = {}
+        self._numbers: dict[str, int] = {}
 
-    def of(self, key: Any, thing: Any) -> int:  # noqa: ANN401 - any JSON value
-        """Return the number of a thing; equal keys are the same thing."""
-        number = self._known.setdefault(key, len(self.things))
-        if number == len(self.things):
-            self.things.append(thing)
-        return number
+    def number(self, line: str) -> int:
+        """Return the number of a line."""
+        return self._numbers.setdefault(line, len(self._numbers))
+
+    def data(self) -> bytes:
+        """Return all lines."""
+        return "\n".join(self._numbers).encode()
 
 
 class _Tables:
     """The tables while a catalogue is written."""
 
     def __init__(self) -> None:
-        self.operands = _Numbers()
-        self.registers = _Numbers()
-        self.attributes = _Numbers()
-        self.texts = _Numbers()
+        self.iforms = _Lines()
+        self.iclasses = _Lines()
+        self.operands = _Lines()
+        self.registers = _Lines()
+        self.attributes = _Lines()
+        self.texts = _Lines()
 
     def operand_row(self, operand: Operand) -> Row:
         """Return an operand as a row."""
@@ -68,7 +76,7 @@ class _Tables:
             int(operand.implicit) + 2 * int(operand.suppressed) + 4 * int(operand.opmask),
             operand.width_bits,
             operand.xtype,
-            self.registers.of(operand.registers, ",".join(operand.registers)),
+            self.registers.number(",".join(operand.registers)),
             operand.value,
             operand.multireg,
             None
@@ -87,70 +95,64 @@ class _Tables:
 
     def variant_row(self, variant: InstructionVariant) -> Row:
         """Return a variant as a row; names that the index has are left out."""
-        attributes = dict(sorted(variant.attributes.items()))
-        operands = []
-        for operand in variant.operands:
-            row = self.operand_row(operand)
-            operands.append(self.operands.of(json.dumps(row), row))
         return [
             variant.asm,
-            self.texts.of(variant.category, variant.category),
-            self.texts.of(variant.extension, variant.extension),
-            self.texts.of(variant.isa_set, variant.isa_set),
+            self.texts.number(variant.category),
+            self.texts.number(variant.extension),
+            self.texts.number(variant.isa_set),
             variant.cpl,
-            self.attributes.of(json.dumps(attributes), attributes),
-            operands,
+            self.attributes.number(_json(dict(sorted(variant.attributes.items())))),
+            [self.operands.number(_json(self.operand_row(operand))) for operand in variant.operands],
             variant.encoding,
         ]
+
+    def blocks(self) -> dict[str, bytes]:
+        """Return the tables as blocks, not yet compressed."""
+        return {name: lines.data() for name, lines in vars(self).items()}
 
 
 def write_store(variants: Iterable[InstructionVariant], file: WritesBytes, *, source: str) -> None:
     """Write a catalogue; `source` says what it was made from."""
     ordered = sorted(variants, key=lambda variant: (variant.extension, variant.string))
     tables = _Tables()
-    iforms, iclasses = _Numbers(), _Numbers()
     rows = [tables.variant_row(variant) for variant in ordered]
-    index = {
-        "strings": [variant.string for variant in ordered],
-        "iform": [iforms.of(variant.iform, variant.iform) for variant in ordered],
-        "iclass": [iclasses.of(variant.iclass, variant.iclass) for variant in ordered],
-        "iforms": iforms.things,
-        "iclasses": iclasses.things,
+    contents = {
+        "strings": "\n".join(variant.string for variant in ordered).encode(),
+        "iform": _numbers([tables.iforms.number(variant.iform) for variant in ordered]),
+        "iclass": _numbers([tables.iclasses.number(variant.iclass) for variant in ordered]),
     }
-    contents: dict[str, object] = {
-        "index": index,
-        "tables": {
-            "operands": tables.operands.things,
-            "registers": tables.registers.things,
-            "attributes": tables.attributes.things,
-            "texts": tables.texts.things,
-        },
-    }
+    contents |= tables.blocks()
     for start in range(0, len(rows), ROWS_PER_BLOCK):
-        contents[f"variants/{start // ROWS_PER_BLOCK}"] = rows[start : start + ROWS_PER_BLOCK]
-    blocks = {name: zlib.compress(_json(content), 9) for name, content in contents.items()}
+        contents[f"variants/{start // ROWS_PER_BLOCK}"] = _json(rows[start : start + ROWS_PER_BLOCK]).encode()
+    blocks = {name: zlib.compress(content, 9) for name, content in contents.items()}
     places: dict[str, list[int]] = {}
     offset = 0
     for name, block in blocks.items():
         places[name] = [offset, len(block)]
         offset += len(block)
-    file.write(MAGIC + _json({"source": source, "count": len(ordered), "blocks": places}) + b"\n")
+    file.write(MAGIC + _json({"source": source, "count": len(ordered), "blocks": places}).encode() + b"\n")
     for block in blocks.values():
         file.write(block)
 
 
-def _json(content: object) -> bytes:
+def _json(content: object) -> str:
     """Return JSON without blanks."""
-    return json.dumps(content, separators=(",", ":")).encode("ascii")
+    return json.dumps(content, separators=(",", ":"))
+
+
+def _numbers(numbers: list[int]) -> bytes:
+    """Return numbers of 16 bits."""
+    return struct.pack(f"<{len(numbers)}H", *numbers)
 
 
 class Store:
     """A catalogue file, open for reading: names at once, variants when they are asked for."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | str) -> None:
         self.path = path
         try:
-            self._data = path.read_bytes()
+            with open(path, "rb") as file:  # noqa: PTH123 - see SHIPPED
+                self._data = file.read()
         except OSError as error:
             message = f"{path}: cannot read the catalogue: {error.strerror or error}"
             raise ConversionError(message, hint="Reinstall the package.") from error
@@ -160,14 +162,13 @@ class Store:
             raise ConversionError(message, hint="Make it anew, or reinstall the package.")
         self._header: dict[str, Any] = self._parse(self._data[len(MAGIC) : end], "header")
         self._start = end + 1
-        index = self._block("index")
-        self.strings: list[str] = index["strings"]
-        self.iforms: list[str] = index["iforms"]
-        self.iclasses: list[str] = index["iclasses"]
-        self.iform_numbers: list[int] = index["iform"]
-        self.iclass_numbers: list[int] = index["iclass"]
-        self._tables: dict[str, list[Any]] | None = None
+        self.strings = self._lines("strings")
+        self.iforms = self._lines("iforms")
+        self.iclasses = self._lines("iclasses")
+        self.iform_numbers = self._numbers("iform")
+        self.iclass_numbers = self._numbers("iclass")
         self._operands: dict[int, Operand] = {}
+        self._attributes: dict[int, dict[str, str]] = {}
         self._rows: dict[int, list[Row]] = {}
         self._variants: dict[int, InstructionVariant] = {}
 
@@ -196,39 +197,64 @@ class Store:
         block = number // ROWS_PER_BLOCK
         rows = self._rows.get(block)
         if rows is None:
-            rows = self._rows[block] = self._block(f"variants/{block}")
+            name = f"variants/{block}"
+            rows = self._rows[block] = self._parse(self._block(name), name)
         return rows[number % ROWS_PER_BLOCK]
 
-    def _parse(self, text: bytes, name: str) -> Any:  # noqa: ANN401 - any JSON value
-        """Parse a block of JSON."""
+    def _parse(self, text: str | bytes, name: str) -> Any:  # noqa: ANN401 - any JSON value
+        """Parse JSON of the block of that name."""
         try:
             return json.loads(text)
         except ValueError as error:
-            message = f"{self.path}:1: the block {name!r} is damaged: {error}"
-            raise ConversionError(message, hint="Make it anew, or reinstall the package.") from error
+            raise self._damaged(name, error) from error
 
-    def _block(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
+    def _block(self, name: str) -> bytes:
         """Read a block."""
         try:
             offset, length = self._header["blocks"][name]
             start = self._start + offset
-            text = zlib.decompress(self._data[start : start + length])
+            return zlib.decompress(self._data[start : start + length])
         except (KeyError, TypeError, ValueError, zlib.error) as error:
-            message = f"{self.path}:1: the block {name!r} is damaged: {error}"
-            raise ConversionError(message, hint="Make it anew, or reinstall the package.") from error
-        return self._parse(text, name)
+            raise self._damaged(name, error) from error
 
-    @property
-    def tables(self) -> dict[str, list[Any]]:
-        """The tables that variants refer to."""
-        if self._tables is None:
-            self._tables = self._block("tables")
-        return self._tables
+    def _damaged(self, name: str, error: Exception) -> ConversionError:
+        """Return the error for a block that cannot be read."""
+        message = f"{self.path}:1: the block {name!r} is damaged: {error}"
+        return ConversionError(message, hint="Make it anew, or reinstall the package.")
+
+    def _lines(self, name: str) -> list[str]:
+        """Read a block of lines."""
+        try:
+            return self._block(name).decode().split("\n")
+        except UnicodeDecodeError as error:
+            raise self._damaged(name, error) from error
+
+    def _numbers(self, name: str) -> tuple[int, ...]:
+        """Read a block of numbers, one for each variant."""
+        try:
+            return struct.unpack(f"<{len(self.strings)}H", self._block(name))
+        except struct.error as error:
+            raise self._damaged(name, error) from error
+
+    @cached_property
+    def _operand_lines(self) -> list[str]:
+        return self._lines("operands")
+
+    @cached_property
+    def _attribute_lines(self) -> list[str]:
+        return self._lines("attributes")
+
+    @cached_property
+    def _registers(self) -> list[str]:
+        return self._lines("registers")
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        return self._lines("texts")
 
     def _variant(self, number: int, row: Row) -> InstructionVariant:
         """Make a variant from its row."""
-        tables = self.tables
-        texts = tables["texts"]
+        texts = self._texts
         asm, category, extension, isa_set, cpl, attributes, operands, encoding = row
         return InstructionVariant(
             iform=self.iforms[self.iform_numbers[number]],
@@ -239,7 +265,7 @@ class Store:
             extension=texts[extension],
             isa_set=texts[isa_set],
             cpl=cpl,
-            attributes=tables["attributes"][attributes],
+            attributes=self._attributes_of(attributes),
             operands=tuple([self._operand(operand) for operand in operands]),
             encoding=encoding,
         )
@@ -248,13 +274,21 @@ class Store:
         """Return an operand of the table."""
         known = self._operands.get(number)
         if known is None:
-            known = self._operands[number] = self._make_operand(self.tables["operands"][number])
+            row = self._parse(self._operand_lines[number], "operands")
+            known = self._operands[number] = self._make_operand(row)
+        return known
+
+    def _attributes_of(self, number: int) -> dict[str, str]:
+        """Return the attributes of that number."""
+        known = self._attributes.get(number)
+        if known is None:
+            known = self._attributes[number] = self._parse(self._attribute_lines[number], "attributes")
         return known
 
     def _make_operand(self, row: Row) -> Operand:
         """Make an operand from its row."""
         index, kind, name, access, visibility, width, xtype, registers, value, multireg, memory, flags = row
-        names = self.tables["registers"][registers]
+        names = self._registers[registers]
         shape = None
         if memory is not None:
             prefix, suffix, vsib, moffs, base, index_register, segment = memory

@@ -17,7 +17,7 @@ from xed_convert.files import atomic_write
 SHIPPED_VERSION = "2026.07.15"
 
 
-def ship(folder: Path, target: Path = SHIPPED) -> int:
+def ship(folder: Path, target: Path = Path(SHIPPED)) -> int:
     """Convert the datafiles in `folder` to the catalogue file `target`; return the number of variants.
 
     Raises:
@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write("usage: python -m xed_convert.ship XED_DATAFILES [TARGET]\n")
         return 2
     try:
-        count = ship(Path(arguments[0]), Path(arguments[1]) if len(arguments) == 2 else SHIPPED)
+        count = ship(Path(arguments[0]), Path(arguments[1]) if len(arguments) == 2 else Path(SHIPPED))
     except UopscopeError as error:
         sys.stderr.write(f"{error}\n")
         return 2
