@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tomllib
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 
 
@@ -15,4 +14,6 @@ def version() -> str:
     if project.is_file():
         with project.open("rb") as file:
             return str(tomllib.load(file)["project"]["version"])
+    from importlib import metadata  # noqa: PLC0415 - takes long, and a checkout does not need it
+
     return metadata.version("uopscope")

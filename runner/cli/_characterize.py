@@ -1,10 +1,10 @@
-"""What `characterize` does once its options are read."""
+"""How `characterize` measures, once its options are read."""
 
 from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -17,58 +17,28 @@ from runner.backends.registry import open_backend
 from runner.campaign import Campaign, SkippingMethod, Tally
 from runner.characterize import Characterizer
 from runner.cli import _guard, _output
+from runner.cli._options import UsageError, chosen
 from runner.cli._progress import Reporter
 from runner.explain import Case, explanation
-from runner.parallel import Spread
 from runner.plan import make_plan
 from runner.protocol import Measurer
 from runner.recording import info_from_json, info_to_json
-from runner.selection import Selection
 from runner.session import StoredOnly
 from xed_convert.catalogue import Catalogue
-from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterator, Sequence
 
     from results.store import Conclusion
     from runner.backends.base import BackendInfo
     from runner.characterize import Context
+    from runner.cli._options import Options
+    from runner.parallel import Spread
     from runner.session import MeasuresRequests
     from xed_convert.model import InstructionVariant
 
 TABLE_AT_MOST = 500
 """Of campaigns with more variants the results are in the files that were asked for, and the screen has a summary."""
-
-
-class UsageError(UopscopeError):
-    """Options that do not go together."""
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The options of `characterize`; `files` are output files by format."""
-
-    patterns: tuple[str, ...] = ()
-    selection: Selection = field(default_factory=Selection)
-    everything: bool = False
-    listing: bool = False
-    plan: bool = False
-    automatic: bool = False
-    architecture: str | None = None
-    backend: str = "auto"
-    cpu: int | None = None
-    jobs: int = 1
-    explain: bool = False
-    files: Mapping[str, Path] = field(default_factory=dict)
-    database: Path | None = None
-    reinfer: bool = False
-
-    @property
-    def thorough(self) -> bool:
-        """Whether whole parts of the catalogue are meant, for which what they have in common is looked for longer."""
-        return self.everything or (bool(self.selection) and not self.patterns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,63 +59,14 @@ def run(options: Options) -> int:
     Raises:
         UopscopeError: the options do not go together, an instruction is unknown, a backend or a file cannot be used.
     """
-    _check(options)
     catalogue = Catalogue.load()
-    if options.listing:
-        return _list(_chosen(catalogue, options))
     _output.check_files(options.files)
     if options.reinfer:
         with _stored(catalogue, options) as bench:
             return _carry_out(bench, options)
-    variants = _chosen(catalogue, options)
+    variants = chosen(catalogue, options)
     with _machine(catalogue, variants, options) as bench:
         return _plan(bench, options) if options.plan else _carry_out(bench, options)
-
-
-def _check(options: Options) -> None:
-    """Refuse options that contradict each other.
-
-    Raises:
-        UsageError: says which.
-    """
-    named = bool(options.patterns or options.selection)
-    if options.patterns and options.everything:
-        raise UsageError("--instr and --all contradict each other", hint="name instructions, or take all of them")
-    if not (named or options.everything or options.reinfer):
-        raise UsageError(
-            "no instruction is named",
-            hint="name some by --instr (--instr ADC) or --extension (--extension SSE2), or take --all of them",
-        )
-    if options.automatic and options.architecture:
-        raise UsageError("--arch-auto and --arch contradict each other", hint="--arch-auto is the CPU at hand")
-    if options.reinfer and not options.database:
-        raise UsageError("--reinfer needs the stored samples", hint="name the campaign's file by --db")
-    if sum(str(path) == "-" for path in options.files.values()) > 1:
-        raise UsageError("only one format can go to standard output")
-
-
-def _chosen(catalogue: Catalogue, options: Options) -> list[InstructionVariant]:
-    """Return the variants that are meant, each once, in the order in which they were named.
-
-    Raises:
-        UnknownInstructionError: a pattern matches nothing; names the nearest.
-        SelectionError: there is no such extension or ISA set, or no variant is left.
-    """
-    if options.patterns:
-        found = (variant for pattern in options.patterns for variant in catalogue.find(pattern))
-        return options.selection.of(list({variant.key: variant for variant in found}.values()), catalogue)
-    variants = list(catalogue)
-    return options.selection.of(variants, variants)
-
-
-def _list(variants: Sequence[InstructionVariant]) -> int:
-    width = max(len(variant.string) for variant in variants)
-    iform_width = max(len(variant.iform) for variant in variants)
-    extension_width = max(len(variant.extension) for variant in variants)
-    for variant in variants:
-        names = f"{variant.iform:{iform_width}}  {variant.extension:{extension_width}}  {variant.isa_set}"
-        print(f"{variant.string:{width}}  {names}")
-    return _guard.ExitCode.DONE
 
 
 @contextmanager
@@ -191,7 +112,7 @@ def _stored(catalogue: Catalogue, options: Options) -> Iterator[Bench]:
         provenance = store.begin_again()
         info = info_from_json(store.backend(), provenance)
         there = store.outcomes()
-        variants = [variant for variant in _chosen(catalogue, options) if variant.key in there]
+        variants = [variant for variant in chosen(catalogue, options) if variant.key in there]
         yield Bench(catalogue, variants, info, StoredOnly(info.calibration_core_cycles), store, _lacks_nothing)
 
 
@@ -234,6 +155,8 @@ def _spread(info: BackendInfo, options: Options) -> Spread | None:
     """
     if options.jobs == 1 or options.reinfer:
         return None
+    from runner.parallel import Spread  # noqa: PLC0415 - one process does without multiprocessing
+
     if not info.is_model:
         raise UsageError("--jobs is for simulated machines", hint="a real CPU is measured by one process at a time")
     return Spread(options.jobs, info.name, options.architecture, options.thorough)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from results import codec, merge, table, xml
+from results import codec, table
 from results.table import Row
 from results.text import duration_text, machine_text, taken_text
 from xed_convert.files import atomic_write, check_writable
@@ -65,6 +65,8 @@ def write_files(
 
 def xml_bytes(variants: Sequence[InstructionVariant], conclusions: Sequence[Conclusion]) -> bytes:
     """Return instructions.xml with those of the variants that were measured."""
+    from results import merge, xml  # noqa: PLC0415 - a table on the screen does not need it
+
     known = {each.result.key for each in conclusions if not each.result.skipped}
     file = io.BytesIO()
     merge.write_xml(

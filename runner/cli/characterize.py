@@ -100,10 +100,11 @@ def characterize(
     ] = False,
 ) -> None:
     """Measure latency per operand pair, throughput and port usage of x86 instructions."""
-    from runner.cli import _characterize  # noqa: PLC0415 - `--help` and wrong options need none of it
+    from runner.cli._options import Options, check, chosen, listing_lines  # noqa: PLC0415 - `--help` does not need it
     from runner.selection import Selection  # noqa: PLC0415 - likewise
+    from xed_convert.catalogue import Catalogue  # noqa: PLC0415 - likewise
 
-    options = _characterize.Options(
+    options = Options(
         patterns=tuple(instr or ()),
         selection=Selection(tuple(extension or ()), tuple(isa_set or ())),
         everything=everything,
@@ -119,6 +120,13 @@ def characterize(
         database=db,
         reinfer=reinfer,
     )
+    check(options)
+    if options.listing:
+        for line in listing_lines(chosen(Catalogue.load(), options)):
+            print(line)
+        return
+    from runner.cli import _characterize  # noqa: PLC0415 - a list and wrong options do not need what measures
+
     raise typer.Exit(_characterize.run(options))
 
 

@@ -20,6 +20,7 @@ from results.model import Bound, Characterization, Derivation, LatencyResult, Pr
 from results.store import Store
 from results.xml import Conclusion, database_entry, rounded
 from runner.cli import _characterize
+from runner.cli._options import Options, UsageError
 from xed_convert.catalogue import Catalogue
 
 if TYPE_CHECKING:
@@ -158,8 +159,8 @@ def test_what_is_no_packed_campaign_is_refused(tmp_path: Path, data: bytes, mess
 
 
 def test_there_is_nothing_to_draw_again_from_a_condensed_campaign(campaign: Path) -> None:
-    options = _characterize.Options(patterns=(ADC,), reinfer=True, database=campaign)
-    with pytest.raises(_characterize.UsageError, match="no raw samples"):
+    options = Options(patterns=(ADC,), reinfer=True, database=campaign)
+    with pytest.raises(UsageError, match="no raw samples"):
         _characterize.run(options)
 
 

@@ -1,0 +1,91 @@
+"""The options of `characterize`, which of them go together, and the variants that they mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from runner.selection import Selection
+from xed_convert.errors import UopscopeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from xed_convert.catalogue import Catalogue
+    from xed_convert.model import InstructionVariant
+
+
+class UsageError(UopscopeError):
+    """Options that do not go together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of `characterize`; `files` are output files by format."""
+
+    patterns: tuple[str, ...] = ()
+    selection: Selection = field(default_factory=Selection)
+    everything: bool = False
+    listing: bool = False
+    plan: bool = False
+    automatic: bool = False
+    architecture: str | None = None
+    backend: str = "auto"
+    cpu: int | None = None
+    jobs: int = 1
+    explain: bool = False
+    files: Mapping[str, Path] = field(default_factory=dict)
+    database: Path | None = None
+    reinfer: bool = False
+
+    @property
+    def thorough(self) -> bool:
+        """Whether whole parts of the catalogue are meant, for which what they have in common is looked for longer."""
+        return self.everything or (bool(self.selection) and not self.patterns)
+
+
+def check(options: Options) -> None:
+    """Refuse options that contradict each other.
+
+    Raises:
+        UsageError: says which.
+    """
+    named = bool(options.patterns or options.selection)
+    if options.patterns and options.everything:
+        raise UsageError("--instr and --all contradict each other", hint="name instructions, or take all of them")
+    if not (named or options.everything or options.reinfer):
+        raise UsageError(
+            "no instruction is named",
+            hint="name some by --instr (--instr ADC) or --extension (--extension SSE2), or take --all of them",
+        )
+    if options.automatic and options.architecture:
+        raise UsageError("--arch-auto and --arch contradict each other", hint="--arch-auto is the CPU at hand")
+    if options.reinfer and not options.database:
+        raise UsageError("--reinfer needs the stored samples", hint="name the campaign's file by --db")
+    if sum(str(path) == "-" for path in options.files.values()) > 1:
+        raise UsageError("only one format can go to standard output")
+
+
+def chosen(catalogue: Catalogue, options: Options) -> list[InstructionVariant]:
+    """Return the variants that are meant, each once, in the order in which they were named.
+
+    Raises:
+        UnknownInstructionError: a pattern matches nothing; names the nearest.
+        SelectionError: there is no such extension or ISA set, or no variant is left.
+    """
+    if options.patterns:
+        found = (variant for pattern in options.patterns for variant in catalogue.find(pattern))
+        return options.selection.of(list({variant.key: variant for variant in found}.values()), catalogue)
+    variants = list(catalogue)
+    return options.selection.of(variants, variants)
+
+
+def listing_lines(variants: Sequence[InstructionVariant]) -> Iterator[str]:
+    """Yield a line for each variant: string, iform, extension, ISA set."""
+    width = max(len(variant.string) for variant in variants)
+    iform_width = max(len(variant.iform) for variant in variants)
+    extension_width = max(len(variant.extension) for variant in variants)
+    for variant in variants:
+        names = f"{variant.iform:{iform_width}}  {variant.extension:{extension_width}}  {variant.isa_set}"
+        yield f"{variant.string:{width}}  {names}"
