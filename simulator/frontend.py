@@ -52,12 +52,12 @@ class DecodesInstructions(Protocol):
 class Chunk:
     """Bytes that were traced before: straight code that ends with a serializing instruction or an address of its own.
 
-    `constants` are those known after it.
+    `constants` are those known after it (None: what was known is not any more).
     """
 
     data: bytes
     run: Run
-    constants: tuple[tuple[str, int], ...]
+    constants: tuple[tuple[str, int | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Head:
     """What was executed from the beginning up to the copies: the trace, and the constants known after it."""
 
     history: tuple[tuple[int, Run | Repetition], ...]
-    constants: Mapping[str, int]
+    constants: Mapping[str, int | None]
 
 
 class Frontend:

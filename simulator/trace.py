@@ -1,6 +1,7 @@
 """From bytes to what is executed: control flow and repetitions.
 
-The trace of a program is a list of runs. Repetitions (copies of one body, loops that count R15 down) are kept as such.
+The trace of a program is a list of runs. Repetitions (copies of one body, loops that count a register down) are kept as
+such.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING
 from simulator.branches import branch_target, is_indirect, returns
 from simulator.errors import SimulatedFaultError, SimulatedHangError
 from simulator.frontend import Chunk, Head
-from simulator.places import place_of
+from simulator.places import place_of, width_of
 from simulator.runs import SERIALIZING, Read, Repetition, Run
+from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +26,9 @@ ENTRY_OFFSET = 8
 """Where code begins: offset 0 holds an address."""
 
 COUNTER_READS = frozenset({"RDPMC", "RDTSC", "RDTSCP"})
+
+LONGEST_LOOP = 1 << 32
+"""Iterations of a loop: what has more is taken to hang."""
 
 LONGEST_TRACE = 50_000
 """Runs of straight code, repetitions counted once: what runs longer is taken to hang."""
@@ -54,7 +59,7 @@ class Tracer:
         self.copies = copies or Copies(len(data), 0, 0)
         self.told = copies is not None
         self.history: list[tuple[int, Run | Repetition]] = []
-        self.constants: dict[str, int] = {}
+        self.constants: dict[str, int | None] = {}
         self.returns: list[int] = []
         self.body = self._body()
 
@@ -115,7 +120,7 @@ class Tracer:
         """Execute straight code up to a branch, a serializing instruction, the copies, or so many instructions."""
         code: list[Compiled] = []
         reads: list[tuple[int, Read]] = []
-        known: dict[str, int] = {}
+        known: dict[str, int | None] = {}
         whole = True
         offset = start
         while True:
@@ -125,7 +130,7 @@ class Tracer:
                 whole = whole and (read.index < 0 or "RCX" in known)
                 reads.append((len(code), read))
             code.append(one)
-            self._note_constants(one, known)
+            whole = self._note_constants(one, known) and whole
             following = offset + one.size_bytes
             if is_indirect(one):
                 raise SimulatedFaultError(f"{one.variant.string} goes to where nothing in the code has pointed it to")
@@ -160,18 +165,23 @@ class Tracer:
     def _read(self, one: Compiled, offset: int) -> Read | None:
         if one.variant.iclass not in COUNTER_READS or self.copies.offset <= offset < self.copies.end:
             return None
-        index = self.constants.get("RCX", 0) if one.variant.iclass == "RDPMC" else -1
+        index = (self.constants.get("RCX") or 0) & 0xFFFFFFFF if one.variant.iclass == "RDPMC" else -1
         return Read(index, self._after_copies(offset))
 
-    def _note_constants(self, one: Compiled, known: dict[str, int]) -> None:
-        """Know R15 and RCX as far as the harness sets them by MOV."""
-        if one.variant.iclass != "MOV":
-            return
-        values = list(one.values.values())
-        if len(values) == 2 and isinstance(values[0], str) and isinstance(values[1], int):
-            place = place_of(values[0])
-            if place in ("R15", "RCX"):
-                known[place] = self.constants[place] = values[1] & 0xFFFFFFFF
+    def _note_constants(self, one: Compiled, known: dict[str, int | None]) -> bool:
+        """Know registers that MOV sets and that are counted down, until something else is written to them.
+
+        Returns whether that needs nothing but `known`, what the same stretch of code set before.
+        """
+        alone = True
+        for place in _written(one):
+            value = _constant(one)
+            if place == _counted_down(one):
+                alone = alone and place in known
+                before = self.constants.get(place)
+                value = None if before is None else (before - 1) % (1 << 64)
+            known[place] = self.constants[place] = value
+        return alone
 
     def _branch(self, code: Sequence[Compiled], offset: int) -> int | None:
         """Go on after a branch; conditional ones that do not count a loop down are not taken."""
@@ -188,11 +198,23 @@ class Tracer:
             if target < following:
                 raise SimulatedHangError("a loop without an end")
             return target
-        if target < following and len(code) > 1 and _counts_down(code[-2]) and self.constants.get("R15", 0) > 0:
-            self._repeat_from(target, self.constants["R15"])
+        counter = self._loop_counter(code) if target < following else None
+        left = self.constants.get(counter) if counter is not None else None
+        if counter is not None and left:
+            if left >= LONGEST_LOOP:
+                raise SimulatedHangError(f"a loop that {counter} counts down from {left + 1}")
+            changed = _written_in(self._repeat_from(target, left + 1).runs)
+            self.constants |= dict.fromkeys(changed) | {counter: 0}
         return following
 
-    def _repeat_from(self, target: int, count: int) -> None:
+    def _loop_counter(self, code: Sequence[Compiled]) -> str | None:
+        """Return the register that a loop ends with when it is zero: RCX of LOOP, or that of the DEC before JNZ."""
+        if code[-1].variant.iclass == "LOOP":
+            return "RCX"
+        before = code[-2] if len(code) > 1 else None
+        return _counted_down(before) if before is not None and code[-1].variant.iclass == "JNZ" else None
+
+    def _repeat_from(self, target: int, count: int) -> Repetition:
         """Make a repetition of all since `target`."""
         start = max((n for n, (offset, _) in enumerate(self.history) if offset <= target), default=-1)
         if start < 0:
@@ -203,7 +225,9 @@ class Tracer:
         if offset < target and isinstance(first, Run):
             before, runs[0] = self._split(first, offset, target)
             self.history.append((offset, before))
-        self.history.append((target, Repetition(tuple(runs), count)))
+        loop = Repetition(tuple(runs), count)
+        self.history.append((target, loop))
+        return loop
 
     def _split(self, run: Run, offset: int, target: int) -> tuple[Run, Run]:
         """Cut a run in two at an offset."""
@@ -216,5 +240,33 @@ class Tracer:
         raise SimulatedFaultError(f"a jump into the middle of an instruction, at offset {target:#x}")
 
 
-def _counts_down(one: Compiled) -> bool:
-    return one.variant.iclass == "DEC" and "R15" in one.values.values()
+def _written(one: Compiled) -> list[str]:
+    """Return the places of the general-purpose registers that an instruction writes."""
+    registers = [
+        one.values.get(operand.index, next(iter(operand.registers), ""))
+        for operand in one.variant.operands
+        if operand.written and operand.kind is OperandKind.REGISTER
+    ]
+    return [place_of(register) for register in registers if isinstance(register, str) and width_of(register)]
+
+
+def _written_in(runs: Sequence[Run | Repetition]) -> set[str]:
+    inner = [_written_in(run.runs) for run in runs if isinstance(run, Repetition)]
+    return {place for run in runs if isinstance(run, Run) for one in run.code for place in _written(one)}.union(*inner)
+
+
+def _constant(one: Compiled) -> int | None:
+    """Return what MOV writes to all of a general-purpose register, None if that is not known from the code."""
+    values = list(one.values.values())
+    if one.variant.iclass != "MOV" or len(values) != 2 or not isinstance(values[1], int):
+        return None
+    bits = width_of(values[0]) if isinstance(values[0], str) else 0
+    return values[1] % (1 << bits) if bits >= 32 else None
+
+
+def _counted_down(one: Compiled) -> str | None:
+    """Return the place of the whole register that an instruction makes one less."""
+    if one.variant.iclass == "LOOP":
+        return "RCX"
+    register = next(iter(one.values.values()), None) if one.variant.iclass == "DEC" else None
+    return place_of(register) if isinstance(register, str) and width_of(register) >= 32 else None

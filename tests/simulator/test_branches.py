@@ -2,9 +2,10 @@
 
 import pytest
 
+from generator.microbenchmark import Line
 from results.model import Status
 from runner.backends.base import Job
-from tests.simulator.programs import ONCE, backend, benchmark, line, per_copy
+from tests.simulator.programs import ONCE, backend, benchmark, catalogue, line, per_copy
 from xed_convert.model import MemoryAddress
 
 
@@ -39,6 +40,48 @@ def test_a_return_goes_back_to_its_call() -> None:
     to_ret = len(call.code) + len(jump.code) + len(NEVER.code)
     found = per_copy("HSW", line("LEA_R_D32 (R64)", "RBX", address(to_ret)), call, jump, NEVER, ret)
     assert found["instructions"] == 4
+
+
+HAS_LOOP = "random:3"
+"""LLVM's models have no LOOP."""
+
+COUNT = line("MOV (R32, I32)", "ECX", 7)
+
+
+def back_over(*code: Line) -> int:
+    return -sum(len(one.code) for one in code)
+
+
+@pytest.mark.parametrize("jump", ["LOOP (Rel8)", "JNZ (Rel8)"])
+def test_a_loop_runs_as_often_as_its_register_says(jump: str) -> None:
+    body = (NEVER, line("DEC (R64)", "RCX")) if jump.startswith("JNZ") else (NEVER,)
+    end = line(jump, back_over(*body) - 2)
+    found = per_copy(HAS_LOOP, COUNT, *body, end)
+    assert found["instructions"] == 1 + 7 * (len(body) + 1)
+    latency = backend(HAS_LOOP).machine.truth(catalogue().by_string("IMUL (R64, R64)")).latency(1, 1)
+    assert latency
+    assert found["core_cycles"] >= 7 * latency  # the IMULs of a loop depend on each other
+
+
+def test_a_loop_in_a_loop_runs_as_often_as_both_say() -> None:
+    inner = (COUNT, NEVER, line("LOOP (Rel8)", back_over(NEVER) - 2))
+    down = line("DEC (R64)", "RDX")
+    end = line("JNZ (Rel8)", back_over(*inner, down) - 2)
+    found = per_copy(HAS_LOOP, line("MOV (R32, I32)", "EDX", 3), *inner, down, end)
+    assert found["instructions"] == 1 + 3 * (1 + 7 * 2 + 2)
+
+
+def test_a_count_that_is_not_known_any_more_is_not_followed() -> None:
+    end = line("LOOP (Rel8)", back_over(NEVER) - 2)
+    found = per_copy(HAS_LOOP, COUNT, line("ADD (R64, I8)", "RCX", 1), NEVER, end)
+    assert found["instructions"] == 4
+
+
+def test_a_loop_from_zero_hangs() -> None:
+    code = benchmark(line("MOV (R32, I32)", "ECX", 0), NEVER, line("LOOP (Rel8)", back_over(NEVER) - 2))
+    (result,) = backend(HAS_LOOP).run([Job(code, 1)], ("core_cycles",), ONCE)
+    assert result.status is Status.TIMED_OUT
+    assert "RCX" in result.detail
 
 
 def test_an_abort_of_no_transaction_goes_on() -> None:
