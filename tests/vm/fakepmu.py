@@ -9,6 +9,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+from runner.kmod import abi
+
 RECORD = struct.Struct("<4Q")
 ACCESS = struct.Struct("<4Q")
 CLEAR, VENDOR, CPUID, MSR, WIDTH, COUNT = range(6)
@@ -17,6 +19,8 @@ INTEL, AMD = 0, 2
 """X86_VENDOR_INTEL, X86_VENDOR_AMD (Linux, arch/x86/include/asm/processor.h)."""
 
 FIXED_SELECTOR = 0xF1000000
+FREE_SELECTOR = 0xF2000000
+"""By which counts are found that no event selects; fakepmu.c has the same."""
 FULL_WRITE = 1 << 13
 OS_EN = 1 << 17 | 1 << 22
 
@@ -87,6 +91,13 @@ class Pmu:
             rows += [(CPUID, 0x80000022, (self.version == 2) << 32 | self.programmable, 0)]
             rows += [(CPUID, 0x80000008, 0, 0), (CPUID, 0x0, 0x10 << 32, 0)]
         return b"".join(RECORD.pack(*row) for row in rows)
+
+
+def free_running_records() -> bytes:
+    """Return what /dev/fakepmu is written for a CPU that has APERF and MPERF (CPUID leaf 6, ECX bit 0) and no PMU."""
+    rows = [(CLEAR, 0, 0, 0), (CPUID, 0x6, 0, 1 << 32), (WIDTH, 64, 64, 0)]
+    rows += [(MSR, msr, 0, 0) for msr in (abi.MSR_MPERF, abi.MSR_APERF)]
+    return b"".join(RECORD.pack(*row) for row in rows)
 
 
 def blob_key(blob: bytes) -> int:

@@ -32,7 +32,7 @@ def characterize(backend: Backend, variants: Sequence[InstructionVariant]) -> di
         return {result.string: result for result in campaign.run(variants, on_change=lambda _: None)}
 
 
-def record(core: str, hardware: Hardware, strings: Sequence[str]) -> tuple[dict[str, Characterization], bytes]:
+def record(core: str, hardware: Hardware | None, strings: Sequence[str]) -> tuple[dict[str, Characterization], bytes]:
     """Return what the simulated core gives, and the records for the emulated PMU."""
     catalogue = Catalogue.load()
     recorder = Recorder(create(architecture=core), core, hardware, clean_uppers=True)

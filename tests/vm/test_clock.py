@@ -1,4 +1,4 @@
-"""Without a PMU the module measures by the clock; where the clock counts instructions, every number is known."""
+"""Without a PMU the module measures by APERF, else by the clock; here both count what is known."""
 
 import csv
 import json
@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 
 from tests.vm import images
+from tests.vm.fakepmu import free_running_records
 from tests.vm.kernels import Kernel, Unavailable
 from tests.vm.machine import Machine, boot
+from tests.vm.reads import check_reads
+from tests.vm.simulate import record, summary
 from tests.vm.test_timing import ICOUNT
+from xed_convert.catalogue import Catalogue
 
 pytestmark = pytest.mark.vm
 
@@ -56,3 +60,36 @@ def check_report(report: dict[str, Any]) -> None:
     assert min(few[1]["witness"]) > WITNESS_LEAST
     assert wrong[0] == "faulted"
     assert wrong[2] == "#UD invalid opcode in the body at offset 1 (copy 0)"
+
+
+APERF_SCRIPT = """
+insmod /uopscope.ko leave_rdpmc=1; insmod /fakepmu.ko; cat /pmu /records > /dev/fakepmu
+export NO_COLOR=1 TERM=dumb COLUMNS=250
+python -m tests.vm.inside.campaign /names 2>&1
+python -m runner.cli.characterize --backend kmod --instr BSWAP 2>&1 | sed 's/^/OUT /'
+echo MISSING $(cat /sys/module/fakepmu/parameters/missing) READS $(cat /sys/module/fakepmu/parameters/reads)
+"""
+
+
+def test_without_a_pmu_core_cycles_are_those_of_aperf(kernel: Kernel, module: Path, fake: Path, tmp_path: Path) -> None:
+    """Latencies and throughputs in the guest are those that the simulator gives directly; ports are unknown."""
+    if kernel.name != "6.12":
+        pytest.skip("on one kernel only, for the time that it takes")
+    names = [variant.string for stem in ("ADC_GPRv_GPRv", "BSWAP") for variant in Catalogue.load().find(stem)]
+    found, records = record("HSW", None, names)
+    (tmp_path / "pmu").write_bytes(free_running_records())
+    (tmp_path / "records").write_bytes(records)
+    (tmp_path / "names").write_text("\n".join(names))
+    files = {"/uopscope.ko": module, "/fakepmu.ko": fake / "fakepmu.ko"}
+    files |= {f"/{name}": tmp_path / name for name in ("pmu", "records", "names")}
+    try:
+        machine = Machine(kernel, 2, memory_mib=1024, arguments=images.drives())
+        output = boot(machine, files, images.mount_script() + APERF_SCRIPT, 1600)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    assert output.complaints == "", output.everything
+    results = {line.removeprefix("RESULT ") for line in output.lines if line.startswith("RESULT ")}
+    assert results == {summary(result) for result in found.values()}, output.text
+    assert all(result.latencies and not result.failures for result in found.values())
+    assert any(line.startswith("OUT ") and "core cycles by APERF" in line for line in output.lines), output.text
+    check_reads(output)

@@ -1,7 +1,6 @@
 """The real module, ioctl, backend and inference in a guest whose PMU counts what a simulated core would."""
 
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from tests.vm import images
 from tests.vm.cores import CORES
 from tests.vm.kernels import Kernel, Unavailable
 from tests.vm.machine import Machine, Output, boot
+from tests.vm.reads import check_reads
 from tests.vm.sample import sample
 from tests.vm.simulate import record, summary
 from xed_convert.catalogue import Catalogue
@@ -74,18 +74,6 @@ def test_characterize_in_the_guest_finds_what_the_model_has(
     for name in recorded.names:
         assert any(name in row and "1*p0156+1*p06" in row for row in rows), output.everything
     check_reads(output)
-
-
-def check_reads(output: Output) -> None:
-    """Reads were of blobs and events that the simulator had counted: inference asked for the same code.
-
-    One read in a thousand may miss: if the guest's kernel disturbs a job, inference may ask for another one instead.
-    """
-    match = re.search(r"^MISSING (\d+) READS (\d+)$", output.text, re.MULTILINE)
-    assert match, output.everything
-    missing, reads = map(int, match.groups())
-    assert reads > 10_000
-    assert missing <= reads // 1000, output.everything
 
 
 MANY = int(os.environ.get("UOPSCOPE_VM_VARIANTS", "200"))

@@ -9,6 +9,8 @@
  *   eight) and by what the module has programmed: what is programmed wrongly counts
  *   wrongly. Reads of a counter alternate between start and end of the run; counters
  *   start just below their width, so that a difference has to be cut to it.
+ * - RDMSR of APERF and MPERF gives zero under TCG. Where a test has set these
+ *   registers, the instruction becomes RDPMC in the blob's copy in the module.
  *
  * /dev/fakepmu: records are written to it and read from it (struct record).
  */
@@ -20,6 +22,7 @@
 #include <linux/module.h>
 #include <linux/linkage.h>
 #include <linux/ptrace.h>
+#include <linux/slab.h>
 #include <linux/uaccess.h>
 #include <linux/vmalloc.h>
 #include <asm/ibt.h>
@@ -50,8 +53,12 @@ struct row {
 #define MAX_MSRS	64
 #define MAX_LEAVES	16
 #define MAX_COUNTERS	32
+#define AREA_PAGES	(0x100000 / PAGE_SIZE)	/* UOPS_CODE_BYTES */
 #define FIXED		0x40000000u
 #define FIXED_SELECTOR	0xf1000000u
+#define FREE_SELECTOR	0xf2000000u
+#define MPERF		0xe7u
+#define APERF		0xe8u
 #define SEL_OS_EN	((1ull << 17) | (1ull << 22))
 #define NO_COUNT	0x00badc0u
 #define AMD_PERFCTR0	0xc0010201u
@@ -67,6 +74,7 @@ static size_t num_leaves;
 static int vendor = -1;
 static u32 width_prog = 48, width_fixed = 48;
 static const u8 *area;	/* where the module puts blobs */
+static u8 *alias;	/* the same memory, to be written */
 static u32 blob_bytes;
 static bool key_is_known;
 static u64 key;
@@ -165,6 +173,35 @@ static int on_install(struct kprobe *probe, struct pt_regs *regs)
 	return 0;
 }
 
+static u64 key_of_blob(void);
+
+/* ECX is loaded just before: MOV ECX, imm32; RDMSR */
+static bool reads_free_running(const u8 *code)
+{
+	return code[0] == 0xb9 && (code[1] == MPERF || code[1] == APERF) && !code[2] && !code[3] &&
+	       !code[4] && code[5] == 0x0f && code[6] == 0x32;
+}
+
+/* The blob is in place, nothing runs yet. */
+static int on_installed(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	u32 at;
+
+	if (regs->ax || !find_msr(APERF))
+		return 0;
+	key = key_of_blob();
+	key_is_known = true;
+	for (at = 8; at + 7 <= blob_bytes; at++)
+		if (reads_free_running(area + at))
+			alias[at + 6] = 0x33;
+	return 0;
+}
+
+static struct kretprobe installed = {
+	.kp.symbol_name = "uops_code_install",
+	.handler = on_installed,
+};
+
 /* FNV-1a over the blob without its literal. */
 static u64 key_of_blob(void)
 {
@@ -194,6 +231,10 @@ static bool selector_of(u32 index, u64 *selector)
 	u32 number = index & ~FIXED;
 	u64 *control, *global = find_msr(amd ? 0xc0000301 : 0x38f);
 
+	if (index == MPERF || index == APERF) {
+		*selector = FREE_SELECTOR + index;
+		return true;
+	}
 	control = find_msr(index & FIXED ? 0x38d : amd ? 0xc0010200 + 2 * number : 0x186 + number);
 	if (!control)
 		return false;
@@ -227,13 +268,13 @@ static u64 read_counter(u32 index)
 {
 	u32 number = index & ~FIXED, width = index & FIXED ? width_fixed : width_prog;
 	u32 slot = number % MAX_COUNTERS + (index & FIXED ? MAX_COUNTERS : 0);
-	u64 value = (1ull << width) - 3;
+	u64 mask = width < 64 ? (1ull << width) - 1 : ~0ull, value = mask - 2;
 
 	reads++;
 	if (ended[slot])
 		value += count_of(index);
 	ended[slot] = !ended[slot];
-	return value & ((1ull << width) - 1);
+	return value & mask;
 }
 
 static int on_die(struct notifier_block *block, unsigned long event, void *data)
@@ -383,10 +424,24 @@ static int __init find_area(void)
 	return area ? 0 : -ENOENT;
 }
 
+static int __init map_alias(void)
+{
+	struct page **pages = kmalloc_array(AREA_PAGES, sizeof(*pages), GFP_KERNEL);
+	int i;
+
+	if (!pages)
+		return -ENOMEM;
+	for (i = 0; i < AREA_PAGES; i++)
+		pages[i] = vmalloc_to_page(area + i * PAGE_SIZE);
+	alias = vmap(pages, AREA_PAGES, VM_MAP, PAGE_KERNEL);
+	kfree(pages);
+	return alias ? 0 : -ENOMEM;
+}
+
 static int __init fake_init(void)
 {
 	size_t i;
-	int error = find_area();
+	int error = find_area() ?: map_alias();
 
 	if (error)
 		return error;
@@ -401,6 +456,9 @@ static int __init fake_init(void)
 			return error;
 		}
 	}
+	error = register_kretprobe(&installed);
+	if (error)
+		return error;
 	register_die_notifier(&die_block);
 	return misc_register(&misc);
 }
@@ -413,6 +471,8 @@ static void __exit fake_exit(void)
 	unregister_die_notifier(&die_block);
 	for (i = 0; i < ARRAY_SIZE(probes); i++)
 		unregister_kprobe(&probes[i]);
+	unregister_kretprobe(&installed);
+	vunmap(alias);
 	vfree(rows);
 	vfree(access_log);
 }
