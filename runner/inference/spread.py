@@ -84,12 +84,26 @@ def is_first(usage: PortUsage, layout: PortLayout) -> bool:
     )
 
 
+def _strangeness(usage: PortUsage, known: Sequence[PortSet]) -> int:
+    """Return how many µops are of sets that nothing else has."""
+    return sum(count for ports, count in usage.uops.items() if ports not in known)
+
+
 def likeliest(
     usages: Sequence[PortUsage], known: Sequence[PortSet], isolated: Isolated, layout: PortLayout
 ) -> list[PortUsage]:
-    """Return those usages that explain what the instruction did alone with the fewest sets that nothing else has."""
+    """Return those usages that explain what the instruction did alone with the fewest sets that nothing else has.
+
+    Where the loads speak against a usage, but nothing can be said of those that are left and have stranger sets, it
+    stays besides them: loads are a little odd where µops wait for something else than ports.
+    """
     fitting = [usage for usage in usages if not is_odd(usage, isolated, layout)] or list(usages)
-    strange = [sum(count for ports, count in one.uops.items() if ports not in known) for one in fitting]
+    if fitting and not any(_is_apart(usage, layout) for usage in fitting):
+        least = min(_strangeness(usage, known) for usage in fitting)
+        odd = [usage for usage in usages if usage not in fitting and _strangeness(usage, known) < least]
+        if odd:
+            return [*odd, *fitting]
+    strange = [_strangeness(usage, known) for usage in fitting]
     least = min(strange, default=0)
     best = [usage for usage, count in zip(fitting, strange, strict=True) if count == least]
     if least == 0:

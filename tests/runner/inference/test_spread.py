@@ -17,7 +17,7 @@ def ports(letters: str) -> PortSet:
 
 
 def alone(**loads: float) -> Isolated:
-    uops = {name: Fraction(loads.get(name, 0)).limit_denominator(12) for name in LAYOUT.counters}
+    uops = {name: Fraction(loads.get(name, 0)).limit_denominator(16) for name in LAYOUT.counters}
     return Isolated(uops, Fraction(1), round(sum(uops.values())))
 
 
@@ -58,3 +58,10 @@ def test_the_likeliest_usage_explains_the_loads_then_has_the_fewest_new_sets() -
     assert likeliest([usage("05"), usage("05A")], [*known, ports("05")], loads, LAYOUT) == [usage("05A")]
     even = alone(p0=1 / 2, p1=1 / 2, p5A=1)
     assert likeliest([usage("01", "5A"), usage("01", "5")], known, even, LAYOUT) == [usage("01", "5A")]
+
+
+def test_stranger_sets_that_loads_say_nothing_about_do_not_win_over_known_ones() -> None:
+    known, strange = PortUsage({ports("05"): 2}), usage("05", "5")
+    loads = alone(p0=15 / 16, p5A=17 / 16)
+    assert is_odd(known, loads, LAYOUT)
+    assert likeliest([known, strange], [ports("05")], loads, LAYOUT) == [known, strange]
