@@ -114,7 +114,8 @@ def check(report: Report, variant: InstructionVariant, found: Characterization, 
     verdict = _judge_ports(variant, found, ports, bench)
     report.counts[verdict] += 1
     if verdict != "ports_right":
-        report.note(variant, verdict, found.ports or "; ".join(found.failures), ports)
+        failures = "; ".join(failure.partition(" (answers")[0] for failure in found.failures)
+        report.note(variant, verdict, found.ports or failures, ports)
     if found.uops == ports.total:
         report.counts["uops_right"] += 1
     else:
@@ -248,13 +249,26 @@ def machines(names: Sequence[str]) -> Iterator[MachineModel]:
 
 
 def keep(path: Path, report: Report) -> None:
-    """Put the row of a machine into a table, in the place of an older one; the shipped machines come in their order."""
-    lines = path.read_text(encoding="utf-8").splitlines()[1:] if path.exists() else []
-    rows = {line.partition("\t")[0]: line for line in lines} | {report.machine: report.row()}
+    """Put the row of a machine into a table, in the place of an older one; the shipped machines come in their order.
+
+    What was not found again goes to a file beside it (`truth_campaign_exceptions.tsv`), but for throughput that
+    dependencies make slower.
+    """
+    _replace(path, report.machine, [report.row()], "\t".join(COLUMNS))
+    lines = [line for line in report.exceptions if line.split("\t")[2] != "tp_slower"]
+    _replace(
+        path.with_name(f"{path.stem}_exceptions.tsv"), report.machine, lines, "machine\tvariant\twhat\tfound\ttrue"
+    )
+
+
+def _replace(path: Path, machine: str, lines: Sequence[str], heading: str) -> None:
+    """Replace the lines of a machine in a file."""
+    old = path.read_text(encoding="utf-8").splitlines()[1:] if path.exists() else []
+    kept = [line for line in old if line.partition("\t")[0] != machine]
     places = {name: place for place, name in enumerate(names())}
-    ordered = sorted(rows, key=lambda name: (places.get(name, len(places)), name))
+    ordered = sorted([*kept, *lines], key=lambda line: places.get(line.partition("\t")[0], len(places)))
     temporary = path.with_suffix(".new")
-    temporary.write_text("\n".join(["\t".join(COLUMNS), *(rows[name] for name in ordered), ""]), encoding="utf-8")
+    temporary.write_text("\n".join([heading, *ordered, ""]), encoding="utf-8")
     temporary.replace(path)
 
 

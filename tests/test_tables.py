@@ -131,6 +131,7 @@ def test_a_new_run_replaces_the_row_of_its_machine_and_leaves_the_others(tmp_pat
     for machine, variants in (("random:7", 3), ("HSW", 1), ("SNB", 2), ("HSW", 5)):
         report = Report(machine)
         report.counts["variants"] = variants
+        report.exceptions += [f"{machine}\tNOP\tuops\t{variants}\t0", f"{machine}\tNOP\ttp_slower\t1\t0"]
         keep(path, report)
     assert [(row["machine"], row["variants"]) for row in figures(path)] == [
         ("SNB", "2"),
@@ -138,4 +139,10 @@ def test_a_new_run_replaces_the_row_of_its_machine_and_leaves_the_others(tmp_pat
         ("random:7", "3"),
     ]
     assert path.read_text().partition("\n")[0].split("\t") == list(COLUMNS)
-    assert [one.name for one in tmp_path.iterdir()] == ["f.tsv"]
+    exceptions = figures(tmp_path / "f_exceptions.tsv")
+    assert [(row["machine"], row["what"], row["found"]) for row in exceptions] == [
+        ("SNB", "uops", "2"),
+        ("HSW", "uops", "5"),
+        ("random:7", "uops", "3"),
+    ]
+    assert {one.name for one in tmp_path.iterdir()} == {"f.tsv", "f_exceptions.tsv"}
