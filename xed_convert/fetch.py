@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
+from contextlib import suppress
 from pathlib import Path
+from threading import Event, Timer
+from typing import TYPE_CHECKING
 
 from xed_convert.errors import UopscopeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PINNED_TAG = "v2026.07.15"
 """The version that the shipped catalogue is made from."""
@@ -17,7 +24,7 @@ REPOSITORY = "https://github.com/intelxed/xed.git"
 REPOSITORY_VARIABLE = "UOPSCOPE_XED_REPOSITORY"
 """An environment variable that names another repository: a mirror or a local clone."""
 
-TIMEOUT_SECONDS = 900
+TIMEOUT_SECONDS = 900.0
 
 
 class FetchError(UopscopeError):
@@ -39,21 +46,33 @@ def cache_folder() -> Path:
         raise FetchError("there is no home folder to keep XED in", hint="set XDG_CACHE_HOME to a folder") from error
 
 
-def fetch(tag: str = PINNED_TAG) -> Path:
+def cached(tag: str = PINNED_TAG) -> Path | None:
+    """Return the checkout of that version if it is in the cache.
+
+    Raises:
+        FetchError: there is no home folder.
+    """
+    target = cache_folder() / tag
+    return target if (target / "datafiles" / "files.cfg").is_file() else None
+
+
+def fetch(tag: str = PINNED_TAG, *, progress: Callable[[str], None] | None = None) -> Path:
     """Return the checkout of that version, cloned if it is not in the cache; a clone that fails leaves nothing.
+
+    `progress` is called with a line of text whenever there is something new to say of the clone.
 
     Raises:
         FetchError: git is missing, the repository cannot be reached, or has no such tag.
     """
+    if found := cached(tag):
+        return found
     target = cache_folder() / tag
-    if (target / "datafiles" / "files.cfg").is_file():
-        return target
     repository = os.environ.get(REPOSITORY_VARIABLE) or REPOSITORY
     temporary = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{tag}.", dir=target.parent))
-        _clone(repository, tag, temporary / "xed")
+        _clone(repository, tag, temporary / "xed", progress or _nothing)
         shutil.rmtree(target, ignore_errors=True)
         (temporary / "xed").replace(target)
     except OSError as error:
@@ -64,28 +83,73 @@ def fetch(tag: str = PINNED_TAG) -> Path:
     return target
 
 
-def _clone(repository: str, tag: str, target: Path) -> None:
+def _nothing(_text: str) -> None:
+    """Show no progress."""
+
+
+def _clone(repository: str, tag: str, target: Path, progress: Callable[[str], None]) -> None:
     """Clone a tag without its history.
 
     Raises:
-        FetchError: git is missing or fails; the message has its last line.
+        FetchError: git is missing or fails; the message has its reason.
     """
-    command = ["git", "-c", "advice.detachedHead=false", "clone", "--quiet", "--depth", "1", "--branch", tag]
-    environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
+    progress(f"cloning {repository}")
+    command = ["git", "-c", "advice.detachedHead=false", "clone", "--progress", "--depth", "1", "--branch", tag]
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             [*command, "--", repository, str(target)],
-            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=TIMEOUT_SECONDS,
-            check=False,
-            env=environment,
+            errors="replace",
+            env={**os.environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
+            start_new_session=True,  # git has children of its own, which are to be ended with it
         )
     except FileNotFoundError as error:
         raise FetchError("git is not installed", hint="Install git, or name a datafiles folder.") from error
-    except subprocess.TimeoutExpired as error:
-        raise FetchError(f"git clone of {repository} takes more than {TIMEOUT_SECONDS} s") from error
-    if done.returncode:
-        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+    said = _follow(process, repository, progress)
+    if process.returncode:
+        reasons = [line for line in said if line.startswith("fatal: ")] or said or ["no reason given"]
         hint = f"Check the network, or set {REPOSITORY_VARIABLE} to a mirror, or name a datafiles folder."
-        raise FetchError(f"git cannot clone {tag} of {repository}: {reason}", hint=hint)
+        raise FetchError(f"git cannot clone {tag} of {repository}: {reasons[0].removeprefix('fatal: ')}", hint=hint)
+
+
+def _follow(process: subprocess.Popen[str], repository: str, progress: Callable[[str], None]) -> list[str]:
+    """Pass on what git says until it ends; return the lines that are no progress.
+
+    Raises:
+        FetchError: it takes too long.
+    """
+    late = Event()
+
+    def end() -> None:
+        late.set()
+        _end(process)
+
+    timer = Timer(TIMEOUT_SECONDS, end)
+    timer.start()
+    said: list[str] = []
+    assert process.stderr is not None
+    try:
+        for line in process.stderr:  # progress ends in a carriage return, which is read as the end of a line
+            text = line.strip()
+            if "%" in text:
+                progress(text)
+            elif text:
+                said.append(text)
+        process.wait()
+    finally:
+        timer.cancel()
+        _end(process)
+        process.stderr.close()
+    if late.is_set():
+        raise FetchError(f"git clone of {repository} takes more than {TIMEOUT_SECONDS:g} s")
+    return said
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End git and its children if they are still there."""
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

@@ -42,7 +42,7 @@ def convert(
     *,
     fetch: Annotated[bool, typer.Option("--fetch", help="Clone XED's pinned version with git, once.")] = False,
     xsd: Annotated[bool, typer.Option("--xsd", help="Print the schema of the files and exit.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Do not print the counts.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not print the counts, nor progress.")] = False,
 ) -> None:
     """Convert XED's datafiles to the catalogue; print what came of them."""
     from xed_convert.convert import convert as convert_datafiles  # noqa: PLC0415
@@ -55,7 +55,7 @@ def convert(
         return
     if str(output) != "-":
         check_writable(output)
-    datafolder = _source(folder, fetch=fetch)
+    datafolder = _source(folder, fetch=fetch, quiet=quiet)
     with without_collection():
         datafiles = Datafiles.load(datafolder, layers=_layers(layers))
         conversion = convert_datafiles(datafiles, include=frozenset(include or ()))
@@ -69,13 +69,31 @@ def convert(
         print("\n".join(_summary(conversion, source)), file=sys.stderr if str(output) == "-" else sys.stdout)
 
 
-def _source(folder: Path | None, *, fetch: bool) -> Path:
+def _source(folder: Path | None, *, fetch: bool, quiet: bool) -> Path:
     """Return where the datafiles are."""
-    from xed_convert.fetch import fetch as fetch_checkout  # noqa: PLC0415
-
     if (folder is None) != fetch:
         raise ConversionError("give either a folder or --fetch", hint="For example: uopscope convert --fetch")
-    return find_datafiles(fetch_checkout() if folder is None else folder)
+    return find_datafiles(_fetch(quiet=quiet) if folder is None else folder)
+
+
+def _fetch(*, quiet: bool) -> Path:
+    """Return the checkout of the pinned version; tell on standard error how the clone goes on.
+
+    Where nobody looks at a terminal, that it was begun is all that is told.
+    """
+    from rich.console import Console  # noqa: PLC0415 - only a clone needs it
+    from rich.text import Text  # noqa: PLC0415
+
+    from xed_convert import fetch  # noqa: PLC0415
+
+    console = Console(stderr=True, highlight=False, quiet=quiet)
+    if found := fetch.cached():
+        return found
+    if not console.is_terminal:
+        console.print(Text(f"cloning XED {fetch.PINNED_TAG} with git"), soft_wrap=True)
+        return fetch.fetch()
+    with console.status(f"XED {fetch.PINNED_TAG}") as status:
+        return fetch.fetch(progress=lambda text: status.update(Text(f"XED {fetch.PINNED_TAG}: {text}")))
 
 
 def _layers(path: Path | None) -> list[str] | None:

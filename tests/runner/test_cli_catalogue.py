@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import os
 import pathlib
 import subprocess
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from runner.cpu import UNKNOWN, read_cpu
 from runner.isa_sets import has_isa_set
 from runner.uarch.tables import all_microarchitectures
 from tests.xed_convert.small_datafiles import write_datafiles
+from xed_convert import fetch
 from xed_convert.catalogue import Catalogue, read_xml
 from xed_convert.chips import chip_isa_sets
 from xed_convert.cpuid import isa_set_tests
@@ -97,9 +99,9 @@ def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == schema_text()
 
 
-def test_fetch_clones_the_pinned_tag_once(
-    datafiles: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def repository(datafiles: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make a repository of the datafiles, and an empty cache."""
     repository = tmp_path / "repository"
     repository.mkdir()
     datafiles.rename(repository / "datafiles")
@@ -108,13 +110,65 @@ def test_fetch_clones_the_pinned_tag_once(
         subprocess.run(["git", "-C", str(repository), *command], check=True)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv(REPOSITORY_VARIABLE, repository.as_uri())
-    assert run_convert("--fetch", "-o", tmp_path / "x.xml", "--quiet") == 0
+    return repository
+
+
+@pytest.mark.usefixtures("repository")
+def test_fetch_clones_the_pinned_tag_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_convert("--fetch", "-o", tmp_path / "x.xml") == 0
+    assert capsys.readouterr().err == f"cloning XED {PINNED_TAG} with git\n"
     monkeypatch.setenv(REPOSITORY_VARIABLE, str(tmp_path / "gone"))
-    assert run_convert("--fetch", "-o", tmp_path / "y.xml", "--quiet") == 0
+    assert run_convert("--fetch", "-o", tmp_path / "y.xml") == 0
+    assert not capsys.readouterr().err
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
-    assert run_convert("--fetch", "-o", tmp_path / "z.xml") == 3
-    assert "git cannot clone" in capsys.readouterr().err
+    assert run_convert("--fetch", "-o", tmp_path / "z.xml", "--quiet") == 3
+    assert capsys.readouterr().err.startswith("error: git cannot clone")
     assert not list((tmp_path / "other" / "uopscope" / "xed").iterdir())
+
+
+def test_a_clone_tells_how_it_goes_on(repository: Path) -> None:
+    lines: list[str] = []
+    assert (fetch.fetch(progress=lines.append) / "datafiles" / "files.cfg").is_file()
+    assert lines[0] == f"cloning {repository.as_uri()}"
+    assert any("Receiving objects: 100%" in line for line in lines)
+
+
+@pytest.mark.usefixtures("repository")
+def test_a_terminal_shows_what_git_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert run_convert("--fetch", "-o", tmp_path / "x.xml") == 0
+    text = capsys.readouterr().err
+    assert f"XED {PINNED_TAG}: " in text
+    assert "100%" in text
+
+
+def test_without_git_and_network_it_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv(REPOSITORY_VARIABLE, "git://127.0.0.1:1/xed")  # nobody listens there
+    assert run_convert("--fetch", "-o", tmp_path / "x.xml", "--quiet") == 3
+    assert "unable to connect" in (text := capsys.readouterr().err)
+    assert "Check the network" in text
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert run_convert("--fetch", "-o", tmp_path / "x.xml", "--quiet") == 3
+    assert "git is not installed" in capsys.readouterr().err
+
+
+def test_a_clone_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "git"
+    script.write_text("#!/bin/sh\nsleep 600 & wait\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(fetch, "TIMEOUT_SECONDS", 0.2)
+    with pytest.raises(fetch.FetchError, match=r"takes more than 0\.2 s"):
+        fetch.fetch()
+    assert not list((tmp_path / "cache" / "uopscope" / "xed").iterdir())
 
 
 def test_show_has_operands_and_a_sample(capsys: pytest.CaptureFixture[str]) -> None:
