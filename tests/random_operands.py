@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xed_convert.encoder import ROUNDING, ROUNDING_MODES, address_shape, encode, has_extended_registers
+from xed_convert.encoder import ROUNDING, ROUNDING_MODES, address_shape, encode
 from xed_convert.errors import EncodingError
 from xed_convert.form import parse_encoding
 from xed_convert.model import MemoryAddress, OperandKind
@@ -69,7 +69,7 @@ def _can_encode(variant: InstructionVariant, values: dict[int, OperandValue]) ->
 def _random_values(
     variant: InstructionVariant, random: Random, *, extended: bool, form: Form
 ) -> dict[int, OperandValue]:
-    extended = extended and has_extended_registers(form)
+    extended = extended and form.has_extended_registers
     values: dict[int, OperandValue] = {}
     for index, code in form.places:
         operand = variant.operand(index)

@@ -113,6 +113,13 @@ class Form:
     no_rip: bool = False
     old: bool = False
 
+    @property
+    def has_extended_registers(self) -> bool:
+        """Whether R16 to R31 can be encoded: with a REX2 prefix (maps 0 and 1 only) or in EVEX."""
+        if self.space == "leg":
+            return self.map < 2 and 1 in self.conditions.get("rex2", (0, 1))
+        return self.space == "evex"
+
     def __str__(self) -> str:
         """Write the form as it stands in an encoding string."""
         words = [f"{self.space}.{self.map}.{self.opcode:02X}{'+' * self.in_opcode}"]
