@@ -10,8 +10,8 @@ a few that cannot be told apart are named, the true one among them; `ports_unsta
 `ports_alike`: another usage is stated, and every measurement is the same on a machine that has that one (see
 `benchmarks.rivals`); `ports_wrong`; `uops_right`; `tp_right`: the least measured throughput is within 2% of what ports,
 issue width and divider allow, `tp_slower`: dependencies that cannot be broken make it slower; latencies per pair of
-operands as `benchmarks.latency_truth` judges them; `measurements` per variant; `seconds` of CPU time. `--database`
-compares a campaign's conclusions instead of making them.
+operands as `benchmarks.latency_truth` judges them (wrong: also those about which nothing is said); `measurements` per
+variant; `seconds` of CPU time. `--database` compares a campaign's conclusions instead of making them.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ from results.model import PortUsage
 from results.store import Store
 from runner.backends.sim import SimBackend, open_machine
 from runner.characterize import Characterizer, Workshop
+from runner.inference.latency import LatencyOutcome
 from runner.protocol import Measurer
 from runner.session import Limits, Session, Task
 from simulator.machine import names
-from tests.latency_truth import expected, judge
+from tests.latency_truth import expected, judge, missing
 from xed_convert.catalogue import Catalogue
 
 if TYPE_CHECKING:
@@ -129,6 +130,7 @@ def check(report: Report, variant: InstructionVariant, found: Characterization, 
             report.note(variant, "ports_same_register", found.ports_same_register, truth.same_register.ports)
     for latency in found.latencies:
         _check_latency(report, variant, latency, truth)
+    _check_silence(report, variant, found, truth)
 
 
 def _judge_ports(variant: InstructionVariant, found: Characterization, ports: PortUsage, bench: Bench) -> str:
@@ -173,6 +175,18 @@ def _check_latency(report: Report, variant: InstructionVariant, found: LatencyRe
     if column == "pairs_wrong":
         name = f"latency {found.source}{found.part}{found.source_flag}→{found.destination}{found.destination_flag}"
         report.note(variant, name, f"{found.bound} {float(found.cycles):g}", expected(variant, truth, found))
+
+
+def _check_silence(report: Report, variant: InstructionVariant, found: Characterization, truth: Truth) -> None:
+    """Count as wrong a latency of the model that is neither found nor left out with a reason; note failed chains."""
+    reasons = tuple(one.text for one in found.derivations if one.quantity == "latencies left out")
+    for failure in found.failures:
+        if failure.startswith("latency"):
+            report.note(variant, "latency failed", failure, "")
+    for gap in missing(variant, truth, LatencyOutcome(found.latencies, found.failures, left_out=reasons)):
+        report.counts["pairs"] += 1
+        report.counts["pairs_wrong"] += 1
+        report.note(variant, "latency missing", gap, "")
 
 
 def run(
