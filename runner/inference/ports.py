@@ -30,7 +30,7 @@ STEADY = (150, 600, 720)
 """Blocking instructions for long microcode: about as many as wait, and more than any reorder buffer holds."""
 
 MOST_STEADY = 40
-"""µops up to which these help: a scheduler (60 entries on Haswell) has to hold them and blocking ones besides."""
+"""Of more µops only bounds are found: a scheduler (60 entries on Haswell) holds them and blocking ones no more."""
 
 TOO_FAST = Fraction(4, 5)
 """Ports do not explain why an instruction took so long if they need no more than this share of the time."""
@@ -85,6 +85,8 @@ def infer_ports(subject: Subject, isolated: Isolated, blocking: BlockingSet) -> 
     )
     askable = [ports for ports in blocking.sets() if ports & used]
     inquiry = Inquiry(subject, blocking, Space(blocking.layout, isolated, universe), askable)
+    if isolated.total > MOST_STEADY:
+        return (yield from _bounded(inquiry))
     usage = yield from _settle(inquiry)
     if usage is not None:
         exclude = _exclude_smaller if isolated.total <= MOST_SMALLER else _exclude_parts
@@ -96,10 +98,30 @@ def infer_ports(subject: Subject, isolated: Isolated, blocking: BlockingSet) -> 
         usage = yield from _settle(inquiry)
         if usage is not None and not isolated.separable(blocking.layout):
             usage = yield from _exclude_smaller(inquiry, usage)
-    if usage is None and FEW_UOPS < isolated.total <= MOST_STEADY:
+    if usage is None and isolated.total > FEW_UOPS:
         usage = yield from _steady(inquiry)
     failure = "" if usage is not None else _failure(inquiry)
     return PortConclusion(usage, failure, "\n".join(inquiry.notes), tuple(inquiry.experiments))
+
+
+def _bounded(inquiry: Inquiry) -> Procedure[PortConclusion]:
+    """Find out how many µops of very long microcode are confined to each set at most.
+
+    Its waiting µops fill the scheduler, blocked ports run dry, and what could go elsewhere goes there in every copy, so
+    that no number is exact, however steady it is. A rival machine proves it (`benchmarks.rivals`).
+    """
+    space = inquiry.space
+    used = space.isolated.used(space.layout)
+    for ports in inquiry.blocking.sets():
+        if ports & used and not used <= ports:
+            yield from inquiry.ask(ports)
+            space.answers[ports] = Answer(space.limit(ports), exact=False)
+    bounds = [f"{answer.count} to {describe([ports])}" for ports, answer in space.answers.items()]
+    failure = (
+        f"{space.isolated.total} µops fill the scheduler, so that blocked ports run dry and no count is exact; "
+        f"confined are at most {', '.join(bounds)}"
+    )
+    return PortConclusion(None, failure, "\n".join(inquiry.notes), tuple(inquiry.experiments))
 
 
 def _shown(isolated: Isolated, blocking: BlockingSet) -> list[PortSet]:
