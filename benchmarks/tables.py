@@ -61,8 +61,8 @@ class Table:
 
 
 _ROWS = (
-    Rows(BASE, "{machine}, BASE and LONGMODE"),
     Rows(CAMPAIGN, "{machine}, all extensions"),
+    Rows(BASE, "{machine}, BASE and LONGMODE"),
     Rows(RANDOM, "{machines} random machines", together=True),
 )
 _VARIANTS = Column("variants", "variants")
