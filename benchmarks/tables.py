@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 CHECKOUT = Path(__file__).resolve().parents[1]
-BASE, CAMPAIGN, RANDOM = "truth_base.tsv", "truth_campaign.tsv", "random_machines.tsv"
+CAMPAIGN, SAMPLE, BASE, RANDOM = "truth_campaign.tsv", "truth_sample.tsv", "truth_base.tsv", "random_machines.tsv"
 
 _BEGIN = re.compile(r"^<!-- begin table: (?P<name>.*?) -->\n", re.MULTILINE)
 
@@ -62,6 +62,7 @@ class Table:
 
 _ROWS = (
     Rows(CAMPAIGN, "{machine}, all extensions"),
+    Rows(SAMPLE, "{machine}, every 4th variant of all extensions"),
     Rows(BASE, "{machine}, BASE and LONGMODE"),
     Rows(RANDOM, "{machines} random machines", together=True),
 )
