@@ -267,7 +267,7 @@ class Measurer:
 
     def _is_disturbed(self, entry: _Entry) -> bool:
         """Say whether too few repetitions of some size were undisturbed; found anew when anything changed."""
-        if not self._quiet:
+        if not self._quiet or not entry.rounds:
             return False
         state = (entry.rounds, entry.attempts, self._quiet.best_ratio)
         if entry.disturbed_at[0] != state:

@@ -178,6 +178,17 @@ def test_values_that_cannot_be_right_are_a_recorded_failure(counters: object, co
     assert len(found.measurement.series) == 2
 
 
+def test_on_a_clock_values_that_cannot_be_right_are_measured_anew_three_times() -> None:
+    def counts(job: Job, _repetition: int) -> Mapping[str, int]:
+        return {"tsc": 10**6 - 100 * runs(job), "calibration": 9000, "witness": 2500}
+
+    backend = FakeBackend(counts, ("tsc", "calibration", "witness"), clock=True)
+    (found,) = Measurer(backend, Options(survey_looks=0, rounds=1)).measure([Request(bench())])
+    assert found.status is Status.UNCLEAN
+    assert found.detail.startswith("tsc is negative")
+    assert found.detail.endswith("3 times")
+
+
 def test_unstable_values_are_measured_again_and_said_to_be_unstable() -> None:
     def counts(job: Job, repetition: int) -> Mapping[str, int]:
         return {"core_cycles": runs(job) * (1 + repetition % 5)}
