@@ -9,9 +9,11 @@ the time, the quietest repetitions count.
 
 from __future__ import annotations
 
+import math
 import operator
 import time
-from itertools import compress
+from collections import Counter
+from itertools import accumulate, compress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,15 +23,22 @@ CALIBRATION_SLACK = 1.05
 WITNESS_SLACK = 1.03
 """On a quiet core of Zen 5 the witness stays within 1%; with a busy sibling thread it takes 14% longer or more."""
 
+BIN_WIDTH = 0.002
+"""Runs are counted by how long the witness took, in bins of 0.2%."""
+
+FEW_RUNS, LEAST_RUNS, LEAST_SHARE = 8, 3, 0.005
+"""From a few runs on, so many of them, and that share, have to be as fast as what is taken for quiet."""
+
 WAIT_PAUSE_SECONDS = 0.02
 """Between two looks at the witness while waiting."""
 
 
 class QuietFilter:
-    """Knows the shortest time that the witness typically took so far, and filters by it."""
+    """Knows how short a time the witness typically takes when it is quiet, and filters by it."""
 
     def __init__(self) -> None:
         self.best_ratio = float("inf")
+        self._runs: Counter[int] = Counter()
 
     @property
     def is_known(self) -> bool:
@@ -37,10 +46,23 @@ class QuietFilter:
         return self.best_ratio < float("inf")
 
     def learn(self, samples: Mapping[str, Sequence[int]]) -> None:
-        """Look at the repetitions of one run; their median counts, so that no single odd one does."""
-        ratios = _ratios(samples)
+        """Look at the repetitions of one run; their median counts, so that no single odd one does.
+
+        Nor does an odd run: a disturbed calibration makes the witness look fast. Where the least of all runs counted,
+        one in 20,000 made all later ones seem disturbed.
+        """
+        ratios = [ratio for ratio in _ratios(samples) if ratio > 0]
         if ratios:
-            self.best_ratio = min(self.best_ratio, sorted(ratios)[len(ratios) // 2])
+            self._runs[round(math.log(sorted(ratios)[len(ratios) // 2]) / BIN_WIDTH)] += 1
+            self.best_ratio = math.exp(BIN_WIDTH * self._low_bin())
+
+    def _low_bin(self) -> int:
+        """Return the first bin up to which there are runs enough to believe in."""
+        total = self._runs.total()
+        enough = 1 if total < FEW_RUNS else max(LEAST_RUNS, LEAST_SHARE * total)
+        ordered = sorted(self._runs)
+        counts = accumulate(self._runs[each] for each in ordered)
+        return next(each for each, count in zip(ordered, counts, strict=True) if count >= enough)
 
     def count(self, samples: Mapping[str, Sequence[int]]) -> int:
         """Return how many repetitions were undisturbed."""

@@ -130,7 +130,7 @@ def test_waiting_ends_with_patience_or_when_it_is_quiet() -> None:
 
 def test_a_core_that_is_shared_all_the_time_is_said_to_be() -> None:
     measurer = Measurer(clock(Fraction(1)), Options(survey_looks=0, patience_seconds=0.1))
-    measurer.measure([Request(bench(7))])
+    measurer.measure([Request(bench(size)) for size in (5, 6, 7)])
     measurer.backend = clock(Fraction(1), busy_until=10**9)
     (found,) = measurer.measure([Request(bench())])
     assert found.ok
@@ -284,6 +284,18 @@ def test_a_clock_runs_neither_too_short_nor_too_long() -> None:
         probe = sizing.PROBE_ITERATIONS * (sizing.FENCE_CYCLES + sizing.probe_size(request).copies * copy_cycles)
         last = sizing.clock_sizes(request, probe)[-1]
         assert 10_000 <= last.copies * last.iterations * copy_cycles <= 200_000
+
+
+def test_a_run_that_is_too_fast_to_be_true_does_not_make_all_others_seem_disturbed() -> None:
+    def run(witness: int) -> dict[str, list[int]]:
+        return {"tsc": [1] * 20, "calibration": [10_000] * 20, "witness": [witness] * 20}
+
+    quiet = QuietFilter()
+    for number in range(2000):
+        quiet.learn(run(2700 if number % 500 == 0 else 3300 if number % 10 else 2900))
+    assert quiet.best_ratio == pytest.approx(0.29, rel=0.002)
+    assert quiet.is_quiet(run(2910))
+    assert not quiet.is_quiet(run(3300))
 
 
 def test_the_filter_drops_interrupted_calibrations_and_busy_siblings() -> None:
