@@ -7,6 +7,7 @@ and by `blocking_exclusions.tsv` (what it is). Which of the eligible ones keep w
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
 from fnmatch import fnmatchcase
@@ -39,8 +40,12 @@ if TYPE_CHECKING:
 MOST_INSTANCES = 12
 """Of a blocking instruction there are at most so many independent instances; then they repeat."""
 
-INSTANCES_OF_SEVERAL = 3
-"""The same where several blocking instructions share the registers."""
+INSTANCES_OF_SEVERAL = (8, 3)
+"""The same where several blocking instructions share the registers; fewer if there are not so many registers.
+
+The first is more than the latency in cycles of what often blocks one port (AESDEC 7 on Haswell): with fewer instances
+they wait for each other, and the port is idle at times.
+"""
 
 VECTOR_CLASSES = frozenset({"VEC", "MMX"})
 
@@ -236,6 +241,22 @@ def _in_turns(
     return instances, [column[position] for position in range(longest) for column in columns if position < len(column)]
 
 
+def _shared(blockers: Sequence[tuple[InstructionVariant, int]], taken: set[str]) -> tuple[list[Instance], list[Line]]:
+    """Return instances and lines of blocking instructions among which the registers that are left are divided."""
+    if len(blockers) == 1:
+        return _in_turns(blockers, taken, MOST_INSTANCES)
+    *larger, least = INSTANCES_OF_SEVERAL
+    for most in larger:
+        try:
+            instances, lines = _in_turns(blockers, set(taken), most)
+        except AllocationError:
+            continue
+        made = Counter(one.variant.string for one in instances)
+        if all(made[variant.string] >= min(least, count) for variant, count in blockers):
+            return instances, lines
+    return _in_turns(blockers, set(taken), least)
+
+
 class Combiner:
     """Puts one instance of an instruction among blocking instructions."""
 
@@ -263,9 +284,8 @@ class Combiner:
         Raises:
             AllocationError: not enough registers are left for the blocking instructions.
         """
-        most = MOST_INSTANCES if len(blockers) == 1 else INSTANCES_OF_SEVERAL
         taken = registers_of(self.instance) | occupied(self.instance.variant)
-        instances, lines = _in_turns(blockers, taken, most)
+        instances, lines = _shared(blockers, taken)
         # The breakers stand where the blocked ports have the most waiting for them, so that they go elsewhere
         subject = [*self.breakers, *(helpers if self.helpers_only else surrounded)(self.kit, self.instance)]
         body = [*subject, *lines] if reverse else [*lines, *subject]
@@ -274,6 +294,20 @@ class Combiner:
         purpose = f"ports of {what} among {names}"
         setup = setup_of(self.kit, [self.instance, *instances], self.values)
         return Microbenchmark(setup, tuple(body), purpose, 1, self.instance.variant.cpl == 0)
+
+    def control(
+        self, blockers: Sequence[tuple[InstructionVariant, int]], other: InstructionVariant, count: int
+    ) -> Microbenchmark:
+        """Return so many of each blocking instruction, in turns, and copies of another one in the instruction's place.
+
+        Raises:
+            AllocationError: there are not enough registers.
+        """
+        others, more = _in_turns([(other, count)], set(), min(INSTANCES_OF_SEVERAL))
+        instances, lines = _shared(blockers, {name for one in others for name in registers_of(one)})
+        names = ", ".join(f"{number} of {variant.string}" for variant, number in blockers)
+        purpose = f"ports of {count} of {other.string} among {names}"
+        return Microbenchmark(setup_of(self.kit, [*instances, *others], Values()), (*lines, *more), purpose)
 
 
 def registers_of(instance: Instance) -> set[str]:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from results.model import LatencyResult
     from runner.characterize import Context
     from runner.experiment import Measured
-    from runner.inference.blocking import Blockers
+    from runner.inference.blocking import Blockers, BlockingInstruction
     from runner.inference.hypotheses import Isolated
     from xed_convert.model import InstructionVariant
 
@@ -70,6 +70,11 @@ class _Subject:
         """Return one instance among blocking instructions."""
         pairs = [(one.variant, count) for one, count in zip(blockers.instructions, blockers.counts, strict=True)]
         return self.combiner.combined(pairs, reverse=reverse)
+
+    def control(self, blockers: Blockers, other: BlockingInstruction, count: int) -> Microbenchmark:
+        """Return the blocking instructions with copies of another one in the place of the instance."""
+        pairs = [(one.variant, number) for one, number in zip(blockers.instructions, blockers.counts, strict=True)]
+        return self.combiner.control(pairs, other.variant, count)
 
 
 @dataclass

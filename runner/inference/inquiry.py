@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from generator.microbenchmark import Microbenchmark
     from results.model import PortUsage
     from runner.experiment import Measured
+    from runner.inference.blocking import BlockingInstruction
 
 CLEAR = Fraction(1, 5)
 """A count within this of an integer is exact; else it bounds from above."""
@@ -31,6 +32,12 @@ IDLE = Fraction(1, 2)
 
 MOST_DOUBLED = 3
 """How often the number of blocking instructions is doubled until an answer comes out twice."""
+
+FEW_WAITING = 12
+"""So few µops find free ports: even the smallest scheduler (36 entries on Nehalem) holds them and blocking ones."""
+
+MORE_WAITING = Fraction(3, 2)
+"""In a control stand so many times as many µops as could stray, because microcode waits for itself, too."""
 
 PAIR = 2
 """So few µops go elsewhere even if only one more µop is issued per cycle than the blocked ports can take."""
@@ -45,6 +52,9 @@ class Subject(Protocol):
 
     def combined(self, blockers: Blockers, *, reverse: bool = False) -> Microbenchmark:
         """Return one instance among blocking instructions with which it shares nothing (`reverse`: it comes first)."""
+
+    def control(self, blockers: Blockers, other: BlockingInstruction, count: int) -> Microbenchmark:
+        """Return the blocking instructions with so many copies of another one in the place of the instance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +102,7 @@ class Inquiry:
     experiments: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     rivals: list[PortUsage] = field(default_factory=list)
+    strays: dict[PortSet, bool] = field(default_factory=dict)
 
     def blockers(self, ports: PortSet) -> Blockers:
         """Return blocking instructions for a set, or for two whose union it is."""
@@ -131,6 +142,45 @@ class Inquiry:
             blockers = yield from self._ask_for_longer(ports, blockers.filling(measured.cycles))
         if not self.space.layout.separable(ports) or self.space.isolated.total > FEW_UOPS:
             yield from self._confirm(ports, blockers)
+        yield from self.doubt(ports, blockers.doubled())
+
+    def doubt(self, ports: PortSet, blockers: Blockers) -> Procedure[None]:
+        """Take an answer about long microcode for a bound if µops that are not confined to the set stray onto it.
+
+        The schedulers hold so many µops: where microcode queues up on the ports that are left until these have as many
+        waiting as the blocked ones, the rest goes to the blocked ones in every copy, however many blocking instructions
+        there are. A control shows it: in the place of the microcode are µops of a known larger set.
+        """
+        answer = self.space.answers[ports]
+        count = ceil((self.space.isolated.total - answer.count) * MORE_WAITING)
+        if not answer.exact or not answer.count or count <= FEW_WAITING:
+            return
+        if ports not in self.strays:
+            self.strays[ports] = yield from self._control(ports, blockers, count)
+        if self.strays[ports]:
+            self.space.answers[ports] = Answer(answer.count, exact=False)
+
+    def _control(self, ports: PortSet, blockers: Blockers, count: int) -> Procedure[bool]:
+        """Return whether any of so many µops of the smallest larger set run on a set that is blocked."""
+        wider = [one for one in self.blocking.instructions.values() if ports < one.ports and one.usage.total == 1]
+        if not wider:
+            return False
+        other = min(wider, key=lambda one: (len(one.ports), sorted(one.ports)))
+        blockers = blockers.balanced([0] * len(blockers.instructions))
+        try:
+            request = Request(self.subject.control(blockers, other, count), Want.PORTS)
+        except GenerationError:
+            return False
+        (measured,) = yield [request]
+        if not measured.ok:
+            return False
+        self.experiments.append(request.benchmark.id)
+        own, layout = confined(blockers.usage, ports), self.space.layout
+        separable = layout.separable(ports)
+        ran = (layout.on(ports, measured.values) if separable else measured.cycles * len(ports)) - own
+        what = f"{count} x {other.variant.string} in its place"
+        self.notes.append(f"the same with {what}, none of which has to run on {describe([ports])}: {float(ran):.2g} do")
+        return ran >= 1 - CLEAR
 
     def _ask_for_longer(self, ports: PortSet, blockers: Blockers) -> Procedure[Blockers]:
         """Ask with more blocking instructions, as many of each as what is confined to its own ports calls for."""

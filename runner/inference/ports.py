@@ -18,7 +18,7 @@ from runner.inference.blocking import FEW_UOPS, SATURATED, Blockers, BlockingSet
 from runner.inference.hypotheses import Answer, Isolated, Space
 from runner.inference.inquiry import CLEAR, Inquiry, Subject
 from runner.inference.naming import swapped
-from runner.inference.portsets import PortSet, confined, describe, pairs_of, throughput_of
+from runner.inference.portsets import PortSet, confined, describe, moved, pairs_of, throughput_of
 from runner.inference.spread import evened, evenly_loaded, is_first, is_odd, likeliest
 
 if TYPE_CHECKING:
@@ -88,17 +88,19 @@ def infer_ports(subject: Subject, isolated: Isolated, blocking: BlockingSet) -> 
     if isolated.total > MOST_STEADY:
         return (yield from _bounded(inquiry))
     usage = yield from _settle(inquiry)
+    exclude = _exclude_smaller if isolated.total <= MOST_SMALLER else _exclude_parts
     if usage is not None:
-        exclude = _exclude_smaller if isolated.total <= MOST_SMALLER else _exclude_parts
         usage = yield from exclude(inquiry, usage)
     for more in (_closer, _again, _wider):
         if usage is not None or inquiry.rivals:
             break
         more(inquiry)
         usage = yield from _settle(inquiry)
-        if usage is not None and not isolated.separable(blocking.layout):
-            usage = yield from _exclude_smaller(inquiry, usage)
-    if usage is None and isolated.total > FEW_UOPS:
+        if usage is not None and (isolated.total > MOST_SMALLER or not isolated.separable(blocking.layout)):
+            usage = yield from exclude(inquiry, usage)
+    if usage is not None:
+        usage = _only(inquiry, usage)
+    elif isolated.total > FEW_UOPS:
         usage = yield from _steady(inquiry)
     failure = "" if usage is not None else _failure(inquiry)
     return PortConclusion(usage, failure, "\n".join(inquiry.notes), tuple(inquiry.experiments))
@@ -229,7 +231,8 @@ def _exclude_smaller(inquiry: Inquiry, usage: PortUsage) -> Procedure[PortUsage 
     """
     space = inquiry.space
     sets = [ports for ports, count in usage.uops.items() if count]
-    if not 2 <= usage.total <= MOST_SMALLER or max(map(len, sets)) > MOST_SUBSET_PORTS:
+    shown = usage.total == 1 and not _is_slower(inquiry.space, usage)
+    if shown or usage.total > MOST_SMALLER or max(map(len, sets)) > MOST_SUBSET_PORTS:
         return usage
     parts = [
         frozenset(part) for ports in sets for size in range(1, len(ports)) for part in combinations(sorted(ports), size)
@@ -264,6 +267,29 @@ def _exclude_parts(inquiry: Inquiry, usage: PortUsage) -> Procedure[PortUsage | 
     return usage
 
 
+def _only(inquiry: Inquiry, usage: PortUsage) -> PortUsage | None:
+    """Return a usage, None if others explain the answers as well (they are its rivals then).
+
+    A set that carried more µops than are confined to it, where strays are not excluded, may as well be the set of them.
+    And a set that nothing else has may only be what isolation has shown of a larger one.
+    """
+    space, known = inquiry.space, inquiry.blocking
+    bounds = [ports for ports, answer in space.answers.items() if not answer.exact]
+    smaller = [
+        moved(usage, able, ports, more)
+        for ports in bounds
+        for able, count in usage.uops.items()
+        if ports < able
+        for more in range(1, min(count, space.limit(ports) - confined(usage, ports)) + 1)
+    ]
+    strange = [able for able, count in usage.uops.items() if count and able not in known]
+    larger = [moved(usage, able, one, usage.uops[able]) for able in strange for one in known.sets() if able < one]
+    fitting = [other for other in larger if not is_odd(other, space.isolated, space.layout)]
+    rivals = [other for other in [*smaller, *fitting] if space.agrees(other)]
+    inquiry.rivals = [usage, *rivals] if rivals else []
+    return None if rivals else usage
+
+
 def _explained(
     inquiry: Inquiry, usage: PortUsage, usages: Sequence[PortUsage], slower: Sequence[PortUsage]
 ) -> PortUsage | None:
@@ -282,10 +308,15 @@ def _explained(
         if len(likely) != 1:
             return None
         usage = likely[0]
-    if space.isolated.free and throughput_of(usage) < space.isolated.cycles * TOO_FAST:
+    if _is_slower(space, usage):
         rivals = [other for other in slower if _has_the_time(other, space)]
         inquiry.rivals = [usage, *rivals] if rivals else []
     return None if inquiry.rivals else usage
+
+
+def _is_slower(space: Space, usage: PortUsage) -> bool:
+    """Whether independent instances took longer than the ports of the usage would take."""
+    return space.isolated.free and throughput_of(usage) < space.isolated.cycles * TOO_FAST
 
 
 def _has_the_time(usage: PortUsage, space: Space) -> bool:
@@ -321,6 +352,7 @@ def _steady(inquiry: Inquiry) -> Procedure[PortUsage | None]:
                 inquiry.conclude(measured, more, ports, Answer(min(space.limit(ports), load.most), exact=False))
         if sum(round(count) == space.limit(ports) for count in counts) > 1:
             space.answers[ports] = Answer(space.limit(ports))
+            yield from inquiry.doubt(ports, more)
     fitting = space.by_subtractions([ports for ports in inquiry.blocking.sets() if ports <= used])
     inquiry.rivals = fitting if 1 < len(fitting) < MOST_RIVALS else []
     return fitting[0] if len(fitting) == 1 else None

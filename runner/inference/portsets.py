@@ -79,6 +79,12 @@ def joined(one: PortUsage, other: PortUsage) -> PortUsage:
     return PortUsage({ports: one.uops.get(ports, 0) + other.uops.get(ports, 0) for ports in {**one.uops, **other.uops}})
 
 
+def moved(usage: PortUsage, source: PortSet, target: PortSet, count: int) -> PortUsage:
+    """Return a usage in which so many µops of one set are of another one instead."""
+    uops = {**usage.uops, source: usage.uops[source] - count, target: usage.uops.get(target, 0) + count}
+    return PortUsage({ports: n for ports, n in uops.items() if n})
+
+
 def throughput_of(usage: PortUsage) -> Fraction:
     """Return the least cycles per instruction that the ports allow, exactly.
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from generator.microbenchmark import Line, Microbenchmark
 from results.model import PortUsage, Status
 from runner.experiment import Measured, Request
-from runner.inference.blocking import Blockers, BlockingSet, Candidate, find_blocking
+from runner.inference.blocking import Blockers, BlockingInstruction, BlockingSet, Candidate, find_blocking
 from runner.inference.portsets import PortLayout, PortSet
 from xed_convert.model import InstructionVariant
 
@@ -95,13 +95,17 @@ class Named:
     extra: PortUsage = PortUsage({})  # noqa: RUF009 (it is never changed)
 
     def combined(self, blockers: Blockers, *, reverse: bool = False) -> Microbenchmark:
-        blocked = [
-            line(one.variant.iform)
-            for one, count in zip(blockers.instructions, blockers.counts, strict=True)
-            for _ in range(count)
-        ]
+        blocked = lines_of(blockers)
         body = [line(self.name), *blocked] if reverse else [*blocked, line(self.name)]
         return Microbenchmark((), tuple(body), "combination")
+
+    def control(self, blockers: Blockers, other: BlockingInstruction, count: int) -> Microbenchmark:
+        return Microbenchmark((), (*lines_of(blockers), *[line(other.variant.iform)] * count), "control")
+
+
+def lines_of(blockers: Blockers) -> list[Line]:
+    pairs = zip(blockers.instructions, blockers.counts, strict=True)
+    return [line(one.variant.iform) for one, count in pairs for _ in range(count)]
 
 
 def machine(counters: str, instructions: Mapping[str, str], **options: int) -> Oracle:
