@@ -30,7 +30,10 @@ FEW_RUNS, LEAST_RUNS, LEAST_SHARE = 8, 3, 0.005
 """From a few runs on, so many of them, and that share, have to be as fast as what is taken for quiet."""
 
 WAIT_PAUSE_SECONDS = 0.02
-"""Between two looks at the witness while waiting."""
+"""After a look at the witness that was not quiet."""
+
+CALM_LOOKS = 3
+"""So many in a row have to be quiet: who disturbs leaves gaps."""
 
 
 class QuietFilter:
@@ -111,12 +114,15 @@ class Patience:
             self._useful_seconds += seconds
 
     def wait(self, is_quiet: Callable[[], bool]) -> None:
-        """Look again and again until it is quiet, or patience ends."""
+        """Look again and again until it is quiet for a while, or patience ends."""
+        calm = 0
         while self.is_left:
             started = time.monotonic()
-            if is_quiet():
+            calm = calm + 1 if is_quiet() else 0
+            if calm == CALM_LOOKS:
                 return
-            time.sleep(WAIT_PAUSE_SECONDS)
+            if not calm:
+                time.sleep(WAIT_PAUSE_SECONDS)
             self.lost_seconds += time.monotonic() - started
 
 

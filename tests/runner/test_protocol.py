@@ -125,7 +125,7 @@ def test_waiting_ends_with_patience_or_when_it_is_quiet() -> None:
     assert 1 < next(looks) < 50
     patience = Patience(0.1, 0)
     patience.wait(lambda: True)
-    assert patience.lost_seconds == 0
+    assert patience.lost_seconds < 0.05
 
 
 def test_a_core_that_is_shared_all_the_time_is_said_to_be() -> None:
