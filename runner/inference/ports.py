@@ -270,11 +270,13 @@ def _exclude_parts(inquiry: Inquiry, usage: PortUsage) -> Procedure[PortUsage | 
 def _only(inquiry: Inquiry, usage: PortUsage) -> PortUsage | None:
     """Return a usage, None if others explain the answers as well (they are its rivals then).
 
-    A set that carried more µops than are confined to it, where strays are not excluded, may as well be the set of them.
-    And a set that nothing else has may only be what isolation has shown of a larger one.
+    A set that carried more µops than are confined to it, where strays are not excluded, may as well be the set of them
+    if other instructions have it: of a set that nothing else has, such a bound says too little (strays are frequent
+    where two instructions block it). And a set that nothing else has may only be what isolation has shown of a larger
+    one.
     """
     space, known = inquiry.space, inquiry.blocking
-    bounds = [ports for ports, answer in space.answers.items() if not answer.exact]
+    bounds = [ports for ports, answer in space.answers.items() if not answer.exact and ports in known]
     smaller = [
         moved(usage, able, ports, more)
         for ports in bounds

@@ -106,11 +106,9 @@ def test_idle_cycles_are_not_taken_for_uops_where_ports_share_a_counter() -> Non
 @pytest.mark.parametrize(
     ("machine", "string"),
     [
-        ("SNB", "FLD (ST0, ST(0), M32)"),  # p01, which nothing else has, carried one µop of what could be p015
         ("SNB", "LFENCE"),  # of p23 only p2 was seen
         ("BDW", "POPFQ"),  # two of 16 µops of p0156 stray onto p015 however often it is blocked
         ("HSW", "XRSTOR (M4608)"),
-        ("ADL-P", "FXCH (ST0, ST(0), ST)"),  # p0156 without A, with which 5 shares a counter
         ("ADL-P", "FLD (ST0, ST(0), M32)"),  # two per cycle, which three loads per cycle would allow, too
     ],
 )
