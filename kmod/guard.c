@@ -11,6 +11,9 @@
  * another from the beginning, with a pause between: whatever is being fetched
  * when its first byte changes has been fetched before the next one does, and of
  * a loop the instruction that comes first in memory is hit first, at its first byte.
+ * At the end it begins again, for as long as the run lasts: an emulator may have read
+ * the code just before it was written and go on with its translation (seen with QEMU
+ * 7.2), which the next write to it ends.
  *
  * uops_run.state is a sequence number and, in the low bits, UOPS_IDLE, _RUNNING,
  * _KILLING (the timer is doing it) or _KILLED. The running CPU moves it from IDLE
@@ -71,8 +74,11 @@ static void poison_some(void)
 {
 	u32 end = watch.poisoned + POISON_BYTES;
 
-	while (watch.poisoned < end && READ_ONCE(uops_run.inside) &&
-	       uops_code_poison(watch.poisoned)) {
+	while (watch.poisoned < end && READ_ONCE(uops_run.inside)) {
+		if (!uops_code_poison(watch.poisoned)) {
+			watch.poisoned = 0;
+			return;
+		}
 		ndelay(POISON_PAUSE_NS);
 		watch.poisoned++;
 	}
