@@ -79,14 +79,19 @@ class Core:
         "weights",
     )
 
-    def __init__(self, parameters: Parameters, places: int) -> None:
-        """Begin drained at cycle 0, with so many places (registers, flags, memory) that are ready."""
+    def __init__(self, parameters: Parameters, places: int, order: Sequence[int] = ()) -> None:
+        """Begin drained at cycle 0, with so many places (registers, flags, memory) that are ready.
+
+        `order` are the ports in the order in which they were last chosen (none: as they are numbered).
+        """
         ports = len(parameters.ports)
         self.parameters = parameters
         self.places = [0] * places
         self.cycle, self.free_slots = 0, parameters.issue_width
         self.busy: dict[int, int] = {}
         self.weights, self.sequence, self.waiting = list(range(ports)), ports, 0
+        for place, port in enumerate(order):
+            self.weights[port] = place
         self.counts, self.divided = [0] * ports, 0
         self.hint_from, self.hint_to = [0] * ports, [0] * ports
         self.retired = [0] * parameters.reorder_buffer  # when entries were freed; all are free from the start
@@ -108,7 +113,7 @@ class Core:
 
     def outline(self) -> tuple[object, ...]:
         """Return a part of the state that is quickly made: states whose outlines differ are different."""
-        lag, order = self.last_retired - self.cycle, self._order()
+        lag, order = self.last_retired - self.cycle, self.order()
         return (lag, self.waiting, self.free_slots, len(self.busy), order, self.eliminated)
 
     def state(self, watched: Iterable[int] | None = None) -> tuple[object, ...]:
@@ -123,14 +128,14 @@ class Core:
             tuple([places[index] - now if places[index] > now else 0 for index in indices]),
             frozenset([(cycle - now, ports) for cycle, ports in self.busy.items()]),
             tuple([weight // _WAITING for weight in self.weights]),
-            self._order(),
+            self.order(),
             tuple([cycle - now for cycle in self.retired[bisect_right(self.retired, now) :]]),
             self.retiring if self.last_retired > now else 0,
             max(0, self.divider_free - now),
             self.eliminated,
         )
 
-    def _order(self) -> tuple[int, ...]:
+    def order(self) -> tuple[int, ...]:
         """Return the ports in the order in which they were last chosen."""
         return tuple([port for _, port in sorted([(w % _WAITING, port) for port, w in enumerate(self.weights)])])
 

@@ -9,7 +9,7 @@ from simulator.compiler import Numbering, steps_of
 from simulator.core import Core, RepeatedRun
 from simulator.errors import SimulatedFaultError
 from simulator.frontend import Frontend
-from simulator.runs import STATIC, Repetition, Run, add, flat, segments, values_matter
+from simulator.runs import STATIC, Repetition, Run, Sequel, add, flat, reads, segments, values_matter
 from simulator.trace import Tracer
 from simulator.values import Values
 
@@ -27,6 +27,10 @@ Row = tuple[int, ...]
 """Counts of all events, in the order of `event_names`."""
 
 
+Order = tuple[int, ...]
+"""The ports in the order in which they were last chosen (none: as they are numbered)."""
+
+
 def event_names(parameters: Parameters) -> tuple[str, ...]:
     """Return what is counted: cycles, divider, `STATIC`, executed µops, and µops of every single port."""
     ports = tuple(f"p{port}" for port in parameters.ports)
@@ -39,10 +43,11 @@ def _row(counts: Counts, static: Row) -> Row:
 
 @dataclass(frozen=True, slots=True)
 class SegmentResult:
-    """What happened in a segment in all, and until each read of a counter in it."""
+    """What happened in a segment in all, until each read of a counter in it, and the order of ports after it."""
 
     total: Row
     reads: tuple[tuple[Read, Row], ...]
+    order: Order
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,7 @@ class Simulator:
         self.machine = machine
         self.frontend = Frontend(machine, decoder)
         self._names = {name: number for number, name in enumerate(event_names(machine.parameters))}
-        self._results: dict[Segment, SegmentResult] = {}
+        self._results: dict[tuple[Segment, Order], SegmentResult] = {}
         self._runs: dict[tuple[object, ...], RepeatedRun] = {}
         self._numbering = Numbering()
 
@@ -101,12 +106,18 @@ class Simulator:
         """
         runs = Tracer(self.frontend, data, copies).run()
         trace = segments(Values(self.frontend).resolve(runs) if values_matter(runs) else runs)
-        timed = [number for number, (segment, _) in enumerate(trace) if _reads(segment)]
+        timed = [number for number, (part, _) in enumerate(trace) if not isinstance(part, Sequel) and reads(part)]
         now: Row = (0,) * len(self._names)
+        order: Order = ()
         start: dict[int, tuple[Row, Row]] = {}
         end: dict[int, tuple[Row, Row]] = {}
-        for segment, times in trace[timed[0] : timed[-1] + 1] if timed else []:
-            result = self._segment(segment)
+        for part, times in trace[timed[0] : timed[-1] + 1] if timed else []:
+            if isinstance(part, Sequel) or not reads(part):
+                total, order = self._repeated(part, times, order)
+                now = add(now, total)
+                continue
+            # What the harness chose is forgotten, so that the same code gives the same whatever reads the counters
+            result, order = self._segment(part, ()), ()
             for read, row in result.reads:
                 if not read.after and (copies is not None or read.index not in start):
                     start[read.index] = (now, row)
@@ -115,39 +126,67 @@ class Simulator:
             now = add(now, result.total, times)
         return Readings(self._names, start, end)
 
-    def _segment(self, segment: Segment) -> SegmentResult:
-        result = self._results.get(segment)
+    def _repeated(self, part: Segment | Sequel, times: int, order: Order) -> tuple[Row, Order]:
+        """Simulate a part without reads so many times; each goes on with the order of ports that the last one left."""
+        if times == 1:
+            return self._once(part, order)
+        totals: list[Row] = [(0,) * len(self._names)]
+        seen: dict[Order, int] = {}
+        while len(totals) <= times and order not in seen:
+            seen[order] = len(totals) - 1
+            row, order = self._once(part, order)
+            totals.append(add(totals[-1], row))
+        done = len(totals) - 1
+        if done == times:
+            return totals[-1], order
+        first = seen[order]
+        periods, left = divmod(times - done, done - first)
+        total = add(totals[-1], add(totals[-1], totals[first], -1), periods)
+        return add(total, add(totals[first + left], totals[first], -1)), list(seen)[first + left]
+
+    def _once(self, part: Segment | Sequel, order: Order) -> tuple[Row, Order]:
+        if not isinstance(part, Sequel):
+            result = self._segment(part, order)
+            return result.total, result.order
+        total: Row = (0,) * len(self._names)
+        for inner, times in part.parts:
+            row, order = self._repeated(inner, times, order)
+            total = add(total, row)
+        return total, order
+
+    def _segment(self, segment: Segment, order: Order) -> SegmentResult:
+        result = self._results.get((segment, order))
         if result is None:
             if len(self._results) >= self.CACHED_SEGMENTS:
                 self._results.clear()
                 self._runs.clear()
                 self._numbering = Numbering()
-            result = self._simulate_reads(segment) if _reads(segment) else self._simulate(segment)
-            self._results[segment] = result
+            result = self._simulate_reads(segment) if reads(segment) else self._simulate(segment, order)
+            self._results[segment, order] = result
         return result
 
-    def _simulate(self, segment: Segment) -> SegmentResult:
+    def _simulate(self, segment: Segment, order: Order) -> SegmentResult:
         """Simulate a segment without reads: what is repeated is simulated until it repeats itself."""
         place = next((n for n, run in enumerate(segment) if isinstance(run, Repetition)), len(segment))
-        core, skipped = self._repeat(segment[: place + 1])
+        core, skipped = self._repeat(segment[: place + 1], order)
         steps = steps_of(flat(segment[place + 1 :]), self._numbering)
         core.places += [0] * (len(self._numbering) - len(core.places))
         core.advance(steps)
-        return SegmentResult(_row(core.totals().plus(skipped), _static_of(segment)), ())
+        return SegmentResult(_row(core.totals().plus(skipped), _static_of(segment)), (), core.order())
 
-    def _repeat(self, segment: Segment) -> tuple[Core, Counts]:
+    def _repeat(self, segment: Segment, order: Order) -> tuple[Core, Counts]:
         """Return the core after a segment that ends with its only repetition, if any.
 
         A run of the same code with fewer copies is gone on with where it ended.
         """
         *before, last = segment
         unit, count = (last.runs, last.count) if isinstance(last, Repetition) else ((last,), 1)
-        key = (*before, unit)
+        key = (*before, unit, order)
         run = self._runs.get(key)
         if run is None or run.copies > count:
             prefix = steps_of(flat(before), self._numbering)
             steps = steps_of(flat(unit), self._numbering)
-            core = Core(self.parameters, len(self._numbering))
+            core = Core(self.parameters, len(self._numbering), order)
             core.advance(prefix)
             run = self._runs[key] = RepeatedRun(core, steps)
         return run.after(count)
@@ -165,8 +204,8 @@ class Simulator:
             static = add(static, self.frontend.run_of(tuple(piece)).static) if piece else static
             if read is not None:
                 moments.append((read, core.last_retired, static))
-        reads = tuple((read, self._until(when, log, so_far)) for read, when, so_far in moments)
-        return SegmentResult(_row(core.totals(), static), reads)
+        seen = tuple((read, self._until(when, log, so_far)) for read, when, so_far in moments)
+        return SegmentResult(_row(core.totals(), static), seen, ())
 
     def _until(self, when: int, log: Sequence[tuple[int, int]], static: Row) -> Row:
         ports = [0] * len(self.parameters.ports)
@@ -175,19 +214,15 @@ class Simulator:
         return (when, 0, *static, sum(ports), *ports)
 
 
-def _reads(segment: Segment) -> bool:
-    return any(_reads(run.runs) if isinstance(run, Repetition) else run.reads for run in segment)
-
-
 def _pieces(segment: Segment) -> list[tuple[list[Compiled], Read | None]]:
     """Cut a segment after each read; what is repeated is written out."""
     pieces: list[tuple[list[Compiled], Read | None]] = [([], None)]
     for run in segment:
-        reads = dict(run.reads) if isinstance(run, Run) else {}
+        read_at = dict(run.reads) if isinstance(run, Run) else {}
         for number, one in enumerate(run.code if isinstance(run, Run) else flat((run,))):
             pieces[-1][0].append(one)
-            if number in reads:
-                pieces[-1] = (pieces[-1][0], reads[number])
+            if number in read_at:
+                pieces[-1] = (pieces[-1][0], read_at[number])
                 pieces.append(([], None))
     return pieces
 

@@ -1,7 +1,7 @@
 """What a trace is made of: runs of instructions, repetitions of them, and the segments that it is cut into.
 
 A segment ends with a serializing instruction, before which everything must have retired, so it starts with a drained
-core and what happens in it depends on nothing before it.
+core. What happens in it depends on nothing before it but the order in which ports were last chosen.
 """
 
 from __future__ import annotations
@@ -66,6 +66,14 @@ class Repetition:
 
 Segment = tuple[Run | Repetition, ...]
 
+
+@dataclass(frozen=True, slots=True)
+class Sequel:
+    """Segments that come one after another, each so many times, and are repeated together. None of them reads."""
+
+    parts: tuple[tuple[Segment | Sequel, int], ...]
+
+
 STATIC = ("instructions", "uops_issued", "uops_retire_slots", "uops_MITE", "uops_MS")
 """Counters that depend on which instructions there were, not on when."""
 
@@ -97,7 +105,7 @@ def cut(code: Sequence[Compiled]) -> Iterator[tuple[Compiled, ...]]:
         yield tuple(part)
 
 
-def segments(runs: Sequence[Run | Repetition]) -> list[tuple[Segment, int]]:
+def segments(runs: Sequence[Run | Repetition]) -> list[tuple[Segment | Sequel, int]]:
     """Cut a trace after each serializing instruction; a repetition with one in it becomes repeated segments."""
     splitter = _Splitter()
     splitter.feed(runs, 1)
@@ -108,7 +116,7 @@ def segments(runs: Sequence[Run | Repetition]) -> list[tuple[Segment, int]]:
 
 class _Splitter:
     def __init__(self) -> None:
-        self.found: list[tuple[Segment, int]] = []
+        self.found: list[tuple[Segment | Sequel, int]] = []
         self.current: list[Run | Repetition] = []
 
     def feed(self, runs: Sequence[Run | Repetition], times: int) -> None:
@@ -123,7 +131,21 @@ class _Splitter:
             else:
                 self.feed(run.runs, times)
                 if run.count > 1:
-                    self.feed(run.runs, times * (run.count - 1))
+                    self._again(run, times * (run.count - 1))
+
+    def _again(self, run: Repetition, times: int) -> None:
+        """Add a repetition once more: its first segment begins with what the last one has left."""
+        if reads((run,)):
+            self.feed(run.runs, times)
+            return
+        found, self.found = self.found, []
+        self.feed(run.runs, 1)
+        self.found = [*found, (Sequel(tuple(self.found)), times)]
+
+
+def reads(segment: Segment) -> bool:
+    """Whether a counter is read in it."""
+    return any(reads(run.runs) if isinstance(run, Repetition) else run.reads for run in segment)
 
 
 def values_matter(runs: Sequence[Run | Repetition]) -> bool:

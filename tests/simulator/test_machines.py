@@ -185,6 +185,20 @@ def test_what_a_machine_lacks_is_refused() -> None:
     assert "VPADDD" in result.detail
 
 
+def test_a_serializing_instruction_takes_its_ports_in_turns() -> None:
+    alone = per_copy("SNB", line("LFENCE"))
+    assert {port: alone[port] for port in ("p2", "p3", "p4")} == {"p2": 0.5, "p3": 0.5, "p4": 1}
+
+
+@pytest.mark.parametrize("iterations", [0, 3])
+def test_repeated_segments_count_what_they_count_one_after_another(iterations: int) -> None:
+    fence, load = line("LFENCE"), line("MOV (R64, M64)", "RCX", WORD)
+    body = (ADC, fence, load, IMUL, load, fence, load, ADC, ADC)
+    repeated = counts("SNB", Job(benchmark(*body), 14, iterations))
+    written_out = counts("SNB", Job(benchmark(*body * 14), 1, iterations))
+    assert repeated == written_out
+
+
 def test_sizes_in_any_order_give_the_same() -> None:
     code = benchmark(ADC, IMUL, line("ADD (R64, M64)", "RCX", WORD))
     sizes = (110, 10, 50, 110, 10, 1, 0)
