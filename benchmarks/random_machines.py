@@ -19,6 +19,7 @@ from generator.exclusions import excluded
 from runner.backends.sim import open_machine
 from runner.characterize import Workshop
 from xed_convert.catalogue import Catalogue
+from xed_convert.files import atomic_write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -51,9 +52,8 @@ def rows(path: Path) -> dict[str, str]:
 def write(path: Path, lines: dict[str, str]) -> None:
     """Replace the table."""
     ordered = sorted(lines.values(), key=lambda line: int(line.partition("\t")[0].partition(":")[2]))
-    temporary = path.with_suffix(".new")
-    temporary.write_text("\n".join(["\t".join(COLUMNS), *ordered, ""]), encoding="utf-8")
-    temporary.replace(path)
+    with atomic_write(path) as file:
+        file.write("\n".join(["\t".join(COLUMNS), *ordered, ""]).encode())
 
 
 def total(lines: dict[str, str]) -> str:

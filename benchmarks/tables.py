@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xed_convert.errors import UopscopeError
+from xed_convert.files import atomic_write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -197,9 +198,8 @@ def update(checkout: Path, *, write: bool) -> list[str]:
         text, stale = replaced(path.read_text(encoding="utf-8"), one, place)
         found += [f"{place}: {name}" for name in stale]
         if stale and write:
-            temporary = path.with_name(f"{path.name}.new")
-            temporary.write_text(text, encoding="utf-8")
-            temporary.replace(path)
+            with atomic_write(path) as file:
+                file.write(text.encode())
     if unused := TABLES.keys() - used:
         raise TableError(f"no document has the table {', '.join(sorted(unused))}")
     return found
@@ -212,7 +212,7 @@ def main() -> None:
     options = parser.parse_args()
     try:
         found = update(CHECKOUT, write=not options.check)
-    except TableError as error:
+    except UopscopeError as error:
         sys.exit(str(error))
     for place in found:
         print(f"{place} {'is stale: run python -m benchmarks.tables' if options.check else 'made anew'}")

@@ -36,6 +36,7 @@ from runner.session import Limits, Session, Task
 from simulator.machine import names
 from tests.latency_truth import expected, judge, missing
 from xed_convert.catalogue import Catalogue
+from xed_convert.files import atomic_write
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -281,9 +282,8 @@ def _replace(path: Path, machine: str, lines: Sequence[str], heading: str) -> No
     kept = [line for line in old if line.partition("\t")[0] != machine]
     places = {name: place for place, name in enumerate(names())}
     ordered = sorted([*kept, *lines], key=lambda line: places.get(line.partition("\t")[0], len(places)))
-    temporary = path.with_suffix(".new")
-    temporary.write_text("\n".join([heading, *ordered, ""]), encoding="utf-8")
-    temporary.replace(path)
+    with atomic_write(path) as file:
+        file.write("\n".join([heading, *ordered, ""]).encode())
 
 
 def main() -> None:

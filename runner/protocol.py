@@ -24,7 +24,7 @@ from runner.quiet import Patience, QuietFilter
 from runner.sizing import Size, clock_sizes, exact_sizes, probe_size
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from runner.backends.base import Backend, BackendInfo, JobResult
 
@@ -102,11 +102,16 @@ class _Entry:
         self.samples = [{} for _ in self.sizes]
         self.rounds = 0
 
+    def last_round(self) -> Iterator[dict[str, list[int]]]:
+        """Yield the samples of the last round, one size after the other."""
+        for samples in self.samples:
+            yield {counter: values[-self.repetitions :] for counter, values in samples.items()}
+
     def enough_quiet(self, most: int) -> int:
         """Return how many repetitions have to be undisturbed, at most so many."""
         return min(most, max(2, self.repetitions // 2))
 
-    def measurement(self, quiet: QuietFilter | None, enough: int = 0) -> Measurement:
+    def measurement(self, quiet: QuietFilter | None, enough: int) -> Measurement:
         """Return what there is so far, without what the filter finds disturbed where enough repetitions are not."""
         series = tuple(
             Series(
@@ -254,16 +259,12 @@ class Measurer:
             results = iter(self.backend.run(jobs, self.counters(want), repeat))
             for entry in group:
                 entry.add([next(results) for _ in entry.sizes])
-                if self._quiet and entry.status is None:
-                    self._learn(self._quiet, entry)
+            if self._quiet:
+                self._quiet.learn(*(run for entry in group if entry.status is None for run in entry.last_round()))
 
     def _is_restless(self, found: Measured) -> bool:
         """Say whether values jump about so much that a wrong one might come out."""
         return self._is_clock and found.ok and found.spread["core_cycles"] > RESTLESS_RATIO * abs(found.cycles)
-
-    def _learn(self, quiet: QuietFilter, entry: _Entry) -> None:
-        for samples in entry.samples:
-            quiet.learn({counter: values[-entry.repetitions :] for counter, values in samples.items()})
 
     def _is_disturbed(self, entry: _Entry) -> bool:
         """Say whether too few repetitions of some size were undisturbed; found anew when anything changed."""

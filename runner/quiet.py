@@ -48,15 +48,17 @@ class QuietFilter:
         """Whether anything was learned yet."""
         return self.best_ratio < float("inf")
 
-    def learn(self, samples: Mapping[str, Sequence[int]]) -> None:
-        """Look at the repetitions of one run; their median counts, so that no single odd one does.
+    def learn(self, *runs: Mapping[str, Sequence[int]]) -> None:
+        """Look at the repetitions of some runs; of each the median counts, so that no single odd one does.
 
         Nor does an odd run: a disturbed calibration makes the witness look fast. Where the least of all runs counted,
         one in 20,000 made all later ones seem disturbed.
         """
-        ratios = [ratio for ratio in _ratios(samples) if ratio > 0]
-        if ratios:
-            self._runs[round(math.log(sorted(ratios)[len(ratios) // 2]) / BIN_WIDTH)] += 1
+        for samples in runs:
+            ratios = sorted(ratio for ratio in _ratios(samples) if ratio > 0)
+            if ratios:
+                self._runs[round(math.log(ratios[len(ratios) // 2]) / BIN_WIDTH)] += 1
+        if self._runs:
             self.best_ratio = math.exp(BIN_WIDTH * self._low_bin())
 
     def _low_bin(self) -> int:

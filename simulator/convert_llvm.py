@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from simulator.graph import ModelError
+from xed_convert.files import atomic_write
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -118,13 +119,6 @@ def isa_sets(chip: str, chips: Mapping[str, list[str]]) -> set[str]:
     return found - removed
 
 
-def write(path: Path, content: bytes) -> None:
-    """Write a file under a temporary name, then rename it."""
-    temporary = path.with_name(path.name + ".new")
-    temporary.write_bytes(content)
-    temporary.replace(path)
-
-
 def main() -> None:
     """Write all tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -134,11 +128,13 @@ def main() -> None:
     folder = Path(__file__).parent / "models"
     for source in sorted(arguments.llvm.glob("*.json.xz")):
         table = convert_facts(source).encode()
-        write(folder / source.name.replace(".json.xz", ".tsv.xz"), lzma.compress(table, preset=9))
+        with atomic_write(folder / source.name.replace(".json.xz", ".tsv.xz")) as file:
+            file.write(lzma.compress(table, preset=9))
     chips = read_chips(sorted(arguments.xed.rglob("*chips*.txt")))
     rows = [f"{chip}\t{' '.join(sorted(isa_sets(chip, chips)))}" for chip in CHIPS]
     head = "# chip, ISA sets; made by simulator/convert_llvm.py from XED's chip files (Apache-2.0)"
-    write(folder / "isa_sets.tsv", "\n".join([head, *rows, ""]).encode())
+    with atomic_write(folder / "isa_sets.tsv") as file:
+        file.write("\n".join([head, *rows, ""]).encode())
 
 
 if __name__ == "__main__":

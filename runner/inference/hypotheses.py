@@ -111,6 +111,10 @@ class Space:
         self.answers[observation.blocked] = answer
         self._limits.clear()
 
+    def consider(self, sets: Iterable[PortSet]) -> None:
+        """Draw hypotheses from further sets, too."""
+        self.universe = tuple(dict.fromkeys([*self.universe, *sets]))
+
     def reconsider(self) -> None:
         """Forget what was taken for exact; as bounds all observations stay."""
         self.answers.clear()

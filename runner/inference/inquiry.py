@@ -19,10 +19,13 @@ from runner.inference.hypotheses import Answer, Observation, Space
 from runner.inference.portsets import PortSet, confined, describe, joined, pairs_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from generator.microbenchmark import Microbenchmark
     from results.model import PortUsage
     from runner.experiment import Measured
     from runner.inference.blocking import BlockingInstruction
+    from runner.inference.portsets import PortLayout
 
 CLEAR = Fraction(1, 5)
 """A count within this of an integer is exact; else it bounds from above."""
@@ -104,6 +107,10 @@ class Inquiry:
     rivals: list[PortUsage] = field(default_factory=list)
     strays: dict[PortSet, bool] = field(default_factory=dict)
 
+    def may_ask(self, sets: Iterable[PortSet]) -> None:
+        """Allow questions about further sets."""
+        self.askable = list(dict.fromkeys([*self.askable, *sets]))
+
     def blockers(self, ports: PortSet) -> Blockers:
         """Return blocking instructions for a set, or for two whose union it is."""
         known = self.blocking.instructions
@@ -175,9 +182,7 @@ class Inquiry:
         if not measured.ok:
             return False
         self.experiments.append(request.benchmark.id)
-        own, layout = confined(blockers.usage, ports), self.space.layout
-        separable = layout.separable(ports)
-        ran = (layout.on(ports, measured.values) if separable else measured.cycles * len(ports)) - own
+        ran = _load(measured, blockers.usage, ports, self.space.layout).count
         what = f"{count} x {other.variant.string} in its place"
         self.notes.append(f"the same with {what}, none of which has to run on {describe([ports])}: {float(ran):.2g} do")
         return ran >= 1 - CLEAR
@@ -258,10 +263,7 @@ class Inquiry:
 
     def load(self, measured: Measured, blockers: Blockers, ports: PortSet) -> _Load:
         """Return what ran on a set of ports while it was blocked."""
-        layout = self.space.layout
-        own = confined(joined(blockers.usage, self.subject.extra), ports)
-        ran = layout.on(ports, measured.values) - own
-        return _Load(own, ran, measured.cycles * len(ports) - own, layout.separable(ports))
+        return _load(measured, joined(blockers.usage, self.subject.extra), ports, self.space.layout)
 
     def _whole(self, measured: Measured, blockers: Blockers, count: int, ports: PortSet) -> bool:
         """Whether all of the set was blocked, and not a part of it, the rest of which other µops could fill.
@@ -278,6 +280,13 @@ class Inquiry:
             return True
         needed = max(Fraction(confined(usage, part) + space.limit(part), len(part)) for part in parts)
         return (measured.cycles - needed) * len(ports) > 1 - CLEAR
+
+
+def _load(measured: Measured, usage: PortUsage, ports: PortSet, layout: PortLayout) -> _Load:
+    """Return what ran on a set of ports besides the µops of a usage."""
+    own = confined(usage, ports)
+    ran = layout.on(ports, measured.values) - own
+    return _Load(own, ran, measured.cycles * len(ports) - own, layout.separable(ports))
 
 
 def _note(blockers: Blockers, ports: PortSet, load: _Load, answer: Answer) -> str:

@@ -203,7 +203,7 @@ def _admit_unused(inquiry: Inquiry) -> None:
     """Consider sets with ports that were not used in isolation."""
     used = inquiry.space.isolated.used(inquiry.space.layout)
     more = (ports for ports in inquiry.blocking.sets() if ports & used)
-    inquiry.space.universe = tuple(dict.fromkeys([*inquiry.space.universe, *more]))
+    inquiry.space.consider(more)
 
 
 def _closer(inquiry: Inquiry) -> None:
@@ -212,8 +212,8 @@ def _closer(inquiry: Inquiry) -> None:
     used = space.isolated.used(space.layout)
     if len(used) <= MOST_SUBSET_PORTS and space.isolated.total <= MOST_SMALLER:
         parts = [frozenset(part) for size in range(1, len(used) + 1) for part in combinations(sorted(used), size)]
-        space.universe = tuple(dict.fromkeys([*space.universe, *parts]))
-        inquiry.askable = list(dict.fromkeys([*inquiry.askable, *_joined(inquiry)]))
+        space.consider(parts)
+        inquiry.may_ask(_joined(inquiry))
 
 
 def _again(inquiry: Inquiry) -> None:
@@ -231,13 +231,13 @@ def _exclude_smaller(inquiry: Inquiry, usage: PortUsage) -> Procedure[PortUsage 
     """
     space = inquiry.space
     sets = [ports for ports, count in usage.uops.items() if count]
-    shown = usage.total == 1 and not _is_slower(inquiry.space, usage)
+    shown = usage.total == 1 and not _is_slower(space, usage)
     if shown or usage.total > MOST_SMALLER or max(map(len, sets)) > MOST_SUBSET_PORTS:
         return usage
     parts = [
         frozenset(part) for ports in sets for size in range(1, len(ports)) for part in combinations(sorted(ports), size)
     ]
-    space.universe = tuple(dict.fromkeys([*space.universe, *(part for part in parts if space.limit(part))]))
+    space.consider(part for part in parts if space.limit(part))
     while True:
         found = space.hypotheses()
         needed = throughput_of(usage)
@@ -260,8 +260,8 @@ def _exclude_parts(inquiry: Inquiry, usage: PortUsage) -> Procedure[PortUsage | 
             continue
         yield from inquiry.ask(ports)
         if not space.answers[ports].allows(confined(usage, ports)):
-            space.universe = tuple(dict.fromkeys([*space.universe, ports]))
-            inquiry.askable = list(dict.fromkeys([*inquiry.askable, ports]))
+            space.consider([ports])
+            inquiry.may_ask([ports])
             other = yield from _settle(inquiry)
             return other if other is None else (yield from _exclude_parts(inquiry, other))
     return usage
@@ -380,7 +380,7 @@ def _wider(inquiry: Inquiry) -> None:
     else:
         more = [made for one, other in pairs_of(known) for made in (one | other, one & other) if made and made & used]
     space.universe = tuple(dict.fromkeys([*(ports for ports in known if ports & used), *more]))
-    inquiry.askable = list(dict.fromkeys([*inquiry.askable, *_joined(inquiry)]))
+    inquiry.may_ask(_joined(inquiry))
 
 
 def _failure(inquiry: Inquiry) -> str:

@@ -173,7 +173,16 @@ static int on_install(struct kprobe *probe, struct pt_regs *regs)
 	return 0;
 }
 
-static u64 key_of_blob(void);
+/* FNV-1a over the blob without its literal. */
+static u64 key_of_blob(void)
+{
+	u64 hash = 0xcbf29ce484222325ull;
+	u32 at;
+
+	for (at = 8; at < blob_bytes; at++)
+		hash = (hash ^ area[at]) * 0x100000001b3ull;
+	return hash;
+}
 
 /* ECX is loaded just before: MOV ECX, imm32; RDMSR */
 static bool reads_free_running(const u8 *code)
@@ -201,17 +210,6 @@ static struct kretprobe installed = {
 	.kp.symbol_name = "uops_code_install",
 	.handler = on_installed,
 };
-
-/* FNV-1a over the blob without its literal. */
-static u64 key_of_blob(void)
-{
-	u64 hash = 0xcbf29ce484222325ull;
-	u32 at;
-
-	for (at = 8; at < blob_bytes; at++)
-		hash = (hash ^ area[at]) * 0x100000001b3ull;
-	return hash;
-}
 
 static int compare(const void *a, const void *b)
 {
