@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 MOST_INSTANCES = 12
 """Of a blocking instruction there are at most so many independent instances; then they repeat."""
 
-INSTANCES_OF_SEVERAL = (8, 3)
+INSTANCES_OF_SEVERAL = (8, 5, 3)
 """The same where several blocking instructions share the registers; fewer if there are not so many registers.
 
 The first is more than the latency in cycles of what often blocks one port (AESDEC 7 on Haswell): with fewer instances
@@ -233,7 +233,7 @@ def _in_turns(
     columns: list[list[Line]] = []
     instances: list[Instance] = []
     for variant, count in blockers:
-        made = independent(variant, min(count, most), taken)
+        made = _different(independent(variant, min(count, most), taken))
         instances += made
         taken |= {name for one in made for name in registers_of(one)}
         columns.append([line_of(made[position % len(made)]) for position in range(count)])
@@ -252,9 +252,22 @@ def _shared(blockers: Sequence[tuple[InstructionVariant, int]], taken: set[str])
         except AllocationError:
             continue
         made = Counter(one.variant.string for one in instances)
-        if all(made[variant.string] >= min(least, count) for variant, count in blockers):
+        if all(made[variant.string] >= min(least, count) or not _chained(variant) for variant, count in blockers):
             return instances, lines
     return _in_turns(blockers, set(taken), least)
+
+
+def _different(instances: list[Instance]) -> list[Instance]:
+    """Leave out instances that would wait for another one, because the registers did not suffice for so many."""
+    if not _chained(instances[0].variant):
+        return instances
+    explicit = [operand.index for operand in _registers(instances[0].variant) if operand.explicit and operand.written]
+    return list({tuple(one.values[index] for index in explicit): one for one in instances}.values())
+
+
+def _chained(variant: InstructionVariant) -> bool:
+    """Whether an instance waits for an earlier one that was given the same registers to write to."""
+    return any(operand.explicit and operand.written and operand.read for operand in _registers(variant))
 
 
 class Combiner:

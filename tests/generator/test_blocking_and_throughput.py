@@ -127,6 +127,17 @@ def test_blockers_share_no_register_with_the_subject(string: str) -> None:
     assert benchmark.body[-1].key == variant.key
 
 
+@pytest.mark.parametrize("count", [4, 12, 32])
+def test_blockers_that_share_the_registers_do_not_wait_for_each_other(count: int) -> None:
+    subject, move, chained = (
+        catalogue().by_string(name) for name in ("FLD (ST0, ST(0), M32)", "MOVD (R32, MM)", "CRC32 (R64, R64)")
+    )
+    benchmark = Combiner(Kit(catalogue()), subject).combined([(move, count), (chained, count)])
+    written = [line.text.split()[1] for line in benchmark.body if line.key == chained.key]
+    assert len(written) == count
+    assert all(len(set(written[start : start + 3])) == 3 for start in range(count - 2))  # CRC32 takes 3 cycles
+
+
 def test_the_same_combination_is_the_same_microbenchmark() -> None:
     variant, blocker = (catalogue().by_string(name) for name in ("ADC_11 (R64, R64)", "LEA_B (R64)"))
     made = [Combiner(Kit(catalogue()), variant).combined([(blocker, 24)]) for _ in range(2)]

@@ -74,6 +74,9 @@ def characterized(machine: str, string: str) -> Characterization:
         ("NHM", "PBLENDVB (XMM, XMM)", "2*p05"),
         ("SKL", "VHADDPD (XMM, XMM, XMM)", "1*p01+2*p5"),
         ("SKL", "VMINPS (XMM, XMM, XMM)", "1*p01"),
+        ("SNB", "LFENCE", "1*p23+1*p4"),
+        ("SNB", "FLD (ST0, ST(0), M32)", "1*p01+1*p23+1*p5"),  # blocked by two that need many registers, one a chain
+        ("SNB", "FXRSTOR (M4096)", "1*p01+1*p23+1*p4+2*p5"),
         ("ADL-P", "RDTSCP", "1*p015+2*p056+2*p01+7*p06+2*p0+4*p1+3*p5"),  # nothing else has p056
     ],
 )
@@ -106,7 +109,6 @@ def test_idle_cycles_are_not_taken_for_uops_where_ports_share_a_counter() -> Non
 @pytest.mark.parametrize(
     ("machine", "string"),
     [
-        ("SNB", "LFENCE"),  # of p23 only p2 was seen
         ("BDW", "POPFQ"),  # two of 16 µops of p0156 stray onto p015 however often it is blocked
         ("HSW", "XRSTOR (M4608)"),
         ("ADL-P", "FLD (ST0, ST(0), M32)"),  # two per cycle, which three loads per cycle would allow, too
