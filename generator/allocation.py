@@ -1,30 +1,25 @@
-"""Chooses registers, addresses and immediates for operands, and turns instances into lines of code.
+"""Chooses registers, addresses and immediates for operands.
 
-Which registers the harness and the chains keep for themselves is in `reserved_registers.tsv`. Memory operands are
+Which registers the harness and the chains keep for themselves is in `generator.reserved`. Memory operands are
 `[R14 + displacement]` unless something else is asked for; where AH, CH, DH or BH are in the same instruction the base
 is RDI, because R14 needs a REX prefix. Nothing here is random: the same calls give the same instances.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
+from generator.effects import further_registers, registers_of_address
 from generator.errors import AllocationError
 from generator.facts import read_facts
-from generator.microbenchmark import Line
-from generator.registers import family, is_high8, needs_rex, number, part, register_class, width_bits
-from xed_convert.encoder import encode
-from xed_convert.formatting import format_instance
+from generator.registers import family, is_high8, needs_rex, number, part, register_class
+from generator.reserved import BASE_REGISTER, INDEX_REGISTER, reserved_registers
 from xed_convert.model import Instance, InstructionVariant, MemoryAddress, Operand, OperandKind, OperandValue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
-LOOP_REGISTER = "R15"
-BASE_REGISTER = "R14"
-INDEX_REGISTER = "R13"
 BASE_WITHOUT_REX = "RDI"
 SLOT_BYTES = 64
 """Distance between two memory places that are given to different instances: a cache line."""
@@ -32,66 +27,8 @@ SLOT_BYTES = 64
 ABSOLUTE_AREA = 0x2000_0000
 """Address of the page that MOV with a 64-bit absolute address reads and writes; loaders map it there."""
 
-MOVING_CATEGORIES = frozenset({"STRINGOP", "IOSTRINGOP"})
-"""String instructions move the registers of their addresses (Intel SDM volume 1, section 7.3.9.2); the catalogue says
-nothing of it."""
-
 FIRST_CHOICES = ("RBX", "RDX", "RCX", "RAX", "R8", "R9", "R10", "RBP", "R11", "R12", "RSI", "RDI")
 """Order in which general purpose registers are given away; those that instructions use implicitly come late."""
-
-
-@cache
-def reserved_registers() -> dict[str, str]:
-    """Return the reserved registers' families and what each is for (loop, base, index, stack, temporary, unused)."""
-    rows = read_facts("reserved_registers.tsv", ("register", "use", "reason"), key=("register",))
-    return {family(row["register"]): row["use"] for row in rows}
-
-
-@cache
-def harness_registers() -> frozenset[str]:
-    """Return the families that code under test must never write."""
-    return frozenset(name for name, use in reserved_registers().items() if use in {"loop", "base", "index", "stack"})
-
-
-Found = TypeVar("Found")
-
-
-class _PerInstance(Generic[Found]):
-    """What a function returns for an instance, worked out once for the same variant (object) and equal values."""
-
-    MOST = 1 << 16
-
-    def __init__(self, function: Callable[[Instance], Found]) -> None:
-        self._function = function
-        self._known: dict[tuple[int, tuple[tuple[int, OperandValue], ...]], tuple[InstructionVariant, Found]] = {}
-
-    def __call__(self, instance: Instance) -> Found:
-        key = (id(instance.variant), tuple(sorted(instance.values.items())))
-        known = self._known.get(key)
-        if known is None:
-            if len(self._known) >= self.MOST:
-                self._known.clear()
-            # With the variant, so that it lives and no other one gets its id
-            known = self._known[key] = (instance.variant, self._function(instance))
-        return known[1]
-
-
-@dataclass(frozen=True, slots=True)
-class Effects:
-    """What an instance reads and writes: register families and status flags ("CF"); memory is left out.
-
-    `reads` includes the registers of addresses. `merged` are families of which only a part is written, or which may be
-    left as they are: the old value is an input, whatever the catalogue says of reading.
-    """
-
-    reads: frozenset[str]
-    writes: frozenset[str]
-    merged: frozenset[str]
-
-    @property
-    def inputs(self) -> frozenset[str]:
-        """Everything that the result may depend on."""
-        return self.reads | self.merged
 
 
 @cache
@@ -174,7 +111,7 @@ class Allocator:
             value = self._value(variant, operand, used, rex=rex, slot=slot, indexed=indexed)
             values[operand.index] = value
             used.update(_registers_of(value))
-            used.update(_multireg_rest(operand, value))
+            used.update(further_registers(operand, value))
         return Instance(variant, dict(sorted(values.items())))
 
     def _value(
@@ -240,12 +177,39 @@ def has_plain_address(variant: InstructionVariant) -> bool:
     return bool(plain_addresses(variant))
 
 
-def independent_instances(variant: InstructionVariant, count: int, avoid: Iterable[str] = ()) -> list[Instance]:
-    """Return `count` instances that do not depend on each other through registers that they are free to choose.
+class _IndependentInstances:
+    """Remembers the longest sequence asked for of each variant (object): it begins with the shorter ones."""
 
-    Each has written registers and a memory place of its own; registers that are only read are shared. When the written
-    registers run out, those of the first instances are used again, oldest first, so that fewer are independent.
-    """
+    MOST = 256
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, frozenset[str]], tuple[InstructionVariant, list[Instance]]] = {}
+
+    def __call__(self, variant: InstructionVariant, count: int, avoid: Iterable[str] = ()) -> list[Instance]:
+        """Return `count` instances that do not depend on each other through registers that they are free to choose.
+
+        Each has written registers and a memory place of its own; registers that are only read are shared. When the
+        written registers run out, those of the first instances are used again, oldest first, so that fewer are
+        independent.
+
+        Raises:
+            AllocationError: there are not enough registers for one instance.
+        """
+        key = (id(variant), frozenset(map(family, avoid)))
+        _, known = self._known.get(key, (variant, []))
+        if len(known) < count:
+            known = _independent_instances(variant, count, key[1])
+            if len(self._known) >= self.MOST:
+                self._known.clear()
+            self._known[key] = variant, known  # with the variant, so that it lives and no other one gets its id
+        return known[:count]
+
+
+independent_instances = _IndependentInstances()
+
+
+def _independent_instances(variant: InstructionVariant, count: int, avoid: Iterable[str]) -> list[Instance]:
+    """Make the instances of a sequence, one after the other."""
     allocator = Allocator(avoid)
     first = allocator.instance(variant)
     operands = [operand for operand in variant.operands if operand.explicit and operand.kind is OperandKind.REGISTER]
@@ -277,103 +241,9 @@ def _moved(
     return {o.index: moved.values[o.index] for o in variant.operands if o.explicit and o.kind is OperandKind.MEMORY}
 
 
-@_PerInstance
-def effects_of(instance: Instance) -> Effects:
-    """Return which registers and flags an instance reads, writes and merges, with implicit and suppressed ones."""
-    reads: set[str] = set()
-    writes: set[str] = set()
-    merged: set[str] = set()
-    for operand in instance.variant.operands:
-        value = instance.values.get(operand.index)
-        if operand.kind is OperandKind.FLAGS:
-            _flag_effects(operand, reads, writes, merged)
-        elif operand.kind in {OperandKind.MEMORY, OperandKind.AGEN}:
-            registers = set(map(family, _address_registers(operand, value)))
-            reads |= registers
-            if instance.variant.category in MOVING_CATEGORIES:
-                writes |= registers
-        elif operand.kind is OperandKind.REGISTER:
-            register = str(value) if value is not None else next(iter(operand.registers), "")
-            _register_effects(operand, register, (reads, writes, merged))
-    return Effects(frozenset(reads), frozenset(writes), frozenset(merged))
-
-
-def _register_effects(operand: Operand, register: str, into: tuple[set[str], set[str], set[str]]) -> None:
-    """Add what a register operand reads, writes and merges."""
-    reads, writes, merged = into
-    name = family(register)
-    names = {name, *map(family, _multireg_rest(operand, register))}
-    if operand.read:
-        reads |= names
-    if operand.written:
-        writes |= names
-        partial = register_class(register) == "GPR" and width_bits(register) < 32
-        if partial or operand.conditional_write:
-            merged |= names
-
-
-def _flag_effects(operand: Operand, reads: set[str], writes: set[str], merged: set[str]) -> None:
-    """Add what the flags operand reads and writes; undefined flags count as written."""
-    for flag, access in operand.flags.items():
-        if access.startswith("r"):
-            reads.add(flag)
-        if access != "r":
-            writes.add(flag)
-        if access.endswith("cw"):
-            merged.add(flag)
-
-
-def address_registers(instance: Instance) -> frozenset[str]:
-    """Return the families of all registers that the instance's addresses use."""
-    return frozenset(
-        family(name)
-        for operand in instance.variant.operands
-        if operand.kind in {OperandKind.MEMORY, OperandKind.AGEN}
-        for name in _address_registers(operand, instance.values.get(operand.index))
-    )
-
-
-def unset_indices(instance: Instance) -> list[str]:
-    """Return the families of general purpose index registers that the setup has to make zero.
-
-    The harness does so with R13; where a REX prefix is forbidden the index is RSI, which holds an address.
-    """
-    addresses = [
-        value
-        for operand in instance.variant.operands
-        if operand.kind is OperandKind.MEMORY
-        if isinstance(value := instance.values.get(operand.index), MemoryAddress)
-    ]
-    indices = {family(address.index) for address in addresses if address.index}
-    return sorted(name for name in indices if register_class(name) == "GPR" and name != INDEX_REGISTER)
-
-
-def implicit_bases(instance: Instance) -> list[str]:
-    """Return the families of registers that the variant takes as addresses, and that the harness does not set up.
-
-    MOVDIR64B has its first operand as address; XED gives the place of that as R15.
-    """
-    found = set()
-    for operand in instance.variant.operands:
-        base = operand.memory.base if operand.memory and not operand.explicit else ""
-        if base == LOOP_REGISTER:
-            base = str(next((value for value in instance.values.values() if isinstance(value, str)), ""))
-        if base and family(base) not in harness_registers() | {"RBP"}:
-            found.add(family(base))
-    return sorted(found)
-
-
-def _address_registers(operand: Operand, value: OperandValue | None) -> tuple[str, ...]:
-    """Return the registers of an address, chosen or fixed by the variant."""
-    if isinstance(value, MemoryAddress):
-        return tuple(name for name in (value.base, value.index) if name)
-    shape = operand.memory
-    return tuple(name for name in (shape.base, shape.index) if name) if shape else ()
-
-
 def _fixed_registers(operand: Operand) -> tuple[str, ...]:
     """Return the registers that an implicit or suppressed operand occupies."""
-    return (*operand.registers, *_address_registers(operand, None))
+    return (*operand.registers, *registers_of_address(operand, None))
 
 
 def _registers_of(value: OperandValue) -> tuple[str, ...]:
@@ -381,14 +251,6 @@ def _registers_of(value: OperandValue) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,)
     return tuple(name for name in (value.base, value.index) if name) if isinstance(value, MemoryAddress) else ()
-
-
-def _multireg_rest(operand: Operand, value: OperandValue) -> tuple[str, ...]:
-    """Return the further registers of an operand that stands for several consecutive ones."""
-    if not operand.multireg or not isinstance(value, str):
-        return ()
-    prefix = value.rstrip("0123456789")
-    return tuple(f"{prefix}{number(value) + step}" for step in range(1, operand.multireg))
 
 
 @lru_cache(maxsize=4096)
@@ -404,19 +266,3 @@ def _preference(name: str) -> tuple[int, int]:
     if register_class(name) == "GPR":
         return (temporary, FIRST_CHOICES.index(widest) if widest in FIRST_CHOICES else len(FIRST_CHOICES))
     return (temporary, number(name) if any(map(str.isdigit, name)) else 0)
-
-
-@_PerInstance
-def line_of(instance: Instance) -> Line:
-    """Return bytes and Intel text of an instance (cached).
-
-    Raises:
-        EncodingError: the variant cannot be encoded with these operands.
-    """
-    text = format_instance(instance.variant, instance.values)
-    return Line(encode(instance.variant, instance.values), text, instance.variant.key)
-
-
-def lines_of(instances: Sequence[Instance]) -> tuple[Line, ...]:
-    """Return the lines of several instances."""
-    return tuple(line_of(instance) for instance in instances)

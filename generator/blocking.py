@@ -14,18 +14,14 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import TYPE_CHECKING
 
-from generator.allocation import (
-    Allocator,
-    address_registers,
-    effects_of,
-    harness_registers,
-    independent_instances,
-    line_of,
-)
+from generator.allocation import Allocator, independent_instances
+from generator.effects import address_registers, effects_of
 from generator.errors import AllocationError, FactError
 from generator.facts import read_facts
+from generator.lines import line_of
 from generator.microbenchmark import Line, Microbenchmark
 from generator.registers import family, register_class
+from generator.reserved import harness_registers
 from generator.surroundings import helpers, occupied, surrounded
 from generator.throughput import SUBJECT_SLOT, setup_of
 from generator.values import Values, values_of

@@ -10,15 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from generator.allocation import (
-    BASE_REGISTER,
-    address_registers,
-    effects_of,
-    harness_registers,
-    implicit_bases,
-    line_of,
-    unset_indices,
-)
 from generator.breakers import (
     break_flags,
     break_memory,
@@ -27,10 +18,13 @@ from generator.breakers import (
     memory_widths,
     restore_address,
 )
+from generator.effects import address_registers, effects_of, implicit_bases, unset_indices
 from generator.initial import general_value, load_vectors, other_files_setup, stack_balance, stack_refill
+from generator.lines import line_of
 from generator.links import CARRIERS, FLAGS, GPR_NODES, VECTOR_NODES, Ends, Link, Route, pads, restoring
 from generator.microbenchmark import Line, Microbenchmark
 from generator.registers import family, is_high8, part, register_class
+from generator.reserved import BASE_REGISTER, harness_registers
 from generator.values import DEFAULT_VALUE, Values
 from results.model import LatencyPart
 from xed_convert.model import Instance, MemoryAddress, OperandKind

@@ -15,9 +15,10 @@ from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING
 
-from generator.allocation import independent_instances, line_of
+from generator.allocation import independent_instances
 from generator.breakers import break_register
 from generator.facts import read_facts
+from generator.lines import line_of
 from generator.microbenchmark import Line, Microbenchmark
 from generator.registers import register_class
 from generator.throughput import setup_of

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from generator.allocation import INDEX_REGISTER, effects_of
 from generator.breakers import COPIES, vector_bits
+from generator.effects import effects_of
 from generator.places import is_vex
 from generator.registers import family, is_high8, number, part, register_class
+from generator.reserved import INDEX_REGISTER
 from generator.values import DEFAULT_VALUE
 from xed_convert.model import Instance, MemoryAddress, OperandKind
 
@@ -51,9 +52,8 @@ def other_files_setup(kit: Kit, instances: Sequence[Instance], values: Values) -
     Raises:
         UnknownInstructionError: the catalogue lacks an instruction for it.
     """
-    effects = [effects_of(instance) for instance in instances]
     used: dict[str, list[str]] = {}
-    for name in sorted({name for each in effects for name in each.inputs | each.writes}):
+    for name in sorted(frozenset().union(*(effects_of(instance).touched for instance in instances))):
         used.setdefault(register_class(name), []).append(name)
     lines: list[Line] = []
     if "VEC" in used:
@@ -88,8 +88,8 @@ def _vectors(kit: Kit, instances: Sequence[Instance], names: list[str], values: 
     """Load the patterns, index registers excepted, which become zero."""
     patterns: dict[str, int] = {}
     for instance in instances:
-        own = effects_of(instance)
-        patterns |= vector_patterns(instance, [name for name in names if name in own.inputs | own.writes], values)
+        touched = effects_of(instance).touched
+        patterns |= vector_patterns(instance, [name for name in names if name in touched], values)
     indices = {name for instance in instances for name in _indices(instance)}
     lines = [kit.line("VMOVQ (XMM, R64)", part(name, 128), INDEX_REGISTER) for name in patterns if name in indices]
     widest = max(instances, key=lambda instance: (is_vex(instance), vector_bits(instance)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from generator.allocation import line_of
+from generator.lines import line_of
 from xed_convert.model import Instance, InstructionVariant, OperandValue
 
 if TYPE_CHECKING:

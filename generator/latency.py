@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from generator.allocation import Allocator, line_of, plain_addresses
+from generator.allocation import Allocator, plain_addresses
 from generator.chains import Chain, ChainFactory
 from generator.errors import AllocationError
 from generator.exclusions import excluded_latency, unreachable
+from generator.lines import line_of
 from generator.links import Route, routes
 from generator.places import Place, destinations, sources
 from generator.registers import part, register_class

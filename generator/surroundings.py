@@ -18,8 +18,8 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import TYPE_CHECKING
 
-from generator.allocation import line_of
 from generator.facts import read_facts
+from generator.lines import line_of
 from xed_convert.model import Instance, InstructionVariant, MemoryAddress, OperandKind, OperandValue
 
 if TYPE_CHECKING:

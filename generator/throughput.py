@@ -12,23 +12,15 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import TYPE_CHECKING
 
-from generator.allocation import (
-    BASE_REGISTER,
-    MOVING_CATEGORIES,
-    Allocator,
-    address_registers,
-    effects_of,
-    harness_registers,
-    implicit_bases,
-    independent_instances,
-    unset_indices,
-)
+from generator.allocation import Allocator, independent_instances
 from generator.breakers import break_flags, break_register_of, restore_address
+from generator.effects import MOVING_CATEGORIES, address_registers, effects_of, implicit_bases, unset_indices
 from generator.errors import AllocationError
 from generator.facts import read_facts
 from generator.initial import general_value, other_files_setup
 from generator.microbenchmark import Line, Microbenchmark
 from generator.registers import family, part, register_class
+from generator.reserved import BASE_REGISTER, harness_registers
 from generator.surroundings import helpers, row_of, setup_lines, surrounded
 from generator.values import ValueKind, Values, kinds_of, values_of
 from xed_convert.model import Instance, InstructionVariant, MemoryAddress, Operand, OperandKind
@@ -92,12 +84,12 @@ class ThroughputFactory:
         """
         values = values_of(self.variant, shape.kind)
         instances = self.instances(shape)
-        carried = self.carried()
+        carried = self.carried() if shape.breakers else frozenset()
         body: list[Line] = []
         for instance in instances:
             restored = self._restored(instance, values) if shape.kind is ValueKind.SLOW else frozenset()
             body += surrounded(self.kit, instance)
-            body += self.breakers(instance, values, restored | (carried if shape.breakers else frozenset()))
+            body += self.breakers(instance, values, restored | carried)
         if shape.balanced:
             body += balance(self.kit, self.variant, len(instances))
         forms = [
@@ -239,11 +231,15 @@ def _stack_moves() -> dict[str, int]:
 
 def stack_bytes(variant: InstructionVariant) -> int:
     """Return by how many bytes an instance moves the stack pointer (0: it does not)."""
-    for pattern, direction in _stack_moves().items():
-        if fnmatchcase(variant.iclass, pattern):
-            widths = [o.width_bits for o in variant.operands if o.memory is not None and o.memory.base == "RSP"]
-            return direction * (widths[0] or 64) // 8 if widths else 0
+    if direction := _stack_direction(variant.iclass):
+        widths = [o.width_bits for o in variant.operands if o.memory is not None and o.memory.base == "RSP"]
+        return direction * (widths[0] or 64) // 8 if widths else 0
     return 0
+
+
+@cache
+def _stack_direction(iclass: str) -> int:
+    return next((direction for pattern, direction in _stack_moves().items() if fnmatchcase(iclass, pattern)), 0)
 
 
 def balance(kit: Kit, variant: InstructionVariant, count: int) -> list[Line]:
@@ -273,8 +269,9 @@ def setup_of(kit: Kit, instances: Sequence[Instance], values: Values) -> tuple[L
             names -= address_registers(instance)
         constants |= {n: general_value(instance, values, n) for n in names if register_class(n) == "GPR"}
         constants |= dict.fromkeys(unset_indices(instance), 0)
-        lines += [restore_address(kit, name, BASE_REGISTER) for name in implicit_bases(instance)]
-        constants = {name: value for name, value in constants.items() if name not in implicit_bases(instance)}
+        for name in implicit_bases(instance):
+            lines.append(restore_address(kit, name, BASE_REGISTER))
+            constants.pop(name, None)
         lines += _memory_setup(kit, instance, values)
     lines += [constant(kit, name, value) for name, value in sorted(constants.items())]
     wanted = [line for instance in instances for line in setup_lines(kit, instance)]

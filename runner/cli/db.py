@@ -307,7 +307,8 @@ def _export_exegesis(database: Path, arch: str, mode: str, target: str) -> None:
 
 def _sample_code(variant: InstructionVariant) -> bytes | None:
     """Return the bytes of an instruction of a variant, or None if it cannot be encoded."""
-    from generator.allocation import Allocator, line_of  # noqa: PLC0415 - only for this export
+    from generator.allocation import Allocator  # noqa: PLC0415 - only for this export
+    from generator.lines import line_of  # noqa: PLC0415 - only for this export
 
     try:
         return line_of(Allocator().instance(variant)).code

@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 
-from generator.allocation import effects_of, harness_registers, independent_instances
+from generator.allocation import independent_instances
 from generator.blocking import (
     CodeKind,
     Combiner,
@@ -16,8 +16,10 @@ from generator.blocking import (
     registers_of,
     representatives,
 )
+from generator.effects import effects_of
 from generator.facts import read_facts
 from generator.kit import Kit
+from generator.reserved import harness_registers
 from generator.throughput import FLAGS, Shape, ThroughputFactory, same_register_operands, stack_bytes
 from xed_convert.catalogue import Catalogue
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from generator.allocation import effects_of, harness_registers
 from generator.breakers import COPIES
+from generator.effects import effects_of
 from generator.exclusions import excluded, exclusions
 from generator.facts import read_facts
 from generator.kit import Kit
 from generator.latency import LatencyPlan, Pair, plan_latency
 from generator.links import links
 from generator.places import destinations, sources
+from generator.reserved import harness_registers
 from generator.values import value_rows, values_of
 from results.model import LatencyPart
 from xed_convert.catalogue import Catalogue

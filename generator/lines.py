@@ -1,0 +1,31 @@
+"""Turns instances into lines of code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from generator.memo import PerInstance
+from generator.microbenchmark import Line
+from xed_convert.encoder import encode
+from xed_convert.formatting import format_instance
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xed_convert.model import Instance
+
+
+@PerInstance
+def line_of(instance: Instance) -> Line:
+    """Return bytes and Intel text of an instance (cached).
+
+    Raises:
+        EncodingError: the variant cannot be encoded with these operands.
+    """
+    text = format_instance(instance.variant, instance.values)
+    return Line(encode(instance.variant, instance.values), text, instance.variant.key)
+
+
+def lines_of(instances: Sequence[Instance]) -> tuple[Line, ...]:
+    """Return the lines of several instances."""
+    return tuple(line_of(instance) for instance in instances)
