@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 WINDOW_TOLERANCE = 0.06
+MOST_STEADY = Fraction(1 + WINDOW_TOLERANCE)
 BESIDE = ("calibration", "witness")
 """Counters that are not about the code under test."""
 
@@ -37,21 +38,41 @@ PORT_SUM_TOLERANCE = Fraction(1, 20)
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A series in brief: its center and half the distance between the quartiles, in counts (or core cycles) per run."""
+    """A series in brief: its center and half the distance between the quartiles, in counts (or core cycles) per run.
 
-    center: Fraction
-    spread: Fraction
+    Kept as integers, since reducing fractions is slow: the center is `total / count / scale`, and `distance / scale`
+    is the one between the quartiles.
+    """
+
+    total: int
+    count: int
+    distance: int
+    scale: int = 1
+
+    @property
+    def center(self) -> Fraction:
+        """The median, or the mean between the quartiles."""
+        return Fraction(self.total, self.count * self.scale)
+
+    @property
+    def spread(self) -> Fraction:
+        """Half the distance between the quartiles."""
+        return Fraction(self.distance, 2 * self.scale)
 
 
 def summarize(samples: Sequence[int]) -> Summary:
     """Return median and spread of at least one sample."""
     if samples.count(samples[0]) == len(samples):
-        return Summary(Fraction(samples[0]), Fraction(0))
+        return Summary(samples[0], 1, 0)
     ordered = sorted(samples)
     count = len(ordered)
-    upper = ordered[(3 * count) // 4 if count > 3 else count - 1]
-    middle = Fraction(ordered[(count - 1) // 2] + ordered[count // 2], 2)
-    return Summary(middle, Fraction(upper - ordered[count // 4], 2))
+    return Summary(ordered[(count - 1) // 2] + ordered[count // 2], 2, _distance(ordered))
+
+
+def _distance(ordered: Sequence[int]) -> int:
+    """Return the distance between the quartiles of ordered samples."""
+    count = len(ordered)
+    return ordered[(3 * count) // 4 if count > 3 else count - 1] - ordered[count // 4]
 
 
 def measured(request: Request, measurement: Measurement, calibration_core_cycles: int = 0) -> Measured:
@@ -82,7 +103,7 @@ def core_cycles_of(series: Series, calibration_core_cycles: int) -> Summary:
     scale = calibration_core_cycles * CLOCK_DENOMINATOR
     ratios = sorted([ticks * scale // beside for ticks, beside in pairs if beside > 0] or [0])
     inner = ratios[len(ratios) // 4 : len(ratios) - len(ratios) // 4]
-    return Summary(Fraction(sum(inner), len(inner) * CLOCK_DENOMINATOR), summarize(ratios).spread / CLOCK_DENOMINATOR)
+    return Summary(sum(inner), len(inner), _distance(ratios), CLOCK_DENOMINATOR)
 
 
 def complaint(measured: Measured, ports: Sequence[str]) -> str:
@@ -113,8 +134,10 @@ def _port_sum_complaint(counted: Mapping[str, Fraction]) -> str:
 
 
 def _slope(first: Series, last: Series, low: Summary, high: Summary) -> tuple[Fraction, Fraction]:
-    copies = (last.copies - first.copies) * max(1, last.iterations)
-    return (high.center - low.center) / copies, (high.spread + low.spread) / copies
+    """Return what a copy takes, and its spread, from two series of different sizes; summaries have the same scale."""
+    scale = (last.copies - first.copies) * max(1, last.iterations) * high.scale
+    difference = Fraction(high.total * low.count - low.total * high.count, high.count * low.count * scale)
+    return difference, Fraction(high.distance + low.distance, 2 * scale)
 
 
 def _clock_cycles(series: Sequence[Series], calibration_core_cycles: int) -> tuple[Fraction, Fraction]:
@@ -123,5 +146,5 @@ def _clock_cycles(series: Sequence[Series], calibration_core_cycles: int) -> tup
     if len(series) < 4:
         return steady
     short = _slope(series[0], series[1], found[0], found[1])
-    agree = short[0] <= steady[0] <= short[0] * Fraction(1 + WINDOW_TOLERANCE)
+    agree = short[0] <= steady[0] <= short[0] * MOST_STEADY
     return short if agree else steady

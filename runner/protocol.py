@@ -20,7 +20,7 @@ from results.model import Measurement, Series, Status
 from runner import aggregate
 from runner.backends.base import Job, Repeat
 from runner.experiment import Measured, Request, Want
-from runner.quiet import Patience, QuietFilter
+from runner.quiet import Patience, QuietFilter, Repetitions
 from runner.sizing import Size, clock_sizes, exact_sizes, probe_size
 
 if TYPE_CHECKING:
@@ -80,8 +80,9 @@ class _Entry:
     status: Status | None = None
     detail: str = ""
     found: Measured | None = None
-    disturbed_at: tuple[object, bool] = (None, False)
-    """Whether it was disturbed, and in what state of the samples and the filter that was found."""
+    disturbed_at: tuple[float | None, bool] = (None, False)
+    """Whether it was disturbed, and with what best ratio of the filter that was found."""
+    _repetitions_of: list[Repetitions] = field(default_factory=list)
 
     def add(self, results: Sequence[JobResult]) -> None:
         """Take in one round's results, one per size."""
@@ -92,15 +93,29 @@ class _Entry:
             for counter, values in result.samples.items():
                 self.samples[index].setdefault(counter, []).extend(values)
         self.rounds += 1
+        self._forget()
 
     def fail(self, result: JobResult) -> None:
         """Note that the code does not run."""
         self.status, self.detail, self.samples = result.status, result.detail, []
+        self._forget()
 
     def restart(self) -> None:
         """Forget all samples."""
         self.samples = [{} for _ in self.sizes]
         self.rounds = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget what was found out about other samples."""
+        self.disturbed_at = None, False
+        self._repetitions_of = []
+
+    def looked_at(self) -> list[Repetitions]:
+        """Return what there is to know of the repetitions of each size, of a backend with a witness."""
+        if not self._repetitions_of:
+            self._repetitions_of = [Repetitions.of(samples) for samples in self.samples]
+        return self._repetitions_of
 
     def last_round(self) -> Iterator[dict[str, list[int]]]:
         """Yield the samples of the last round, one size after the other."""
@@ -113,14 +128,13 @@ class _Entry:
 
     def measurement(self, quiet: QuietFilter | None, enough: int) -> Measurement:
         """Return what there is so far, without what the filter finds disturbed where enough repetitions are not."""
-        series = tuple(
-            Series(
-                size.copies,
-                size.iterations,
-                quiet.undisturbed(samples, enough) if quiet and samples else _tuples(samples),
-            )
-            for size, samples in zip(self.sizes, self.samples, strict=False)
-        )
+        if quiet and self.rounds:
+            pairs = zip(self.samples, self.looked_at(), strict=True)
+            kept = [quiet.undisturbed(samples, repetitions, enough) for samples, repetitions in pairs]
+        else:
+            kept = [{counter: tuple(values) for counter, values in samples.items()} for samples in self.samples]
+        pairs_of_size = zip(self.sizes, kept, strict=False)
+        series = tuple(Series(size.copies, size.iterations, samples) for size, samples in pairs_of_size)
         return Measurement(self.request.benchmark.id, self.status or Status.OK, series, self.detail)
 
 
@@ -186,6 +200,8 @@ class Measurer:
         """Return the values that `_judge` found, now with the status and what there is to say about it."""
         if entry.found is None or entry.status is not Status.OK:
             return self.conclude(entry.request, self._measurement(entry))
+        if entry.detail == entry.found.detail:
+            return entry.found
         measurement = entry.found.measurement
         said = dataclasses.replace(measurement, detail=entry.detail) if measurement else None
         return dataclasses.replace(entry.found, measurement=said, detail=entry.detail)
@@ -270,11 +286,10 @@ class Measurer:
         """Say whether too few repetitions of some size were undisturbed; found anew when anything changed."""
         if not self._quiet or not entry.rounds:
             return False
-        state = (entry.rounds, entry.attempts, self._quiet.best_ratio)
-        if entry.disturbed_at[0] != state:
+        if entry.disturbed_at[0] != self._quiet.best_ratio:
             enough = entry.enough_quiet(self.options.enough_quiet)
-            few = min(map(self._quiet.count, entry.samples), default=enough) < enough
-            entry.disturbed_at = state, few
+            few = min(map(self._quiet.count, entry.looked_at()), default=enough) < enough
+            entry.disturbed_at = self._quiet.best_ratio, few
         return entry.disturbed_at[1]
 
     def _judge(self, entry: _Entry) -> None:
@@ -300,10 +315,6 @@ class Measurer:
             entry.restart()
         else:
             entry.status, entry.detail = Status.UNCLEAN, f"{complaint}, {entry.attempts} times"
-
-
-def _tuples(samples: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
-    return {counter: tuple(values) for counter, values in samples.items()}
 
 
 def _job(request: Request, size: Size) -> Job:

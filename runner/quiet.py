@@ -12,7 +12,9 @@ from __future__ import annotations
 import math
 import operator
 import time
+from bisect import bisect_right
 from collections import Counter
+from dataclasses import dataclass
 from itertools import accumulate, compress
 from typing import TYPE_CHECKING
 
@@ -34,6 +36,27 @@ WAIT_PAUSE_SECONDS = 0.02
 
 CALM_LOOKS = 3
 """So many in a row have to be quiet: who disturbs leaves gaps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repetitions:
+    """What there is to know of the repetitions of a run, whatever is taken for quiet: it is asked for in every round.
+
+    `ratios` say how long the witness took, in calibrations; `steady` whether the calibration was not interrupted;
+    `calm` are the ratios of those that were not, in order.
+    """
+
+    ratios: list[float]
+    steady: list[bool]
+    calm: list[float]
+
+    @classmethod
+    def of(cls, samples: Mapping[str, Sequence[int]]) -> Repetitions:
+        """Look at samples; the shorter half of the calibrations was never interrupted."""
+        calibration = samples["calibration"]
+        most = CALIBRATION_SLACK * sorted(calibration)[len(calibration) // 2] if calibration else 0
+        ratios, steady = _ratios(samples), [beside <= most for beside in calibration]
+        return cls(ratios, steady, sorted(compress(ratios, steady)))
 
 
 class QuietFilter:
@@ -69,21 +92,24 @@ class QuietFilter:
         counts = accumulate(self._runs[each] for each in ordered)
         return next(each for each, count in zip(ordered, counts, strict=True) if count >= enough)
 
-    def count(self, samples: Mapping[str, Sequence[int]]) -> int:
+    def count(self, repetitions: Repetitions) -> int:
         """Return how many repetitions were undisturbed."""
-        limit = WITNESS_SLACK * self.best_ratio
-        return sum(ratio <= limit for ratio in compress(_ratios(samples), _steady(samples)))
+        return bisect_right(repetitions.calm, WITNESS_SLACK * self.best_ratio)
 
     def is_quiet(self, samples: Mapping[str, Sequence[int]]) -> bool:
         """Say whether nobody disturbed most repetitions of a run."""
-        return 2 * self.count(samples) > len(samples["witness"])
+        return 2 * self.count(Repetitions.of(samples)) > len(samples["witness"])
 
-    def undisturbed(self, samples: Mapping[str, Sequence[int]], enough: int) -> dict[str, tuple[int, ...]]:
-        """Return the repetitions that count; where they are not enough, the quietest quarter of all, or that many."""
-        ratios, steady = _ratios(samples), _steady(samples)
+    def undisturbed(
+        self, samples: Mapping[str, Sequence[int]], repetitions: Repetitions, enough: int
+    ) -> dict[str, tuple[int, ...]]:
+        """Return the samples that count; where they are not enough, the quietest quarter of all, or that many."""
+        ratios, steady, calm = repetitions.ratios, repetitions.steady, repetitions.calm
         limit = WITNESS_SLACK * self.best_ratio
-        calm = sorted(compress(ratios, steady))
-        if sum(ratio <= limit for ratio in calm) < max(1, enough):
+        quiet = self.count(repetitions)
+        if quiet == len(ratios):
+            return {counter: tuple(values) for counter, values in samples.items()}
+        if quiet < max(1, enough):
             limit = max([limit, *calm[: max(1, enough, len(ratios) // 4)][-1:]])
         keep = [steadily and ratio <= limit for steadily, ratio in zip(steady, ratios, strict=True)]
         return {counter: tuple(compress(values, keep)) for counter, values in samples.items()}
@@ -126,13 +152,6 @@ class Patience:
             if not calm:
                 time.sleep(WAIT_PAUSE_SECONDS)
             self.lost_seconds += time.monotonic() - started
-
-
-def _steady(samples: Mapping[str, Sequence[int]]) -> list[bool]:
-    """Say of each repetition whether its calibration was not interrupted; the shorter half of them never was."""
-    calibration = samples["calibration"]
-    most = CALIBRATION_SLACK * sorted(calibration)[len(calibration) // 2] if calibration else 0
-    return [beside <= most for beside in calibration]
 
 
 def _ratios(samples: Mapping[str, Sequence[int]]) -> list[float]:

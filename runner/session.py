@@ -249,8 +249,12 @@ class Session:
         """Send a procedure what it asked for; return its outcome if it is done."""
         self._requests += len(entry.wanted)
         entry.used.update(dict.fromkeys(request.key for request in entry.wanted))
-        answers = [dataclasses.replace(self._known[request.key], request=request) for request in entry.wanted]
-        return self._send(entry, answers)
+        return self._send(entry, [self._answer_to(request) for request in entry.wanted])
+
+    def _answer_to(self, request: Request) -> Measured:
+        """Return what is known of a request; another one for the same code may have other words for it."""
+        known = self._known[request.key]
+        return known if known.request is request else dataclasses.replace(known, request=request)
 
     def _send(self, entry: _Active[Result], answers: Sequence[Measured] | None) -> Outcome[Result] | None:
         """Resume a procedure; return its outcome if that was the end, else note what it asks for now."""

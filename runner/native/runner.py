@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import signal
 from typing import TYPE_CHECKING
 
@@ -32,7 +31,8 @@ class NativeRunner:
     def __init__(self, cpu: Cpu, calibration: Calibration) -> None:
         self._cpu = cpu
         self._calibration = calibration
-        self._style = Style(clean_uppers="avx" in cpu.flags)
+        clean_uppers = "avx" in cpu.flags
+        self._styles = {fenced: Style(fenced, clean_uppers) for fenced in (False, True)}
         self._child: NativeChild | None = None
 
     @property
@@ -78,18 +78,15 @@ class NativeRunner:
             self.close()
             raise
 
-    def _style_of(self, job: Job) -> Style:
-        return dataclasses.replace(self._style, fenced=True) if job.fenced else self._style
-
     def _render(self, job: Job) -> bytes:
-        return render(job.benchmark, job.copies, job.iterations, RDTSC, self._style_of(job))
+        return render(job.benchmark, job.copies, job.iterations, RDTSC, self._styles[job.fenced])
 
     def _result(self, job: Job, result: NativeResult, repeat: Repeat, counters: Sequence[str]) -> JobResult:
         status = STATES[result.state]
         if status is Status.TIMED_OUT:
             return JobResult(status, {}, f"not done after {repeat.time_limit_seconds:g} s for one job")
         if status is Status.FAULTED:
-            shape = layout(job.benchmark, job.copies, job.iterations, RDTSC, self._style_of(job))
+            shape = layout(job.benchmark, job.copies, job.iterations, RDTSC, self._styles[job.fenced])
             return JobResult(status, {}, _fault_detail(result, shape))
         columns = [values[repeat.warm_ups :] for values in result.columns]
         if result.missed and not all(columns):
