@@ -6,11 +6,12 @@ Numbers of cycles stay exact: an integer, or a string "5/4". `decode(encode(x)) 
 from __future__ import annotations
 
 import json
+import operator
 import re
 import zlib
 from dataclasses import fields
 from fractions import Fraction
-from itertools import chain, groupby, repeat
+from itertools import chain, compress, count, islice, pairwise, repeat
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from results.model import (
@@ -28,7 +29,7 @@ from results.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 Json: TypeAlias = dict[str, Any]
 """A JSON object; the functions here know its members' types."""
@@ -225,18 +226,18 @@ def encode_samples(series: Iterable[Series]) -> bytes:
 
     Runs of equal values are written once with their length: on a quiet machine most repetitions agree.
     """
-    runs = [
-        [
-            each.copies,
-            each.iterations,
-            {
-                name: [[value, len(list(run))] for value, run in groupby(values)]
-                for name, values in each.samples.items()
-            },
-        ]
-        for each in series
-    ]
-    return zlib.compress(json.dumps(runs, separators=(",", ":")).encode(), 1)
+    texts = []
+    for each in series:
+        counters = ",".join([f"{json.dumps(name)}:{_runs(values)}" for name, values in each.samples.items()])
+        texts.append(f"[{each.copies},{each.iterations},{{{counters}}}]")
+    return zlib.compress(f"[{','.join(texts)}]".encode(), 1)
+
+
+def _runs(values: Sequence[int]) -> str:
+    """Write runs of equal values as JSON; by hand, since most of what a campaign writes is this."""
+    changes = compress(count(1), map(operator.ne, islice(values, 1, None), values))
+    starts = [0, *changes, len(values)] if values else []
+    return f"[{','.join([f'[{values[start]},{end - start}]' for start, end in pairwise(starts)])}]"
 
 
 def decode_samples(data: bytes) -> tuple[Series, ...]:

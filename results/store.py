@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import partial, wraps
+from functools import lru_cache, partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -431,7 +431,13 @@ def _check_same_machine(path: Path, earlier: Provenance, now: Provenance) -> Non
 
 
 def _text(lines: Iterable[tuple[bytes, str]]) -> str:
-    return json.dumps([[code.hex(), text] for code, text in lines])
+    return f"[{', '.join([_line(code, text) for code, text in lines])}]"
+
+
+@lru_cache(maxsize=1 << 14)
+def _line(code: bytes, text: str) -> str:
+    """Write a line as JSON: most of them stand in many microbenchmarks."""
+    return json.dumps([code.hex(), text])
 
 
 def _lines(text: str) -> tuple[tuple[bytes, str], ...]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from results.model import Status
@@ -34,7 +35,7 @@ class Want(Enum):
     ALL = "all"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Request:
     """A microbenchmark to be measured: unrolled at two sizes, or as a loop around unrolled copies."""
 
@@ -42,7 +43,7 @@ class Request:
     want: Want = Want.CYCLES
     loop: bool = False
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Identity of the experiment: the same key means that a stored measurement can be used again."""
         return f"{self.benchmark.id}:{self.want.value}:{'loop' if self.loop else 'unrolled'}"
