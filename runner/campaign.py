@@ -16,6 +16,7 @@ from results.model import Characterization
 from results.store import Outcome as Kept
 from runner.inference.version import inference_version
 from runner.session import Limits, Session, StoreSource, Task
+from xed_convert.memory import seldom_collection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -138,11 +139,12 @@ class Campaign(Generic[Context]):
         todo = [variant for variant in variants if variant.key not in there]
         tally = self._tally = Tally(len(variants), len(variants) - len(todo))
         on_change(tally)
-        for result, requests in self._results(todo):
-            self._store.conclude(result, requests, inference_version())
-            tally.count(result)
-            on_change(tally)
-            yield result
+        with seldom_collection():
+            for result, requests in self._results(todo):
+                self._store.conclude(result, requests, inference_version())
+                tally.count(result)
+                on_change(tally)
+                yield result
 
     def _results(self, todo: Sequence[InstructionVariant]) -> Iterator[tuple[Characterization, tuple[str, ...]]]:
         possible = []

@@ -23,6 +23,7 @@ from runner.characterize import Characterizer, Context
 from runner.protocol import Measurer
 from runner.session import Limits, Session, Task, sample_of
 from xed_convert.catalogue import Catalogue
+from xed_convert.memory import collect_seldom
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -123,6 +124,7 @@ def _set_up(order: Order) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    collect_seldom()
     _WORKERS.append(_Worker.set_up(order))
 
 

@@ -24,7 +24,7 @@ from runner.quiet import Patience, QuietFilter, Repetitions
 from runner.sizing import Size, clock_sizes, exact_sizes, probe_size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from runner.backends.base import Backend, BackendInfo, JobResult
 

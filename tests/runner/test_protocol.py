@@ -12,7 +12,7 @@ from runner import aggregate, sizing
 from runner.backends.base import Job, JobResult, Repeat
 from runner.experiment import Measured, Request, Want
 from runner.protocol import SHARED, Measurer, Options
-from runner.quiet import Patience, QuietFilter
+from runner.quiet import Patience, QuietFilter, Repetitions
 from tests.runner.fake_backend import FakeBackend
 
 OVERHEAD = 137
@@ -302,13 +302,13 @@ def test_the_filter_drops_interrupted_calibrations_and_busy_siblings() -> None:
     quiet = QuietFilter()
     samples = {"tsc": [1, 2, 3, 4, 5], "calibration": [100, 100, 300, 100, 100], "witness": [50, 50, 50, 80, 50]}
     quiet.learn(samples)
-    assert quiet.count(samples) == 3
+    assert quiet.count(Repetitions.of(samples)) == 3
     assert quiet.is_quiet(samples)
-    assert quiet.undisturbed(samples, 0)["tsc"] == (1, 2, 5)
+    assert quiet.undisturbed(samples, Repetitions.of(samples), 0)["tsc"] == (1, 2, 5)
     busy = {"tsc": [1, 2, 3], "calibration": [100] * 3, "witness": [90, 70, 80]}
-    assert quiet.count(busy) == 0
+    assert quiet.count(Repetitions.of(busy)) == 0
     assert not quiet.is_quiet(busy)
-    assert quiet.undisturbed(busy, 2)["tsc"] == (2, 3)
+    assert quiet.undisturbed(busy, Repetitions.of(busy), 2)["tsc"] == (2, 3)
 
 
 @given(
@@ -320,17 +320,17 @@ def test_the_filter_always_leaves_something(pairs: list[tuple[int, int]], at_lea
     quiet = QuietFilter()
     quiet.best_ratio = best / 10**4
     samples = {"tsc": range(len(pairs)), "calibration": [a for a, _ in pairs], "witness": [b for _, b in pairs]}
-    kept = quiet.undisturbed(samples, at_least)
+    kept = quiet.undisturbed(samples, Repetitions.of(samples), at_least)
     assert kept["tsc"]
     assert len({len(values) for values in kept.values()}) == 1
-    assert quiet.count(samples) <= len(kept["tsc"])
+    assert quiet.count(Repetitions.of(samples)) <= len(kept["tsc"])
 
 
 def test_an_interrupted_calibration_does_not_make_a_repetition_the_quietest() -> None:
     quiet = QuietFilter()
     quiet.best_ratio = 0.1
     samples = {"tsc": [1, 2, 3], "calibration": [100, 100, 1000], "witness": [60, 50, 55]}
-    assert quiet.undisturbed(samples, 1)["tsc"] == (2,)
+    assert quiet.undisturbed(samples, Repetitions.of(samples), 1)["tsc"] == (2,)
 
 
 def test_measured_without_values_has_no_cycles() -> None:
