@@ -217,15 +217,21 @@ def mixture(kit: Kit, blockers: Sequence[tuple[InstructionVariant, int]]) -> Mic
     Raises:
         AllocationError: there are not enough registers for them.
     """
-    instances, lines = _in_turns(blockers, set(), MOST_INSTANCES // 2)
+    instances, columns = _columns(blockers, set(), MOST_INSTANCES // 2)
     names = ", ".join(f"{count} of {variant.string}" for variant, count in blockers)
-    return Microbenchmark(setup_of(kit, instances, Values()), tuple(lines), f"common ports of {names}")
+    return Microbenchmark(setup_of(kit, instances, Values()), tuple(_in_turns(columns)), f"common ports of {names}")
 
 
-def _in_turns(
+def _in_turns(columns: Sequence[Sequence[Line]]) -> list[Line]:
+    """Return the first line of each column, then the second one of each, and so on."""
+    longest = max((len(column) for column in columns), default=0)
+    return [column[position] for position in range(longest) for column in columns if position < len(column)]
+
+
+def _columns(
     blockers: Sequence[tuple[InstructionVariant, int]], taken: set[str], most: int
-) -> tuple[list[Instance], list[Line]]:
-    """Return instances of blocking instructions that avoid registers, and their lines in turns."""
+) -> tuple[list[Instance], list[list[Line]]]:
+    """Return instances of blocking instructions that avoid registers, and the lines of each."""
     columns: list[list[Line]] = []
     instances: list[Instance] = []
     for variant, count in blockers:
@@ -233,24 +239,25 @@ def _in_turns(
         instances += made
         taken |= {name for one in made for name in registers_of(one)}
         columns.append([line_of(made[position % len(made)]) for position in range(count)])
-    longest = max((len(column) for column in columns), default=0)
-    return instances, [column[position] for position in range(longest) for column in columns if position < len(column)]
+    return instances, columns
 
 
-def _shared(blockers: Sequence[tuple[InstructionVariant, int]], taken: set[str]) -> tuple[list[Instance], list[Line]]:
-    """Return instances and lines of blocking instructions among which the registers that are left are divided."""
+def _shared(
+    blockers: Sequence[tuple[InstructionVariant, int]], taken: set[str]
+) -> tuple[list[Instance], list[list[Line]]]:
+    """Divide the registers that are left among blocking instructions; return instances and the lines of each."""
     if len(blockers) == 1:
-        return _in_turns(blockers, taken, MOST_INSTANCES)
+        return _columns(blockers, taken, MOST_INSTANCES)
     *larger, least = INSTANCES_OF_SEVERAL
     for most in larger:
         try:
-            instances, lines = _in_turns(blockers, set(taken), most)
+            instances, columns = _columns(blockers, set(taken), most)
         except AllocationError:
             continue
         made = Counter(one.variant.string for one in instances)
         if all(made[variant.string] >= min(least, count) or not _chained(variant) for variant, count in blockers):
-            return instances, lines
-    return _in_turns(blockers, set(taken), least)
+            return instances, columns
+    return _columns(blockers, set(taken), least)
 
 
 def _different(instances: list[Instance]) -> list[Instance]:
@@ -285,8 +292,10 @@ class Combiner:
         self.breakers: tuple[Line, ...] = ()
         self.helpers_only = False
 
-    def combined(self, blockers: Sequence[tuple[InstructionVariant, int]], *, reverse: bool = False) -> Microbenchmark:
-        """Return so many of each blocking instruction, in turns, and one instance of the instruction.
+    def combined(
+        self, blockers: Sequence[tuple[InstructionVariant, int]], *, reverse: bool = False, in_turns: bool = True
+    ) -> Microbenchmark:
+        """Return so many of each blocking instruction, in turns or not, and one instance of the instruction.
 
         They share no register that is written and no memory place. `reverse` puts the instruction first.
 
@@ -294,13 +303,14 @@ class Combiner:
             AllocationError: not enough registers are left for the blocking instructions.
         """
         taken = registers_of(self.instance) | occupied(self.instance.variant)
-        instances, lines = _shared(blockers, taken)
+        instances, columns = _shared(blockers, taken)
+        lines = _in_turns(columns) if in_turns else [line for column in columns for line in column]
         # The breakers stand where the blocked ports have the most waiting for them, so that they go elsewhere
         subject = [*self.breakers, *(helpers if self.helpers_only else surrounded)(self.kit, self.instance)]
         body = [*subject, *lines] if reverse else [*lines, *subject]
-        names = ", ".join(f"{count} of {variant.string}" for variant, count in blockers) or "nothing else"
+        names = (", " if in_turns else ", then ").join(f"{count} of {variant.string}" for variant, count in blockers)
         what = f"what surrounds {self.instance.variant.string}" if self.helpers_only else self.instance.variant.string
-        purpose = f"ports of {what} among {names}"
+        purpose = f"ports of {what} among {names or 'nothing else'}"
         setup = setup_of(self.kit, [self.instance, *instances], self.values)
         return Microbenchmark(setup, tuple(body), purpose, 1, self.instance.variant.cpl == 0)
 
@@ -312,11 +322,13 @@ class Combiner:
         Raises:
             AllocationError: there are not enough registers.
         """
-        others, more = _in_turns([(other, count)], set(), min(INSTANCES_OF_SEVERAL))
-        instances, lines = _shared(blockers, {name for one in others for name in registers_of(one)})
+        others, (more,) = _columns([(other, count)], set(), min(INSTANCES_OF_SEVERAL))
+        instances, columns = _shared(blockers, {name for one in others for name in registers_of(one)})
         names = ", ".join(f"{number} of {variant.string}" for variant, number in blockers)
         purpose = f"ports of {count} of {other.string} among {names}"
-        return Microbenchmark(setup_of(self.kit, [*instances, *others], Values()), (*lines, *more), purpose)
+        return Microbenchmark(
+            setup_of(self.kit, [*instances, *others], Values()), (*_in_turns(columns), *more), purpose
+        )
 
 
 def registers_of(instance: Instance) -> set[str]:

@@ -69,7 +69,7 @@ class _Subject:
     def combined(self, blockers: Blockers, *, reverse: bool = False) -> Microbenchmark:
         """Return one instance among blocking instructions."""
         pairs = [(one.variant, count) for one, count in zip(blockers.instructions, blockers.counts, strict=True)]
-        return self.combiner.combined(pairs, reverse=reverse)
+        return self.combiner.combined(pairs, reverse=reverse, in_turns=blockers.in_turns)
 
     def control(self, blockers: Blockers, other: BlockingInstruction, count: int) -> Microbenchmark:
         """Return the blocking instructions with copies of another one in the place of the instance."""

@@ -211,10 +211,14 @@ def tight_parts(isolated: Isolated, layout: PortLayout) -> list[PortSet]:
 
 @dataclass(frozen=True, slots=True)
 class Blockers:
-    """How often each of some blocking instructions stands before the instruction under test."""
+    """How often each of some blocking instructions stands before the instruction under test.
+
+    They stand in turns, or else all of the first, then all of the second, and so on.
+    """
 
     instructions: tuple[BlockingInstruction, ...]
     counts: tuple[int, ...]
+    in_turns: bool = True
 
     @property
     def ports(self) -> PortSet:

@@ -293,7 +293,7 @@ def _note(blockers: Blockers, ports: PortSet, load: _Load, answer: Answer) -> st
     """Say for people what kept which ports busy, and the arithmetic that gives the answer."""
     name = describe([ports])
     pairs = zip(blockers.instructions, blockers.counts, strict=True)
-    kept = " and ".join(f"{count} x {one.variant.string}" for one, count in pairs)
+    kept = (" and " if blockers.in_turns else ", then ").join(f"{count} x {one.variant.string}" for one, count in pairs)
     total = float(load.count + load.own)
     ran = f"{total:.4g} µops on {name}" if load.separable else f"time for {total:.4g} µops on {name}"
     blocking = confined(blockers.usage, ports)

@@ -17,6 +17,7 @@ from results.model import PortUsage
 from runner.inference.blocking import FEW_UOPS, SATURATED, Blockers, BlockingSet, is_integral, name_ports
 from runner.inference.hypotheses import Answer, Isolated, Space
 from runner.inference.inquiry import CLEAR, Inquiry, Subject
+from runner.inference.levelling import levelled
 from runner.inference.naming import swapped
 from runner.inference.portsets import PortSet, confined, describe, moved, pairs_of, throughput_of
 from runner.inference.spread import evened, evenly_loaded, is_first, is_odd, likeliest
@@ -99,7 +100,7 @@ def infer_ports(subject: Subject, isolated: Isolated, blocking: BlockingSet) -> 
         if usage is not None and (isolated.total > MOST_SMALLER or not isolated.separable(blocking.layout)):
             usage = yield from exclude(inquiry, usage)
     if usage is not None:
-        usage = _only(inquiry, usage)
+        usage = yield from _only(inquiry, usage)
     elif isolated.total > FEW_UOPS:
         usage = yield from _steady(inquiry)
     failure = "" if usage is not None else _failure(inquiry)
@@ -267,8 +268,8 @@ def _exclude_parts(inquiry: Inquiry, usage: PortUsage) -> Procedure[PortUsage | 
     return usage
 
 
-def _only(inquiry: Inquiry, usage: PortUsage) -> PortUsage | None:
-    """Return a usage, None if others explain the answers as well (they are its rivals then).
+def _only(inquiry: Inquiry, usage: PortUsage) -> Procedure[PortUsage | None]:
+    """Return the only usage that explains the answers, None if there are others (they are its rivals then).
 
     A set that carried more µops than are confined to it, where strays are not excluded, may as well be the set of them
     if other instructions have it: of a set that nothing else has, such a bound says too little (strays are frequent
@@ -288,8 +289,7 @@ def _only(inquiry: Inquiry, usage: PortUsage) -> PortUsage | None:
     larger = [moved(usage, able, one, usage.uops[able]) for able in strange for one in known.sets() if able < one]
     fitting = [other for other in larger if not is_odd(other, space.isolated, space.layout)]
     rivals = [other for other in [*smaller, *fitting] if space.agrees(other)]
-    inquiry.rivals = [usage, *rivals] if rivals else []
-    return None if rivals else usage
+    return (yield from levelled(inquiry, [usage, *rivals]))
 
 
 def _explained(
@@ -356,8 +356,7 @@ def _steady(inquiry: Inquiry) -> Procedure[PortUsage | None]:
             space.answers[ports] = Answer(space.limit(ports))
             yield from inquiry.doubt(ports, more)
     fitting = space.by_subtractions([ports for ports in inquiry.blocking.sets() if ports <= used])
-    inquiry.rivals = fitting if 1 < len(fitting) < MOST_RIVALS else []
-    return fitting[0] if len(fitting) == 1 else None
+    return (yield from levelled(inquiry, fitting if len(fitting) < MOST_RIVALS else []))
 
 
 def _joined(inquiry: Inquiry) -> list[PortSet]:

@@ -140,6 +140,15 @@ def test_blockers_that_share_the_registers_do_not_wait_for_each_other(count: int
     assert all(len(set(written[start : start + 3])) == 3 for start in range(count - 2))  # CRC32 takes 3 cycles
 
 
+@pytest.mark.parametrize(("in_turns", "order"), [(True, "LALALLX"), (False, "LLLLAAX")])
+def test_blockers_stand_in_turns_or_one_kind_behind_the_other(in_turns: bool, order: str) -> None:
+    names = {"L": "LEA_B (R64)", "A": "AESENC (XMM, XMM)", "X": "ADC_11 (R64, R64)"}
+    variants = {letter: catalogue().by_string(name) for letter, name in names.items()}
+    combiner = Combiner(Kit(catalogue()), variants["X"])
+    benchmark = combiner.combined([(variants["L"], 4), (variants["A"], 2)], in_turns=in_turns)
+    assert [line.key for line in benchmark.body] == [variants[letter].key for letter in order]
+
+
 def test_the_same_combination_is_the_same_microbenchmark() -> None:
     variant, blocker = (catalogue().by_string(name) for name in ("ADC_11 (R64, R64)", "LEA_B (R64)"))
     made = [Combiner(Kit(catalogue()), variant).combined([(blocker, 24)]) for _ in range(2)]

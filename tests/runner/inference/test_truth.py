@@ -56,6 +56,8 @@ def characterized(machine: str, string: str) -> Characterization:
         ("HSW", "SAHF", "1*p06"),
         ("SKL", "CPUID", "5*p0156+1*p06+1*p5+1*p6"),
         ("SKL", "DIV (R64)", "11*p0156+1*p05+7*p0+2*p1+8*p5+3*p6"),
+        # One of the µops that could go to p6 strays onto p5 unless as many blocking ones wait there as for p0 and p1
+        ("HSW", "DIV (R64)", "11*p0156+1*p01+7*p0+7*p1+3*p5+3*p6"),
         ("SKX", "VCVTPS2PD (ZMM, K, YMM)", "2*p05"),
         ("ADL-P", "FSTP (ST, ST0, ST(0))", "1*p0156"),
         ("random:1", "STR (R16)", "1*p124578+1*p79"),  # a set as wide as the core issues, half a shared counter
