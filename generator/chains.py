@@ -8,6 +8,7 @@ what comes out is an upper bound.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from generator.breakers import (
@@ -30,7 +31,7 @@ from results.model import LatencyPart
 from xed_convert.model import Instance, MemoryAddress, OperandKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from generator.kit import Kit
     from generator.places import Place
@@ -412,9 +413,8 @@ class ChainFactory:
 
     def _setup(self, draft: _Draft) -> tuple[Line, ...]:
         """Return the lines that give every register that is read its value."""
-        constants = {name: general_value(self.instance, self.values, name) for name in self._initialized()}
-        constants |= dict.fromkeys(unset_indices(self.instance), 0) | draft.constants
-        lines = other_files_setup(self.kit, (self.instance,), self.values)
+        constants = self._constants | draft.constants
+        lines = list(self._files_setup)
         lines += load_vectors(self.kit, self.instance, draft.vectors) + self._memory_setup(draft)
         copies = dict.fromkeys(implicit_bases(self.instance), BASE_REGISTER) | draft.copies
         lines += [restore_address(self.kit, copy, part(address, 64)) for copy, address in sorted(copies.items())]
@@ -423,13 +423,21 @@ class ChainFactory:
             lines.append(self.kit.line(string, part(name, 32 if string == "MOV (R32, I32)" else 64), _signed(value)))
         return tuple(lines)
 
-    def _initialized(self) -> Iterable[str]:
-        """Return the general purpose registers that the instance reads, but for addresses."""
-        inputs = (self.effects.inputs | self.effects.writes) - set(implicit_bases(self.instance))
+    @cached_property
+    def _files_setup(self) -> list[Line]:
+        """The lines that initialize vector, mask, MMX, x87 and tile registers, the same in all chains."""
+        return other_files_setup(self.kit, (self.instance,), self.values)
+
+    @cached_property
+    def _constants(self) -> dict[str, int]:
+        """The values of the general purpose registers that the instance reads, but for addresses."""
+        inputs = self.effects.touched - set(implicit_bases(self.instance))
         addresses = address_registers(self.instance)
         if any(o.kind is OperandKind.AGEN for o in self.instance.variant.operands):
             addresses = frozenset()
-        return [n for n in inputs - harness_registers() - addresses if register_class(n) == "GPR"]
+        names = [n for n in inputs - harness_registers() - addresses if register_class(n) == "GPR"]
+        constants = {name: general_value(self.instance, self.values, name) for name in names}
+        return constants | dict.fromkeys(unset_indices(self.instance), 0)
 
     def _memory_setup(self, draft: _Draft) -> list[Line]:
         """Return the lines that store values which memory operands must have."""

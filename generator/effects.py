@@ -84,6 +84,7 @@ def _flag_effects(operand: Operand, reads: set[str], writes: set[str], merged: s
             merged.add(flag)
 
 
+@PerInstance
 def address_registers(instance: Instance) -> frozenset[str]:
     """Return the families of all registers that the instance's addresses use."""
     return frozenset(
@@ -94,6 +95,7 @@ def address_registers(instance: Instance) -> frozenset[str]:
     )
 
 
+@PerInstance
 def unset_indices(instance: Instance) -> list[str]:
     """Return the families of general purpose index registers that the setup has to make zero.
 
@@ -109,6 +111,7 @@ def unset_indices(instance: Instance) -> list[str]:
     return sorted(name for name in indices if register_class(name) == "GPR" and name != INDEX_REGISTER)
 
 
+@PerInstance
 def implicit_bases(instance: Instance) -> list[str]:
     """Return the families of registers that the variant takes as addresses, and that the harness does not set up.
 

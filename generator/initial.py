@@ -7,6 +7,7 @@ their full size (Intel SDM volume 1, sections 4.8 and 8.1; volume 2A, LDTILECFG)
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from generator.breakers import COPIES, vector_bits
@@ -74,6 +75,8 @@ def other_files_setup(kit: Kit, instances: Sequence[Instance], values: Values) -
 def vector_patterns(instance: Instance, names: list[str], values: Values) -> dict[str, int]:
     """Return what each vector register holds, as 64 bits that are repeated; what breakers copy is what outputs hold."""
     patterns = dict.fromkeys((*names, COPIES["VEC"]), values.places.get("VEC", TWO))
+    if not values.places:
+        return patterns
     for operand in instance.variant.operands:
         value = instance.values.get(operand.index)
         pattern = values.places.get(f"op{operand.index}")
@@ -136,6 +139,7 @@ def _constant(kit: Kit, value: int) -> Line:
     return kit.line("MOV (R64, I64)", "RAX", value - (1 << 64) if value >= 1 << 63 else value)
 
 
+@cache
 def _at(displacement: int) -> MemoryAddress:
     """Return a place in the memory of the code under test."""
     return MemoryAddress("R14", displacement=displacement)

@@ -73,8 +73,16 @@ def _parsed(text: str) -> tuple[_Template, ...]:
 
 def row_of(variant: InstructionVariant) -> Row | None:
     """Return the row for a variant, if it needs anything."""
+    if not _is_named(variant.iclass):
+        return None
     first = next((operand for operand in variant.operands if operand.explicit), None)
     return _row(variant.iclass, _FORMS.get(first.kind, "") if first else "-")
+
+
+@cache
+def _is_named(iclass: str) -> bool:
+    """Whether there are rows for a class of instructions, of whatever form."""
+    return any(fnmatchcase(iclass, row.iclass) for row in rows())
 
 
 @cache

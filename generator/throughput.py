@@ -74,6 +74,8 @@ class ThroughputFactory:
     def __init__(self, kit: Kit, variant: InstructionVariant) -> None:
         """Prepare sequences of a variant with the instructions of a kit as breakers."""
         self.kit, self.variant = kit, variant
+        self._instances: dict[tuple[int, bool, bool], list[Instance]] = {}
+        self._setups: dict[tuple[int, bool, bool, ValueKind], tuple[Line, ...]] = {}
 
     def sequence(self, shape: Shape) -> Microbenchmark:
         """Return a sequence; its `divisor` is the number of instances.
@@ -105,8 +107,11 @@ class ThroughputFactory:
         if self.has_helpers:
             forms.append(f"with {_names(helpers(self.kit, instances[0]))} beside each")
         purpose = " ".join([f"throughput of {self.variant.string}: {len(instances)} instances", *forms])
-        setup = setup_of(self.kit, instances, values)
-        return Microbenchmark(setup, tuple(body), purpose, len(instances), self.variant.cpl == 0)
+        # The same with breakers, without, and in a loop
+        key = (shape.count, shape.same_register, shape.indexed, shape.kind)
+        if key not in self._setups:
+            self._setups[key] = setup_of(self.kit, instances, values)
+        return Microbenchmark(self._setups[key], tuple(body), purpose, len(instances), self.variant.cpl == 0)
 
     @property
     def has_helpers(self) -> bool:
@@ -128,6 +133,12 @@ class ThroughputFactory:
 
     def instances(self, shape: Shape) -> list[Instance]:
         """Return the instances of a sequence."""
+        key = (shape.count, shape.same_register, shape.indexed)
+        if key not in self._instances:
+            self._instances[key] = self._new_instances(shape)
+        return self._instances[key]
+
+    def _new_instances(self, shape: Shape) -> list[Instance]:
         if shape.same_register:
             return self._same_register(shape.count)
         if shape.indexed:
@@ -147,8 +158,8 @@ class ThroughputFactory:
         allocator = Allocator()
         instances: list[Instance] = []
         groups = same_register_operands(self.variant)
+        common = [name for name in groups[0].registers if all(has_part(o.registers, name) for o in groups)]
         for position in range(count):
-            common = [name for name in groups[0].registers if all(has_part(o.registers, name) for o in groups)]
             try:
                 chosen = allocator.register(common)
                 fixed = {o.index: next(r for r in o.registers if family(r) == family(chosen)) for o in groups}
@@ -287,7 +298,9 @@ def constant(kit: Kit, register: str, value: int) -> Line:
 
 def _memory_setup(kit: Kit, instance: Instance, values: Values) -> list[Line]:
     """Return the lines that store the values that memory operands must have."""
-    lines = []
+    lines: list[Line] = []
+    if not values.places:
+        return lines
     for operand in instance.variant.operands:
         address = instance.values.get(operand.index)
         value = values.places.get(f"op{operand.index}")
