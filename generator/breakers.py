@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from generator.facts import read_facts
-from generator.memo import PerInstance
+from generator.memo import PerObject
 from generator.places import is_vex
 from generator.registers import part, register_class
 from xed_convert.model import Instance, MemoryAddress, OperandKind
@@ -119,7 +119,7 @@ def memory_widths(instance: Instance) -> Mapping[MemoryAddress, int | None]:
     }
 
 
-@PerInstance
+@PerObject
 def vector_bits(instance: Instance) -> int:
     """Return the width of the widest vector register that the instance names (128 if there is none)."""
     widths = {"XMM": 128, "YMM": 256, "ZMM": 512}

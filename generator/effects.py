@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from generator.memo import PerInstance
+from generator.memo import PerInstance, PerObject
 from generator.registers import family, number, register_class, width_bits
 from generator.reserved import INDEX_REGISTER, LOOP_REGISTER, harness_registers
 from xed_convert.model import Instance, MemoryAddress, Operand, OperandKind, OperandValue
@@ -84,7 +84,7 @@ def _flag_effects(operand: Operand, reads: set[str], writes: set[str], merged: s
             merged.add(flag)
 
 
-@PerInstance
+@PerObject
 def address_registers(instance: Instance) -> frozenset[str]:
     """Return the families of all registers that the instance's addresses use."""
     return frozenset(
@@ -95,7 +95,7 @@ def address_registers(instance: Instance) -> frozenset[str]:
     )
 
 
-@PerInstance
+@PerObject
 def unset_indices(instance: Instance) -> list[str]:
     """Return the families of general purpose index registers that the setup has to make zero.
 
@@ -111,7 +111,7 @@ def unset_indices(instance: Instance) -> list[str]:
     return sorted(name for name in indices if register_class(name) == "GPR" and name != INDEX_REGISTER)
 
 
-@PerInstance
+@PerObject
 def implicit_bases(instance: Instance) -> list[str]:
     """Return the families of registers that the variant takes as addresses, and that the harness does not set up.
 

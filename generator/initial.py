@@ -38,6 +38,8 @@ _TILE_CONFIGURATION = {0: 1, 16: 0x0040004000400040, 24: 0x0040004000400040, 48:
 
 def general_value(instance: Instance, values: Values, name: str) -> int:
     """Return what a general purpose register holds before an instance: AH, BH, CH and DH have the value, too."""
+    if not values.places and not any(isinstance(v, str) and is_high8(v) for v in instance.values.values()):
+        return DEFAULT_VALUE
     operands = instance.variant.operands
     written = {o.index: value for o in operands if isinstance(value := instance.values.get(o.index), str)}
     mine = {index: register for index, register in written.items() if family(register) == name}

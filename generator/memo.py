@@ -12,18 +12,13 @@ if TYPE_CHECKING:
 Found = TypeVar("Found")
 
 
-class PerInstance(Generic[Found]):
-    """What a function returns for an instance, worked out once for the same variant (object) and equal values.
+class PerObject(Generic[Found]):
+    """What a function returns for an instance, worked out once for the same object: for functions that are quick."""
 
-    The same instances are asked about again and again, and hashing their addresses takes longer than anything else
-    here: so the objects are known, too.
-    """
-
-    MOST, MOST_OBJECTS = 1 << 16, 1 << 12
+    MOST_OBJECTS = 1 << 12
 
     def __init__(self, function: Callable[[Instance], Found]) -> None:
         self._function = function
-        self._known: dict[tuple[int, tuple[tuple[int, OperandValue], ...]], tuple[InstructionVariant, Found]] = {}
         self._objects: dict[int, tuple[Instance, Found]] = {}
 
     def __call__(self, instance: Instance) -> Found:
@@ -31,14 +26,30 @@ class PerInstance(Generic[Found]):
         same = self._objects.get(id(instance))
         if same is not None:
             return same[1]
-        found = self._of_equal(instance)
+        found = self._find(instance)
         if len(self._objects) >= self.MOST_OBJECTS:
             self._objects.clear()
         # With the instance (below: the variant), so that it lives and no other one gets its id
         self._objects[id(instance)] = instance, found
         return found
 
-    def _of_equal(self, instance: Instance) -> Found:
+    def _find(self, instance: Instance) -> Found:
+        return self._function(instance)
+
+
+class PerInstance(PerObject[Found]):
+    """What a function returns for an instance, worked out once for the same variant (object) and equal values.
+
+    Hashing addresses takes long, so that this is for functions that take longer.
+    """
+
+    MOST = 1 << 16
+
+    def __init__(self, function: Callable[[Instance], Found]) -> None:
+        super().__init__(function)
+        self._known: dict[tuple[int, tuple[tuple[int, OperandValue], ...]], tuple[InstructionVariant, Found]] = {}
+
+    def _find(self, instance: Instance) -> Found:
         key = (id(instance.variant), tuple(sorted(instance.values.items())))
         known = self._known.get(key)
         if known is None:
