@@ -7,8 +7,7 @@ what comes out is an upper bound.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from generator.breakers import (
@@ -19,16 +18,17 @@ from generator.breakers import (
     memory_widths,
     restore_address,
 )
-from generator.effects import address_registers, effects_of, implicit_bases, unset_indices
-from generator.initial import general_value, load_vectors, other_files_setup, stack_balance, stack_refill
+from generator.chain_setup import ChainSetup, Draft
+from generator.effects import address_registers, effects_of
+from generator.initial import general_value, stack_balance, stack_refill
 from generator.lines import line_of
 from generator.links import CARRIERS, FLAGS, GPR_NODES, VECTOR_NODES, Ends, Link, Route, pads, restoring
 from generator.microbenchmark import Line, Microbenchmark
 from generator.registers import family, is_high8, part, register_class
-from generator.reserved import BASE_REGISTER, harness_registers
+from generator.reserved import harness_registers
 from generator.values import DEFAULT_VALUE, Values
 from results.model import LatencyPart
-from xed_convert.model import Instance, MemoryAddress, OperandKind
+from xed_convert.model import Instance, MemoryAddress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 SCRATCH = MemoryAddress("R14", displacement=0x3C0)
 """Memory that chains may use besides the instruction's own."""
 
-_GPR_TEMPORARIES = ("R12", "R11", "RBX", "RDX", "RCX", "RAX", "R8", "R9", "R10", "RBP")
-_HIGH8_TEMPORARIES = ("RBX", "RDX", "RCX", "RAX")
-_TEMPORARIES = {"VEC": ("XMM14", "XMM13", "XMM12"), "K": ("K6", "K5"), "MMX": ("MM6", "MM5")}
 _UNTRACKED = frozenset(
     {"RIP", "X87PUSH", "X87POP", "X87POP2", "TSC", "MSRS", "TSCAUX", "X87STATUS", "X87TAG", "X87CONTROL"}
 )
@@ -67,33 +64,6 @@ class Chain:
     instances: int = 1
 
 
-@dataclass(slots=True)
-class _Draft:
-    """A chain in the making: registers in use, lines, what the setup has to do."""
-
-    used: set[str]
-    lines: list[Line] = field(default_factory=list)
-    links: list[str] = field(default_factory=list)
-    constants: dict[str, int] = field(default_factory=dict)
-    copies: dict[str, str] = field(default_factory=dict)
-    vectors: dict[str, int] = field(default_factory=dict)
-    restored: set[str] = field(default_factory=set)
-    last_link: int = 0
-    clobbers_flags: bool = False
-    isolated: bool = True
-
-    def temporary(self, node: str, *, high8: bool = False) -> str:
-        """Take a register for an intermediate place."""
-        group = "GPR" if node in GPR_NODES | {"R8H"} else "VEC" if node in VECTOR_NODES else node
-        names = _HIGH8_TEMPORARIES if high8 or node == "R8H" else _TEMPORARIES.get(group, _GPR_TEMPORARIES)
-        for name in names:
-            if family(name) not in self.used:
-                self.used.add(family(name))
-                return name
-        message = f"no temporary register left for {node}"
-        raise LookupError(message)
-
-
 class ChainFactory:
     """Makes chains for the pairs of one instance with given operand values."""
 
@@ -101,6 +71,7 @@ class ChainFactory:
         """Prepare what all chains of the instance have in common."""
         self.kit, self.instance, self.values = kit, instance, values
         self.effects = effects_of(instance)
+        self._setup = ChainSetup(kit, instance, values)
         names = {str(v) for v in instance.values.values() if isinstance(v, str)}
         fixed = {r for o in instance.variant.operands if not o.explicit for r in o.registers}
         self._occupied = (
@@ -122,7 +93,7 @@ class ChainFactory:
             UnknownInstructionError: the catalogue lacks a chain instruction.
             EncodingError: an operand cannot be encoded.
         """
-        draft = _Draft(set(self._occupied))
+        draft = Draft(set(self._occupied))
         early = self._early_restores(draft, source, destination)
         links, nodes = self._with_restore(source, route)
         registers = self._registers(draft, links, nodes, source, destination)
@@ -132,7 +103,7 @@ class ChainFactory:
             early += self._cut(draft, destination)
         body = self._arranged(draft, source, early, broken)
         benchmark = Microbenchmark(
-            self._setup(draft),
+            self._setup.lines(draft),
             body,
             f"latency {source} → {destination} of {self.instance.variant.string} through {route.name or 'itself'}",
         )
@@ -160,13 +131,11 @@ class ChainFactory:
         values = {source.operand: destination.register, destination.operand: source.register}
         other = Instance(self.instance.variant, {**self.instance.values, **values})
         purpose = f"latency {source} → {destination} of {self.instance.variant.string} through itself swapped"
-        setup = self._setup(_Draft(set(self._occupied)))
+        setup = self._setup.lines(Draft(set(self._occupied)))
         benchmark = Microbenchmark(setup, (line_of(self.instance), line_of(other)), purpose)
         return Chain(benchmark, Route((), (destination.node,)), (), 0, isolated=False, breakers=0, pads=0, instances=2)
 
-    def _arranged(
-        self, draft: _Draft, source: Place, early: Sequence[Line], broken: Sequence[Line]
-    ) -> tuple[Line, ...]:
+    def _arranged(self, draft: Draft, source: Place, early: Sequence[Line], broken: Sequence[Line]) -> tuple[Line, ...]:
         """Return the body; the instance comes first, unless flags would have to pass from one copy to the next.
 
         Between the last copy and the first one of the next iteration is the end of the loop, which writes flags; so
@@ -177,7 +146,7 @@ class ChainFactory:
             return (*draft.lines[draft.last_link - 1 :], *broken, *own, *draft.lines[: draft.last_link - 1])
         return (*own, *draft.lines, *broken)
 
-    def _cut(self, draft: _Draft, destination: Place) -> list[Line]:
+    def _cut(self, draft: Draft, destination: Place) -> list[Line]:
         """Return the lines that overwrite the destination.
 
         Raises:
@@ -202,13 +171,15 @@ class ChainFactory:
         Raises:
             LookupError: there is a dependency that nothing cuts.
         """
-        draft = _Draft(set(self._occupied), clobbers_flags=True)
+        draft = Draft(set(self._occupied), clobbers_flags=True)
         broken = self._breakers(draft, None)
         if not draft.isolated:
             message = f"{self.instance.variant.string} depends on itself in a way that nothing cuts"
             raise LookupError(message)
         body = (line_of(self.instance), *stack_refill(self.kit, self.instance), *broken)
-        return Microbenchmark(self._setup(draft), body, f"throughput of {self.instance.variant.string} with breakers")
+        return Microbenchmark(
+            self._setup.lines(draft), body, f"throughput of {self.instance.variant.string} with breakers"
+        )
 
     def needs_restore(self, source: Place) -> bool:
         """Whether a chain has to put a value back into the source."""
@@ -244,7 +215,7 @@ class ChainFactory:
         )
 
     def _registers(
-        self, draft: _Draft, links: Sequence[Link], nodes: Sequence[str], source: Place, destination: Place
+        self, draft: Draft, links: Sequence[Link], nodes: Sequence[str], source: Place, destination: Place
     ) -> list[str]:
         """Choose the register of every place along the way ("" for flags and memory)."""
         high8 = any(link.high8 for link in links)
@@ -261,7 +232,7 @@ class ChainFactory:
 
     def _render_links(
         self,
-        draft: _Draft,
+        draft: Draft,
         links: Sequence[Link],
         registers: Sequence[str],
         ends: tuple[Place, Place],
@@ -287,7 +258,7 @@ class ChainFactory:
 
     def _render_link(
         self,
-        draft: _Draft,
+        draft: Draft,
         link: Link,
         registers: Sequence[str],
         surroundings: tuple[tuple[Place, Place], Sequence[str], tuple[bool, bool]],
@@ -306,7 +277,7 @@ class ChainFactory:
         if not link.crossing:
             draft.links.append(link.name)
 
-    def _render_restore(self, draft: _Draft, link: Link, register: str, source: Place) -> None:
+    def _render_restore(self, draft: Draft, link: Link, register: str, source: Place) -> None:
         """Add AND with zero and OR with the value, which leave the dependency and restore the value."""
         restored = self._restored_value(source)
         address, value = restored or ("", DEFAULT_VALUE)
@@ -340,7 +311,7 @@ class ChainFactory:
         message = f"operand {place.operand} has no address"
         raise LookupError(message)
 
-    def _early_restores(self, draft: _Draft, source: Place, destination: Place) -> list[Line]:
+    def _early_restores(self, draft: Draft, source: Place, destination: Place) -> list[Line]:
         """Return the lines that put moved addresses back at once, so that links find the memory where it was.
 
         The x87 stack gets back what was popped, so that its top is where links expect it. A push has stored where the
@@ -356,7 +327,7 @@ class ChainFactory:
                 draft.restored.add(family(base))
         return lines
 
-    def _breakers(self, draft: _Draft, source: Place | None) -> list[Line]:
+    def _breakers(self, draft: Draft, source: Place | None) -> list[Line]:
         """Return the lines that cut all dependencies but the chain's own.
 
         Where the chain goes through the address, stores come before the link that changes it: the next load must not
@@ -381,7 +352,7 @@ class ChainFactory:
             lines += break_flags(self.kit, read, flag, scratch)
         return lines + stack_balance(self.kit, self.instance)
 
-    def _break(self, draft: _Draft, name: str) -> list[Line]:
+    def _break(self, draft: Draft, name: str) -> list[Line]:
         """Return the lines that overwrite a register family (none: nothing does)."""
         if name in harness_registers():
             copy = draft.temporary("R64")
@@ -393,7 +364,7 @@ class ChainFactory:
         line = break_register_of(self.kit, self.instance, register, general_value(self.instance, self.values, name))
         return [line] if line else []
 
-    def _memory_breakers(self, draft: _Draft, source: Place | None) -> list[Line]:
+    def _memory_breakers(self, draft: Draft, source: Place | None) -> list[Line]:
         """Return stores over memory that is read and written, unless it is part of the chain."""
         lines = []
         chained = self._address_of(source) if source and source.part is LatencyPart.MEMORY else None
@@ -411,56 +382,9 @@ class ChainFactory:
         """Return a register name of that family (general purpose registers: the full one)."""
         return part(name, 64) if register_class(name) == "GPR" else name
 
-    def _setup(self, draft: _Draft) -> tuple[Line, ...]:
-        """Return the lines that give every register that is read its value."""
-        constants = self._constants | draft.constants
-        lines = list(self._files_setup)
-        lines += load_vectors(self.kit, self.instance, draft.vectors) + self._memory_setup(draft)
-        copies = dict.fromkeys(implicit_bases(self.instance), BASE_REGISTER) | draft.copies
-        lines += [restore_address(self.kit, copy, part(address, 64)) for copy, address in sorted(copies.items())]
-        for name, value in sorted(constants.items()):
-            string = "MOV (R32, I32)" if 0 <= value < 1 << 31 else "MOV (R64, I64)"
-            lines.append(self.kit.line(string, part(name, 32 if string == "MOV (R32, I32)" else 64), _signed(value)))
-        return tuple(lines)
-
-    @cached_property
-    def _files_setup(self) -> list[Line]:
-        """The lines that initialize vector, mask, MMX, x87 and tile registers, the same in all chains."""
-        return other_files_setup(self.kit, (self.instance,), self.values)
-
-    @cached_property
-    def _constants(self) -> dict[str, int]:
-        """The values of the general purpose registers that the instance reads, but for addresses."""
-        inputs = self.effects.touched - set(implicit_bases(self.instance))
-        addresses = address_registers(self.instance)
-        if any(o.kind is OperandKind.AGEN for o in self.instance.variant.operands):
-            addresses = frozenset()
-        names = [n for n in inputs - harness_registers() - addresses if register_class(n) == "GPR"]
-        constants = {name: general_value(self.instance, self.values, name) for name in names}
-        return constants | dict.fromkeys(unset_indices(self.instance), 0)
-
-    def _memory_setup(self, draft: _Draft) -> list[Line]:
-        """Return the lines that store values which memory operands must have."""
-        lines = []
-        for operand in self.instance.variant.operands:
-            address = self.instance.values.get(operand.index)
-            value = self.values.places.get(f"op{operand.index}")
-            if isinstance(address, MemoryAddress) and operand.kind is OperandKind.MEMORY and value is not None:
-                register = draft.temporary("R64")
-                lines.append(self.kit.line("MOV (R64, I64)", part(register, 64), _signed(value)))
-                words = range(max(1, (operand.width_bits or 64) // 64))
-                places = [replace(address, displacement=address.displacement + 8 * word) for word in words]
-                lines += [self.kit.line("MOV (M64, R64)", place, part(register, 64)) for place in places]
-        return lines
-
 
 def _pad_like(links: Sequence[Link], node: str) -> Link:
     """Return a pad for a place, of the same kind as the links there are."""
     candidates = pads(node)
     names = {link.name for link in links}
     return next((pad for pad in candidates if pad.name in names), candidates[0])
-
-
-def _signed(value: int) -> int:
-    """Return a 64-bit value as encoders take it."""
-    return value - (1 << 64) if value >= 1 << 63 else value

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from results.model import Provenance
-    from results.store import Conclusion
+    from results.records import Conclusion
 
 SUFFIX = ".jsonl.xz"
 SUFFIXES = (".sqlite", ".db", SUFFIX)

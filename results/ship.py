@@ -32,7 +32,7 @@ from xed_convert.files import atomic_write
 
 if TYPE_CHECKING:
     from results.model import Characterization, LatencyResult
-    from results.store import Conclusion
+    from results.records import Conclusion
 
 MAXIMUM_BYTES = 2_000_000
 """A larger file has no place in the source tree."""

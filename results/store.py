@@ -10,9 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
 from functools import lru_cache, partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
@@ -28,12 +26,14 @@ from results.campaign_file import (
     make_tables,
     prepare,
 )
+from results.records import Conclusion, Evidence, Outcome, StoredBenchmark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from results.model import Characterization, Measurement, Provenance
+    from results.records import Sample
 
 SAME_MACHINE = ("architecture", "cpu", "cpu_signature", "backend", "is_model")
 """What has to agree in all provenance of one file: a campaign is about one machine."""
@@ -41,61 +41,6 @@ SAME_MACHINE = ("architecture", "cpu", "cpu_signature", "backend", "is_model")
 
 Arguments = ParamSpec("Arguments")
 Returned = TypeVar("Returned")
-
-
-class Outcome(StrEnum):
-    """What became of a variant."""
-
-    MEASURED = "measured"
-    FAILED = "failed"
-    SKIPPED = "skipped"
-
-    @classmethod
-    def of(cls, result: Characterization) -> Outcome:
-        """Say which it is."""
-        if result.skipped:
-            return cls.SKIPPED
-        return cls.FAILED if result.failures else cls.MEASURED
-
-
-@dataclass(frozen=True, slots=True)
-class StoredBenchmark:
-    """A microbenchmark as it is kept for people: lines are pairs of bytes and text."""
-
-    id: str
-    purpose: str
-    divisor: int
-    setup: tuple[tuple[bytes, str], ...]
-    body: tuple[tuple[bytes, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One measurement to be stored: what was asked for, of which microbenchmark, and what came back."""
-
-    request: str
-    benchmark: StoredBenchmark
-    measurement: Measurement
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """A measurement that a conclusion rests on."""
-
-    request: str
-    benchmark: StoredBenchmark
-    measurement: Measurement
-
-
-@dataclass(frozen=True, slots=True)
-class Conclusion:
-    """A stored conclusion with the version of the inference that drew it and the machine it is about."""
-
-    id: int
-    result: Characterization
-    inference: str
-    provenance: Provenance
-    time: str
 
 
 def _says_damage(

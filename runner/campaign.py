@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from results.model import Characterization
-from results.store import Outcome as Kept
+from results.records import Outcome as Kept
 from runner.inference.version import inference_version
 from runner.session import Limits, Session, StoreSource, Task
 from xed_convert.memory import seldom_collection

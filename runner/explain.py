@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from results.model import Characterization, Derivation, LatencyResult, Provenance, Series
-    from results.store import Evidence, StoredBenchmark
+    from results.records import Evidence, StoredBenchmark
     from runner.aggregate import Summary
     from xed_convert.model import InstructionVariant
 

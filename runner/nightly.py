@@ -27,7 +27,7 @@ from results.database import read_database
 from results.database_writer import write_database
 from results.diff import Kind, compare, group
 from results.merge import Campaigns, Merge
-from results.store import Outcome, Store
+from results.store import Store
 from xed_convert.catalogue import Catalogue
 from xed_convert.errors import UopscopeError
 from xed_convert.files import atomic_write
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from results.diff import Group
     from results.model import Provenance
+    from results.records import Outcome
 
 FREE_BYTES = 2_000_000_000
 """A full-ISA campaign with all samples and the database made from it take less than this."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from generator.blocking import CodeKind
     from results.model import Characterization, Measurement
-    from results.store import Sample
+    from results.records import Sample
     from runner.experiment import Request
     from runner.inference.blocking import BlockingSet
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from results.model import Provenance
-    from results.store import Evidence
+    from results.records import Evidence
     from runner.experiment import Measured
 
 

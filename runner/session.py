@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from results.model import Measurement, Status
-from results.store import Sample, Store, StoredBenchmark
+from results.records import Sample, StoredBenchmark
 from runner import aggregate
 from runner.experiment import Measured, Procedure, Request
 from xed_convert.errors import UopscopeError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from generator.microbenchmark import Line
+    from results.store import Store
 
 Result = TypeVar("Result")
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from results.model import Derivation
-    from results.store import Evidence
+    from results.records import Evidence
 
 ALPHABET = string.ascii_lowercase + string.ascii_uppercase + string.digits
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from results.store import Outcome, Store
+from results.records import Outcome
+from results.store import Store
 from results.table import Footing, Row, footing_lines, render
 from runner.backends.base import KnowsCpu
 from runner.backends.registry import open_backend
@@ -29,7 +30,7 @@ from xed_convert.catalogue import Catalogue
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from results.store import Conclusion
+    from results.records import Conclusion
     from runner.backends.base import BackendInfo
     from runner.characterize import Context
     from runner.cli._options import Options

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from results.model import Provenance
-    from results.store import Conclusion
+    from results.records import Conclusion
     from runner.campaign import Tally
     from runner.plan import Plan
     from xed_convert.model import InstructionVariant

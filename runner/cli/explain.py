@@ -11,7 +11,8 @@ from runner.cli import _output
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
-    from results.store import Conclusion, Store
+    from results.records import Conclusion
+    from results.store import Store
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 

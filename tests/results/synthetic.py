@@ -17,7 +17,8 @@ from results.model import (
     Status,
     Throughput,
 )
-from results.store import Sample, Store, StoredBenchmark
+from results.records import Sample, StoredBenchmark
+from results.store import Store
 from simulator.machine import MachineModel
 
 if TYPE_CHECKING:

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from results.database import ArchitectureResult, DatabaseError, Entry, LatencyRow
 from results.model import Characterization, Derivation, Measurement, PortUsage, Provenance, Series, Status
+from results.records import Sample, StoredBenchmark
 from results.site import experiments, pages, views
 from results.site.build import Site, build_site
-from results.store import Sample, Store, StoredBenchmark
+from results.store import Store
 from tests.results.database_strategies import variant
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from results.campaign_file import APPLICATION_ID, StoreError
 from results.model import Characterization, Measurement, Provenance, Series, Status
-from results.store import Outcome, Sample, Store, StoredBenchmark
+from results.records import Outcome, Sample, StoredBenchmark
+from results.store import Store
 from tests.results import strategies
 from tests.shared import CHECKOUT
 
@@ -236,7 +237,8 @@ WRITER = """
 import sys
 from pathlib import Path
 from tests.results.test_store import BENCHMARK, MACHINE, MEASURED, result
-from results.store import Sample, Store
+from results.records import Sample
+from results.store import Store
 
 with Store.open(Path(sys.argv[1])) as store:
     store.begin(MACHINE)

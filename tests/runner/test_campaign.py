@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from results.store import Outcome, Store
+from results.records import Outcome
+from results.store import Store
 from runner.campaign import Tally, reason_of
 from runner.session import StoredOnly
 from tests.runner.campaigns import FakeBackend, FakeMethod, campaign, ignore, variants

@@ -19,7 +19,7 @@ from results.model import (
     Status,
     Throughput,
 )
-from results.store import Evidence, StoredBenchmark
+from results.records import Evidence, StoredBenchmark
 from runner.explain import CHAIN_PURPOSE, Case, explanation, quantities, samples_text
 from tests.results.test_xml import ADC, SIMULATED
 

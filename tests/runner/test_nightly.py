@@ -17,7 +17,7 @@ import pytest
 
 from results.diff import Change, Kind, group
 from results.model import Provenance
-from results.store import Outcome
+from results.records import Outcome
 from runner import nightly, units
 from runner.cli import nightly as cli
 from runner.nightly import Night, NightlyError, Places
