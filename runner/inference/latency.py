@@ -54,6 +54,12 @@ MORE_PADS = 12
 NEAR = Fraction(1, 20)
 """A latency within so many cycles of an integer, plus 1 % of the chain, needs no second look."""
 
+WHOLE = Fraction(1, 50)
+"""A chain takes whole cycles if it is no more than so many off; more where it took turns or noise disturbed it."""
+
+QUEUES = 4
+"""No reorder buffer of Intel's has more than so many times the entries of its scheduler (Intel's manuals)."""
+
 OTHER_LENGTHS = (3, 8, 10)
 """By how much still longer chains differ, where µops seem to delay each other on their ports."""
 
@@ -108,8 +114,8 @@ def infer_latencies(plan: LatencyPlan, calibrations: Calibrations) -> Procedure[
     pairs = [pair for pair in plan.pairs if not pair.reason]
     left_out = dict.fromkeys(f"{pair.source}→{pair.destination}: {pair.reason}" for pair in plan.pairs if pair.reason)
     yield from calibrations.need(_links_of(pairs))
-    limits = yield from _throughput_limits(plan, calibrations)
-    inquiry = _Inquiry(calibrations, limits)
+    limits, pace = yield from _throughput_limits(plan, calibrations)
+    inquiry = _Inquiry(calibrations, limits, pace)
     evidence, failures = yield from inquiry.run(pairs)
     yield from inquiry.compare([(pair, found) for pair, found in evidence if found])
     chosen = [inquiry.conclude(pair, found) for pair, found in evidence if found]
@@ -163,8 +169,10 @@ def _links_of(pairs: Iterable[Pair]) -> list[str]:
     return list(names)
 
 
-def _throughput_limits(plan: LatencyPlan, calibrations: Calibrations) -> Procedure[dict[ValueKind, Fraction]]:
-    """Measure the variant with all dependencies broken; the cycles by kind of values.
+def _throughput_limits(
+    plan: LatencyPlan, calibrations: Calibrations
+) -> Procedure[tuple[dict[ValueKind, Fraction], Fraction]]:
+    """Measure the variant with all dependencies broken; the cycles by kind of values, and the most per line of code.
 
     One benchmark stands for indexed addresses and equal registers, too: it only has to tell roughly what is possible.
     """
@@ -176,9 +184,10 @@ def _throughput_limits(plan: LatencyPlan, calibrations: Calibrations) -> Procedu
             continue
     answers = yield list(requests.values())
     limits = {kind: measured.cycles for kind, measured in zip(requests, answers, strict=True) if measured.ok}
+    pace = max((cycles / len(requests[kind].benchmark.body) for kind, cycles in limits.items()), default=Fraction(0))
     if limits:
         limits.setdefault(ValueKind.ANY, max(limits.values()))
-    return limits
+    return limits, pace
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +201,9 @@ class _Attempt:
 class _Inquiry:
     """Measures chains of pairs, longer ones where throughput interferes."""
 
-    def __init__(self, calibrations: Calibrations, limits: dict[ValueKind, Fraction]) -> None:
-        """Use these link times and throughputs."""
-        self.times, self.limits = calibrations.times, limits
+    def __init__(self, calibrations: Calibrations, limits: dict[ValueKind, Fraction], pace: Fraction) -> None:
+        """Use these link times and throughputs; `pace` is how long a line of code takes around the instruction."""
+        self.times, self.limits, self.pace = calibrations.times, limits, pace
         self._request = calibrations.request
 
     def run(self, pairs: Sequence[Pair]) -> Procedure[tuple[list[tuple[Pair, list[_Evidence]]], list[str]]]:
@@ -272,7 +281,7 @@ class _Inquiry:
     def _longer(self, found: _Evidence) -> list[_Attempt]:
         """Return longer chains to try where throughput interfered."""
         pair, chain = found.pair, found.chain
-        if not found.doubtful or found.independent or chain.instances > 1:
+        if not (found.doubtful or self._full(found)) or found.independent or chain.instances > 1:
             return []
         if chain.pads:
             return self._other_lengths(found)
@@ -353,6 +362,17 @@ class _Inquiry:
         bound = self._throughput_bound(found.pair, found.chain)
         return bound is not None and found.chain.breakers > 0 and found.cycles <= bound + found.chain.breakers
 
+    def _full(self, found: _Evidence) -> bool:
+        """Whether the core may have been full of what waits for the instruction, whatever that waits for itself.
+
+        CMPSB, which in a model of Broadwell takes 100 cycles and waits for nothing, fills the reorder buffer alone and
+        the scheduler together with the links. Then a longer chain takes more time than its pads. It is asked for if the
+        time is no whole number of cycles, as that of a chain is.
+        """
+        off = abs(found.cycles - round(found.cycles))
+        most = QUEUES * self.pace * len(found.chain.benchmark.body)
+        return found.exact and off > WHOLE and found.cycles <= most
+
     def conclude(self, pair: Pair, found: Sequence[_Evidence]) -> tuple[LatencyResult | None, Derivation]:
         """Return the result of a pair (None: it has no dependency) and how it came about."""
         best = _best(found)
@@ -377,7 +397,10 @@ class _Inquiry:
             best.spread,
             experiments,
         )
-        return result, Derivation(name, self._explain(found), experiments)
+        text = self._explain(found)
+        if best.exact and not exact:
+            text += "\nchains of other lengths say otherwise, so something besides the chain takes time: an upper bound"
+        return result, Derivation(name, text, experiments)
 
     def _explain(self, found: Sequence[_Evidence]) -> str:
         """Write the arithmetic, one chain per line."""

@@ -60,6 +60,18 @@ def test_what_other_causes_than_the_chain_may_have_is_no_latency(catalogue: Cata
     assert counts["bound"]
 
 
+def test_what_fills_the_core_is_not_taken_for_a_chain(catalogue: Catalogue) -> None:
+    """CMPSB of LLVM's Broadwell waits for neither address, but takes 100 cycles: links wait until the core is full."""
+    lab = Lab(catalogue, "BDW")
+    counts, wrong = compare(lab, ["CMPSB"])
+    assert not wrong
+    assert not counts["right"]
+    found = lab.infer(["CMPSB"])["CMPSB"]
+    assert {result.bound for result in found.latencies} == {Bound.UPPER}
+    texts = {derivation.quantity: derivation.text for derivation in found.derivations}
+    assert "chains of other lengths say otherwise" in texts["latency 1 addr→flags"]
+
+
 def test_every_upper_bound_is_the_latency_and_that_of_the_links_less_one_each(catalogue: Catalogue) -> None:
     lab = Lab(catalogue, "HSW")
     load = lab.model.truth(catalogue.by_string("MOV (R64, M64)")).latency(2, 1)
