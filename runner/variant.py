@@ -33,6 +33,7 @@ from runner.inference.throughput import (
     derivation_of,
     rounded_count,
     search_loop,
+    search_others,
     search_unrolled,
 )
 from xed_convert.errors import EncodingError
@@ -354,6 +355,7 @@ def _same_register(draft: _Draft, context: Context) -> Procedure[None]:
         conclusion = yield from _ports(draft, search, context)
         _conclude_ports(draft, conclusion, search)
         draft.ports_same_register = conclusion.usage
+    yield from search_others(search, draft.fastest)
     draft.throughput_same_register = _conclude_throughput(draft, search)
 
 
@@ -378,6 +380,7 @@ def _indexed(draft: _Draft, context: Context) -> Procedure[None]:
     search = Search(factory, fastest.shape.kind, indexed=True, balanced=context.always_loops)
     shape = search.shape(fastest.shape.count, breakers=fastest.shape.breakers)
     yield from search.measure([shape], Want.CYCLES)
+    yield from search_others(search, fastest)
     if search.unrolled and context.counts_ports and not factory.has_helpers:
         counted = Search(factory, first.shape.kind, indexed=True)
         yield from counted.measure([counted.shape(first.shape.count)], Want.ALL)

@@ -6,7 +6,7 @@ reaches what the ports allow (§5.3.2), which no other can beat; without known p
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,12 @@ REACHED = Fraction(101, 100)
 
 NO_BETTER = Fraction(99, 100)
 """A sequence is faster than another if it takes less than this share of its time."""
+
+SLOWER = Fraction(102, 100)
+"""A sequence is slower than another if it takes more than this share of its time."""
+
+OTHER_COUNTS = (16, 12)
+"""How many instances a sequence of another form is tried with, too, if it is slower than the plain one."""
 
 COUNTED = ("uops_issued", "uops_executed", "uops_retire_slots", "uops_MITE", "uops_MS")
 """Counters that are reported per instruction."""
@@ -129,6 +135,22 @@ def search_loop(search: Search) -> Procedure[None]:
     if best is not None:
         shape = search.shape(best.shape.count, breakers=best.shape.breakers, balanced=True)
         yield from search.measure([shape], Want.CYCLES, loop=True)
+        yield from search_others(search, best, loop=True)
+
+
+def search_others(search: Search, plain: Sequence | None, *, loop: bool = False) -> Procedure[None]:
+    """Measure sequences of other lengths where those of another form than the plain ones are slower than these.
+
+    A length that just fills the ports settles in one of several rhythms: eight instances of a multiplication with a
+    latency of 4 on two ports take 0.50 to 0.57 cycles each on Zen 5, another number in each run.
+    """
+    measured = search.looped if loop else search.unrolled
+    if plain is None or not measured:
+        return
+    least = min(measured, key=lambda one: one.cycles)
+    if least.cycles > plain.cycles * SLOWER:
+        shapes = [replace(least.shape, count=count) for count in OTHER_COUNTS if count != least.shape.count]
+        yield from search.measure(shapes, Want.CYCLES, loop=loop)
 
 
 def _reached(search: Search, bound: Fraction | None) -> bool:

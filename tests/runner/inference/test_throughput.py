@@ -1,0 +1,82 @@
+"""Which sequences are measured for throughput, of a machine that answers from a table."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from generator.microbenchmark import Line, Microbenchmark
+from generator.values import ValueKind
+from results.model import Status
+from runner.experiment import Measured, Want
+from runner.inference.throughput import OTHER_COUNTS, Search, search_loop, search_others
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from generator.throughput import Shape, ThroughputFactory
+    from runner.experiment import Procedure
+
+
+class Sequences:
+    """Makes a sequence of any shape."""
+
+    def sequence(self, shape: Shape) -> Microbenchmark:
+        return Microbenchmark((), (Line(b"\x90", "NOP"),) * shape.count, str(shape), shape.count)
+
+
+def run(procedure: Procedure[None], cycles: Mapping[tuple[int, bool], str]) -> list[tuple[int, bool]]:
+    """Answer with cycles per instance by number of instances and whether in a loop; return what was asked for."""
+    asked = []
+    try:
+        requests = next(procedure)
+        while True:
+            keys = [(request.benchmark.divisor, request.loop) for request in requests]
+            asked += keys
+            requests = procedure.send(
+                [
+                    Measured(request, Status.OK, {"core_cycles": Fraction(cycles[key]) * key[0]}, {})
+                    for request, key in zip(requests, keys, strict=True)
+                ]
+            )
+    except StopIteration:
+        return asked
+
+
+def searched(form: str = "") -> Search:
+    factory = cast("ThroughputFactory", Sequences())
+    return Search(factory, ValueKind.ANY, same_register=form == "same_register", indexed=form == "indexed")
+
+
+def test_a_loop_that_is_slower_than_unrolled_is_tried_with_other_lengths() -> None:
+    search = searched()
+    run(search.measure([search.shape(8)], Want.CYCLES), {(8, False): "0.5"})
+    asked = run(search_loop(search), {(8, True): "0.56", (16, True): "0.5", (12, True): "0.53"})
+    assert asked == [(8, True), *((count, True) for count in OTHER_COUNTS)]
+    assert min(one.cycles for one in search.looped) == Fraction(1, 2)
+
+
+@pytest.mark.parametrize("looped", ["0.5", "0.505", "0.4"])
+def test_a_loop_that_is_as_fast_is_not(looped: str) -> None:
+    search = searched()
+    run(search.measure([search.shape(8)], Want.CYCLES), {(8, False): "0.5"})
+    assert run(search_loop(search), {(8, True): looped}) == [(8, True)]
+
+
+@pytest.mark.parametrize("form", ["same_register", "indexed"])
+def test_so_is_another_form_and_the_least_counts(form: str) -> None:
+    plain, other = searched(), searched(form)
+    run(plain.measure([plain.shape(16)], Want.CYCLES), {(16, False): "0.5"})
+    run(other.measure([other.shape(8)], Want.CYCLES), {(8, False): "0.53"})
+    asked = run(search_others(other, plain.best()), {(16, False): "0.51", (12, False): "0.55"})
+    assert asked == [(count, False) for count in OTHER_COUNTS]
+    assert all(getattr(one.shape, form) for one in other.unrolled)
+    best = other.best()
+    assert best is not None
+    assert best.cycles == Fraction(51, 100)
+
+
+def test_what_could_not_be_measured_is_not_compared() -> None:
+    assert run(search_others(searched(), None), {}) == []
