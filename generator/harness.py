@@ -28,6 +28,8 @@ from typing import TYPE_CHECKING, Literal
 from generator.assembly import PATCH_CONTEXT, PATCH_LOOP, environment, fragments, instructions
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from generator.microbenchmark import Microbenchmark
 
 ENTRY_OFFSET = 8
@@ -128,7 +130,7 @@ def render(
         message = f"cannot render {copies} copies and {iterations} iterations"
         raise ValueError(message)
     parts = _parts(reader, style.clean_uppers)
-    shape = layout(benchmark, copies, iterations, reader, style)
+    shape = _layout(benchmark, copies, iterations, parts)
     body = benchmark.body_code * copies
     tail = _loop_tail(parts["loop"].code, len(body) + (_FENCE_SIZE if style.fenced else 0)) if iterations else b""
     head = bytes(ENTRY_OFFSET) + parts["entry"].code
@@ -158,7 +160,10 @@ def layout(
 
     The body begins at a multiple of `ALIGNMENT`, whatever the setup; `body_end` includes the end of the loop.
     """
-    parts = _parts(reader, style.clean_uppers)
+    return _layout(benchmark, copies, iterations, _parts(reader, style.clean_uppers))
+
+
+def _layout(benchmark: Microbenchmark, copies: int, iterations: int, parts: Mapping[str, _Part]) -> Layout:
     head = ENTRY_OFFSET + len(parts["entry"].code)
     before_body = len(benchmark.setup_code) + len(parts["start"].code)
     body_offset = -(-(head + before_body) // ALIGNMENT) * ALIGNMENT

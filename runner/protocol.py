@@ -119,6 +119,9 @@ class _Entry:
 
     def last_round(self) -> Iterator[dict[str, list[int]]]:
         """Yield the samples of the last round, one size after the other."""
+        if self.rounds == 1:
+            yield from self.samples
+            return
         for samples in self.samples:
             yield {counter: values[-self.repetitions :] for counter, values in samples.items()}
 
