@@ -169,6 +169,8 @@ def _throughput_and_ports(draft: _Draft, context: Context) -> Procedure[None]:
         _conclude_ports(draft, conclusion, search)
         draft.ports = conclusion.usage
         bound = throughput_of(draft.ports) if draft.ports is not None else None
+        always = "eliminated_percent" not in draft.attributes and kinds[0] is kinds[-1]
+        search.floor = (conclusion.least if bound is None else bound) if always else Fraction(0)
     if kinds[0] is not kinds[-1]:
         search = Search(factory, kinds[0], balanced=context.always_loops)
         bound = None
@@ -327,10 +329,10 @@ def _conclude_ports(draft: _Draft, conclusion: PortConclusion, search: Search) -
 def _conclude_throughput(draft: _Draft, search: Search) -> Throughput:
     """Return the least times of a search, and what the ports allow."""
     unrolled = search.best()
-    looped = min(search.looped, key=lambda one: one.cycles, default=None)
+    looped = search.least(search.looped)
     for name, sequences in (("TP_unrolled", search.unrolled), ("TP_loop", search.looped)):
         if sequences:
-            draft.derivations.append(derivation_of(name + search.suffix, sequences))
+            draft.derivations.append(derivation_of(name + search.suffix, sequences, search))
     ports = {"": draft.ports, "_same_reg": draft.ports_same_register, "_indexed": draft.ports_indexed}[search.suffix]
     return Throughput(
         unrolled.cycles if unrolled else None,

@@ -57,12 +57,16 @@ MOST_SUBSET_PORTS = 6
 
 @dataclass(frozen=True, slots=True)
 class PortConclusion:
-    """The port usage, or why there is none; `answers` says for people what was asked and answered, a line each."""
+    """The port usage, or why there is none; `answers` says for people what was asked and answered, a line each.
+
+    `least` are the cycles that the µops take of which is known to which ports they are confined, whatever the usage.
+    """
 
     usage: PortUsage | None
     failure: str = ""
     answers: str = ""
     experiments: tuple[str, ...] = ()
+    least: Fraction = Fraction(0)
 
 
 def infer_ports(subject: Subject, isolated: Isolated, blocking: BlockingSet) -> Procedure[PortConclusion]:
@@ -104,7 +108,9 @@ def infer_ports(subject: Subject, isolated: Isolated, blocking: BlockingSet) -> 
     elif isolated.total > FEW_UOPS:
         usage = yield from _steady(inquiry)
     failure = "" if usage is not None else _failure(inquiry)
-    return PortConclusion(usage, failure, "\n".join(inquiry.notes), tuple(inquiry.experiments))
+    exact = [Fraction(answer.count, len(ports)) for ports, answer in inquiry.space.answers.items() if answer.exact]
+    least = max(exact, default=Fraction(0))
+    return PortConclusion(usage, failure, "\n".join(inquiry.notes), tuple(inquiry.experiments), least)
 
 
 def _bounded(inquiry: Inquiry) -> Procedure[PortConclusion]:

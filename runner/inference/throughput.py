@@ -34,6 +34,13 @@ SLOWER = Fraction(102, 100)
 OTHER_COUNTS = (16, 12)
 """How many instances a sequence of another form is tried with, too, if it is slower than the plain one."""
 
+POSSIBLE = Fraction(99, 100)
+"""A sequence that takes less than this share of what its ports allow was measured wrong: its window holds no whole
+periods, or loops around few and many copies begin and end otherwise."""
+
+LONG = 32
+"""Instances of the sequence that is measured instead of one that is too fast: ends of windows weigh less."""
+
 COUNTED = ("uops_issued", "uops_executed", "uops_retire_slots", "uops_MITE", "uops_MS")
 """Counters that are reported per instruction."""
 
@@ -66,6 +73,7 @@ class Search:
     """Looks for the fastest sequence of a variant: what was measured so far, unrolled and in a loop.
 
     `balanced` says that unrolled sequences must leave the stack as it was, since a clock runs them in a loop, too.
+    `floor` is the least time per instruction that what is known of its ports allows (0: nothing is known).
     """
 
     factory: ThroughputFactory
@@ -76,6 +84,7 @@ class Search:
     unrolled: list[Sequence] = field(default_factory=list)
     looped: list[Sequence] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    floor: Fraction = Fraction(0)
 
     def shape(self, count: int, *, breakers: bool = False, balanced: bool = False) -> Shape:
         """Return a shape of this search."""
@@ -89,7 +98,17 @@ class Search:
 
     def best(self) -> Sequence | None:
         """Return the fastest unrolled sequence (of equals the first), None if there is none."""
-        return min(self.unrolled, key=lambda one: one.cycles, default=None)
+        return self.least(self.unrolled)
+
+    def least(self, sequences: collections_abc.Sequence[Sequence]) -> Sequence | None:
+        """Return the fastest of some sequences that ports allow; if they allow none, the longest was measured best."""
+        possible = [one for one in sequences if not self.is_too_fast(one)]
+        longest = [one for one in sequences if one.shape.count == LONG]
+        return min(possible or longest or sequences, key=lambda one: one.cycles, default=None)
+
+    def is_too_fast(self, sequence: Sequence) -> bool:
+        """Whether a sequence seems to be faster than ports allow."""
+        return sequence.cycles < self.floor * POSSIBLE
 
     def measure(self, shapes: collections_abc.Sequence[Shape], want: Want, *, loop: bool = False) -> Procedure[None]:
         """Measure sequences; what cannot be generated or does not run is noted as a failure."""
@@ -111,6 +130,13 @@ class Search:
 
 def search_unrolled(search: Search, bound: Fraction | None, want: Want) -> Procedure[None]:
     """Measure unrolled sequences until one reaches `bound` (None: unknown) or more bring nothing."""
+    yield from _search_lengths(search, bound, want)
+    best = search.best()
+    if best is not None and search.is_too_fast(best):
+        yield from _measure_long(search, best.shape, loop=False)
+
+
+def _search_lengths(search: Search, bound: Fraction | None, want: Want) -> Procedure[None]:
     if not search.unrolled:
         yield from search.measure([search.shape(LENGTHS[0])], want)
     if _reached(search, bound) or not search.unrolled:
@@ -136,6 +162,8 @@ def search_loop(search: Search) -> Procedure[None]:
         shape = search.shape(best.shape.count, breakers=best.shape.breakers, balanced=True)
         yield from search.measure([shape], Want.CYCLES, loop=True)
         yield from search_others(search, best, loop=True)
+        if search.looped and all(map(search.is_too_fast, search.looped)):
+            yield from _measure_long(search, shape, loop=True)
 
 
 def search_others(search: Search, plain: Sequence | None, *, loop: bool = False) -> Procedure[None]:
@@ -153,20 +181,31 @@ def search_others(search: Search, plain: Sequence | None, *, loop: bool = False)
         yield from search.measure(shapes, Want.CYCLES, loop=loop)
 
 
+def _measure_long(search: Search, shape: Shape, *, loop: bool) -> Procedure[None]:
+    """Measure a longer sequence besides one that is too fast, if there can be one."""
+    failures = list(search.failures)
+    longer = search.shape(LONG, breakers=shape.breakers, balanced=shape.balanced)
+    yield from search.measure([longer], Want.CYCLES, loop=loop)
+    search.failures[:] = failures
+
+
 def _reached(search: Search, bound: Fraction | None) -> bool:
     best = search.best()
     return best is not None and bound is not None and best.cycles <= bound * REACHED
 
 
-def derivation_of(quantity: str, sequences: collections_abc.Sequence[Sequence]) -> Derivation:
+def derivation_of(quantity: str, sequences: collections_abc.Sequence[Sequence], search: Search) -> Derivation:
     """Say which sequences there were and which was the fastest."""
     lines = [
         f"{one.measured.request.benchmark.purpose}: {float(one.measured.cycles):.2f} cycles / "
         f"{one.measured.request.benchmark.divisor} = {float(one.cycles):.2f}"
+        + (f", less than {float(search.floor):.2f} that its ports need" if search.is_too_fast(one) else "")
         for one in sequences
     ]
-    if len(lines) > 1:
-        lines.append("the least counts")
+    counts = search.least(sequences)
+    if len(lines) > 1 and counts is not None:
+        least = counts.cycles == min(one.cycles for one in sequences)
+        lines.append("the least counts" if least else f"of these {float(counts.cycles):.4g} counts")
     return Derivation(quantity, "\n".join(lines), tuple(one.measured.request.benchmark.id for one in sequences))
 
 

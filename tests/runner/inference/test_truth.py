@@ -232,6 +232,23 @@ def test_measured_and_computed_throughput_agree() -> None:
     assert spreads == (Fraction(0), Fraction(0))  # stated, and this machine has no noise
 
 
+@pytest.mark.parametrize(
+    ("machine", "string"),
+    [
+        ("ADL-P", "ADOX (R32, R32)"),  # a loop around one copy takes longer by more than its jump
+        ("ADL-P", "PTWRITE (M32)"),  # it takes 100 cycles and fills the reorder buffer, in periods longer than a window
+        ("random:223", "SETNBE (R8l)"),
+    ],
+)
+def test_nothing_is_faster_than_its_ports_allow(machine: str, string: str) -> None:
+    found = characterized(machine, string)
+    truth = open_machine(machine).truth(catalogue().by_string(string)).throughput
+    for cycles in (found.throughput.unrolled, found.throughput.loop):
+        assert cycles is not None
+        assert truth * Fraction(98, 100) <= cycles <= truth * Fraction(103, 100)
+    assert any("that its ports need" in derivation.text for derivation in found.derivations)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_wrong_is_said_about_machines_drawn_at_random(seed: int) -> None:
