@@ -16,23 +16,28 @@ from results.model import PortUsage
 from runner import aggregate
 from runner.backends.sim import SimBackend
 from runner.characterize import Characterizer
+from runner.inference.portsets import moved
 from runner.protocol import Measurer, Options
 from runner.session import Limits, Session
 from simulator.machine import MachineModel
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from fractions import Fraction
 
     from generator.blocking import CodeKind
     from results.model import Measurement
     from runner.experiment import Request
     from runner.inference.blocking import BlockingSet
+    from runner.inference.portsets import PortSet
     from simulator.graph import Uop
     from xed_convert.catalogue import Catalogue
     from xed_convert.model import InstructionVariant
 
     Blocking = Mapping[CodeKind, BlockingSet]
+
+MOST_TRIED = 3
+"""So many rivals are tried: each takes as many measurements as the variant itself."""
 
 _USAGE = re.compile(r"\d+\*p[0-9A-F]+(?:\+\d+\*p[0-9A-F]+)*")
 
@@ -90,9 +95,42 @@ def are_alike(
 
     Values per copy count as the same if they differ by less than what a stable measurement may spread by.
     """
-    one = _values(machine, catalogue, variant, blocking)
-    other = _values(rival, catalogue, variant, blocking)
+    return _alike(_values(machine, catalogue, variant, blocking), _values(rival, catalogue, variant, blocking))
+
+
+def _alike(one: Mapping[str, Mapping[str, Fraction]], other: Mapping[str, Mapping[str, Fraction]]) -> bool:
+    """Whether the same was asked for on two machines and gave the same."""
     return one.keys() == other.keys() and all(_agree(one[key], other[key]) for key in one)
+
+
+def proved_by(
+    machine: MachineModel, catalogue: Catalogue, variant: InstructionVariant, blocking: Blocking, left: list[PortUsage]
+) -> PortUsage | None:
+    """Return a usage that no measurement tells from the true one, None if none of those that are tried is one.
+
+    Tried are the nearest: of those that are `left`, then those where a µop of the commonest set is of a part of it.
+    """
+    behaviour = machine.behaviour(variant)
+    if behaviour is None:
+        return None
+    true = behaviour.port_usage
+    sets = {ports for known in blocking.values() for ports in known.sets()}
+    own = _values(machine, catalogue, variant, blocking)
+    for usage in nearest(true, left, sets)[:MOST_TRIED]:
+        rival = rival_of(machine, variant, usage)
+        if rival is not None and _alike(own, _values(rival, catalogue, variant, blocking)):
+            return usage
+    return None
+
+
+def nearest(true: PortUsage, left: Sequence[PortUsage], sets: Collection[PortSet]) -> list[PortUsage]:
+    """Return other usages, those that are left by how many µops differ, then those with one µop of fewer ports."""
+    counts = Counter(true.uops)
+    others = [usage for usage in left if usage.total == true.total and Counter(usage.uops) != counts]
+    others.sort(key=lambda usage: (Counter(usage.uops) - counts).total())
+    commonest = max(true.uops, key=lambda ports: (true.uops[ports], sorted(ports)))
+    parts = sorted((ports for ports in sets if ports < commonest), key=lambda ports: (-len(ports), sorted(ports)))
+    return others + [usage for part in parts if (usage := moved(true, commonest, part, 1)) not in others]
 
 
 def _agree(one: Mapping[str, Fraction], other: Mapping[str, Fraction]) -> bool:

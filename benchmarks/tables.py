@@ -71,6 +71,7 @@ _VARIANTS = Column("variants", "variants")
 _PORTS = (
     Column("named", "ports_named"),
     Column("not stated", "ports_unstated"),
+    Column("proved", "ports_proved"),
     Column("alike", "ports_alike"),
     Column("wrong", "ports_wrong"),
 )

@@ -5,13 +5,14 @@ compared with what the machine's model says. Inference sees the backend only. Th
 and with `--table` into a file whose row of the machine is replaced (`truth_campaign.tsv`); what was not found again
 goes to `--exceptions`, one line each: machine, variant, what, what was found, what is true.
 
-Columns: `variants` that the machine has and that can be measured; `ports_right`; `ports_named`: none is stated, but
-a few that cannot be told apart are named, the true one among them; `ports_unstated`: another failure was reported;
-`ports_alike`: another usage is stated, and every measurement is the same on a machine that has that one (see
-`benchmarks.rivals`); `ports_wrong`; `uops_right`; `tp_right`: the least measured throughput is within 2% of what ports,
-issue width and divider allow, `tp_slower`: dependencies that cannot be broken make it slower; latencies per pair of
-operands as `benchmarks.latency_truth` judges them (wrong: also those about which nothing is said); `measurements` per
-variant; `seconds` of CPU time. `--database` compares a campaign's conclusions instead of making them.
+Columns: `variants` that the machine has and that can be measured; `ports_right`; `ports_named`: none is stated, but a
+few that cannot be told apart are named, the true one among them; `ports_unstated`: another failure was reported;
+`ports_proved`: none is stated, named ones or not, and every measurement is the same on a machine that has another one
+(see `benchmarks.rivals`); `ports_alike`: another usage is stated, and the same is true of it; `ports_wrong`;
+`uops_right`; `tp_right`: the least measured throughput is within 2% of what ports, issue width and divider allow,
+`tp_slower`: dependencies that cannot be broken make it slower; latencies per pair of operands as
+`benchmarks.latency_truth` judges them (wrong: also those about which nothing is said); `measurements` per variant;
+`seconds` of CPU time. `--database` compares a campaign's conclusions instead of making them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.rivals import are_alike, named, rival_of
+from benchmarks.rivals import are_alike, named, proved_by, rival_of
 from results.model import PortUsage
 from results.store import Store
 from runner.backends.sim import SimBackend, open_machine
@@ -53,6 +54,7 @@ COLUMNS = (
     "ports_right",
     "ports_named",
     "ports_unstated",
+    "ports_proved",
     "ports_alike",
     "ports_wrong",
     "uops_right",
@@ -113,11 +115,10 @@ def check(report: Report, variant: InstructionVariant, found: Characterization, 
     truth = bench.machine.truth(variant)
     report.counts["variants"] += 1
     ports = _visible_ports(truth)
-    verdict = _judge_ports(variant, found, ports, bench)
+    verdict, stated = _judge_ports(variant, found, ports, bench)
     report.counts[verdict] += 1
     if verdict != "ports_right":
-        failures = "; ".join(failure.partition(" (answers")[0] for failure in found.failures)
-        report.note(variant, verdict, found.ports or failures, ports)
+        report.note(variant, verdict, stated, ports)
     if found.uops == ports.total:
         report.counts["uops_right"] += 1
     else:
@@ -134,15 +135,29 @@ def check(report: Report, variant: InstructionVariant, found: Characterization, 
     _check_silence(report, variant, found, truth)
 
 
-def _judge_ports(variant: InstructionVariant, found: Characterization, ports: PortUsage, bench: Bench) -> str:
-    """Return the column that a port usage, or what stands for it, counts in."""
+def _judge_ports(
+    variant: InstructionVariant, found: Characterization, ports: PortUsage, bench: Bench
+) -> tuple[str, str]:
+    """Return the column that a port usage, or what stands for it, counts in, and what was stated."""
     if found.ports is None:
-        return "ports_named" if any(_same(one, ports) for one in named(found.failures)) else "ports_unstated"
+        return _judge_failure(variant, found, ports, bench)
     if _same(found.ports, ports):
-        return "ports_right"
+        return "ports_right", str(ports)
     rival = rival_of(bench.machine, variant, found.ports)
     alike = rival is not None and are_alike(bench.machine, rival, bench.catalogue, variant, bench.blocking)
-    return "ports_alike" if alike else "ports_wrong"
+    return "ports_alike" if alike else "ports_wrong", str(found.ports)
+
+
+def _judge_failure(
+    variant: InstructionVariant, found: Characterization, ports: PortUsage, bench: Bench
+) -> tuple[str, str]:
+    """Return the same where no usage is stated; what proves that none can be is noted, too."""
+    failures = "; ".join(failure.partition(" (answers")[0] for failure in found.failures)
+    left = named(found.failures)
+    rival = proved_by(bench.machine, bench.catalogue, variant, bench.blocking, left)
+    if rival is not None:
+        return "ports_proved", f"{failures}; the same in every measurement: {rival}"
+    return "ports_named" if any(_same(one, ports) for one in left) else "ports_unstated", failures
 
 
 def _visible_ports(truth: Truth) -> PortUsage:
@@ -298,6 +313,8 @@ def main() -> None:
         "--database", type=Path, help="the file of a campaign over one machine: compare what it concluded"
     )
     options = parser.parse_args()
+    if options.table and options.table.exists() and not options.table.read_text().startswith("\t".join(COLUMNS) + "\n"):
+        parser.error(f"{options.table} has other columns than are measured now; name another file")
     catalogue = Catalogue.load()
     lines: list[str] = []
     print("\t".join(COLUMNS))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.rivals import are_alike, named, rival_of
+from benchmarks.rivals import are_alike, named, nearest, rival_of
 from benchmarks.truth import Report, chosen, run
 from results import codec, xml
 from results.model import PortUsage
@@ -160,6 +160,30 @@ def test_loads_that_are_a_little_odd_do_not_make_a_strange_set_true() -> None:
 )
 def test_a_rival_machine_proves_what_cannot_be_told(string: str, ports: tuple[str, ...], alike: bool) -> None:
     assert is_alike("ADL-P", string, "+".join(f"1*p{one}" for one in ports)) is alike
+
+
+@pytest.mark.parametrize(
+    ("string", "column"),
+    [
+        ("IDIV (R64)", "ports_proved"),
+        ("PCMPESTRM (XMM, XMM, I8)", "ports_named"),  # a set is idle for too long, but experiments differ
+    ],
+)
+def test_the_benchmark_counts_as_proved_what_a_rival_machine_proves(string: str, column: str) -> None:
+    report = run(open_machine("HSW"), catalogue(), [catalogue().by_string(string)], thorough=False)
+    assert {name: n for name, n in report.counts.items() if name.startswith("ports_")} == {column: 1}
+    (line,) = [line for line in report.exceptions if f"\t{column}\t" in line]
+    assert ("the same in every measurement: 33*p0156+1*p015+" in line) is (column == "ports_proved")
+
+
+def test_the_nearest_rivals_come_first() -> None:
+    true = PortUsage.parse("3*p0156+1*p0")
+    left = [PortUsage.parse(text) for text in ("1*p0156+2*p015+1*p0", "3*p0156+1*p0", "2*p0156+1*p015+1*p0", "5*p5")]
+    found = nearest(true, left, [frozenset(ports) for ports in ("0", "06", "015", "0156", "23")])
+    assert [str(usage) for usage in found] == [
+        str(PortUsage.parse(text))
+        for text in ("2*p0156+1*p015+1*p0", "1*p0156+2*p015+1*p0", "2*p0156+1*p06+1*p0", "2*p0156+2*p0")
+    ]
 
 
 def test_adc_on_haswell_looks_like_half_a_uop_on_each_of_four_ports() -> None:
