@@ -84,10 +84,15 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How many µops are confined to a set: exactly, or at most (where the measurement was not near an integer)."""
+    """How many µops are confined to a set: exactly, or at most (where the measurement was not near an integer).
+
+    A bound is `timed` if time says just that number, on ports that share a counter and were busy all the time, and only
+    the core's issue width, of which a lower bound is known, may have made it.
+    """
 
     count: int
     exact: bool = True
+    timed: bool = False
 
     def allows(self, count: int) -> bool:
         """Whether so many confined µops agree with it."""

@@ -242,17 +242,13 @@ class Inquiry:
         spare = self.blocking.width - len(ports)
         queued = load.separable or spare > 1 or (spare == 1 and space.isolated.total <= PAIR)
         nearest = max(0, round(load.count))
+        clear = load.busy and abs(load.count - nearest) <= CLEAR and self._whole(measured, blockers, nearest, ports)
         if nearest > limit:
             answer = Answer(limit, exact=False)
-        elif (
-            queued
-            and load.busy
-            and abs(load.count - nearest) <= CLEAR
-            and self._whole(measured, blockers, nearest, ports)
-        ):
+        elif queued and clear:
             answer = Answer(nearest)
         else:
-            answer = Answer(min(limit, load.most), exact=False)
+            answer = Answer(min(limit, load.most), exact=False, timed=clear and spare == 1)
         self.conclude(measured, blockers, ports, answer)
 
     def conclude(self, measured: Measured, blockers: Blockers, ports: PortSet, answer: Answer) -> None:

@@ -279,11 +279,11 @@ def _only(inquiry: Inquiry, usage: PortUsage) -> Procedure[PortUsage | None]:
 
     A set that carried more µops than are confined to it, where strays are not excluded, may as well be the set of them
     if other instructions have it: of a set that nothing else has, such a bound says too little (strays are frequent
-    where two instructions block it). And a set that nothing else has may only be what isolation has shown of a larger
-    one.
+    where two instructions block it) unless time says just that number. And a set that nothing else has may only be what
+    isolation has shown of a larger one.
     """
     space, known = inquiry.space, inquiry.blocking
-    bounds = [ports for ports, answer in space.answers.items() if not answer.exact and ports in known]
+    bounds = [ports for ports, answer in space.answers.items() if not answer.exact and (ports in known or answer.timed)]
     smaller = [
         moved(usage, able, ports, more)
         for ports in bounds

@@ -113,6 +113,7 @@ def test_idle_cycles_are_not_taken_for_uops_where_ports_share_a_counter() -> Non
     [
         ("BDW", "POPFQ"),  # two of 16 µops of p0156 stray onto p015 however often it is blocked
         ("HSW", "XRSTOR (M4608)"),
+        ("ADL-P", "FXCH (ST0, ST(0), ST)"),  # time says that p0156 runs all, if six µops are issued per cycle
         ("ADL-P", "FLD (ST0, ST(0), M32)"),  # two per cycle, which three loads per cycle would allow, too
     ],
 )
