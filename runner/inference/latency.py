@@ -15,7 +15,6 @@ an upper bound. Where several exact chains exist the least value counts: the oth
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import floor
@@ -24,35 +23,30 @@ from typing import TYPE_CHECKING
 from generator.links import GPR_NODES, VECTOR_NODES, restoring
 from generator.links import pads as pad_links
 from generator.values import ValueKind
-from results.model import Bound, Derivation, LatencyResult
-from results.text import latency_name
+from runner.inference.latency_evidence import HALF, Attempt, Evidence, best_of
+from runner.inference.latency_results import conclude, derivations, merge_flags
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from generator.chains import Chain
     from generator.latency import LatencyPlan, Pair
     from generator.links import Route
+    from results.model import Derivation, LatencyResult
     from runner.experiment import Measured, Procedure, Request
     from runner.inference.calibration import Calibrations
-    from xed_convert.model import InstructionVariant
 
 RESTORABLE = GPR_NODES | VECTOR_NODES
 
 ROUNDS = 3
 """First chains, longer ones, and those of other lengths."""
 
-HALF = Fraction(1, 2)
-
 MOST_PADS = 96
 """Longer chains would leave the instruction cache even at the smallest number of copies."""
 
 MORE_PADS = 12
 """How many pads at least make a chain so long that other µops on its ports no longer delay it."""
-
-NEAR = Fraction(1, 20)
-"""A latency within so many cycles of an integer, plus 1 % of the chain, needs no second look."""
 
 WHOLE = Fraction(1, 50)
 """A chain takes whole cycles if it is no more than so many off; more where it took turns or noise disturbed it."""
@@ -77,31 +71,6 @@ class LatencyOutcome:
     left_out: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Evidence:
-    """One measured chain and what it says."""
-
-    pair: Pair
-    chain: Chain
-    cycles: Fraction
-    latency: Fraction
-    limited: bool
-    exact: bool
-    independent: bool
-    spread: Fraction
-    experiment: str
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether a longer chain should be asked: throughput interferes, or the latency is 0 or no integer."""
-        return self.limited or self.latency < HALF or self.fractional
-
-    @property
-    def fractional(self) -> bool:
-        """Whether the latency is not near an integer."""
-        return abs(self.latency - round(self.latency)) > NEAR + self.cycles / 100
-
-
 def infer_latencies(plan: LatencyPlan, calibrations: Calibrations) -> Procedure[LatencyOutcome]:
     """Measure and conclude all pairs of a plan.
 
@@ -118,41 +87,11 @@ def infer_latencies(plan: LatencyPlan, calibrations: Calibrations) -> Procedure[
     inquiry = _Inquiry(calibrations, limits, pace)
     evidence, failures = yield from inquiry.run(pairs)
     yield from inquiry.compare([(pair, found) for pair, found in evidence if found])
-    chosen = [inquiry.conclude(pair, found) for pair, found in evidence if found]
-    latencies = _merge_flags([result for result, _ in chosen if result is not None])
+    chosen = [conclude(pair, found, calibrations.times) for pair, found in evidence if found]
+    latencies = merge_flags([result for result, _ in chosen if result is not None])
     return LatencyOutcome(
-        tuple(latencies), tuple(failures), tuple(_derivations(latencies, chosen, plan.variant)), tuple(left_out)
+        tuple(latencies), tuple(failures), tuple(derivations(latencies, chosen, plan.variant)), tuple(left_out)
     )
-
-
-def _derivations(
-    latencies: Sequence[LatencyResult],
-    chosen: Sequence[tuple[LatencyResult | None, Derivation]],
-    variant: InstructionVariant,
-) -> Iterator[Derivation]:
-    """Yield how each result came about, named like the result, and why there is none for the other pairs."""
-    for latency in latencies:
-        own = [(result, how) for result, how in chosen if result is not None and _stands_for(latency, result)]
-        headed = [(f"{how.quantity}:\n" if len(own) > 1 else "") + how.text for _, how in own]
-        yield Derivation(f"latency {latency_name(latency, variant)}", "\n".join(headed), latency.experiments)
-    yield from (how for result, how in chosen if result is None)
-
-
-def _stands_for(latency: LatencyResult, result: LatencyResult) -> bool:
-    """Whether `latency` is `result`, or what it was merged into."""
-    flags = {
-        "source_flag": latency.source_flag or result.source_flag,
-        "destination_flag": latency.destination_flag or result.destination_flag,
-    }
-    plain = replace(
-        latency,
-        cycles=result.cycles,
-        bound=result.bound,
-        chain=result.chain,
-        spread=result.spread,
-        experiments=result.experiments,
-    )
-    return replace(plain, source_flag=flags["source_flag"], destination_flag=flags["destination_flag"]) == result
 
 
 def _links_of(pairs: Iterable[Pair]) -> list[str]:
@@ -190,14 +129,6 @@ def _throughput_limits(
     return limits, pace
 
 
-@dataclass(frozen=True, slots=True)
-class _Attempt:
-    """A chain that is to be measured."""
-
-    pair: Pair
-    chain: Chain
-
-
 class _Inquiry:
     """Measures chains of pairs, longer ones where throughput interferes."""
 
@@ -206,16 +137,16 @@ class _Inquiry:
         self.times, self.limits, self.pace = calibrations.times, limits, pace
         self._request = calibrations.request
 
-    def run(self, pairs: Sequence[Pair]) -> Procedure[tuple[list[tuple[Pair, list[_Evidence]]], list[str]]]:
+    def run(self, pairs: Sequence[Pair]) -> Procedure[tuple[list[tuple[Pair, list[Evidence]]], list[str]]]:
         """Return the evidence for each pair, and sentences about pairs for which there is none."""
-        evidence: dict[int, list[_Evidence]] = {id(pair): [] for pair in pairs}
+        evidence: dict[int, list[Evidence]] = {id(pair): [] for pair in pairs}
         problems: dict[int, str] = {}
         attempts = [attempt for pair in pairs for attempt in self._first(pair, problems)]
         for _ in range(ROUNDS):
             if not attempts:
                 break
             answers = yield [self._request(attempt.chain.benchmark) for attempt in attempts]
-            again: dict[tuple[int, str, int], _Attempt] = {}
+            again: dict[tuple[int, str, int], Attempt] = {}
             for attempt, measured in zip(attempts, answers, strict=True):
                 if not measured.ok:
                     problems[id(attempt.pair)] = f"{measured.status.value} {measured.detail}".strip()
@@ -232,7 +163,7 @@ class _Inquiry:
         ]
         return [(pair, evidence[id(pair)]) for pair in pairs], list(dict.fromkeys(failures))
 
-    def _first(self, pair: Pair, problems: dict[int, str]) -> list[_Attempt]:
+    def _first(self, pair: Pair, problems: dict[int, str]) -> list[Attempt]:
         """Return the chains that a pair is tried with first: its own if it has one, else all routes."""
         candidates: list[Route | None] = [None] if pair.direct else list(pair.routes)
         attempts = []
@@ -241,7 +172,7 @@ class _Inquiry:
                 problems[id(pair)] = f"this CPU lacks the chain instructions {route.name}"
                 continue
             try:
-                attempts.append(_Attempt(pair, pair.chain(route)))
+                attempts.append(Attempt(pair, pair.chain(route)))
             except (UopscopeError, LookupError) as error:
                 problems[id(pair)] = str(error)
         exact = [attempt for attempt in attempts if attempt.chain.isolated]
@@ -251,7 +182,7 @@ class _Inquiry:
         """Whether all links of a route that can be calibrated exist here."""
         return all(link.crossing or self.times[link.name].ok for link in route.links)
 
-    def _evaluate(self, attempt: _Attempt, measured: Measured) -> _Evidence:
+    def _evaluate(self, attempt: Attempt, measured: Measured) -> Evidence:
         """Work out what a measured chain says."""
         pair, chain = attempt.pair, attempt.chain
         times = [self.times[name] for name in chain.links]
@@ -268,7 +199,7 @@ class _Inquiry:
         )
         spread = measured.spread.get("core_cycles", Fraction(0))
         identity = measured.request.benchmark.id
-        return _Evidence(pair, chain, measured.cycles, latency, limited, exact, rest < -HALF, spread, identity)
+        return Evidence(pair, chain, measured.cycles, latency, limited, exact, rest < -HALF, spread, identity)
 
     def _throughput_bound(self, pair: Pair, chain: Chain) -> Fraction | None:
         """Return how long the chain's instructions take at their throughput (None: it is not known)."""
@@ -278,7 +209,7 @@ class _Inquiry:
         links = sum((self.times[name].throughput for name in chain.links), Fraction(0))
         return own * chain.instances + links + chain.crossings
 
-    def _longer(self, found: _Evidence) -> list[_Attempt]:
+    def _longer(self, found: Evidence) -> list[Attempt]:
         """Return longer chains to try where throughput interfered."""
         pair, chain = found.pair, found.chain
         if not (found.doubtful or self._full(found)) or found.independent or chain.instances > 1:
@@ -295,17 +226,17 @@ class _Inquiry:
                 base = chain if chain.route is route else pair.chain(route)
                 count = self._pads_needed(pair, base, route)
                 if count:
-                    attempts.append(_Attempt(pair, pair.chain(route, count)))
+                    attempts.append(Attempt(pair, pair.chain(route, count)))
             except (UopscopeError, LookupError):
                 continue
         return attempts
 
-    def _other_lengths(self, found: _Evidence) -> list[_Attempt]:
+    def _other_lengths(self, found: Evidence) -> list[Attempt]:
         """Return chains of other lengths where µops of the instruction seem to delay the chain on their ports."""
         pair, chain = found.pair, found.chain
         if found.limited or not found.fractional or chain.pads > MOST_PADS:
             return []
-        return [_Attempt(pair, pair.chain(chain.route, chain.pads + more)) for more in OTHER_LENGTHS]
+        return [Attempt(pair, pair.chain(chain.route, chain.pads + more)) for more in OTHER_LENGTHS]
 
     def _pads_needed(self, pair: Pair, chain: Chain, route: Route) -> int:
         """Return how many pads make the chain longer than its throughput even if the latency is 0 (0: none do)."""
@@ -320,17 +251,17 @@ class _Inquiry:
         count = floor((2 * bound - own * (1 - MARGIN)) / gain) + 2
         return min(max(MORE_PADS, count), MOST_PADS)
 
-    def compare(self, evidence: Sequence[tuple[Pair, list[_Evidence]]]) -> Procedure[None]:
+    def compare(self, evidence: Sequence[tuple[Pair, list[Evidence]]]) -> Procedure[None]:
         """Where it is not sure what limits a chain, see whether it is slower than the same code without a chain.
 
         That is so where a latency seems to be 0, and where the breakers could have kept ports of the chain busy. If it
         is not slower, the time may have other causes than the chain, and what was found is an upper bound; longer
         chains are asked.
         """
-        cut: list[tuple[list[_Evidence], _Evidence]] = []
+        cut: list[tuple[list[Evidence], Evidence]] = []
         requests: list[Request] = []
         for pair, found in evidence:
-            best = _best(found)
+            best = best_of(found)
             unsure = best.latency < HALF or self._crowded(best)
             if not unsure or not best.exact or any(one.independent for one in found):
                 continue
@@ -348,7 +279,7 @@ class _Inquiry:
                 found[:] = [replace(one, exact=False, limited=True) for one in found]
                 yield from self._lengthen(found, replace(best, limited=True))
 
-    def _lengthen(self, found: list[_Evidence], limited: _Evidence) -> Procedure[None]:
+    def _lengthen(self, found: list[Evidence], limited: Evidence) -> Procedure[None]:
         """Add what longer chains say to evidence that turned out to be limited by throughput."""
         attempts = self._longer(limited) if limited.latency >= HALF else []
         answers = (yield [self._request(attempt.chain.benchmark) for attempt in attempts]) if attempts else []
@@ -357,12 +288,12 @@ class _Inquiry:
                 one = self._evaluate(attempt, measured)
                 found.append(replace(one, exact=one.exact and not self._crowded(one)))
 
-    def _crowded(self, found: _Evidence) -> bool:
+    def _crowded(self, found: Evidence) -> bool:
         """Whether a chain takes no longer than its parts and all its breakers would on one port."""
         bound = self._throughput_bound(found.pair, found.chain)
         return bound is not None and found.chain.breakers > 0 and found.cycles <= bound + found.chain.breakers
 
-    def _full(self, found: _Evidence) -> bool:
+    def _full(self, found: Evidence) -> bool:
         """Whether the core may have been full of what waits for the instruction, whatever that waits for itself.
 
         CMPSB, which in a model of Broadwell takes 100 cycles and waits for nothing, fills the reorder buffer alone and
@@ -373,107 +304,10 @@ class _Inquiry:
         most = QUEUES * self.pace * len(found.chain.benchmark.body)
         return found.exact and off > WHOLE and found.cycles <= most
 
-    def conclude(self, pair: Pair, found: Sequence[_Evidence]) -> tuple[LatencyResult | None, Derivation]:
-        """Return the result of a pair (None: it has no dependency) and how it came about."""
-        best = _best(found)
-        experiments = tuple(dict.fromkeys(evidence.experiment for evidence in found))
-        name = _quantity(pair)
-        if any(evidence.independent for evidence in found):
-            text = f"{self._explain(found)}\nless than the links take: the output does not depend on the input"
-            return _idiom(pair, experiments), Derivation(name, text, experiments)
-        source, destination = pair.source, pair.destination
-        exact = best.exact and not _disagree(found)
-        result = LatencyResult(
-            source.operand,
-            destination.operand,
-            best.latency,
-            Bound.EXACT if exact else Bound.UPPER,
-            best.chain.route.name or ("itself" if best.chain.instances == 1 else "itself swapped"),
-            source.part,
-            source.flag,
-            destination.flag,
-            pair.same_register,
-            pair.kind is ValueKind.FAST,
-            best.spread,
-            experiments,
-        )
-        text = self._explain(found)
-        if best.exact and not exact:
-            text += "\nchains of other lengths say otherwise, so something besides the chain takes time: an upper bound"
-        return result, Derivation(name, text, experiments)
 
-    def _explain(self, found: Sequence[_Evidence]) -> str:
-        """Write the arithmetic, one chain per line."""
-        lines = []
-        for evidence in found:
-            terms = [f"{float(evidence.cycles):.2f} cycles of the chain"]
-            for name, count in Counter(evidence.chain.links).items():
-                times = f"{count} * " if count > 1 else ""
-                terms.append(f"{times}{float(self.times[name].latency):.2f} of {name}")
-            terms += ["1 for a link between register files"] * evidence.chain.crossings
-            note = "" if evidence.exact else " (upper bound)"
-            share = f" / {evidence.chain.instances}" if evidence.chain.instances > 1 else ""
-            lines.append(" - ".join(terms) + f"{share} = {float(evidence.latency):.2f}{note}")
-        return "\n".join(lines)
-
-
-def _swapped(pair: Pair) -> list[_Attempt]:
+def _swapped(pair: Pair) -> list[Attempt]:
     """Return the chain of the instance and of one with both operands swapped, if there can be one."""
     try:
-        return [_Attempt(pair, pair.factory.swapped(pair.source, pair.destination))]
+        return [Attempt(pair, pair.factory.swapped(pair.source, pair.destination))]
     except (UopscopeError, LookupError):
         return []
-
-
-def _best(found: Sequence[_Evidence]) -> _Evidence:
-    """Return the least exact evidence, unless an upper bound is clearly below it, or there is none."""
-    least = min(found, key=lambda evidence: evidence.latency)
-    exact = min((one for one in found if one.exact), key=lambda evidence: evidence.latency, default=least)
-    return exact if exact.latency - least.latency < HALF / 2 else least
-
-
-def _disagree(found: Sequence[_Evidence]) -> bool:
-    """Whether chains of different lengths say different things: then something besides the chain takes time."""
-    latencies: dict[str, list[Fraction]] = {}
-    for evidence in found:
-        if not evidence.limited:
-            latencies.setdefault(evidence.chain.route.name, []).append(evidence.latency)
-    return any(max(several) - min(several) > HALF for several in latencies.values())
-
-
-def _quantity(pair: Pair) -> str:
-    """Name what is derived, for people."""
-    kind = " with fast values" if pair.kind is ValueKind.FAST else ""
-    same = " of the same register" if pair.same_register else ""
-    return f"latency {pair.source}→{pair.destination}{kind}{same}"
-
-
-def _idiom(pair: Pair, experiments: tuple[str, ...]) -> LatencyResult | None:
-    """Return the result of a pair without dependency: for the same register in all operands it is 0 cycles."""
-    if not pair.same_register:
-        return None
-    operands = (pair.source.operand, pair.destination.operand)
-    return LatencyResult(*operands, Fraction(0), Bound.EXACT, "none", same_register=True, experiments=experiments)
-
-
-def _merge_flags(results: Sequence[LatencyResult]) -> list[LatencyResult]:
-    """Say once what is the same for all groups of flags, as destination and as source."""
-    merged = _merge(results, lambda result: replace(result, destination_flag=""))
-    return _merge(merged, lambda result: replace(result, source_flag=""))
-
-
-def _merge(results: Sequence[LatencyResult], without: Callable[[LatencyResult], LatencyResult]) -> list[LatencyResult]:
-    """Join results that differ only in what `without` takes away, if their cycles and bounds agree."""
-    groups: dict[LatencyResult, list[LatencyResult]] = {}
-    for result in results:
-        plain = replace(result, cycles=Fraction(0), bound=Bound.EXACT, chain="", spread=None, experiments=())
-        groups.setdefault(without(plain), []).append(result)
-    found: list[LatencyResult] = []
-    for group in groups.values():
-        agree = len({(round(result.cycles), result.bound) for result in group}) == 1
-        if agree:
-            experiments = dict.fromkeys(name for result in group for name in result.experiments)
-            found.append(replace(without(group[0]), experiments=tuple(experiments)))
-        else:
-            found += group
-    return found
