@@ -88,8 +88,8 @@ def measured(request: Request, measurement: Measurement, calibration_core_cycles
     values, spread = {}, {}
     for counter in series[0].samples:
         if counter not in BESIDE:
-            found = [summarize(each.samples[counter]) for each in series]
-            values[counter], spread[counter] = _slope(series[-2], series[-1], found[-2], found[-1])
+            low, high = (summarize(each.samples[counter]) for each in series[-2:])
+            values[counter], spread[counter] = _slope(series[-2], series[-1], low, high)
     if "core_cycles" not in values:
         values["core_cycles"], spread["core_cycles"] = _clock_cycles(series, calibration_core_cycles)
     return Measured(request, Status.OK, values, spread, measurement, measurement.detail)

@@ -24,7 +24,7 @@ from runner.quiet import Patience, QuietFilter, Repetitions
 from runner.sizing import Size, clock_sizes, exact_sizes, probe_size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from runner.backends.base import Backend, BackendInfo, JobResult
 
@@ -117,13 +117,12 @@ class _Entry:
             self._repetitions_of = [Repetitions.of(samples) for samples in self.samples]
         return self._repetitions_of
 
-    def last_round(self) -> Iterator[dict[str, list[int]]]:
-        """Yield the samples of the last round, one size after the other."""
+    def last_round(self) -> list[Repetitions]:
+        """Return what there is to know of the repetitions of the last round, one size after the other."""
         if self.rounds == 1:
-            yield from self.samples
-            return
-        for samples in self.samples:
-            yield {counter: values[-self.repetitions :] for counter, values in samples.items()}
+            return self.looked_at()
+        last = [{name: values[-self.repetitions :] for name, values in each.items()} for each in self.samples]
+        return [Repetitions.of(samples) for samples in last]
 
     def enough_quiet(self, most: int) -> int:
         """Return how many repetitions have to be undisturbed, at most so many."""
@@ -250,7 +249,7 @@ class Measurer:
         for _ in range(self.options.survey_looks):
             result = self._look()
             if result.status is Status.OK:
-                quiet.learn(result.samples)
+                quiet.learn(Repetitions.of(result.samples))
             time.sleep(SURVEY_PAUSE_SECONDS)
 
     def _look(self) -> JobResult:

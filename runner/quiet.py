@@ -42,11 +42,12 @@ CALM_LOOKS = 3
 class Repetitions:
     """What there is to know of the repetitions of a run, whatever is taken for quiet: it is asked for in every round.
 
-    `ratios` say how long the witness took, in calibrations; `steady` whether the calibration was not interrupted;
-    `calm` are the ratios of those that were not, in order.
+    `ratios` say how long the witness took, in calibrations, and are in order in `ordered`; `steady` whether the
+    calibration was not interrupted; `calm` are the ratios of those that were not, in order.
     """
 
     ratios: list[float]
+    ordered: list[float]
     steady: list[bool]
     calm: list[float]
 
@@ -54,9 +55,18 @@ class Repetitions:
     def of(cls, samples: Mapping[str, Sequence[int]]) -> Repetitions:
         """Look at samples; the shorter half of the calibrations was never interrupted."""
         calibration = samples["calibration"]
-        most = CALIBRATION_SLACK * sorted(calibration)[len(calibration) // 2] if calibration else 0
-        ratios, steady = _ratios(samples), [beside <= most for beside in calibration]
-        return cls(ratios, steady, sorted(compress(ratios, steady)))
+        if not calibration:
+            return cls([], [], [], [])
+        in_order = sorted(calibration)
+        # At least 1: a clock may have been set back
+        divisors = calibration if in_order[0] > 0 else [max(1, ticks) for ticks in calibration]
+        ratios = list(map(operator.truediv, samples["witness"], divisors))
+        ordered = sorted(ratios)
+        most = CALIBRATION_SLACK * in_order[len(in_order) // 2]
+        if in_order[-1] <= most:
+            return cls(ratios, ordered, [True] * len(ratios), ordered)
+        steady = [beside <= most for beside in calibration]
+        return cls(ratios, ordered, steady, sorted(compress(ratios, steady)))
 
 
 class QuietFilter:
@@ -71,14 +81,14 @@ class QuietFilter:
         """Whether anything was learned yet."""
         return self.best_ratio < float("inf")
 
-    def learn(self, *runs: Mapping[str, Sequence[int]]) -> None:
-        """Look at the repetitions of some runs; of each the median counts, so that no single odd one does.
+    def learn(self, *runs: Repetitions) -> None:
+        """Look at some runs; of each the median of its repetitions counts, so that no single odd one does.
 
         Nor does an odd run: a disturbed calibration makes the witness look fast. Where the least of all runs counted,
         one in 20,000 made all later ones seem disturbed.
         """
-        for samples in runs:
-            ratios = sorted(ratio for ratio in _ratios(samples) if ratio > 0)
+        for run in runs:
+            ratios = run.ordered[bisect_right(run.ordered, 0) :]
             if ratios:
                 self._runs[round(math.log(ratios[len(ratios) // 2]) / BIN_WIDTH)] += 1
         if self._runs:
@@ -152,10 +162,3 @@ class Patience:
             if not calm:
                 time.sleep(WAIT_PAUSE_SECONDS)
             self.lost_seconds += time.monotonic() - started
-
-
-def _ratios(samples: Mapping[str, Sequence[int]]) -> list[float]:
-    calibration = samples["calibration"]
-    if calibration and min(calibration) <= 0:  # a clock that was set back
-        calibration = [max(1, ticks) for ticks in calibration]
-    return list(map(operator.truediv, samples["witness"], calibration))

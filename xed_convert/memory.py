@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-SELDOM = (20_000, 20, 20)
+SELDOM = (200_000, 20, 20)
 """Thresholds of the garbage collector, instead of 700, 10 and 10."""
 
 

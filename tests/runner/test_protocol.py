@@ -292,7 +292,7 @@ def test_a_run_that_is_too_fast_to_be_true_does_not_make_all_others_seem_disturb
 
     quiet = QuietFilter()
     for number in range(2000):
-        quiet.learn(run(2700 if number % 500 == 0 else 3300 if number % 10 else 2900))
+        quiet.learn(Repetitions.of(run(2700 if number % 500 == 0 else 3300 if number % 10 else 2900)))
     assert quiet.best_ratio == pytest.approx(0.29, rel=0.002)
     assert quiet.is_quiet(run(2910))
     assert not quiet.is_quiet(run(3300))
@@ -301,7 +301,7 @@ def test_a_run_that_is_too_fast_to_be_true_does_not_make_all_others_seem_disturb
 def test_the_filter_drops_interrupted_calibrations_and_busy_siblings() -> None:
     quiet = QuietFilter()
     samples = {"tsc": [1, 2, 3, 4, 5], "calibration": [100, 100, 300, 100, 100], "witness": [50, 50, 50, 80, 50]}
-    quiet.learn(samples)
+    quiet.learn(Repetitions.of(samples))
     assert quiet.count(Repetitions.of(samples)) == 3
     assert quiet.is_quiet(samples)
     assert quiet.undisturbed(samples, Repetitions.of(samples), 0)["tsc"] == (1, 2, 5)
