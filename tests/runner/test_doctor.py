@@ -119,6 +119,20 @@ def test_a_cpu_that_is_not_there() -> None:
 
 def test_self_test_results_are_judged() -> None:
     assert selftest._step(selftest.ClockState(26, 6000, 1700)).level is Level.GOOD
-    idle, busy = selftest.ClockState(1, 6000, 1700), selftest.ClockState(1, 6000, 2000)
-    assert selftest._sharing(idle, idle, [0]).level is Level.GOOD
-    assert selftest._sharing(idle, busy, [0]).level is Level.BAD
+
+
+@pytest.mark.parametrize(
+    ("idle", "busy", "level", "says"),
+    [
+        ([0.29, 0.291], [0.29, 0.292], Level.GOOD, "in 0 of 2 looks"),
+        ([0.29, 0.291], [0.38, 0.4], Level.BAD, "it shares a core"),
+        ([0.29, 0.291], [0.29, 0.4], Level.BAD, "it at times shares a core"),
+        ([0.29, 0.4], [0.39, 0.29], Level.NOTE, "others use this core"),
+    ],
+)
+def test_a_shared_core_is_told_by_what_others_slow_down(
+    idle: list[float], busy: list[float], level: Level, says: str
+) -> None:
+    finding = selftest._sharing(idle, busy, [0])
+    assert finding.level is level
+    assert says in f"{finding.found} {finding.advice}"
