@@ -6,12 +6,11 @@ Numbers of cycles stay exact: an integer, or a string "5/4". `decode(encode(x)) 
 from __future__ import annotations
 
 import json
-import operator
 import re
 import zlib
 from dataclasses import fields
 from fractions import Fraction
-from itertools import chain, compress, count, islice, pairwise, repeat
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from results.model import (
@@ -235,9 +234,18 @@ def encode_samples(series: Iterable[Series]) -> bytes:
 
 def _runs(values: Sequence[int]) -> str:
     """Write runs of equal values as JSON; by hand, since most of what a campaign writes is this."""
-    changes = compress(count(1), map(operator.ne, islice(values, 1, None), values))
-    starts = [0, *changes, len(values)] if values else []
-    return f"[{','.join([f'[{values[start]},{end - start}]' for start, end in pairwise(starts)])}]"
+    texts = []
+    last, times = None, 0
+    for value in values:
+        if value == last:
+            times += 1
+            continue
+        if times:
+            texts.append(f"[{last},{times}]")
+        last, times = value, 1
+    if times:
+        texts.append(f"[{last},{times}]")
+    return f"[{','.join(texts)}]"
 
 
 def decode_samples(data: bytes) -> tuple[Series, ...]:
