@@ -8,6 +8,7 @@ is RDI, because R14 needs a REX prefix. Nothing here is random: the same calls g
 from __future__ import annotations
 
 from functools import cache, lru_cache
+from itertools import count, islice
 from typing import TYPE_CHECKING
 
 from generator.effects import further_registers, registers_of_address
@@ -18,7 +19,7 @@ from generator.reserved import BASE_REGISTER, INDEX_REGISTER, reserved_registers
 from xed_convert.model import Instance, InstructionVariant, MemoryAddress, Operand, OperandKind, OperandValue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 BASE_WITHOUT_REX = "RDI"
 SLOT_BYTES = 64
@@ -178,12 +179,12 @@ def has_plain_address(variant: InstructionVariant) -> bool:
 
 
 class _IndependentInstances:
-    """Remembers the longest sequence asked for of each variant (object): it begins with the shorter ones."""
+    """Remembers the longest sequence asked for of each variant (object), which begins with the shorter ones."""
 
     MOST = 256
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, frozenset[str]], tuple[InstructionVariant, list[Instance]]] = {}
+        self._known: dict[tuple[int, frozenset[str]], tuple[list[Instance], Iterator[Instance]]] = {}
 
     def __call__(self, variant: InstructionVariant, count: int, avoid: Iterable[str] = ()) -> list[Instance]:
         """Return `count` instances that do not depend on each other through registers that they are free to choose.
@@ -196,40 +197,44 @@ class _IndependentInstances:
             AllocationError: there are not enough registers for one instance.
         """
         key = (id(variant), frozenset(map(family, avoid)))
-        _, known = self._known.get(key, (variant, []))
-        if len(known) < count:
-            known = _independent_instances(variant, count, key[1])
+        if key not in self._known:
             if len(self._known) >= self.MOST:
                 self._known.clear()
-            self._known[key] = variant, known  # with the variant, so that it lives and no other one gets its id
+            instances = _independent_instances(variant, key[1])
+            # The first one now: it may raise, and it holds the variant, so that no other one gets its id
+            self._known[key] = [next(instances)], instances
+        known, further = self._known[key]
+        try:
+            known.extend(islice(further, max(0, count - len(known))))
+        except AllocationError:
+            del self._known[key]  # nothing further comes out of it
+            raise
         return known[:count]
 
 
 independent_instances = _IndependentInstances()
 
 
-def _independent_instances(variant: InstructionVariant, count: int, avoid: Iterable[str]) -> list[Instance]:
-    """Make the instances of a sequence, one after the other."""
+def _independent_instances(variant: InstructionVariant, avoid: Iterable[str]) -> Iterator[Instance]:
+    """Yield the instances of a sequence without end, one after the other."""
     allocator = Allocator(avoid)
     first = allocator.instance(variant)
     operands = [operand for operand in variant.operands if operand.explicit and operand.kind is OperandKind.REGISTER]
     shared = {operand.index: first.values[operand.index] for operand in operands if not operand.written}
     allocator.hold(*(str(value) for value in shared.values()))
-    instances: list[Instance] = []
-    different = 0
-    for position in range(count):
+    different: list[Instance] = []
+    for position in count():
         try:
             instance = allocator.instance(variant, shared, slot=position)
         except AllocationError:
-            if not instances:
+            if not different:
                 raise
-            again = instances[position % different]
-            instances.append(Instance(variant, {**again.values, **_moved(variant, shared, position, allocator)}))
+            again = different[position % len(different)]
+            yield Instance(variant, {**again.values, **_moved(variant, shared, position, allocator)})
             continue
-        instances.append(instance)
-        different += 1
+        different.append(instance)
         allocator.hold(*(str(instance.values[operand.index]) for operand in operands if operand.written))
-    return instances
+        yield instance
 
 
 def _moved(

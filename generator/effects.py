@@ -14,6 +14,8 @@ MOVING_CATEGORIES = frozenset({"STRINGOP", "IOSTRINGOP"})
 """String instructions move the registers of their addresses (Intel SDM volume 1, section 7.3.9.2); the catalogue says
 nothing of it."""
 
+OTHER_FILES = frozenset({"VEC", "K", "MMX", "X87", "TMM"})
+
 
 @dataclass(frozen=True)
 class Effects:
@@ -36,6 +38,15 @@ class Effects:
     def touched(self) -> frozenset[str]:
         """Everything that it depends on or writes."""
         return self.inputs | self.writes
+
+    @cached_property
+    def other_files(self) -> dict[str, list[str]]:
+        """What of `touched` the setup of other register files than the general purpose one is about, by file."""
+        found: dict[str, list[str]] = {}
+        for name in sorted(self.touched):
+            if (file := register_class(name)) in OTHER_FILES:
+                found.setdefault(file, []).append(name)
+        return found
 
 
 @PerInstance
@@ -82,6 +93,15 @@ def _flag_effects(operand: Operand, reads: set[str], writes: set[str], merged: s
             writes.add(flag)
         if access.endswith("cw"):
             merged.add(flag)
+
+
+@PerObject
+def general_inputs(instance: Instance) -> list[str]:
+    """Return the families of general purpose registers that the setup has to give a value, but for addresses."""
+    names = effects_of(instance).inputs - harness_registers()
+    if not any(operand.kind is OperandKind.AGEN for operand in instance.variant.operands):
+        names -= address_registers(instance)
+    return sorted(name for name in names if register_class(name) == "GPR")
 
 
 @PerObject

@@ -55,12 +55,10 @@ def other_files_setup(kit: Kit, instances: Sequence[Instance], values: Values) -
     Raises:
         UnknownInstructionError: the catalogue lacks an instruction for it.
     """
-    used: dict[str, list[str]] = {}
-    for name in sorted(frozenset().union(*(effects_of(instance).touched for instance in instances))):
-        used.setdefault(register_class(name), []).append(name)
+    used = _used_files(instances)
     lines: list[Line] = []
     if "VEC" in used:
-        lines += _vectors(kit, instances, used["VEC"], values)
+        lines += _vectors(kit, instances, values)
     if "K" in used:
         lines.append(_constant(kit, ONES))
         lines += [kit.line("KMOVQ (K, R64)", name, "RAX") for name in dict.fromkeys((*used["K"], COPIES["K"]))]
@@ -72,6 +70,15 @@ def other_files_setup(kit: Kit, instances: Sequence[Instance], values: Values) -
     if "TMM" in used:
         lines += _tiles(kit, used["TMM"])
     return lines
+
+
+def _used_files(instances: Sequence[Instance]) -> dict[str, list[str]]:
+    """Return the registers of other files than the general purpose one that instances use, by file."""
+    found: dict[str, set[str]] = {}
+    for instance in instances:
+        for file, names in effects_of(instance).other_files.items():
+            found.setdefault(file, set()).update(names)
+    return {file: sorted(names) for file, names in found.items()}
 
 
 def vector_patterns(instance: Instance, names: list[str], values: Values) -> dict[str, int]:
@@ -89,12 +96,11 @@ def vector_patterns(instance: Instance, names: list[str], values: Values) -> dic
     return patterns
 
 
-def _vectors(kit: Kit, instances: Sequence[Instance], names: list[str], values: Values) -> list[Line]:
+def _vectors(kit: Kit, instances: Sequence[Instance], values: Values) -> list[Line]:
     """Load the patterns, index registers excepted, which become zero."""
     patterns: dict[str, int] = {}
     for instance in instances:
-        touched = effects_of(instance).touched
-        patterns |= vector_patterns(instance, [name for name in names if name in touched], values)
+        patterns |= vector_patterns(instance, effects_of(instance).other_files.get("VEC", []), values)
     indices = {name for instance in instances for name in _indices(instance)}
     lines = [kit.line("VMOVQ (XMM, R64)", part(name, 128), INDEX_REGISTER) for name in patterns if name in indices]
     widest = max(instances, key=lambda instance: (is_vex(instance), vector_bits(instance)))

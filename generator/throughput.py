@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from generator.allocation import Allocator, independent_instances
 from generator.breakers import break_flags, break_register_of, restore_address
-from generator.effects import MOVING_CATEGORIES, address_registers, effects_of, implicit_bases, unset_indices
+from generator.effects import MOVING_CATEGORIES, effects_of, general_inputs, implicit_bases, unset_indices
 from generator.errors import AllocationError
 from generator.facts import read_facts
 from generator.initial import general_value, other_files_setup
@@ -89,9 +89,10 @@ class ThroughputFactory:
         carried = self.carried() if shape.breakers else frozenset()
         body: list[Line] = []
         for instance in instances:
-            restored = self._restored(instance, values) if shape.kind is ValueKind.SLOW else frozenset()
             body += surrounded(self.kit, instance)
-            body += self.breakers(instance, values, restored | carried)
+            overwritten = carried | (self._restored(instance, values) if shape.kind is ValueKind.SLOW else frozenset())
+            if overwritten:
+                body += self.breakers(instance, values, overwritten)
         if shape.balanced:
             body += balance(self.kit, self.variant, len(instances))
         forms = [
@@ -274,11 +275,7 @@ def setup_of(kit: Kit, instances: Sequence[Instance], values: Values) -> tuple[L
     constants: dict[str, int] = {}
     lines = other_files_setup(kit, instances, values)
     for instance in instances:
-        effects = effects_of(instance)
-        names = effects.inputs - harness_registers()
-        if not any(o.kind is OperandKind.AGEN for o in instance.variant.operands):
-            names -= address_registers(instance)
-        constants |= {n: general_value(instance, values, n) for n in names if register_class(n) == "GPR"}
+        constants |= {name: general_value(instance, values, name) for name in general_inputs(instance)}
         constants |= dict.fromkeys(unset_indices(instance), 0)
         for name in implicit_bases(instance):
             lines.append(restore_address(kit, name, BASE_REGISTER))
