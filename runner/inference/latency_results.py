@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from generator.values import ValueKind
@@ -13,7 +14,7 @@ from results.text import latency_name
 from runner.inference.latency_evidence import best_of, disagree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from generator.latency import Pair
     from runner.inference.calibration import LinkTime
@@ -85,25 +86,39 @@ def _idiom(pair: Pair, experiments: tuple[str, ...]) -> LatencyResult | None:
 
 def merge_flags(results: Sequence[LatencyResult]) -> list[LatencyResult]:
     """Say once what is the same for all groups of flags, as destination and as source."""
-    merged = _merge(results, lambda result: replace(result, destination_flag=""))
-    return _merge(merged, lambda result: replace(result, source_flag=""))
-
-
-def _merge(results: Sequence[LatencyResult], without: Callable[[LatencyResult], LatencyResult]) -> list[LatencyResult]:
-    """Join results that differ only in what `without` takes away, if their cycles and bounds agree."""
-    groups: dict[LatencyResult, list[LatencyResult]] = {}
-    for result in results:
-        plain = replace(result, cycles=Fraction(0), bound=Bound.EXACT, chain="", spread=None, experiments=())
-        groups.setdefault(without(plain), []).append(result)
+    merged: list[LatencyResult] = []
+    for group in _groups(results, attrgetter(*_PAIR, "source_flag")):
+        merged += [replace(group[0], destination_flag="", experiments=_all_of(group))] if _agree(group) else group
     found: list[LatencyResult] = []
-    for group in groups.values():
-        agree = len({(round(result.cycles), result.bound) for result in group}) == 1
-        if agree:
-            experiments = dict.fromkeys(name for result in group for name in result.experiments)
-            found.append(replace(without(group[0]), experiments=tuple(experiments)))
-        else:
-            found += group
+    for group in _groups(merged, attrgetter(*_PAIR, "destination_flag")):
+        found += [replace(group[0], source_flag="", experiments=_all_of(group))] if _agree(group) else group
     return found
+
+
+_PAIR = ("source", "destination", "part", "same_register", "fast_values")
+"""What tells results of one variant apart, besides the flags that they are about."""
+
+_pair_of = attrgetter(*_PAIR)
+
+
+def _groups(
+    results: Sequence[LatencyResult], key: Callable[[LatencyResult], tuple[object, ...]]
+) -> Iterable[list[LatencyResult]]:
+    """Return the results with equal keys together, in order."""
+    groups: dict[tuple[object, ...], list[LatencyResult]] = {}
+    for result in results:
+        groups.setdefault(key(result), []).append(result)
+    return groups.values()
+
+
+def _agree(group: Sequence[LatencyResult]) -> bool:
+    """Whether the cycles and bounds of some results are the same."""
+    return len({(round(result.cycles), result.bound) for result in group}) == 1
+
+
+def _all_of(group: Sequence[LatencyResult]) -> tuple[str, ...]:
+    """Return the experiments of some results, each once."""
+    return tuple(dict.fromkeys(name for result in group for name in result.experiments))
 
 
 def derivations(
@@ -121,16 +136,8 @@ def derivations(
 
 def _stands_for(latency: LatencyResult, result: LatencyResult) -> bool:
     """Whether `latency` is `result`, or what it was merged into."""
-    flags = {
-        "source_flag": latency.source_flag or result.source_flag,
-        "destination_flag": latency.destination_flag or result.destination_flag,
-    }
-    plain = replace(
-        latency,
-        cycles=result.cycles,
-        bound=result.bound,
-        chain=result.chain,
-        spread=result.spread,
-        experiments=result.experiments,
+    return (
+        _pair_of(latency) == _pair_of(result)
+        and latency.source_flag in {"", result.source_flag}
+        and latency.destination_flag in {"", result.destination_flag}
     )
-    return replace(plain, source_flag=flags["source_flag"], destination_flag=flags["destination_flag"]) == result
