@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from generator.effects import further_registers, registers_of_address
 from generator.errors import AllocationError
 from generator.facts import read_facts
+from generator.memo import PerObject
 from generator.registers import family, is_high8, needs_rex, number, part, register_class
 from generator.reserved import BASE_REGISTER, INDEX_REGISTER, reserved_registers
 from xed_convert.model import Instance, InstructionVariant, MemoryAddress, Operand, OperandKind, OperandValue
@@ -102,13 +103,12 @@ class Allocator:
             AllocationError: there is no register left for an operand.
         """
         values: dict[int, OperandValue] = dict(fixed or {})
-        used = {name for value in values.values() for name in _registers_of(value)}
-        used |= {name for operand in variant.operands if not operand.explicit for name in _fixed_registers(operand)}
+        occupied, explicit = _roles(variant)
+        used = {name for value in values.values() for name in _registers_of(value)} | occupied
         rex = not any(map(is_high8, used)) and not variant.attributes.get("high8")
-        explicit = [operand for operand in variant.operands if operand.explicit and operand.index not in values]
-        for operand in sorted(
-            explicit, key=lambda operand: (operand.kind is not OperandKind.REGISTER, len(operand.registers))
-        ):
+        for operand in explicit:
+            if operand.index in values:
+                continue
             value = self._value(variant, operand, used, rex=rex, slot=slot, indexed=indexed)
             values[operand.index] = value
             used.update(_registers_of(value))
@@ -249,6 +249,15 @@ def _moved(
 def _fixed_registers(operand: Operand) -> tuple[str, ...]:
     """Return the registers that an implicit or suppressed operand occupies."""
     return (*operand.registers, *registers_of_address(operand, None))
+
+
+@PerObject
+def _roles(variant: InstructionVariant) -> tuple[frozenset[str], list[Operand]]:
+    """Return the registers that operands are fixed to, and the other operands, those with the least choice first."""
+    occupied = {name for operand in variant.operands if not operand.explicit for name in _fixed_registers(operand)}
+    explicit = [operand for operand in variant.operands if operand.explicit]
+    explicit.sort(key=lambda operand: (operand.kind is not OperandKind.REGISTER, len(operand.registers)))
+    return frozenset(occupied), explicit
 
 
 def _registers_of(value: OperandValue) -> tuple[str, ...]:

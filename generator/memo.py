@@ -1,4 +1,4 @@
-"""Remembers what functions return for instances, which hardly any other key is as slow to look up by."""
+"""Remembers what functions return for instances and variants, which hardly any other key is as slow to look up by."""
 
 from __future__ import annotations
 
@@ -9,35 +9,36 @@ if TYPE_CHECKING:
 
     from xed_convert.model import Instance, InstructionVariant, OperandValue
 
+Key = TypeVar("Key")
 Found = TypeVar("Found")
 
 
-class PerObject(Generic[Found]):
-    """What a function returns for an instance, worked out once for the same object: for functions that are quick."""
+class PerObject(Generic[Key, Found]):
+    """What a function returns for an object (an instance, a variant), worked out once: for functions that are quick."""
 
     MOST_OBJECTS = 1 << 12
 
-    def __init__(self, function: Callable[[Instance], Found]) -> None:
+    def __init__(self, function: Callable[[Key], Found]) -> None:
         self._function = function
-        self._objects: dict[int, tuple[Instance, Found]] = {}
+        self._objects: dict[int, tuple[Key, Found]] = {}
 
-    def __call__(self, instance: Instance) -> Found:
+    def __call__(self, key: Key) -> Found:
         """Return it, worked out or known."""
-        same = self._objects.get(id(instance))
+        same = self._objects.get(id(key))
         if same is not None:
             return same[1]
-        found = self._find(instance)
+        found = self._find(key)
         if len(self._objects) >= self.MOST_OBJECTS:
             self._objects.clear()
-        # With the instance (below: the variant), so that it lives and no other one gets its id
-        self._objects[id(instance)] = instance, found
+        # With the object (below: the variant), so that it lives and no other one gets its id
+        self._objects[id(key)] = key, found
         return found
 
-    def _find(self, instance: Instance) -> Found:
-        return self._function(instance)
+    def _find(self, key: Key) -> Found:
+        return self._function(key)
 
 
-class PerInstance(PerObject[Found]):
+class PerInstance(PerObject["Instance", Found]):
     """What a function returns for an instance, worked out once for the same variant (object) and equal values.
 
     Hashing addresses takes long, so that this is for functions that take longer.
@@ -49,11 +50,11 @@ class PerInstance(PerObject[Found]):
         super().__init__(function)
         self._known: dict[tuple[int, tuple[tuple[int, OperandValue], ...]], tuple[InstructionVariant, Found]] = {}
 
-    def _find(self, instance: Instance) -> Found:
-        key = (id(instance.variant), tuple(sorted(instance.values.items())))
-        known = self._known.get(key)
+    def _find(self, key: Instance) -> Found:
+        equal = (id(key.variant), tuple(sorted(key.values.items())))
+        known = self._known.get(equal)
         if known is None:
             if len(self._known) >= self.MOST:
                 self._known.clear()
-            known = self._known[key] = (instance.variant, self._function(instance))
+            known = self._known[equal] = (key.variant, self._function(key))
         return known[1]

@@ -18,6 +18,7 @@ from generator.effects import MOVING_CATEGORIES, effects_of, general_inputs, imp
 from generator.errors import AllocationError
 from generator.facts import read_facts
 from generator.initial import general_value, other_files_setup
+from generator.memo import PerObject
 from generator.microbenchmark import Line, Microbenchmark
 from generator.registers import family, part, register_class
 from generator.reserved import BASE_REGISTER, harness_registers
@@ -214,6 +215,7 @@ def _names(lines: Sequence[Line]) -> str:
     return " and ".join(line.text.split()[0] for line in lines)
 
 
+@PerObject
 def same_register_operands(variant: InstructionVariant) -> list[Operand]:
     """Return the explicit register operands that the same register could be given to (fewer than two: none)."""
     explicit = [o for o in variant.operands if o.explicit and o.kind is OperandKind.REGISTER and not o.opmask]
