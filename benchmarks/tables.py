@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 CHECKOUT = Path(__file__).resolve().parents[1]
-CAMPAIGN, SAMPLE, BASE, RANDOM = "truth_campaign.tsv", "truth_sample.tsv", "truth_base.tsv", "random_machines.tsv"
+CAMPAIGN, RANDOM = "truth_campaign.tsv", "random_machines.tsv"
 
 _BEGIN = re.compile(r"^<!-- begin table: (?P<name>.*?) -->\n", re.MULTILINE)
 
@@ -63,8 +63,6 @@ class Table:
 
 _ROWS = (
     Rows(CAMPAIGN, "{machine}, all extensions"),
-    Rows(SAMPLE, "{machine}, every 4th variant of all extensions"),
-    Rows(BASE, "{machine}, BASE and LONGMODE"),
     Rows(RANDOM, "{machines} random machines", together=True),
 )
 _VARIANTS = Column("variants", "variants")

@@ -13,7 +13,7 @@ from benchmarks.truth import COLUMNS, Report, keep
 if TYPE_CHECKING:
     from pathlib import Path
 
-FILES = ("truth_campaign.tsv", "truth_sample.tsv", "truth_base.tsv", "random_machines.tsv")
+FILES = ("truth_campaign.tsv", "random_machines.tsv")
 NEEDED = sorted(
     {figure for table in TABLES.values() for c in table.columns for figure in (c.figure, c.whole) if figure}
 )
