@@ -7,11 +7,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from generator.breakers import restore_address
-from generator.effects import address_registers, effects_of, implicit_bases, unset_indices
-from generator.initial import general_value, load_vectors, other_files_setup
+from generator.effects import effects_of, implicit_bases, settable, unset_indices
+from generator.initial import constant, general_value, load_vectors, long_constant, other_files_setup
 from generator.links import GPR_NODES, VECTOR_NODES
-from generator.registers import family, part, register_class
-from generator.reserved import BASE_REGISTER, harness_registers
+from generator.registers import family, part
+from generator.reserved import BASE_REGISTER
 from xed_convert.model import Instance, MemoryAddress, OperandKind
 
 if TYPE_CHECKING:
@@ -64,9 +64,7 @@ class ChainSetup:
         lines += load_vectors(self.kit, self.instance, draft.vectors) + self._memory_setup(draft)
         copies = dict.fromkeys(implicit_bases(self.instance), BASE_REGISTER) | draft.copies
         lines += [restore_address(self.kit, copy, part(address, 64)) for copy, address in sorted(copies.items())]
-        for name, value in sorted(constants.items()):
-            string = "MOV (R32, I32)" if 0 <= value < 1 << 31 else "MOV (R64, I64)"
-            lines.append(self.kit.line(string, part(name, 32 if string == "MOV (R32, I32)" else 64), _signed(value)))
+        lines += [constant(self.kit, name, value) for name, value in sorted(constants.items())]
         return tuple(lines)
 
     @cached_property
@@ -77,11 +75,7 @@ class ChainSetup:
     @cached_property
     def _constants(self) -> dict[str, int]:
         """The values of the general purpose registers that the instance reads, but for addresses."""
-        inputs = effects_of(self.instance).touched - set(implicit_bases(self.instance))
-        addresses = address_registers(self.instance)
-        if any(o.kind is OperandKind.AGEN for o in self.instance.variant.operands):
-            addresses = frozenset()
-        names = [n for n in inputs - harness_registers() - addresses if register_class(n) == "GPR"]
+        names = settable(self.instance, effects_of(self.instance).touched - set(implicit_bases(self.instance)))
         constants = {name: general_value(self.instance, self.values, name) for name in names}
         return constants | dict.fromkeys(unset_indices(self.instance), 0)
 
@@ -93,13 +87,8 @@ class ChainSetup:
             value = self.values.places.get(f"op{operand.index}")
             if isinstance(address, MemoryAddress) and operand.kind is OperandKind.MEMORY and value is not None:
                 register = draft.temporary("R64")
-                lines.append(self.kit.line("MOV (R64, I64)", part(register, 64), _signed(value)))
+                lines.append(long_constant(self.kit, register, value))
                 words = range(max(1, (operand.width_bits or 64) // 64))
                 places = [replace(address, displacement=address.displacement + 8 * word) for word in words]
                 lines += [self.kit.line("MOV (M64, R64)", place, part(register, 64)) for place in places]
         return lines
-
-
-def _signed(value: int) -> int:
-    """Return a 64-bit value as encoders take it."""
-    return value - (1 << 64) if value >= 1 << 63 else value

@@ -98,7 +98,15 @@ def _flag_effects(operand: Operand, reads: set[str], writes: set[str], merged: s
 @PerObject
 def general_inputs(instance: Instance) -> list[str]:
     """Return the families of general purpose registers that the setup has to give a value, but for addresses."""
-    names = effects_of(instance).inputs - harness_registers()
+    return settable(instance, effects_of(instance).inputs)
+
+
+def settable(instance: Instance, names: frozenset[str]) -> list[str]:
+    """Return those of some families that are general purpose registers and neither the harness's nor an address's.
+
+    LEA and its like take an address for a number.
+    """
+    names -= harness_registers()
     if not any(operand.kind is OperandKind.AGEN for operand in instance.variant.operands):
         names -= address_registers(instance)
     return sorted(name for name in names if register_class(name) == "GPR")

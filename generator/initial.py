@@ -60,10 +60,10 @@ def other_files_setup(kit: Kit, instances: Sequence[Instance], values: Values) -
     if "VEC" in used:
         lines += _vectors(kit, instances, values)
     if "K" in used:
-        lines.append(_constant(kit, ONES))
+        lines.append(long_constant(kit, "RAX", ONES))
         lines += [kit.line("KMOVQ (K, R64)", name, "RAX") for name in dict.fromkeys((*used["K"], COPIES["K"]))]
     if "MMX" in used:
-        lines.append(_constant(kit, TWO))
+        lines.append(long_constant(kit, "RAX", TWO))
         lines += [kit.line("MOVQ (MM, R64)", name, "RAX") for name in dict.fromkeys((*used["MMX"], COPIES["MMX"]))]
     if "X87" in used:
         lines += [kit.line("FLD1 (ST0, ST(0))")] * STACK_DEPTH
@@ -116,7 +116,7 @@ def load_vectors(kit: Kit, instance: Instance, patterns: dict[str, int]) -> list
     evex = f"VMOVUPS_EVEX ({width}, M{bits})" if bits < 512 else string
     lines: list[Line] = []
     for pattern in dict.fromkeys(patterns.values()):
-        lines.append(_constant(kit, pattern))
+        lines.append(long_constant(kit, "RAX", pattern))
         lines += [kit.line("MOV (M64, R64)", _at(_AREA + 8 * word), "RAX") for word in range(bits // 64)]
         lines += [
             kit.line(string if number(name) < 16 else evex, part(name, bits), _at(_AREA))
@@ -136,15 +136,22 @@ def _tiles(kit: Kit, names: list[str]) -> list[Line]:
     """Configure all tiles and clear the used ones."""
     lines: list[Line] = []
     for offset in range(0, 64, 8):
-        lines.append(_constant(kit, _TILE_CONFIGURATION.get(offset, 0)))
+        lines.append(long_constant(kit, "RAX", _TILE_CONFIGURATION.get(offset, 0)))
         lines.append(kit.line("MOV (M64, R64)", _at(_TILE_AREA + offset), "RAX"))
     lines.append(kit.line("LDTILECFG (M512)", _at(_TILE_AREA)))
     return [*lines, *(kit.line("TILEZERO (TMM)", name) for name in names)]
 
 
-def _constant(kit: Kit, value: int) -> Line:
-    """Put 64 bits into RAX."""
-    return kit.line("MOV (R64, I64)", "RAX", value - (1 << 64) if value >= 1 << 63 else value)
+def constant(kit: Kit, register: str, value: int) -> Line:
+    """Return the line that puts a value into a general purpose register."""
+    if 0 <= value < 1 << 31:
+        return kit.line("MOV (R32, I32)", part(register, 32), value)
+    return long_constant(kit, register, value)
+
+
+def long_constant(kit: Kit, register: str, value: int) -> Line:
+    """Return the same with 64 bits of immediate, whatever the value."""
+    return kit.line("MOV (R64, I64)", part(register, 64), value - (1 << 64) if value >= 1 << 63 else value)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Turns instances into lines of code."""
+"""Turns an instance into a line of code."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from xed_convert.encoder import encode
 from xed_convert.formatting import format_instance
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from xed_convert.model import Instance
 
 
@@ -24,8 +22,3 @@ def line_of(instance: Instance) -> Line:
     """
     text = format_instance(instance.variant, instance.values)
     return Line(encode(instance.variant, instance.values), text, instance.variant.key)
-
-
-def lines_of(instances: Sequence[Instance]) -> tuple[Line, ...]:
-    """Return the lines of several instances."""
-    return tuple(line_of(instance) for instance in instances)

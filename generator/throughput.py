@@ -17,7 +17,7 @@ from generator.breakers import break_flags, break_register_of, restore_address
 from generator.effects import MOVING_CATEGORIES, effects_of, general_inputs, implicit_bases, unset_indices
 from generator.errors import AllocationError
 from generator.facts import read_facts
-from generator.initial import general_value, other_files_setup
+from generator.initial import constant, general_value, other_files_setup
 from generator.memo import PerObject
 from generator.microbenchmark import Line, Microbenchmark
 from generator.registers import family, part, register_class
@@ -286,13 +286,6 @@ def setup_of(kit: Kit, instances: Sequence[Instance], values: Values) -> tuple[L
     lines += [constant(kit, name, value) for name, value in sorted(constants.items())]
     wanted = [line for instance in instances for line in setup_lines(kit, instance)]
     return (*lines, *dict.fromkeys(wanted))
-
-
-def constant(kit: Kit, register: str, value: int) -> Line:
-    """Return the line that puts a value into a general purpose register."""
-    if 0 <= value < 1 << 31:
-        return kit.line("MOV (R32, I32)", part(register, 32), value)
-    return kit.line("MOV (R64, I64)", part(register, 64), value - (1 << 64) if value >= 1 << 63 else value)
 
 
 def _memory_setup(kit: Kit, instance: Instance, values: Values) -> list[Line]:

@@ -172,11 +172,8 @@ def search_others(search: Search, plain: Sequence | None, *, loop: bool = False)
     A length that just fills the ports settles in one of several rhythms: eight instances of a multiplication with a
     latency of 4 on two ports take 0.50 to 0.57 cycles each on Zen 5, another number in each run.
     """
-    measured = search.looped if loop else search.unrolled
-    if plain is None or not measured:
-        return
-    least = min(measured, key=lambda one: one.cycles)
-    if least.cycles > plain.cycles * SLOWER:
+    least = search.least(search.looped if loop else search.unrolled)
+    if plain is not None and least is not None and least.cycles > plain.cycles * SLOWER:
         shapes = [replace(least.shape, count=count) for count in OTHER_COUNTS if count != least.shape.count]
         yield from search.measure(shapes, Want.CYCLES, loop=loop)
 
