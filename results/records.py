@@ -38,16 +38,7 @@ class StoredBenchmark:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One measurement to be stored: what was asked for, of which microbenchmark, and what came back."""
-
-    request: str
-    benchmark: StoredBenchmark
-    measurement: Measurement
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """A measurement that a conclusion rests on."""
+    """One stored measurement: what was asked for, of which microbenchmark, and what came back."""
 
     request: str
     benchmark: StoredBenchmark

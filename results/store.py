@@ -26,14 +26,13 @@ from results.campaign_file import (
     make_tables,
     prepare,
 )
-from results.records import Conclusion, Evidence, Outcome, StoredBenchmark
+from results.records import Conclusion, Outcome, Sample, StoredBenchmark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from results.model import Characterization, Measurement, Provenance
-    from results.records import Sample
 
 SAME_MACHINE = ("architecture", "cpu", "cpu_signature", "backend", "is_model")
 """What has to agree in all provenance of one file: a campaign is about one machine."""
@@ -293,7 +292,7 @@ class Store:
             yield found
 
     @_says_damage
-    def evidence(self, conclusion: Conclusion) -> list[Evidence]:
+    def evidence(self, conclusion: Conclusion) -> list[Sample]:
         """Return the measurements that the conclusion rests on, in the order in which they were asked for."""
         rows = self._connection.execute(
             "SELECT request, benchmark, status, detail, samples FROM evidence"
@@ -301,7 +300,7 @@ class Store:
             (conclusion.id,),
         ).fetchall()
         return [
-            Evidence(request, self.benchmark(benchmark), codec.decode_measurement(benchmark, *rest))
+            Sample(request, self.benchmark(benchmark), codec.decode_measurement(benchmark, *rest))
             for request, benchmark, *rest in rows
         ]
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from results.model import Characterization, Derivation, LatencyResult, Provenance, Series
-    from results.records import Evidence, StoredBenchmark
+    from results.records import Sample, StoredBenchmark
     from runner.aggregate import Summary
     from xed_convert.model import InstructionVariant
 
@@ -65,7 +65,7 @@ class Case:
 
     result: Characterization
     variant: InstructionVariant | None
-    evidence: Sequence[Evidence]
+    evidence: Sequence[Sample]
     provenance: Provenance
     calibration_core_cycles: int = 0
 
@@ -171,7 +171,7 @@ class _Book:
 
     def __init__(self, case: Case) -> None:
         self._case = case
-        self._by_id: dict[str, list[Evidence]] = {}
+        self._by_id: dict[str, list[Sample]] = {}
         for each in case.evidence:
             self._by_id.setdefault(each.benchmark.id, []).append(each)
         self._numbers: dict[str, int] = {}
@@ -224,7 +224,7 @@ def _listing(benchmark: StoredBenchmark) -> Iterator[Text]:
             yield Text.assemble(f"{_INDENT}{place:<8}", (f"{code.hex(' '):<{CODE_WIDTH}}", "dim"), f" {text}")
 
 
-def _runs(evidence: Evidence, calibration_core_cycles: int) -> Iterator[Text]:
+def _runs(evidence: Sample, calibration_core_cycles: int) -> Iterator[Text]:
     """Yield the raw samples of one measurement and what follows from them."""
     measurement = evidence.measurement
     if measurement.status is not Status.OK or len(measurement.series) < 2:
@@ -240,7 +240,7 @@ def _runs(evidence: Evidence, calibration_core_cycles: int) -> Iterator[Text]:
 class _Sheet:
     """The arithmetic of one measurement: what each counter showed at each size, and what that makes per copy."""
 
-    def __init__(self, evidence: Evidence, calibration_core_cycles: int) -> None:
+    def __init__(self, evidence: Sample, calibration_core_cycles: int) -> None:
         self._series = evidence.measurement.series
         self._divisor = evidence.benchmark.divisor
         self._detail = evidence.measurement.detail

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from results.model import Provenance
-    from results.records import Evidence
+    from results.records import Sample
     from runner.experiment import Measured
 
 
-def answer_of(evidence: Evidence, calibration_core_cycles: int) -> Measured:
+def answer_of(evidence: Sample, calibration_core_cycles: int) -> Measured:
     """Return what a stored measurement says, as inference was told it."""
     stored = evidence.benchmark
     benchmark = Microbenchmark(_code(stored.setup), _code(stored.body), stored.purpose, stored.divisor)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from results.model import Derivation
-    from results.records import Evidence
+    from results.records import Sample
 
 ALPHABET = string.ascii_lowercase + string.ascii_uppercase + string.digits
 
@@ -41,7 +41,7 @@ class Background:
     """What stands behind the numbers of one variant."""
 
     derivations: tuple[Derivation, ...]
-    evidence: tuple[Evidence, ...]
+    evidence: tuple[Sample, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def script(backgrounds: Sequence[Background]) -> str:
     return f'window.uopscopeExperiments("{base64.b64encode(zlib.compress(data, 9)).decode()}");\n'
 
 
-def _experiment(one: Evidence, lines: dict[tuple[bytes, str], int]) -> list[object]:
+def _experiment(one: Sample, lines: dict[tuple[bytes, str], int]) -> list[object]:
     _, want, mode = one.request.rsplit(":", 2)
     return [
         want,

@@ -19,7 +19,7 @@ from results.model import (
     Status,
     Throughput,
 )
-from results.records import Evidence, StoredBenchmark
+from results.records import Sample, StoredBenchmark
 from runner.explain import CHAIN_PURPOSE, Case, explanation, quantities, samples_text
 from tests.results.test_xml import ADC, SIMULATED
 
@@ -27,12 +27,12 @@ BENCHMARK = StoredBenchmark("t1", "throughput of ADC", 2, ((b"\x90", "NOP"),), (
 CHAIN = StoredBenchmark("l1", "latency 1 → 1 of ADC", 1, (), ((b"\x48\x11\xd8", "ADC RAX, RBX"),))
 
 
-def measured(benchmark: StoredBenchmark, few: int, many: int, status: Status = Status.OK) -> Evidence:
+def measured(benchmark: StoredBenchmark, few: int, many: int, status: Status = Status.OK) -> Sample:
     series = tuple(
         Series(copies, 0, {"core_cycles": (value,) * 20, "p0": (value // 2,) * 20, "p4": (7,) * 20})
         for copies, value in ((10, few), (110, many))
     )
-    return Evidence(f"{benchmark.id}:all:unrolled", benchmark, Measurement(benchmark.id, status, series, "detail"))
+    return Sample(f"{benchmark.id}:all:unrolled", benchmark, Measurement(benchmark.id, status, series, "detail"))
 
 
 RESULT = Characterization(
@@ -55,7 +55,7 @@ RESULT = Characterization(
 )
 
 
-def explained(result: Characterization, *evidence: Evidence) -> list[str]:
+def explained(result: Characterization, *evidence: Sample) -> list[str]:
     return [line.plain for line in explanation(Case(result, ADC, evidence, SIMULATED))]
 
 
@@ -109,7 +109,7 @@ def test_what_is_subtracted_is_shown_where_it_is_subtracted() -> None:
 
 def test_columns_of_loops_stand_apart() -> None:
     series = tuple(Series(copies, 255, {"core_cycles": (9 * copies,) * 3}) for copies in (100, 400))
-    looped = Evidence("t1:all:loop", BENCHMARK, Measurement("t1", Status.OK, series, ""))
+    looped = Sample("t1:all:loop", BENCHMARK, Measurement("t1", Status.OK, series, ""))
     assert any("100 copies x 255  400 copies x 255" in line for line in explained(RESULT, looped))
 
 
