@@ -58,7 +58,7 @@ class Shape:
 
     `same_register` gives all explicit register operands that are read the same register; `indexed` addresses memory
     with a base and an index; `balanced` puts the stack pointer and the addresses of strings back after the last
-    instance, as loops need it.
+    instance, as loops need it. All of it stands `repeats` times one after another.
     """
 
     count: int = 8
@@ -67,6 +67,7 @@ class Shape:
     indexed: bool = False
     balanced: bool = False
     kind: ValueKind = ValueKind.ANY
+    repeats: int = 1
 
 
 class ThroughputFactory:
@@ -79,7 +80,7 @@ class ThroughputFactory:
         self._setups: dict[tuple[int, bool, bool, ValueKind], tuple[Line, ...]] = {}
 
     def sequence(self, shape: Shape) -> Microbenchmark:
-        """Return a sequence; its `divisor` is the number of instances.
+        """Return a sequence; its `divisor` is the number of instances, repeated ones included.
 
         Raises:
             AllocationError: there are not enough registers for one instance.
@@ -103,6 +104,7 @@ class ThroughputFactory:
                 ("of the same register", shape.same_register),
                 ("indexed", shape.indexed),
                 (f"with {shape.kind.value} values", shape.kind is not ValueKind.ANY),
+                (f"{shape.repeats} times over", shape.repeats > 1),
             )
             if wanted
         ]
@@ -113,7 +115,8 @@ class ThroughputFactory:
         key = (shape.count, shape.same_register, shape.indexed, shape.kind)
         if key not in self._setups:
             self._setups[key] = setup_of(self.kit, instances, values)
-        return Microbenchmark(self._setups[key], tuple(body), purpose, len(instances), self.variant.cpl == 0)
+        divisor = len(instances) * shape.repeats
+        return Microbenchmark(self._setups[key], tuple(body) * shape.repeats, purpose, divisor, self.variant.cpl == 0)
 
     @property
     def has_helpers(self) -> bool:

@@ -30,6 +30,7 @@ from runner.inference.throughput import (
     COUNTED,
     Search,
     Sequence,
+    confirm,
     derivation_of,
     rounded_count,
     search_loop,
@@ -178,6 +179,7 @@ def _throughput_and_ports(draft: _Draft, context: Context) -> Procedure[None]:
     if search.unrolled and (divider := rounded_count(search.unrolled[0].per_instruction("divider_active"))):
         draft.attributes["div_cycles"] = divider
     yield from search_loop(search)
+    yield from confirm(search, bound)
     draft.fastest = search.best()
     draft.failures += search.failures
     draft.throughput = _conclude_throughput(draft, search)
@@ -381,7 +383,7 @@ def _indexed(draft: _Draft, context: Context) -> Procedure[None]:
     factory = ThroughputFactory(context.kit, draft.variant)
     search = Search(factory, fastest.shape.kind, indexed=True, balanced=context.always_loops)
     shape = search.shape(fastest.shape.count, breakers=fastest.shape.breakers)
-    yield from search.measure([shape], Want.CYCLES)
+    yield from search.measure([replace(shape, repeats=fastest.shape.repeats)], Want.CYCLES)
     yield from search_others(search, fastest)
     if search.unrolled and context.counts_ports and not factory.has_helpers:
         counted = Search(factory, first.shape.kind, indexed=True)

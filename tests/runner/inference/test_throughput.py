@@ -11,7 +11,7 @@ from generator.microbenchmark import Line, Microbenchmark
 from generator.values import ValueKind
 from results.model import Status
 from runner.experiment import Measured, Want
-from runner.inference.throughput import OTHER_COUNTS, Search, search_loop, search_others
+from runner.inference.throughput import OTHER_COUNTS, Search, confirm, derivation_of, search_loop, search_others
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ class Sequences:
     """Makes a sequence of any shape."""
 
     def sequence(self, shape: Shape) -> Microbenchmark:
-        return Microbenchmark((), (Line(b"\x90", "NOP"),) * shape.count, str(shape), shape.count)
+        return Microbenchmark((), (Line(b"\x90", "NOP"),) * shape.count, str(shape), shape.count * shape.repeats)
 
 
 def run(procedure: Procedure[None], cycles: Mapping[tuple[int, bool], str]) -> list[tuple[int, bool]]:
@@ -80,3 +80,47 @@ def test_so_is_another_form_and_the_least_counts(form: str) -> None:
 
 def test_what_could_not_be_measured_is_not_compared() -> None:
     assert run(search_others(searched(), None), {}) == []
+
+
+BURSTS = {(8, False): "2.02", (4, False): "1.98", (1, False): "1.84", (2, False): "1.98", (16, True): "2"}
+"""What a model of Golden Cove takes for VDIVPH: µops take turns on a port."""
+
+
+def burst(loop: str, window: str, bound: str | None = None) -> tuple[Search, list[tuple[int, bool]]]:
+    """Search among bursts, with a time of a loop around one instance and one of a long window of it."""
+    search = searched()
+    run(search.measure([search.shape(count) for count in (8, 4, 1, 2)], Want.CYCLES), BURSTS)
+    run(search_loop(search), {**BURSTS, (1, True): loop, (16, True): loop, (12, True): loop})
+    limit = None if bound is None else Fraction(bound)
+    return search, run(confirm(search, limit), {(16, False): window})
+
+
+def test_a_time_that_a_longer_window_and_a_loop_refute_does_not_count() -> None:
+    search, asked = burst("2", "1.9975")
+    assert asked == [(16, False)]
+    best, looped = search.best(), search.least(search.looped)
+    assert best is not None
+    assert best.cycles == Fraction("1.98")
+    assert looped is not None
+    assert looped.cycles == 2
+    assert "1.84 cycles / 1 = 1.84, less than 2.00 that both" in derivation_of("TP", search.unrolled, search).text
+
+
+@pytest.mark.parametrize(
+    ("loop", "window", "asked"),
+    [
+        ("1.86", "2", []),  # the loop is as fast
+        ("2", "1.85", [(16, False)]),  # the longer window is, too: what makes the loop slow is the loop
+        ("2", "2.3", [(16, False)]),  # the longer window is slow for another reason, such as the front end
+    ],
+)
+def test_a_time_that_both_do_not_refute_counts(loop: str, window: str, asked: list[tuple[int, bool]]) -> None:
+    search, found = burst(loop, window)
+    assert found == asked
+    best = search.best()
+    assert best is not None
+    assert best.cycles == Fraction("1.84")
+
+
+def test_a_time_that_ports_explain_needs_no_confirmation() -> None:
+    assert burst("2", "2", bound="1.84")[1] == []

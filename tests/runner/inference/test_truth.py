@@ -87,6 +87,15 @@ def test_examples_of_the_paper_and_others(machine: str, string: str, ports: str)
     assert str(found.ports) == ports, found.failures
 
 
+@pytest.mark.parametrize("string", ["VDIVPH (XMM, XMM, M128)", "VSQRTPD (ZMM, M512)"])
+def test_what_is_executed_in_bursts_is_not_faster_unrolled_than_it_can_be(string: str) -> None:
+    found = characterized("SPR", string)
+    for throughput in (found.throughput, found.throughput_indexed):
+        assert throughput is not None
+        assert throughput.unrolled is not None
+        assert abs(throughput.unrolled - 2) <= Fraction(2, 50)
+
+
 @pytest.mark.parametrize("string", ["JMP (M64)", "CALL_NEAR (R64)", "RET_NEAR", "LEAVE"])
 def test_what_stands_around_an_instruction_is_not_counted_with_it(string: str) -> None:
     found = characterized("HSW", string)
