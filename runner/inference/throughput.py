@@ -44,6 +44,9 @@ LONG = 32
 WINDOW = 16
 """Instances of the sequence that confirms another: as many as the longest of `LENGTHS`."""
 
+FRONT_END = 1
+"""Cycles in which any front end brings a line of code, even if it is decoded anew; more is not the front end's."""
+
 COUNTED = ("uops_issued", "uops_executed", "uops_retire_slots", "uops_MITE", "uops_MS")
 """Counters that are reported per instruction."""
 
@@ -59,6 +62,12 @@ class Sequence:
     def cycles(self) -> Fraction:
         """Core cycles per instruction."""
         return self.measured.cycles / self.measured.request.benchmark.divisor
+
+    @property
+    def lines(self) -> Fraction:
+        """Lines of code per instruction."""
+        benchmark = self.measured.request.benchmark
+        return Fraction(len(benchmark.body), benchmark.divisor)
 
     @property
     def spread(self) -> Fraction:
@@ -178,12 +187,13 @@ def confirm(search: Search, bound: Fraction | None) -> Procedure[None]:
     VDIVPH take turns on port 0, and each step is 40 cycles high. A difference of 10 and 110 copies is wrong by up to a
     step, which is much where copies are short, and the least of all sequences is the one with the luckiest error. A
     loop goes through thousands of instances. If the longer window agrees with it, no sequence counts that is faster.
+    Where lines of code take less time than a front end may need, the longer window would only leave the µop cache.
     """
     best, looped = search.best(), search.least(search.looped)
     if best is None or looped is None or looped.cycles <= best.cycles * SLOWER or _reached(search, bound):
         return
     repeats = WINDOW // best.shape.count
-    if repeats < 2:
+    if repeats < 2 or looped.cycles < FRONT_END * best.lines:
         return
     yield from search.measure([replace(best.shape, repeats=repeats)], Want.CYCLES)
     times = [looped.cycles, *(one.cycles for one in search.unrolled if one.shape.repeats > 1)]

@@ -122,5 +122,12 @@ def test_a_time_that_both_do_not_refute_counts(loop: str, window: str, asked: li
     assert best.cycles == Fraction("1.84")
 
 
+def test_what_a_front_end_may_limit_is_not_compared_with_a_longer_window() -> None:
+    search = searched()
+    run(search.measure([search.shape(2)], Want.CYCLES), {(2, False): "0.125"})
+    run(search_loop(search), {(2, True): "0.14", (16, True): "0.15", (12, True): "0.15"})
+    assert run(confirm(search, None), {(16, False): "0.14"}) == []
+
+
 def test_a_time_that_ports_explain_needs_no_confirmation() -> None:
     assert burst("2", "2", bound="1.84")[1] == []
