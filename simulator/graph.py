@@ -157,7 +157,9 @@ def value_outputs(variant: InstructionVariant) -> tuple[Endpoint, ...]:
 
 
 def address_inputs(operand: Operand) -> tuple[Endpoint, ...]:
-    """Return the registers of an address: base and index, apart."""
+    """Return the registers of an address: base and index, apart (none where the code holds the address itself)."""
+    if operand.memory is not None and operand.memory.moffs:
+        return ()
     return (
         Endpoint(operand.index, LatencyPart.ADDRESS),
         Endpoint(operand.index, LatencyPart.ADDRESS_INDEX),

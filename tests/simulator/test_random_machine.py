@@ -9,13 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import generator
+from generator.allocation import independent_instances
+from generator.exclusions import excluded
+from generator.places import sources
 from results.model import Status
 from runner.backends.base import Job, Repeat
 from runner.backends.sim import open_machine
-from simulator.graph import Endpoint
+from simulator.graph import ADDRESS_PARTS, Endpoint
 from simulator.random_machine import RandomMachine, draw_shape, is_tame
 from simulator.truth import longest_paths
 from tests.simulator.programs import backend, benchmark, catalogue, line, per_copy
+from xed_convert.model import OperandKind
 
 SEEDS = st.integers(0, 100_000)
 
@@ -91,3 +95,19 @@ def test_what_chains_and_dependency_breakers_are_made_of_is_tame() -> None:
                 assert is_tame(catalogue().by_string(string)), string
                 checked += 1
     assert checked > 50
+
+
+def test_no_uop_waits_for_a_register_of_an_address_that_has_none() -> None:
+    measurable = [v for v in catalogue() if not excluded(v, privileged=True)]
+    holding = [v for v in measurable if any(o.memory is not None and o.memory.moffs for o in v.operands)]
+    assert holding
+    variants = holding + measurable[::29]
+    machine = RandomMachine(167, variants)
+    for variant in variants:
+        behaviour = machine.behaviour(variant)
+        inputs = {one for uop in behaviour.uops for one in uop.inputs} if behaviour else set()
+        waited = {one.operand for one in inputs if isinstance(one, Endpoint) and one.part in ADDRESS_PARTS}
+        (instance,) = independent_instances(variant, 1)
+        there = {place.operand for place in sources(instance) if place.part in ADDRESS_PARTS}
+        memory = {operand.index for operand in variant.operands if operand.kind is OperandKind.MEMORY}
+        assert waited & memory <= there, variant.string
