@@ -58,7 +58,8 @@ class Shape:
 
     `same_register` gives all explicit register operands that are read the same register; `indexed` addresses memory
     with a base and an index; `balanced` puts the stack pointer and the addresses of strings back after the last
-    instance, as loops need it. All of it stands `repeats` times one after another.
+    instance, as loops need it. `renewed` overwrites what an instance both reads and writes, so that its registers can
+    be used again without waiting for it. All of it stands `repeats` times one after another.
     """
 
     count: int = 8
@@ -67,6 +68,7 @@ class Shape:
     indexed: bool = False
     balanced: bool = False
     kind: ValueKind = ValueKind.ANY
+    renewed: bool = False
     repeats: int = 1
 
 
@@ -78,6 +80,7 @@ class ThroughputFactory:
         self.kit, self.variant = kit, variant
         self._instances: dict[tuple[int, bool, bool], list[Instance]] = {}
         self._setups: dict[tuple[int, bool, bool, ValueKind], tuple[Line, ...]] = {}
+        self._carried: frozenset[str] | None = None
 
     def sequence(self, shape: Shape) -> Microbenchmark:
         """Return a sequence; its `divisor` is the number of instances, repeated ones included.
@@ -92,7 +95,8 @@ class ThroughputFactory:
         body: list[Line] = []
         for instance in instances:
             body += surrounded(self.kit, instance)
-            overwritten = carried | (self._restored(instance, values) if shape.kind is ValueKind.SLOW else frozenset())
+            overwritten = carried | (self.own(instance) if shape.renewed else frozenset())
+            overwritten |= self._restored(instance, values) if shape.kind is ValueKind.SLOW else frozenset()
             if overwritten:
                 body += self.breakers(instance, values, overwritten)
         if shape.balanced:
@@ -101,6 +105,7 @@ class ThroughputFactory:
             text
             for text, wanted in (
                 ("with breakers", shape.breakers),
+                ("with what they write renewed", shape.renewed),
                 ("of the same register", shape.same_register),
                 ("indexed", shape.indexed),
                 (f"with {shape.kind.value} values", shape.kind is not ValueKind.ANY),
@@ -178,9 +183,26 @@ class ThroughputFactory:
 
     def carried(self) -> frozenset[str]:
         """Return the registers and flags through which instances depend on each other, whatever their operands are."""
-        effects = [effects_of(instance) for instance in independent_instances(self.variant, 2)]
-        carried = (effects[0].writes & effects[-1].inputs) - harness_registers()
-        return frozenset(name for name in carried if name in FLAGS or register_class(name) in _BREAKABLE)
+        if self._carried is None:
+            effects = [effects_of(instance) for instance in independent_instances(self.variant, 2)]
+            carried = (effects[0].writes & effects[-1].inputs) - harness_registers()
+            self._carried = frozenset(n for n in carried if n in FLAGS or register_class(n) in _BREAKABLE)
+        return self._carried
+
+    def own(self, instance: Instance) -> frozenset[str]:
+        """Return the registers that an instance both reads and writes, but for those that all instances share."""
+        effects = effects_of(instance)
+        own = (effects.writes & effects.inputs) - harness_registers() - self.carried()
+        return frozenset(name for name in own if register_class(name) in _BREAKABLE)
+
+    def even(self, most: int) -> int:
+        """Return up to how many instances use each of the registers that they read and write equally often.
+
+        Of sixteen instances of VFMADD231PD among fourteen registers, two would wait for the first ones.
+        """
+        instances = self.instances(Shape(most))
+        different = {self.own(instance) for instance in instances}
+        return most // len(different) * len(different)
 
     def _restored(self, instance: Instance, values: Values) -> frozenset[str]:
         """Return the register families that an instance writes although its time depends on what they hold.

@@ -359,6 +359,8 @@ def _same_register(draft: _Draft, context: Context) -> Procedure[None]:
         conclusion = yield from _ports(draft, search, context)
         _conclude_ports(draft, conclusion, search)
         draft.ports_same_register = conclusion.usage
+    if draft.fastest is not None and draft.fastest.shape.renewed:
+        yield from search.measure([replace(search.shape(8), renewed=True)], Want.CYCLES)
     yield from search_others(search, draft.fastest)
     draft.throughput_same_register = _conclude_throughput(draft, search)
 
@@ -382,8 +384,7 @@ def _indexed(draft: _Draft, context: Context) -> Procedure[None]:
         return
     factory = ThroughputFactory(context.kit, draft.variant)
     search = Search(factory, fastest.shape.kind, indexed=True, balanced=context.always_loops)
-    shape = search.shape(fastest.shape.count, breakers=fastest.shape.breakers)
-    yield from search.measure([replace(shape, repeats=fastest.shape.repeats)], Want.CYCLES)
+    yield from search.measure([replace(fastest.shape, indexed=True)], Want.CYCLES)
     yield from search_others(search, fastest)
     if search.unrolled and context.counts_ports and not factory.has_helpers:
         counted = Search(factory, first.shape.kind, indexed=True)

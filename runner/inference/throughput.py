@@ -159,21 +159,36 @@ def _search_lengths(search: Search, bound: Fraction | None, want: Want) -> Proce
         yield from search.measure([search.shape(LENGTHS[0], breakers=True)], Want.CYCLES)
         if _reached(search, bound):
             return
-    for counts in (LENGTHS[1:2] + LENGTHS[4:], LENGTHS[2:4]):
+    longest = search.factory.even(LENGTHS[4])
+    for counts in ((LENGTHS[1], longest), LENGTHS[2:4]):
         best = search.best()
         assert best is not None
         before = best.cycles
-        yield from search.measure([search.shape(count, breakers=best.shape.breakers) for count in counts], Want.CYCLES)
+        yield from search.measure([replace(best.shape, count=count) for count in counts], Want.CYCLES)
         after = search.best()
-        if _reached(search, bound) or (after is not None and after.cycles >= before * NO_BETTER):
+        if _reached(search, bound) or after is None or after.cycles >= before * NO_BETTER:
             return
+        if after.shape.count == longest and search.factory.own(search.factory.instances(after.shape)[0]):
+            yield from _renew(search, after)
+            return
+
+
+def _renew(search: Search, longest: Sequence) -> Procedure[None]:
+    """Measure a sequence with what its instances read and write renewed, where the longest is the fastest.
+
+    That one may still wait for its registers: with a latency of 32 cycles, merge-masked VDIVPH has too few of them.
+    Renewed, registers may be used again at once, so that few do, which breakers of every kind of code can write.
+    """
+    failures = list(search.failures)
+    yield from search.measure([replace(longest.shape, count=LENGTHS[0], renewed=True)], Want.CYCLES)
+    search.failures[:] = failures
 
 
 def search_loop(search: Search) -> Procedure[None]:
     """Measure the fastest unrolled sequence in a loop."""
     best = search.best()
     if best is not None:
-        shape = search.shape(best.shape.count, breakers=best.shape.breakers, balanced=True)
+        shape = replace(best.shape, balanced=True)
         yield from search.measure([shape], Want.CYCLES, loop=True)
         yield from search_others(search, best, loop=True)
         if search.looped and all(map(search.is_too_fast, search.looped)):
@@ -209,15 +224,15 @@ def search_others(search: Search, plain: Sequence | None, *, loop: bool = False)
     """
     least = search.least(search.looped if loop else search.unrolled)
     if plain is not None and least is not None and least.cycles > plain.cycles * SLOWER:
-        shapes = [replace(least.shape, count=count) for count in OTHER_COUNTS if count != least.shape.count]
-        yield from search.measure(shapes, Want.CYCLES, loop=loop)
+        counts = OTHER_COUNTS if search.same_register else map(search.factory.even, OTHER_COUNTS)
+        others = [count for count in dict.fromkeys(counts) if count != least.shape.count]
+        yield from search.measure([replace(least.shape, count=count) for count in others], Want.CYCLES, loop=loop)
 
 
 def _measure_long(search: Search, shape: Shape, *, loop: bool) -> Procedure[None]:
     """Measure a longer sequence besides one that is too fast, if there can be one."""
     failures = list(search.failures)
-    longer = search.shape(LONG, breakers=shape.breakers, balanced=shape.balanced)
-    yield from search.measure([longer], Want.CYCLES, loop=loop)
+    yield from search.measure([replace(shape, count=LONG)], Want.CYCLES, loop=loop)
     search.failures[:] = failures
 
 

@@ -102,6 +102,32 @@ def test_breakers_overwrite_what_instances_depend_through(string: str) -> None:
     assert len(broken.body) > len(plain.body) == 4
 
 
+@pytest.mark.parametrize(
+    ("string", "renewed"),
+    [("LSL (R32, R32)", 4), ("SMSW (R16)", 4), ("VDIVPS (XMM, K, XMM, XMM)", 4), ("POPCNT (R64, R64)", 0)],
+)
+def test_what_an_instance_reads_and_writes_itself_can_be_renewed(string: str, renewed: int) -> None:
+    factory = ThroughputFactory(Kit(catalogue()), catalogue().by_string(string))
+    lines = factory.sequence(Shape(4, renewed=True)).body
+    assert len(lines) == 4 + renewed
+    assert [line.key == factory.variant.key for line in lines].count(True) == 4
+
+
+@pytest.mark.parametrize(
+    ("string", "count"),
+    [("VFMADD213PS (XMM, XMM, XMM)", 14), ("LSL (R32, R32)", 9), ("AND_22 (R8h, R8l)", 15), ("NOP", 16)],
+)
+def test_the_longest_sequence_uses_own_registers_equally_often(string: str, count: int) -> None:
+    factory = ThroughputFactory(Kit(catalogue()), catalogue().by_string(string))
+    assert factory.even(16) == count
+
+
+def test_repeats_are_counted() -> None:
+    factory = ThroughputFactory(Kit(catalogue()), catalogue().by_string("NOP"))
+    benchmark = factory.sequence(Shape(2, repeats=8))
+    assert (benchmark.divisor, len(benchmark.body)) == (16, 16)
+
+
 def test_a_sequence_of_pushes_puts_the_stack_pointer_back() -> None:
     variant = next(v for v in catalogue() if v.iclass == "PUSH" and stack_bytes(v) == -8)
     benchmark = ThroughputFactory(Kit(catalogue()), variant).sequence(Shape(4, balanced=True))

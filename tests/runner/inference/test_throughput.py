@@ -11,17 +11,40 @@ from generator.microbenchmark import Line, Microbenchmark
 from generator.values import ValueKind
 from results.model import Status
 from runner.experiment import Measured, Want
-from runner.inference.throughput import OTHER_COUNTS, Search, confirm, derivation_of, search_loop, search_others
+from runner.inference.throughput import (
+    OTHER_COUNTS,
+    Search,
+    confirm,
+    derivation_of,
+    search_loop,
+    search_others,
+    search_unrolled,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from generator.throughput import Shape, ThroughputFactory
-    from runner.experiment import Procedure
+    from runner.experiment import Procedure, Request
 
 
 class Sequences:
-    """Makes a sequence of any shape."""
+    """Makes a sequence of any shape; instances read what they write, of which there are as many as `registers`."""
+
+    def __init__(self, registers: int = 16) -> None:
+        self.registers = registers
+
+    def even(self, most: int) -> int:
+        return most // self.registers * self.registers if most > self.registers else most
+
+    def carried(self) -> frozenset[str]:
+        return frozenset()
+
+    def instances(self, shape: Shape) -> list[str]:
+        return ["own"] * shape.count
+
+    def own(self, instance: str) -> frozenset[str]:
+        return frozenset({instance})
 
     def sequence(self, shape: Shape) -> Microbenchmark:
         return Microbenchmark((), (Line(b"\x90", "NOP"),) * shape.count, str(shape), shape.count * shape.repeats)
@@ -29,24 +52,29 @@ class Sequences:
 
 def run(procedure: Procedure[None], cycles: Mapping[tuple[int, bool], str]) -> list[tuple[int, bool]]:
     """Answer with cycles per instance by number of instances and whether in a loop; return what was asked for."""
-    asked = []
+    asked: list[tuple[int, bool]] = []
     try:
         requests = next(procedure)
         while True:
-            keys = [(request.benchmark.divisor, request.loop) for request in requests]
-            asked += keys
-            requests = procedure.send(
-                [
-                    Measured(request, Status.OK, {"core_cycles": Fraction(cycles[key]) * key[0]}, {})
-                    for request, key in zip(requests, keys, strict=True)
-                ]
-            )
+            asked += map(key_of, requests)
+            requests = procedure.send([answered(request, cycles) for request in requests])
     except StopIteration:
         return asked
 
 
-def searched(form: str = "") -> Search:
-    factory = cast("ThroughputFactory", Sequences())
+def key_of(request: Request) -> tuple[int, bool]:
+    """Return the number of instances, negative if what they write is renewed, and whether in a loop."""
+    renewed = "renewed=True" in request.benchmark.purpose
+    return request.benchmark.divisor * (-1 if renewed else 1), request.loop
+
+
+def answered(request: Request, cycles: Mapping[tuple[int, bool], str]) -> Measured:
+    total = Fraction(cycles[key_of(request)]) * request.benchmark.divisor
+    return Measured(request, Status.OK, {"core_cycles": total}, {})
+
+
+def searched(form: str = "", registers: int = 16) -> Search:
+    factory = cast("ThroughputFactory", Sequences(registers))
     return Search(factory, ValueKind.ANY, same_register=form == "same_register", indexed=form == "indexed")
 
 
@@ -80,6 +108,28 @@ def test_so_is_another_form_and_the_least_counts(form: str) -> None:
 
 def test_what_could_not_be_measured_is_not_compared() -> None:
     assert run(search_others(searched(), None), {}) == []
+
+
+def test_the_longest_sequence_uses_each_register_equally_often() -> None:
+    search = searched(registers=14)
+    times = {(8, False): "0.625", (4, False): "1.25", (14, False): "0.5"}
+    assert run(search_unrolled(search, Fraction(1, 2), Want.CYCLES), times) == list(times)
+
+
+def test_where_registers_are_too_few_they_are_renewed() -> None:
+    search = searched(registers=9)
+    times = {(8, False): "12.5", (4, False): "25", (9, False): "11.1", (-8, False): "1.1"}
+    assert run(search_unrolled(search, Fraction(1, 4), Want.CYCLES), times) == list(times)
+    best = search.best()
+    assert best is not None
+    assert best.shape.renewed
+    assert best.cycles == Fraction("1.1")
+
+
+def test_loops_are_not_tried_with_registers_used_unequally() -> None:
+    search = searched(registers=9)
+    run(search.measure([search.shape(9)], Want.CYCLES), {(9, False): "0.34"})
+    assert run(search_loop(search), {(9, True): "0.36"}) == [(9, True)]
 
 
 BURSTS = {(8, False): "2.02", (4, False): "1.98", (1, False): "1.84", (2, False): "1.98", (16, True): "2"}

@@ -96,6 +96,22 @@ def test_what_is_executed_in_bursts_is_not_faster_unrolled_than_it_can_be(string
         assert abs(throughput.unrolled - 2) <= Fraction(2, 50)
 
 
+@pytest.mark.parametrize(
+    ("machine", "string", "most"),
+    [
+        ("HSW", "VFMADD213PS (XMM, XMM, XMM)", "0.5"),  # latency 5 on two ports, among fourteen registers
+        ("SPR", "VDIVPH (XMM, K, XMM, M128)", "2"),  # latency 32, merged into the old value
+        ("SPR", "VPMULLQ (YMM, K, YMM, M256)", "1.5"),
+        ("HSW", "LSL (R32, R32)", "1.1"),  # 100 cycles, as often as the reorder buffer has room
+    ],
+)
+def test_throughput_is_not_that_of_chains_through_own_registers(machine: str, string: str, most: str) -> None:
+    throughput = characterized(machine, string).throughput
+    for cycles in (throughput.unrolled, throughput.loop):
+        assert cycles is not None
+        assert cycles <= Fraction(most) * Fraction(51, 50)
+
+
 @pytest.mark.parametrize("string", ["JMP (M64)", "CALL_NEAR (R64)", "RET_NEAR", "LEAVE"])
 def test_what_stands_around_an_instruction_is_not_counted_with_it(string: str) -> None:
     found = characterized("HSW", string)
