@@ -6,6 +6,7 @@ the column `calibration` of `chain_links.tsv` names.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from generator.links import CARRIERS, FLAGS, GPR_NODES, VECTOR_NODES, Ends, Link, link_named, links
@@ -30,14 +31,12 @@ INDEPENDENT = 4
 """How many independent copies of a link tell its throughput."""
 
 
-def closed_chain(kit: Kit, name: str) -> Microbenchmark:
+def closed_chain(kit: Kit, cycle: Sequence[Link]) -> Microbenchmark:
     """Return the chain of a link and those that close it; one copy holds each once.
 
     Raises:
         UnknownInstructionError: the catalogue lacks an instruction.
-        KeyError: there is no such link.
     """
-    cycle = calibration_cycle(name)
     body: list[Line] = []
     position = 0
     first = _register(cycle[0].source, 0)
@@ -66,14 +65,23 @@ def independent_links(kit: Kit, name: str) -> Microbenchmark:
     return Microbenchmark((), tuple(body), f"throughput of {name}", INDEPENDENT)
 
 
-def calibration_cycle(name: str) -> tuple[Link, ...]:
-    """Return the links of a closed chain in order, each in the row that fits to the one before."""
-    names = link_named(name).calibration
+@cache
+def calibration_cycles(name: str) -> tuple[tuple[Link, ...], ...]:
+    """Return the closed chains of a link, each as its links in order, in the rows that fit to the one before.
+
+    Raises:
+        KeyError: there is no such link, or its chain is not closed.
+    """
+    return tuple(_cycle(names) for names in link_named(name).calibrations)
+
+
+def _cycle(names: Sequence[str]) -> tuple[Link, ...]:
+    """Return the rows of these links that form a closed chain."""
     for first in _rows(names[0]):
         found = _close(first, names[1:], (first,))
         if found:
             return found
-    message = f"the calibration of {name} is not a closed chain"
+    message = f"the calibration {' '.join(names)} is not a closed chain"
     raise KeyError(message)
 
 

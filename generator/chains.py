@@ -107,7 +107,7 @@ class ChainFactory:
             body,
             f"latency {source} → {destination} of {self.instance.variant.string} through {route.name or 'itself'}",
         )
-        crossings = sum(link.crossing for link in links)
+        crossings = sum(not link.calibrations for link in links)
         return Chain(benchmark, route, tuple(draft.links), crossings, draft.isolated, len(broken), pad_count)
 
     def swapped(self, source: Place, destination: Place) -> Chain:
@@ -274,7 +274,7 @@ class ChainFactory:
             merged = link.merges and family(registers[1]) in self.effects.writes
             draft.isolated = draft.isolated and not merged
         draft.clobbers_flags |= link.clobbers_flags
-        if not link.crossing:
+        if link.calibrations:
             draft.links.append(link.name)
 
     def _render_restore(self, draft: Draft, link: Link, register: str, source: Place) -> None:

@@ -37,8 +37,9 @@ _HIGH8_OF = {family: name for name, family in HIGH8.items()}
 class Link:
     """A chain instruction (or several in a row) from one kind of place to another.
 
-    `crossing` is true if its latency cannot be measured alone (see the reason), else `calibration` names the links
-    that form a closed chain with it.
+    `calibrations` are closed chains that it is in, each the names of its links (none: it leads to or from memory).
+    `crossing` is true if it leads from one register file to another, or to memory, so that only a way there and back
+    can be measured.
     """
 
     name: str
@@ -46,7 +47,7 @@ class Link:
     target: str
     lines: tuple[tuple[str, tuple[str, ...]], ...]
     crossing: bool
-    calibration: tuple[str, ...]
+    calibrations: tuple[tuple[str, ...], ...]
     reason: str
 
     @property
@@ -106,10 +107,14 @@ class Ends:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Links in a row; `nodes` are the places before, between and after them."""
+    """Links in a row; `nodes` are the places before, between and after them.
+
+    `padded` is the position of the place where the chain is made longer (None: the first of `carriers`).
+    """
 
     links: tuple[Link, ...]
     nodes: tuple[str, ...]
+    padded: int | None = None
 
     @property
     def name(self) -> str:
@@ -118,15 +123,20 @@ class Route:
 
     @property
     def crossings(self) -> int:
-        """How many links there are whose latency cannot be measured alone."""
+        """How many links there are that lead to another register file or to memory."""
         return sum(link.crossing for link in self.links)
 
     @property
-    def carrier(self) -> int | None:
-        """The position of a place where the chain can be made longer: the last place if possible, else the first."""
-        positions = [position for position, node in enumerate(self.nodes) if node in CARRIERS]
+    def carriers(self) -> tuple[int, ...]:
+        """The positions of places where the chain can be made longer: the last place, then from the first one on."""
         last = len(self.nodes) - 1
-        return (last if last in positions else positions[0]) if positions else None
+        positions = [position for position, node in enumerate(self.nodes) if node in CARRIERS]
+        return tuple(sorted(positions, key=lambda position: (position != last, position)))
+
+    @property
+    def carrier(self) -> int | None:
+        """The position of the place where it is made longer, None if it cannot be."""
+        return self.padded if self.padded is not None else next(iter(self.carriers), None)
 
 
 @cache
@@ -137,9 +147,10 @@ def links() -> tuple[Link, ...]:
 
 def _link(row: dict[str, str]) -> Link:
     """Read one row."""
-    calibration = tuple(row["calibration"].split()) if row["calibration"] != "-" else ()
+    chains = row["calibration"].split(" ; ") if row["calibration"] != "-" else []
+    calibrations = tuple(tuple(chain.split()) for chain in chains)
     lines = tuple(_line(text) for text in row["lines"].split(" ; "))
-    return Link(row["name"], row["source"], row["target"], lines, row["cross"] == "yes", calibration, row["reason"])
+    return Link(row["name"], row["source"], row["target"], lines, row["cross"] == "yes", calibrations, row["reason"])
 
 
 def _line(text: str) -> tuple[str, tuple[str, ...]]:

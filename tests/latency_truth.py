@@ -21,7 +21,7 @@ from simulator.random_machine import RandomMachine
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from simulator.graph import Endpoint
     from simulator.truth import Truth
@@ -70,8 +70,10 @@ def undefined_flags(variant: InstructionVariant) -> set[str]:
     return {flag for operand in variant.operands for flag, access in operand.flags.items() if access == "undef"}
 
 
-def expected(variant: InstructionVariant, truth: Truth, result: LatencyResult) -> Fraction | None:
-    """Return the model's latency for a result (None: no path), the longest over what the result stands for.
+def meant(
+    variant: InstructionVariant, truth: Truth, result: LatencyResult
+) -> Iterator[tuple[Endpoint, Endpoint, Fraction]]:
+    """Yield the model's latencies that a result stands for: all flags where it names none.
 
     With the same register in all operands all of them are the source.
     """
@@ -82,15 +84,20 @@ def expected(variant: InstructionVariant, truth: Truth, result: LatencyResult) -
     table: Mapping[tuple[Endpoint, Endpoint], Fraction] = truth.latencies
     if result.fast_values and truth.fast_latencies:
         table = truth.fast_latencies
-    found = [
-        cycles
-        for (start, end), cycles in table.items()
-        if (start.part, end.operand) == (result.part, result.destination)
-        and (start.operand == result.source or (result.same_register and start.operand in equal))
-        and result.source_flag in {"", start.flag}
-        and result.destination_flag in {"", end.flag}
-        and end.flag not in undefined
-    ]
+    for (start, end), cycles in table.items():
+        if (
+            (start.part, end.operand) == (result.part, result.destination)
+            and (start.operand == result.source or (result.same_register and start.operand in equal))
+            and result.source_flag in {"", start.flag}
+            and result.destination_flag in {"", end.flag}
+            and end.flag not in undefined
+        ):
+            yield start, end, cycles
+
+
+def expected(variant: InstructionVariant, truth: Truth, result: LatencyResult) -> Fraction | None:
+    """Return the model's latency for a result (None: no path), the longest over what the result stands for."""
+    found = [cycles for _, _, cycles in meant(variant, truth, result)]
     return max(found) * (1 - truth.eliminated_share) if found else None
 
 

@@ -10,14 +10,16 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from generator.calibration import calibration_cycle, closed_chain, independent_links
+from generator.calibration import calibration_cycles, closed_chain, independent_links
+from generator.links import link_named
 from runner.experiment import Request
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from generator.kit import Kit
+    from generator.links import Link
     from generator.microbenchmark import Microbenchmark
     from runner.experiment import Measured, Procedure
 
@@ -58,11 +60,10 @@ class Calibrations:
         """Measure those of these links that have not been measured yet, with all that their chains are closed by."""
         wanted = self._closure(names)
         requests = {name: self._requests(name) for name in wanted}
-        available = {name: pair for name, pair in requests.items() if pair}
-        if available:
-            answers = yield [request for pair in available.values() for request in pair]
-            measured = dict(zip(available, zip(answers[::2], answers[1::2], strict=True), strict=True))
-            self._conclude(measured)
+        answers = yield [request for some in requests.values() for request in some]
+        remaining = iter(answers)
+        measured = {name: [next(remaining) for _ in some] for name, some in requests.items() if some}
+        self._conclude(measured)
         for name in wanted:
             self.times.setdefault(name, MISSING)
 
@@ -78,34 +79,51 @@ class Calibrations:
             name = pending.pop(0)
             if name not in found and name not in self.times:
                 found[name] = None
-                pending += [link.name for link in calibration_cycle(name)]
+                pending += [link.name for cycle in calibration_cycles(name) for link in cycle]
         return list(found)
 
-    def _requests(self, name: str) -> tuple[Request, Request] | None:
-        """Return the closed chain and the independent copies of a link (None: the catalogue lacks it)."""
+    def _requests(self, name: str) -> list[Request]:
+        """Return the closed chains of a link and its independent copies (none: the catalogue lacks an instruction)."""
         try:
-            return self.request(closed_chain(self.kit, name)), self.request(independent_links(self.kit, name))
+            chains = [closed_chain(self.kit, cycle) for cycle in calibration_cycles(name)]
+            return [self.request(benchmark) for benchmark in (*chains, independent_links(self.kit, name))]
         except UopscopeError:
-            return None
+            return []
 
-    def _conclude(self, measured: dict[str, tuple[Measured, Measured]]) -> None:
-        """Solve for the links, those in the shortest chains first."""
-        for name in sorted(measured, key=lambda name: (len(calibration_cycle(name)), name)):
-            closed, independent = measured[name]
-            if not closed.ok or not independent.ok:
-                self.times[name] = MISSING
-                continue
-            throughput = independent.cycles / independent.request.benchmark.divisor
-            latency, exact = self._solve(name, snapped(closed.cycles))
-            self.times[name] = LinkTime(latency, exact, throughput, closed.request.benchmark.id)
+    def _conclude(self, measured: Mapping[str, Sequence[Measured]]) -> None:
+        """Solve for the links, those in the shortest chains first, as long as one that is known makes others known."""
+        left = sorted(measured, key=lambda name: (min(map(len, calibration_cycles(name))), name))
+        while left:
+            for name in left:
+                self.times[name] = self._time(name, measured[name])
+            unknown = [name for name in left if self.times[name].ok and not self.times[name].exact]
+            if len(unknown) == len(left):
+                break
+            left = unknown
 
-    def _solve(self, name: str, total: Fraction) -> tuple[Fraction, bool]:
-        """Return a link's share of its closed chain, and whether that is exact."""
-        others = [link.name for link in calibration_cycle(name) if link.name != name]
+    def _time(self, name: str, measured: Sequence[Measured]) -> LinkTime:
+        """Return what a link takes, as its closed chains say: the least of what is exact, else a lower bound."""
+        *closed, independent = measured
+        if not independent.ok:
+            return MISSING
+        throughput = independent.cycles / independent.request.benchmark.divisor
+        found = [
+            LinkTime(*self._solve(name, cycle, snapped(chain.cycles)), throughput, chain.request.benchmark.id)
+            for cycle, chain in zip(calibration_cycles(name), closed, strict=True)
+            if chain.ok
+        ]
+        return min(found, key=lambda time: (not time.exact, time.latency), default=MISSING)
+
+    def _solve(self, name: str, cycle: Sequence[Link], total: Fraction) -> tuple[Fraction, bool]:
+        """Return a link's share of a closed chain, and whether that is exact.
+
+        A link between register files is known only if it takes one cycle: its way back may have a bypass delay.
+        """
+        others = [link.name for link in cycle if link.name != name]
         known = [self.times[other] for other in others if other in self.times and self.times[other].exact]
         rest = total - sum(time.latency for time in known)
         unknown = 1 + len(others) - len(known)
-        if unknown == 1:
+        if unknown == 1 and not link_named(name).crossing:
             return rest, True
         return Fraction(1), rest == unknown
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from generator.chains import Chain
     from generator.latency import LatencyPlan, Pair
-    from generator.links import Route
+    from generator.links import Link, Route
     from results.model import Derivation, LatencyResult
     from runner.experiment import Measured, Procedure, Request
     from runner.inference.calibration import Calibrations
@@ -102,9 +102,9 @@ def _links_of(pairs: Iterable[Pair]) -> list[str]:
             nodes = {node for route in pair.routes for node in route.nodes}
             names.update(dict.fromkeys(restoring(node).name for node in sorted(nodes & RESTORABLE)))
         for route in pair.routes:
-            names.update(dict.fromkeys(link.name for link in route.links if not link.crossing))
-            if route.carrier is not None:
-                names.update(dict.fromkeys(pad.name for pad in pad_links(route.nodes[route.carrier])))
+            names.update(dict.fromkeys(link.name for link in route.links if link.calibrations))
+            for carrier in route.carriers:
+                names.update(dict.fromkeys(pad.name for pad in pad_links(route.nodes[carrier])))
     return list(names)
 
 
@@ -164,8 +164,11 @@ class _Inquiry:
         return [(pair, evidence[id(pair)]) for pair in pairs], list(dict.fromkeys(failures))
 
     def _first(self, pair: Pair, problems: dict[int, str]) -> list[Attempt]:
-        """Return the chains that a pair is tried with first: its own if it has one, else all routes."""
-        candidates: list[Route | None] = [None] if pair.direct else list(pair.routes)
+        """Return the chains that a pair is tried with first: its own if it has one, else all routes.
+
+        Where there are routes whose links are all known exactly the others, which give upper bounds, are left out.
+        """
+        candidates: list[Route | None] = [None] if pair.direct else list(self._known(pair.routes) or pair.routes)
         attempts = []
         for route in candidates:
             if route and not self._available(route):
@@ -178,9 +181,18 @@ class _Inquiry:
         exact = [attempt for attempt in attempts if attempt.chain.isolated]
         return exact or attempts
 
+    def _known(self, routes: Iterable[Route]) -> list[Route]:
+        """Return the routes whose links are all known exactly, one where no vector may have a bypass delay."""
+        exact = [route for route in routes if all(self._exact(link) for link in route.links)]
+        return exact if any(VECTOR_NODES & set(route.nodes) for route in exact) else exact[:1]
+
+    def _exact(self, link: Link) -> bool:
+        """Whether it is known what a link takes."""
+        return bool(link.calibrations) and self.times[link.name].exact
+
     def _available(self, route: Route) -> bool:
         """Whether all links of a route that can be calibrated exist here."""
-        return all(link.crossing or self.times[link.name].ok for link in route.links)
+        return all(not link.calibrations or self.times[link.name].ok for link in route.links)
 
     def _evaluate(self, attempt: Attempt, measured: Measured) -> Evidence:
         """Work out what a measured chain says."""
@@ -220,16 +232,20 @@ class _Inquiry:
         routes = [chain.route] if chain.route.links else list(pair.routes)
         attempts = swapped
         for route in routes:
-            if not self._available(route) or route.carrier is None:
-                continue
             try:
                 base = chain if chain.route is route else pair.chain(route)
-                count = self._pads_needed(pair, base, route)
-                if count:
-                    attempts.append(Attempt(pair, pair.chain(route, count)))
+                attempts += self._padded(pair, base, route) if self._available(route) else []
             except (UopscopeError, LookupError):
                 continue
         return attempts
+
+    def _padded(self, pair: Pair, base: Chain, route: Route) -> list[Attempt]:
+        """Return a route's longer chain, with pads at the first of its places where they help (none: nowhere)."""
+        for carrier in route.carriers:
+            count = self._pads_needed(pair, base, route.nodes[carrier])
+            if count:
+                return [Attempt(pair, pair.chain(replace(route, padded=carrier), count))]
+        return []
 
     def _other_lengths(self, found: Evidence) -> list[Attempt]:
         """Return chains of other lengths where µops of the instruction seem to delay the chain on their ports."""
@@ -238,13 +254,13 @@ class _Inquiry:
             return []
         return [Attempt(pair, pair.chain(chain.route, chain.pads + more)) for more in OTHER_LENGTHS]
 
-    def _pads_needed(self, pair: Pair, chain: Chain, route: Route) -> int:
+    def _pads_needed(self, pair: Pair, chain: Chain, node: str) -> int:
         """Return how many pads make the chain longer than its throughput even if the latency is 0 (0: none do)."""
         bound = self._throughput_bound(pair, chain)
-        if bound is None or route.carrier is None:
+        if bound is None:
             return 0
         own = sum((self.times[name].latency for name in chain.links), Fraction(0)) + chain.crossings
-        pad = self.times[pad_links(route.nodes[route.carrier])[0].name]
+        pad = self.times[pad_links(node)[0].name]
         gain = (1 - MARGIN) * pad.latency - pad.throughput
         if not pad.ok or gain <= 0:
             return 0

@@ -1,0 +1,139 @@
+"""Proof that a latency cannot be told: machines on which every µop is dispatched in the same cycle, whatever runs.
+
+Let all results in one register file come out d cycles later, and everything that reads that file need them only d
+cycles after it is dispatched. Nothing changes but the numbers: what goes into the file takes d cycles more, what leaves
+it d cycles less, and no program shows it. Such a rival is a possible machine as long as no latency of a cycle or
+more becomes less than one. So a latency from file A to file B may be anything up to
+
+    its own + the least of all ways back from B to A, of what each instruction on the way takes beyond one cycle
+
+and no experiment gives a lower upper bound; and it is the only possible one just if nothing is left in either
+direction. Files are whatever values are moved between: register files, single flags, memory.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from results.model import LatencyPart
+from simulator.graph import FLAGS
+from simulator.places import GENERAL, place_of
+from simulator.truth import longest_paths
+from tests.latency_truth import meant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from results.model import LatencyResult
+    from simulator.compiler import Place
+    from simulator.graph import Behaviour, Endpoint
+    from simulator.machine import MachineModel
+    from simulator.truth import Truth
+    from xed_convert.model import InstructionVariant
+
+GENERAL_FILE, VECTOR_FILE, MEMORY = "R", "ZMM", "memory"
+
+UNREACHED = "AF"
+"""The status flag that chains do not reach; what is said of all flags is not said of it."""
+
+NEAR = Fraction(1, 20)
+"""Cycles by which a measured bound may be more than the one that it stands for."""
+
+
+def file_of(variant: InstructionVariant, endpoint: Endpoint) -> str:
+    """Return the file from which a value enters an instruction, or to which it leaves it."""
+    operand = variant.operand(endpoint.operand)
+    if endpoint.flag:
+        return endpoint.flag
+    if endpoint.part is LatencyPart.MEMORY:
+        return MEMORY
+    if endpoint.part is not LatencyPart.NONE:
+        vector_index = endpoint.part is LatencyPart.ADDRESS_INDEX and operand.memory is not None and operand.memory.vsib
+        return VECTOR_FILE if vector_index else GENERAL_FILE
+    return file_of_place(place_of(operand.registers[0]))
+
+
+def file_of_place(place: Place) -> str:
+    """Return the file that a place of the simulated core is in."""
+    if not isinstance(place, str):
+        return MEMORY
+    if place in FLAGS:
+        return place
+    return GENERAL_FILE if place in GENERAL else place.rstrip("0123456789")
+
+
+class Standing(StrEnum):
+    """What another machine can have in the place of a latency.
+
+    LEAST: the upper bound itself, so that no lower one can be given; FREE: another latency, but nothing is known of the
+    bound; TELLABLE: no other machine of this kind has another one.
+    """
+
+    LEAST = "least"
+    FREE = "free"
+    TELLABLE = "tellable"
+
+
+class Slack:
+    """By how much latencies between files could be more on a machine that nothing tells from a given one."""
+
+    def __init__(self, machine: MachineModel, variants: Iterable[InstructionVariant]) -> None:
+        """Look at everything that the machine has: any instruction may be what leaves no slack."""
+        beyond_one: dict[tuple[str, str], Fraction] = {}
+        for variant in variants:
+            behaviour = machine.behaviour(variant)
+            for start, end, cycles in _pairs(behaviour) if behaviour is not None else ():
+                way = file_of(variant, start), file_of(variant, end)
+                beyond_one[way] = min(max(cycles - 1, Fraction(0)), beyond_one.get(way, cycles))
+        self._least = _shortest_ways(beyond_one)
+
+    def more(self, source: str, destination: str) -> Fraction:
+        """Return by how many cycles what goes from one file to another could take more."""
+        return Fraction(0) if source == destination else self._least[destination, source]
+
+    def less(self, source: str, destination: str) -> Fraction:
+        """Return by how many cycles what goes from one file to another could take less."""
+        return self.more(destination, source)
+
+
+def standing(slack: Slack, variant: InstructionVariant, truth: Truth, result: LatencyResult) -> Standing:
+    """Say what an upper bound is worth, or whether what is called exact is the only possible number.
+
+    Where an address and an operand are one register that is not chosen (RSP of POP) the source may also be either of
+    the two: another machine takes less from one of them, and nothing shows it.
+    """
+    latencies = [one for one in meant(variant, truth, result) if result.destination_flag or one[1].flag != UNREACHED]
+    ways = [(file_of(variant, start), file_of(variant, end), cycles) for start, end, cycles in latencies]
+    most = max((cycles + slack.more(*way) for *way, cycles in ways), default=result.cycles)
+    free = any(slack.more(*way) + slack.less(*way) > 0 for *way, _ in ways) or _is_twin(variant, result.source)
+    if not free:
+        return Standing.TELLABLE
+    return Standing.LEAST if result.cycles <= most + NEAR else Standing.FREE
+
+
+def _is_twin(variant: InstructionVariant, source: int) -> bool:
+    """Whether an operand is a fixed register that an implicit address uses, too, or such an address."""
+    bases = {o.index: o.memory.base for o in variant.operands if o.suppressed and o.memory is not None}
+    fixed = {o.index: o.registers[0] for o in variant.operands if len(o.registers) == 1}
+    return (bases.get(source) or fixed.get(source)) in set(bases.values()) & set(fixed.values())
+
+
+def _pairs(behaviour: Behaviour) -> Iterator[tuple[Endpoint, Endpoint, Fraction]]:
+    """Return all latencies of an instruction: of different registers and of one, of slow values and fast ones."""
+    for one in filter(None, (behaviour, behaviour.same_register)):
+        for fast in (False, True):
+            for (start, end), cycles in longest_paths(one.uops, fast=fast).items():
+                yield start, end, cycles
+
+
+def _shortest_ways(steps: dict[tuple[str, str], Fraction]) -> dict[tuple[str, str], Fraction]:
+    """Return the length of the shortest way between any two files (Floyd and Warshall); there is none: 10**6."""
+    files = sorted({file for way in steps for file in way})
+    least = {(a, b): steps.get((a, b), Fraction(0) if a == b else Fraction(10**6)) for a in files for b in files}
+    for via in files:
+        for a in files:
+            for b in files:
+                least[a, b] = min(least[a, b], least[a, via] + least[via, b])
+    return least
