@@ -23,6 +23,7 @@ from runner.characterize import Characterizer
 from runner.protocol import Measurer
 from runner.recording import info_to_json
 from xed_convert.catalogue import Catalogue
+from xed_convert.memory import collect_seldom
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,6 +98,7 @@ def main() -> None:
     parser.add_argument("--arch")
     parser.add_argument("--every", type=int, default=40)
     options = parser.parse_args()
+    collect_seldom()  # as `characterize` does
     with tempfile.TemporaryDirectory() as folder:
         print(*HEADER, sep="\t")
         print(*row(options.backend, options.arch, options.every, Path(folder)), sep="\t")

@@ -16,7 +16,6 @@ from results.model import Characterization
 from results.records import Outcome as Kept
 from runner.inference.version import inference_version
 from runner.session import Limits, Session, StoreSource, Task
-from xed_convert.memory import seldom_collection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -139,12 +138,11 @@ class Campaign(Generic[Context]):
         todo = [variant for variant in variants if variant.key not in there]
         tally = self._tally = Tally(len(variants), len(variants) - len(todo))
         on_change(tally)
-        with seldom_collection():
-            for result, requests in self._results(todo):
-                self._store.conclude(result, requests, inference_version())
-                tally.count(result)
-                on_change(tally)
-                yield result
+        for result, requests in self._results(todo):
+            self._store.conclude(result, requests, inference_version())
+            tally.count(result)
+            on_change(tally)
+            yield result
 
     def _results(self, todo: Sequence[InstructionVariant]) -> Iterator[tuple[Characterization, tuple[str, ...]]]:
         possible = []

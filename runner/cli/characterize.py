@@ -8,6 +8,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from runner.cli import _guard
+from xed_convert.memory import collect_seldom
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -132,6 +133,7 @@ def characterize(
 
 def main() -> NoReturn:
     """Run `characterize ...`; never returns."""
+    collect_seldom()
     _guard.run(app, program="characterize")
 
 
