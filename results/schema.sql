@@ -13,7 +13,7 @@ CREATE TABLE benchmark (
     divisor INTEGER NOT NULL,
     setup TEXT NOT NULL, -- JSON [[bytes in hex, text], ...]
     body TEXT NOT NULL
-) WITHOUT ROWID;
+);
 
 CREATE TABLE measurement (
     id INTEGER PRIMARY KEY,

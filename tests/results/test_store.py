@@ -204,6 +204,23 @@ def test_another_schema_version_is_refused(path: Path) -> None:
             way(path)
 
 
+def test_a_file_of_the_first_version_is_gone_on_with(path: Path) -> None:
+    """There the table of microbenchmarks has no row numbers; all else is the same."""
+    schema = (CHECKOUT / "results" / "schema.sql").read_text(encoding="utf-8")
+    table, end, rest = schema.partition("body TEXT NOT NULL\n)")
+    connection = sqlite3.connect(path)
+    connection.executescript(f"{table}{end} WITHOUT ROWID{rest}")
+    connection.executescript(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 1;")
+    connection.close()
+    for request in ("r1", "r2"):
+        with Store.open(path) as store:
+            store.begin(MACHINE)
+            store.add([Sample(request, BENCHMARK, MEASURED)])
+    with Store.read(path) as reader:
+        assert [reader.find(request) for request in ("r1", "r2")] == [MEASURED, MEASURED]
+        assert reader.benchmark(BENCHMARK.id) == BENCHMARK
+
+
 def test_an_empty_file_is_taken_as_new(path: Path) -> None:
     path.touch()
     with Store.open(path) as store:
