@@ -115,7 +115,7 @@ def complaint(measured: Measured, ports: Sequence[str]) -> str:
     if not measured.ok:
         return "no repetition counts"
     for counter, value in measured.values.items():
-        if value < -NEGATIVE_TOLERANCE:
+        if value.numerator < 0 and value < -NEGATIVE_TOLERANCE:
             return f"{counter} is negative: {float(value):.2f} per copy"
     counted = {name: measured.values[name] for name in ports if name in measured.values}
     for name, value in counted.items():
@@ -135,16 +135,26 @@ def _port_sum_complaint(counted: Mapping[str, Fraction]) -> str:
 
 def _slope(first: Series, last: Series, low: Summary, high: Summary) -> tuple[Fraction, Fraction]:
     """Return what a copy takes, and its spread, from two series of different sizes; summaries have the same scale."""
-    scale = (last.copies - first.copies) * max(1, last.iterations) * high.scale
-    difference = Fraction(high.total * low.count - low.total * high.count, high.count * low.count * scale)
-    return difference, Fraction(high.distance + low.distance, 2 * scale)
+    scale = _scale(first, last, high)
+    return Fraction(*_ratio(low, high, scale)), Fraction(high.distance + low.distance, 2 * scale)
+
+
+def _scale(first: Series, last: Series, summary: Summary) -> int:
+    """Return by what differences of a summary's numbers are divided to be those of a copy."""
+    return (last.copies - first.copies) * max(1, last.iterations) * summary.scale
+
+
+def _ratio(low: Summary, high: Summary, scale: int) -> tuple[int, int]:
+    """Return what a copy takes as numerator and denominator (above 0), which are not reduced."""
+    return high.total * low.count - low.total * high.count, high.count * low.count * scale
 
 
 def _clock_cycles(series: Sequence[Series], calibration_core_cycles: int) -> tuple[Fraction, Fraction]:
     found = [core_cycles_of(each, calibration_core_cycles) for each in series]
-    steady = _slope(series[-2], series[-1], found[-2], found[-1])
-    if len(series) < 4:
-        return steady
-    short = _slope(series[0], series[1], found[0], found[1])
-    agree = short[0] <= steady[0] <= short[0] * MOST_STEADY
-    return short if agree else steady
+    if len(series) >= 4:
+        short, short_runs = _ratio(found[0], found[1], _scale(series[0], series[1], found[1]))
+        steady, steady_runs = _ratio(found[-2], found[-1], _scale(series[-2], series[-1], found[-1]))
+        least, most = MOST_STEADY.denominator, MOST_STEADY.numerator
+        if short * steady_runs * least <= steady * short_runs * least <= short * steady_runs * most:
+            return _slope(series[0], series[1], found[0], found[1])
+    return _slope(series[-2], series[-1], found[-2], found[-1])

@@ -280,6 +280,11 @@ class Measurer:
             if self._quiet:
                 self._quiet.learn(*(run for entry in group if entry.status is None for run in entry.last_round()))
 
+    def _is_stable(self, found: Measured) -> bool:
+        """Say whether values are near enough to each other."""
+        spread = found.spread["core_cycles"]
+        return spread <= self.options.stable_cycles or spread <= self.options.stable_ratio * found.cycles
+
     def _is_restless(self, found: Measured) -> bool:
         """Say whether values jump about so much that a wrong one might come out."""
         return self._is_clock and found.ok and found.spread["core_cycles"] > RESTLESS_RATIO * abs(found.cycles)
@@ -302,10 +307,7 @@ class Measurer:
         self._disturbed_in_a_row = self._disturbed_in_a_row + 1 if disturbed else 0
         entry.found = found = self.conclude(entry.request, self._measurement(entry))
         complaint = aggregate.complaint(found, self.info.ports)
-        stable = not complaint and found.spread["core_cycles"] <= max(
-            self.options.stable_cycles, self.options.stable_ratio * found.cycles
-        )
-        if stable:
+        if not complaint and self._is_stable(found):
             entry.status, entry.detail = Status.OK, SHARED if disturbed else ""
         elif entry.rounds < self.options.rounds * (2 if self._is_restless(found) else 1):
             return

@@ -15,6 +15,7 @@ an upper bound. Where several exact chains exist the least value counts: the oth
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import floor
@@ -197,8 +198,7 @@ class _Inquiry:
     def _evaluate(self, attempt: Attempt, measured: Measured) -> Evidence:
         """Work out what a measured chain says."""
         pair, chain = attempt.pair, attempt.chain
-        times = [self.times[name] for name in chain.links]
-        rest = (measured.cycles - sum((time.latency for time in times), Fraction(0))) / chain.instances
+        rest = (measured.cycles - self._latency_of(chain)) / chain.instances
         bound = self._throughput_bound(pair, chain)
         limited = bound is None or measured.cycles <= bound + MARGIN * measured.cycles
         latency = max(rest - chain.crossings, Fraction(0))
@@ -207,7 +207,7 @@ class _Inquiry:
             and chain.isolated
             and not pair.shared
             and not chain.crossings
-            and all(time.exact for time in times)
+            and all(self.times[name].exact for name in chain.links)
         )
         spread = measured.spread.get("core_cycles", Fraction(0))
         identity = measured.request.benchmark.id
@@ -218,8 +218,13 @@ class _Inquiry:
         own = self.limits.get(pair.kind)
         if own is None:
             return None
-        links = sum((self.times[name].throughput for name in chain.links), Fraction(0))
+        links = sum(self.times[name].throughput * count for name, count in Counter(chain.links).items())
         return own * chain.instances + links + chain.crossings
+
+    def _latency_of(self, chain: Chain) -> Fraction:
+        """Return how long a chain's links take one after another; it may have dozens of the same."""
+        times = (self.times[name].latency * count for name, count in Counter(chain.links).items())
+        return sum(times, Fraction(0))
 
     def _longer(self, found: Evidence) -> list[Attempt]:
         """Return longer chains to try where throughput interfered."""
@@ -259,7 +264,7 @@ class _Inquiry:
         bound = self._throughput_bound(pair, chain)
         if bound is None:
             return 0
-        own = sum((self.times[name].latency for name in chain.links), Fraction(0)) + chain.crossings
+        own = self._latency_of(chain) + chain.crossings
         pad = self.times[pad_links(node)[0].name]
         gain = (1 - MARGIN) * pad.latency - pad.throughput
         if not pad.ok or gain <= 0:

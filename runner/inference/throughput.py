@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from generator.errors import GenerationError
@@ -51,14 +52,14 @@ COUNTED = ("uops_issued", "uops_executed", "uops_retire_slots", "uops_MITE", "uo
 """Counters that are reported per instruction."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sequence:
     """A sequence that was measured, and its cycles per instruction."""
 
     shape: Shape
     measured: Measured
 
-    @property
+    @cached_property
     def cycles(self) -> Fraction:
         """Core cycles per instruction."""
         return self.measured.cycles / self.measured.request.benchmark.divisor
@@ -122,7 +123,7 @@ class Search:
 
     def is_too_fast(self, sequence: Sequence) -> bool:
         """Whether a sequence seems to be faster than is possible."""
-        return sequence.cycles < self.floor * POSSIBLE
+        return bool(self.floor) and sequence.cycles < self.floor * POSSIBLE
 
     def measure(self, shapes: collections_abc.Sequence[Shape], want: Want, *, loop: bool = False) -> Procedure[None]:
         """Measure sequences; what cannot be generated or does not run is noted as a failure."""
