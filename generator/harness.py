@@ -23,7 +23,7 @@ from __future__ import annotations
 import functools
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from generator.assembly import PATCH_CONTEXT, PATCH_LOOP, environment, fragments, instructions
 
@@ -84,8 +84,7 @@ class Style:
 PLAIN = Style()
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """Where the parts of a blob are, as byte offsets from its beginning."""
 
     setup_offset: int

@@ -16,9 +16,8 @@ end, a full scheduler) belongs to the instruction.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from results.model import Measurement, Series, Status
 from runner.experiment import Measured, Request
@@ -36,23 +35,27 @@ NEGATIVE_TOLERANCE = Fraction(1, 20)
 PORT_SUM_TOLERANCE = Fraction(1, 20)
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(NamedTuple):
     """A series in brief: its center and half the distance between the quartiles, in counts (or core cycles) per run.
 
-    Kept as integers, since reducing fractions is slow: the center is `total / count / scale`, and `distance / scale`
+    Kept as integers, since reducing fractions is slow: the center is `total / parts / scale`, and `distance / scale`
     is the one between the quartiles.
     """
 
     total: int
-    count: int
+    parts: int
     distance: int
     scale: int = 1
 
     @property
     def center(self) -> Fraction:
         """The median, or the mean between the quartiles."""
-        return Fraction(self.total, self.count * self.scale)
+        return Fraction(self.total, self.parts * self.scale)
+
+    @property
+    def rough_center(self) -> float:
+        """The same, rounded."""
+        return self.total / (self.parts * self.scale)
 
     @property
     def spread(self) -> Fraction:
@@ -146,7 +149,7 @@ def _scale(first: Series, last: Series, summary: Summary) -> int:
 
 def _ratio(low: Summary, high: Summary, scale: int) -> tuple[int, int]:
     """Return what a copy takes as numerator and denominator (above 0), which are not reduced."""
-    return high.total * low.count - low.total * high.count, high.count * low.count * scale
+    return high.total * low.parts - low.total * high.parts, high.parts * low.parts * scale
 
 
 def _clock_cycles(series: Sequence[Series], calibration_core_cycles: int) -> tuple[Fraction, Fraction]:

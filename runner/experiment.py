@@ -70,6 +70,10 @@ class Measured:
         """Whether there are values."""
         return self.status is Status.OK
 
+    def without_samples(self) -> Measured:
+        """Return the same without the raw samples."""
+        return Measured(self.request, self.status, self.values, self.spread, None, self.detail)
+
     @property
     def cycles(self) -> Fraction:
         """Core cycles per copy."""

@@ -240,7 +240,7 @@ class Measurer:
                 entry.fail(result)
                 continue
             series = Series(size.copies, size.iterations, result.samples)
-            cycles = float(aggregate.core_cycles_of(series, self.info.calibration_core_cycles).center)
+            cycles = aggregate.core_cycles_of(series, self.info.calibration_core_cycles).rough_center
             entry.sizes = clock_sizes(entry.request, cycles)
             entry.repetitions = self._repetitions(entry, cycles / (size.copies * size.iterations))
 

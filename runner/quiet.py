@@ -14,9 +14,8 @@ import operator
 import time
 from bisect import bisect_right
 from collections import Counter
-from dataclasses import dataclass
 from itertools import accumulate, compress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,8 +37,7 @@ CALM_LOOKS = 3
 """So many in a row have to be quiet: who disturbs leaves gaps."""
 
 
-@dataclass(frozen=True, slots=True)
-class Repetitions:
+class Repetitions(NamedTuple):
     """What there is to know of the repetitions of a run, whatever is taken for quiet: it is asked for in every round.
 
     `ratios` say how long the witness took, in calibrations, and are in order in `ordered`; `steady` whether the

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from results.model import Measurement, Status
@@ -239,11 +240,11 @@ class Session:
         self._forget(len(self._known) - max(self._limits.remembered, len(wanted)))
 
     def _forget(self, count: int) -> None:
-        for key in list(self._known)[: max(0, count)]:
+        for key in list(islice(self._known, max(0, count))):
             del self._known[key]
 
     def _remember(self, measured: Measured) -> None:
-        kept = measured if self._limits.keep_raw else dataclasses.replace(measured, measurement=None)
+        kept = measured if self._limits.keep_raw else measured.without_samples()
         self._known[measured.request.key] = kept
 
     def _advance(self, entry: _Active[Result]) -> Outcome[Result] | None:

@@ -7,8 +7,7 @@ times over, so many that a run takes about `TARGET_CYCLES`. For the loop mode, b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from generator.microbenchmark import Microbenchmark
@@ -41,8 +40,7 @@ SHORT_WINDOW_COPIES = 20
 """With 8 copies of five instructions the window's ends alone were 4% on Zen 5."""
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(NamedTuple):
     """One run: copies of the body, iterations of the loop around them (0: none), fenced or not."""
 
     copies: int

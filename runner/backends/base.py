@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, runtime_checkable
 
 from xed_convert.errors import UopscopeError
 
@@ -66,8 +66,7 @@ class BackendInfo:
     supports_privileged: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(NamedTuple):
     """One run of a microbenchmark: so many copies of its body, in a loop of so many iterations (0: no loop).
 
     In a fenced loop every iteration begins with an LFENCE, so that iterations do not overlap: it measures what one run
@@ -89,8 +88,7 @@ class Repeat:
     time_limit_seconds: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class JobResult:
+class JobResult(NamedTuple):
     """Raw differences per counter, one integer per repetition, or the reason why there are none."""
 
     status: Status

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from generator import native
 from runner.backends.base import BackendError
@@ -25,8 +25,7 @@ START_LIMIT_SECONDS = 20.0
 CLOCK_COLUMNS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class NativeJob:
+class NativeJob(NamedTuple):
     """A blob to be run so often (warm-ups included)."""
 
     blob: bytes
@@ -41,8 +40,7 @@ class PerfEvent:
     config: int
 
 
-@dataclass(frozen=True, slots=True)
-class NativeResult:
+class NativeResult(NamedTuple):
     """What became of a job: a state of `runner.native.server`, and if it is DONE one column per counter.
 
     The columns are ticks, calibration and witness of the clock, or the events. `signal` (an exit code if it EXITED) and

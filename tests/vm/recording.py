@@ -62,9 +62,7 @@ class Recorder:
             samples = {name: result.samples.get(name, zeros) for name in events}
             for slots in runs:
                 self._record(job, slots, repeat, {name: values[0] for name, values in samples.items()})
-            completed.append(
-                dataclasses.replace(result, samples={name: samples[name] for name in counters if name in samples})
-            )
+            completed.append(result._replace(samples={name: samples[name] for name in counters if name in samples}))
         return completed
 
     def _record(self, job: Job, slots: tuple[Slot, ...], repeat: Repeat, counted: dict[str, int]) -> None:
