@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from generator.breakers import restore_address
 from generator.effects import effects_of, implicit_bases, settable, unset_indices
-from generator.initial import constant, general_value, load_vectors, long_constant, other_files_setup
+from generator.initial import constant, general_values, load_vectors, long_constant, other_files_setup
 from generator.links import GPR_NODES, VECTOR_NODES
 from generator.registers import family, part
 from generator.reserved import BASE_REGISTER
@@ -76,7 +76,7 @@ class ChainSetup:
     def _constants(self) -> dict[str, int]:
         """The values of the general purpose registers that the instance reads, but for addresses."""
         names = settable(self.instance, effects_of(self.instance).touched - set(implicit_bases(self.instance)))
-        constants = {name: general_value(self.instance, self.values, name) for name in names}
+        constants = general_values(self.instance, self.values, names)
         return constants | dict.fromkeys(unset_indices(self.instance), 0)
 
     def _memory_setup(self, draft: Draft) -> list[Line]:

@@ -8,7 +8,7 @@ from functools import cached_property
 from generator.memo import PerInstance, PerObject
 from generator.registers import family, number, register_class, width_bits
 from generator.reserved import INDEX_REGISTER, LOOP_REGISTER, harness_registers
-from xed_convert.model import Instance, MemoryAddress, Operand, OperandKind, OperandValue
+from xed_convert.model import Instance, InstructionVariant, MemoryAddress, Operand, OperandKind, OperandValue
 
 MOVING_CATEGORIES = frozenset({"STRINGOP", "IOSTRINGOP"})
 """String instructions move the registers of their addresses (Intel SDM volume 1, section 7.3.9.2); the catalogue says
@@ -43,38 +43,73 @@ class Effects:
     def other_files(self) -> dict[str, list[str]]:
         """What of `touched` the setup of other register files than the general purpose one is about, by file."""
         found: dict[str, list[str]] = {}
-        for name in sorted(self.touched):
-            if (file := register_class(name)) in OTHER_FILES:
-                found.setdefault(file, []).append(name)
+        for name in sorted(name for name in self.touched if register_class(name) in OTHER_FILES):
+            found.setdefault(register_class(name), []).append(name)
         return found
+
+
+_Sets = tuple[set[str], set[str], set[str]]
+"""What is read, written and merged."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Roles:
+    """What the operands of a variant are to all of its instances.
+
+    `fixed` is what those do that an instance gives no value. `bases` are the registers of addresses that are not
+    explicit.
+    """
+
+    explicit: tuple[Operand, ...]
+    addresses: tuple[Operand, ...]
+    takes_address: bool
+    bases: tuple[str, ...]
+    fixed: _Sets
+
+
+@PerObject
+def _roles(variant: InstructionVariant) -> _Roles:
+    fixed: _Sets = set(), set(), set()
+    for operand in variant.operands:
+        if not operand.explicit:
+            _add_effects(variant, operand, None, fixed)
+    addresses = tuple(o for o in variant.operands if o.kind in {OperandKind.MEMORY, OperandKind.AGEN})
+    return _Roles(
+        explicit=tuple(operand for operand in variant.operands if operand.explicit),
+        addresses=addresses,
+        takes_address=any(operand.kind is OperandKind.AGEN for operand in addresses),
+        bases=tuple(o.memory.base for o in variant.operands if o.memory and o.memory.base and not o.explicit),
+        fixed=fixed,
+    )
 
 
 @PerInstance
 def effects_of(instance: Instance) -> Effects:
     """Return which registers and flags an instance reads, writes and merges, with implicit and suppressed ones."""
-    reads: set[str] = set()
-    writes: set[str] = set()
-    merged: set[str] = set()
-    for operand in instance.variant.operands:
-        value = instance.values.get(operand.index)
-        if operand.kind is OperandKind.FLAGS:
-            _flag_effects(operand, reads, writes, merged)
-        elif operand.kind in {OperandKind.MEMORY, OperandKind.AGEN}:
-            registers = set(map(family, registers_of_address(operand, value)))
-            reads |= registers
-            if instance.variant.category in MOVING_CATEGORIES:
-                writes |= registers
-        elif operand.kind is OperandKind.REGISTER:
-            register = str(value) if value is not None else next(iter(operand.registers), "")
-            _register_effects(operand, register, (reads, writes, merged))
+    roles = _roles(instance.variant)
+    reads, writes, merged = map(set, roles.fixed)
+    for operand in roles.explicit:
+        _add_effects(instance.variant, operand, instance.values.get(operand.index), (reads, writes, merged))
     return Effects(frozenset(reads), frozenset(writes), frozenset(merged))
 
 
-def _register_effects(operand: Operand, register: str, into: tuple[set[str], set[str], set[str]]) -> None:
+def _add_effects(variant: InstructionVariant, operand: Operand, value: OperandValue | None, into: _Sets) -> None:
+    """Add what an operand with that value (None: it is fixed) reads, writes and merges."""
+    if operand.kind is OperandKind.REGISTER:
+        _register_effects(operand, str(value) if value is not None else next(iter(operand.registers), ""), into)
+    elif operand.kind in {OperandKind.MEMORY, OperandKind.AGEN}:
+        registers = set(map(family, registers_of_address(operand, value)))
+        into[0].update(registers)
+        if variant.category in MOVING_CATEGORIES:
+            into[1].update(registers)
+    elif operand.kind is OperandKind.FLAGS:
+        _flag_effects(operand, *into)
+
+
+def _register_effects(operand: Operand, register: str, into: _Sets) -> None:
     """Add what a register operand reads, writes and merges."""
     reads, writes, merged = into
-    name = family(register)
-    names = {name, *map(family, further_registers(operand, register))}
+    names = {family(register), *map(family, further_registers(operand, register))}
     if operand.read:
         reads |= names
     if operand.written:
@@ -107,7 +142,7 @@ def settable(instance: Instance, names: frozenset[str]) -> list[str]:
     LEA and its like take an address for a number.
     """
     names -= harness_registers()
-    if not any(operand.kind is OperandKind.AGEN for operand in instance.variant.operands):
+    if not _roles(instance.variant).takes_address:
         names -= address_registers(instance)
     return sorted(name for name in names if register_class(name) == "GPR")
 
@@ -117,8 +152,7 @@ def address_registers(instance: Instance) -> frozenset[str]:
     """Return the families of all registers that the instance's addresses use."""
     return frozenset(
         family(name)
-        for operand in instance.variant.operands
-        if operand.kind in {OperandKind.MEMORY, OperandKind.AGEN}
+        for operand in _roles(instance.variant).addresses
         for name in registers_of_address(operand, instance.values.get(operand.index))
     )
 
@@ -131,7 +165,7 @@ def unset_indices(instance: Instance) -> list[str]:
     """
     addresses = [
         value
-        for operand in instance.variant.operands
+        for operand in _roles(instance.variant).addresses
         if operand.kind is OperandKind.MEMORY
         if isinstance(value := instance.values.get(operand.index), MemoryAddress)
     ]
@@ -139,15 +173,14 @@ def unset_indices(instance: Instance) -> list[str]:
     return sorted(name for name in indices if register_class(name) == "GPR" and name != INDEX_REGISTER)
 
 
-@PerObject
 def implicit_bases(instance: Instance) -> list[str]:
     """Return the families of registers that the variant takes as addresses, and that the harness does not set up.
 
     MOVDIR64B has its first operand as address; XED gives the place of that as R15.
     """
     found = set()
-    for operand in instance.variant.operands:
-        base = operand.memory.base if operand.memory and not operand.explicit else ""
+    for fixed in _roles(instance.variant).bases:
+        base = fixed
         if base == LOOP_REGISTER:
             base = str(next((value for value in instance.values.values() if isinstance(value, str)), ""))
         if base and family(base) not in harness_registers() | {"RBP"}:

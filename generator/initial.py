@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from generator.breakers import COPIES, vector_bits
-from generator.effects import effects_of
+from generator.effects import address_registers, effects_of
 from generator.places import is_vex
 from generator.registers import family, is_high8, number, part, register_class
 from generator.reserved import INDEX_REGISTER
@@ -19,7 +19,7 @@ from generator.values import DEFAULT_VALUE
 from xed_convert.model import Instance, MemoryAddress, OperandKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from generator.kit import Kit
     from generator.microbenchmark import Line
@@ -36,10 +36,19 @@ _TILE_CONFIGURATION = {0: 1, 16: 0x0040004000400040, 24: 0x0040004000400040, 48:
 """Palette 1; 64 bytes per row and 16 rows for each of the eight tiles, as 64-bit words by offset."""
 
 
+def general_values(instance: Instance, values: Values, names: Iterable[str]) -> dict[str, int]:
+    """Return what general purpose registers hold before an instance, by name."""
+    if not values.places and not any(isinstance(v, str) and is_high8(v) for v in instance.values.values()):
+        return dict.fromkeys(names, DEFAULT_VALUE)
+    return {name: _general_value(instance, values, name) for name in names}
+
+
 def general_value(instance: Instance, values: Values, name: str) -> int:
     """Return what a general purpose register holds before an instance: AH, BH, CH and DH have the value, too."""
-    if not values.places and not any(isinstance(v, str) and is_high8(v) for v in instance.values.values()):
-        return DEFAULT_VALUE
+    return general_values(instance, values, (name,))[name]
+
+
+def _general_value(instance: Instance, values: Values, name: str) -> int:
     operands = instance.variant.operands
     written = {o.index: value for o in operands if isinstance(value := instance.values.get(o.index), str)}
     mine = {index: register for index, register in written.items() if family(register) == name}
@@ -128,8 +137,7 @@ def load_vectors(kit: Kit, instance: Instance, patterns: dict[str, int]) -> list
 
 def _indices(instance: Instance) -> set[str]:
     """Return the families of vector registers that are an index of an address."""
-    addresses = [value for value in instance.values.values() if isinstance(value, MemoryAddress)]
-    return {family(value.index) for value in addresses if value.index and register_class(value.index) == "VEC"}
+    return {name for name in address_registers(instance) if register_class(name) == "VEC"}
 
 
 def _tiles(kit: Kit, names: list[str]) -> list[Line]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,7 @@ _MAX_LINKS = 4
 _HIGH8_OF = {family: name for name, family in HIGH8.items()}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Link:
     """A chain instruction (or several in a row) from one kind of place to another.
 
@@ -50,12 +50,12 @@ class Link:
     calibrations: tuple[tuple[str, ...], ...]
     reason: str
 
-    @property
+    @cached_property
     def high8(self) -> bool:
         """Whether a high-8 register is in it, so that no operand may need a REX prefix."""
         return any(token.endswith("8H") for _, tokens in self.lines for token in tokens)
 
-    @property
+    @cached_property
     def restores(self) -> bool:
         """Whether it puts a value back; such links are inserted, not searched."""
         return any(name.startswith("VALUE") for _, names in self.lines for name in names)
@@ -65,7 +65,7 @@ class Link:
         """Whether the old value of the target register is an input, too."""
         return self.target in {"R8", "R8H"}
 
-    @property
+    @cached_property
     def clobbers_flags(self) -> bool:
         """Whether it writes flags other than as its target."""
         return any(string.split("_")[0] in {"XOR", "AND", "OR"} for string, _ in self.lines)
@@ -105,7 +105,7 @@ class Ends:
         return name if name.startswith(("XMM", "YMM", "ZMM")) else int(name)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Route:
     """Links in a row; `nodes` are the places before, between and after them.
 
@@ -116,24 +116,24 @@ class Route:
     nodes: tuple[str, ...]
     padded: int | None = None
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The links' names joined by +, for people and for the record."""
         return "+".join(link.name for link in self.links)
 
-    @property
+    @cached_property
     def crossings(self) -> int:
         """How many links there are that lead to another register file or to memory."""
         return sum(link.crossing for link in self.links)
 
-    @property
+    @cached_property
     def carriers(self) -> tuple[int, ...]:
         """The positions of places where the chain can be made longer: the last place, then from the first one on."""
         last = len(self.nodes) - 1
         positions = [position for position, node in enumerate(self.nodes) if node in CARRIERS]
         return tuple(sorted(positions, key=lambda position: (position != last, position)))
 
-    @property
+    @cached_property
     def carrier(self) -> int | None:
         """The position of the place where it is made longer, None if it cannot be."""
         return self.padded if self.padded is not None else next(iter(self.carriers), None)

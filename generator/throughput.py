@@ -17,7 +17,7 @@ from generator.breakers import break_flags, break_register_of, restore_address
 from generator.effects import MOVING_CATEGORIES, effects_of, general_inputs, implicit_bases, unset_indices
 from generator.errors import AllocationError
 from generator.facts import read_facts
-from generator.initial import constant, general_value, other_files_setup
+from generator.initial import constant, general_value, general_values, other_files_setup
 from generator.memo import PerObject
 from generator.microbenchmark import Line, Microbenchmark
 from generator.registers import family, part, register_class
@@ -302,7 +302,7 @@ def setup_of(kit: Kit, instances: Sequence[Instance], values: Values) -> tuple[L
     constants: dict[str, int] = {}
     lines = other_files_setup(kit, instances, values)
     for instance in instances:
-        constants |= {name: general_value(instance, values, name) for name in general_inputs(instance)}
+        constants |= general_values(instance, values, general_inputs(instance))
         constants |= dict.fromkeys(unset_indices(instance), 0)
         for name in implicit_bases(instance):
             lines.append(restore_address(kit, name, BASE_REGISTER))
