@@ -32,7 +32,9 @@ from runner.inference.throughput import (
     Sequence,
     confirm,
     derivation_of,
+    differ,
     rounded_count,
+    search_form_in_loop,
     search_loop,
     search_others,
     search_unrolled,
@@ -94,6 +96,7 @@ class _Draft:
     macro_fusible: tuple[str, ...] | None = None
     first: Sequence | None = None
     fastest: Sequence | None = None
+    fastest_loop: Sequence | None = None
     attributes: dict[str, int] = field(default_factory=dict)
     latencies: tuple[LatencyResult, ...] = ()
     failures: list[str] = field(default_factory=list)
@@ -180,7 +183,7 @@ def _throughput_and_ports(draft: _Draft, context: Context) -> Procedure[None]:
         draft.attributes["div_cycles"] = divider
     yield from search_loop(search)
     yield from confirm(search, bound)
-    draft.fastest = search.best()
+    draft.fastest, draft.fastest_loop = search.best(), search.least(search.looped)
     draft.failures += search.failures
     draft.throughput = _conclude_throughput(draft, search)
 
@@ -362,6 +365,8 @@ def _same_register(draft: _Draft, context: Context) -> Procedure[None]:
     if draft.fastest is not None and draft.fastest.shape.renewed:
         yield from search.measure([replace(search.shape(8), renewed=True)], Want.CYCLES)
     yield from search_others(search, draft.fastest)
+    if differ(search.best(), draft.fastest):
+        yield from search_form_in_loop(search, draft.fastest, draft.fastest_loop)
     draft.throughput_same_register = _conclude_throughput(draft, search)
 
 
@@ -386,6 +391,7 @@ def _indexed(draft: _Draft, context: Context) -> Procedure[None]:
     search = Search(factory, fastest.shape.kind, indexed=True, balanced=context.always_loops)
     yield from search.measure([replace(fastest.shape, indexed=True)], Want.CYCLES)
     yield from search_others(search, fastest)
+    yield from search_form_in_loop(search, fastest, draft.fastest_loop)
     if search.unrolled and context.counts_ports and not factory.has_helpers:
         counted = Search(factory, first.shape.kind, indexed=True)
         yield from counted.measure([counted.shape(first.shape.count)], Want.ALL)

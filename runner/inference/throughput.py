@@ -230,6 +230,25 @@ def search_others(search: Search, plain: Sequence | None, *, loop: bool = False)
         yield from search.measure([replace(least.shape, count=count) for count in others], Want.CYCLES, loop=loop)
 
 
+def search_form_in_loop(search: Search, plain: Sequence | None, plain_loop: Sequence | None) -> Procedure[None]:
+    """Measure another form than the plain one in the loop that was fastest for this, and confirm that it is faster."""
+    best = search.best()
+    if best is None or plain is None or plain_loop is None:
+        return
+    shape = replace(plain_loop.shape, same_register=search.same_register, indexed=search.indexed, kind=search.kind)
+    yield from search.measure([shape], Want.CYCLES, loop=True)
+    yield from search_others(search, plain_loop, loop=True)
+    if search.indexed and plain.cycles > best.cycles * SLOWER:
+        yield from confirm(search, None)
+
+
+def differ(one: Sequence | None, other: Sequence | None) -> bool:
+    """Whether two sequences take clearly different times."""
+    if one is None or other is None:
+        return False
+    return max(one.cycles, other.cycles) > SLOWER * min(one.cycles, other.cycles)
+
+
 def _measure_long(search: Search, shape: Shape, *, loop: bool) -> Procedure[None]:
     """Measure a longer sequence besides one that is too fast, if there can be one."""
     failures = list(search.failures)

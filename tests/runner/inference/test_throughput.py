@@ -16,6 +16,7 @@ from runner.inference.throughput import (
     Search,
     confirm,
     derivation_of,
+    search_form_in_loop,
     search_loop,
     search_others,
     search_unrolled,
@@ -104,6 +105,29 @@ def test_so_is_another_form_and_the_least_counts(form: str) -> None:
     best = other.best()
     assert best is not None
     assert best.cycles == Fraction(51, 100)
+
+
+@pytest.mark.parametrize("form", ["same_register", "indexed"])
+def test_another_form_is_measured_in_the_loop_that_was_fastest(form: str) -> None:
+    plain, other = searched(), searched(form)
+    run(plain.measure([plain.shape(8)], Want.CYCLES), {(8, False): "0.5"})
+    run(search_loop(plain), {(8, True): "0.56", (16, True): "0.5", (12, True): "0.53"})
+    run(other.measure([other.shape(8)], Want.CYCLES), {(8, False): "0.6"})
+    asked = run(search_form_in_loop(other, plain.best(), plain.least(plain.looped)), {(16, True): "0.505"})
+    assert asked == [(16, True)]
+    assert getattr(other.looped[0].shape, form)
+
+
+def test_an_index_makes_nothing_faster_unless_a_longer_window_agrees() -> None:
+    plain, other = searched(), searched("indexed")
+    run(plain.measure([plain.shape(4)], Want.CYCLES), {(4, False): "2"})
+    run(search_loop(plain), {(4, True): "2"})
+    run(other.measure([other.shape(4)], Want.CYCLES), {(4, False): "1.9"})
+    procedure = search_form_in_loop(other, plain.best(), plain.least(plain.looped))
+    assert run(procedure, {(4, True): "2", (16, False): "2"}) == [(4, True), (16, False)]
+    best = other.best()
+    assert best is not None
+    assert best.cycles == 2
 
 
 def test_what_could_not_be_measured_is_not_compared() -> None:

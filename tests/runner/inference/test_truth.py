@@ -259,6 +259,7 @@ def test_an_index_in_the_address_can_use_other_ports(machine: str, string: str) 
     assert found.ports_indexed == (truth.ports_indexed if truth.ports_indexed != truth.ports else None)
     assert found.throughput_indexed is not None
     assert found.throughput_indexed.unrolled is not None
+    assert found.throughput_indexed.loop is not None
 
 
 def test_the_model_knows_which_stores_have_an_index() -> None:
