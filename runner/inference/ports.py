@@ -398,5 +398,7 @@ def _failure(inquiry: Inquiry) -> str:
         named = sorted(map(str, left if len(left) <= MOST_NAMED else likely))[:MOST_NAMED]
         more = [f"{len(left) - len(named)} others"] if len(left) > len(named) else []
         return f"these port usages cannot be told apart: {' or '.join([*named, *more])} (answers: {answers})"
+    if left is None:
+        return f"so many port usages explain the answers that they cannot be listed: {answers or 'isolation alone'}"
     sets = describe(inquiry.blocking.sets())
     return f"no port usage made of {sets} explains the answers: {answers or 'isolation alone'}"

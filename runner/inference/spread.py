@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from runner.inference.portsets import PortLayout, PortSet
 
 EVEN = Fraction(1, 25)
-"""Loads are even if they differ from equal ones by no more than so much of a µop."""
+"""Loads are even if they differ from equal ones by no more than this share of the µops that are dealt out."""
 
 
 def is_odd(usage: PortUsage, isolated: Isolated, layout: PortLayout) -> bool:
@@ -32,12 +32,11 @@ def is_odd(usage: PortUsage, isolated: Isolated, layout: PortLayout) -> bool:
     sets = [(ports, count) for ports, count in usage.uops.items() if count and _is_shared(ports, layout)]
     if not _is_apart(usage, layout):
         return False
-    expected = {
-        name: Fraction(count * len(ports & layout.counters[name]), len(ports))
+    return any(
+        abs(isolated.uops[name] - Fraction(count * len(ports & layout.counters[name]), len(ports))) > EVEN * count
         for ports, count in sets
         for name in layout.touching(ports)
-    }
-    return any(abs(isolated.uops[name] - load) > EVEN for name, load in expected.items())
+    )
 
 
 def _is_shared(ports: PortSet, layout: PortLayout) -> bool:
@@ -68,10 +67,11 @@ def evenly_loaded(isolated: Isolated, layout: PortLayout, names: Sequence[str] |
     """
     busy = [name for name in names or layout.counters if isolated.uops[name] > EVEN / 2]
     total = sum((isolated.uops[name] for name in busy), Fraction(0))
+    most = EVEN * max(Fraction(1), total)
     found = []
     for sizes in product(*(range(1, len(layout.counters[name]) + 1) for name in busy)):
         each = total / max(1, sum(sizes))
-        if all(abs(isolated.uops[name] - each * size) <= EVEN for name, size in zip(busy, sizes, strict=True)):
+        if all(abs(isolated.uops[name] - each * size) <= most for name, size in zip(busy, sizes, strict=True)):
             found.append(layout.first(dict(zip(busy, sizes, strict=True))))
     return found
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from results.model import PortUsage
 from runner.experiment import Request
+from runner.inference import hypotheses
 from runner.inference.blocking import isolated_of
 from runner.inference.hypotheses import Isolated
 from runner.inference.ports import PortConclusion, infer_ports
@@ -114,6 +115,14 @@ def test_what_blocking_cannot_tell_apart_is_a_failure_and_no_number() -> None:
     conclusion, _ = infer(core, "X")
     assert conclusion.usage is None
     assert "1*p015+1*p0" in conclusion.failure
+
+
+def test_too_many_usages_to_list_are_not_said_to_be_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hypotheses, "NODE_LIMIT", 3)
+    core = machine("p0 p1 p5", {"A": "1*p01", "B": "1*p5", "X": "1*p0+1*p015"})
+    conclusion, _ = infer(core, "X")
+    assert conclusion.usage is None
+    assert "cannot be listed" in conclusion.failure
 
 
 def test_half_a_uop_is_a_failure() -> None:

@@ -42,6 +42,14 @@ def test_a_usage_is_odd_if_it_would_be_spread_otherwise(
     assert is_odd(usage(*sets), alone(**loads), LAYOUT) is odd
 
 
+def test_so_many_uops_may_be_so_many_times_as_uneven() -> None:
+    loads = alone(p0=3 / 8, p1=7 / 16, p5A=13 / 16, p78=3 / 8)
+    assert not is_odd(PortUsage({ports("0157A"): 2}), loads, LAYOUT)
+    assert is_odd(PortUsage({ports("017A"): 2}), loads, LAYOUT)
+    one = alone(p0=3 / 16, p1=1 / 4, p5A=3 / 8, p78=3 / 16)
+    assert is_odd(PortUsage({ports("0157A"): 1}), one, LAYOUT)
+
+
 def test_evenly_loaded_sets_have_the_first_ports_of_each_counter() -> None:
     assert evenly_loaded(alone(p0=1 / 4, p1=1 / 4, p5A=1 / 4, p23B=1 / 4), LAYOUT) == [ports("0152")]
     assert evenly_loaded(alone(p23B=1), LAYOUT) == [ports("2"), ports("23"), ports("23B")]
@@ -62,6 +70,6 @@ def test_the_likeliest_usage_explains_the_loads_then_has_the_fewest_new_sets() -
 
 def test_stranger_sets_that_loads_say_nothing_about_do_not_win_over_known_ones() -> None:
     known, strange = PortUsage({ports("05"): 2}), usage("05", "5")
-    loads = alone(p0=15 / 16, p5A=17 / 16)
+    loads = alone(p0=14 / 16, p5A=18 / 16)
     assert is_odd(known, loads, LAYOUT)
     assert likeliest([known, strange], [ports("05")], loads, LAYOUT) == [known, strange]
