@@ -12,7 +12,7 @@ from generator.errors import GenerationError
 from generator.fusion import may_fuse
 from generator.latency import plan_latency
 from generator.microbenchmark import Microbenchmark
-from generator.throughput import SUBJECT_SLOT, ThroughputFactory, same_register_operands
+from generator.throughput import LENGTHS, SUBJECT_SLOT, ThroughputFactory, same_register_operands
 from generator.values import ValueKind, kinds_of, values_of
 from results.model import Characterization, Derivation, PortUsage, Throughput
 from runner.experiment import Procedure, Request, Want
@@ -43,7 +43,7 @@ from xed_convert.errors import EncodingError
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from generator.microbenchmark import Line
     from results.model import LatencyResult
@@ -69,6 +69,11 @@ class _Subject:
 
     combiner: Combiner
     extra: PortUsage
+    sequence: Callable[[int], Microbenchmark]
+
+    def more(self) -> Microbenchmark:
+        """Return as many instances as the longest sequence has."""
+        return self.sequence(max(LENGTHS))
 
     def combined(self, blockers: Blockers, *, reverse: bool = False) -> Microbenchmark:
         """Return one instance among blocking instructions."""
@@ -209,7 +214,7 @@ def _without_helpers(
     combiner.helpers_only = True
     isolated = isolated_of(helpers, context.layout)
     blocking = context.blocking[kind_of(factory.variant)]
-    own = yield from infer_ports(_Subject(combiner, PortUsage({})), isolated, blocking)
+    own = yield from infer_ports(_Subject(combiner, PortUsage({}), factory.helpers), isolated, blocking)
     experiments = (*conclusion.experiments, helpers.request.benchmark.id, *own.experiments)
     if own.usage is None:
         failure = f"of what stands around the instruction: {own.failure}"
@@ -264,7 +269,7 @@ def _ports(draft: _Draft, search: Search, context: Context) -> Procedure[PortCon
         extra = yield from _usage_of(combiner.breakers, context.layout)
         combiner.breakers = combiner.breakers if extra is not None else ()
     isolated = replace(isolated, free=not search.factory.depends())
-    subject = _Subject(combiner, extra or PortUsage({}))
+    subject = _Subject(combiner, extra or PortUsage({}), lambda count: search.factory.sequence(search.shape(count)))
     return (yield from infer_ports(subject, isolated, context.blocking[kind]))
 
 

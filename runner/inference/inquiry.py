@@ -7,7 +7,7 @@ not from a part of it, and does the number stay the same where only time tells i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import ceil, floor
 from typing import TYPE_CHECKING, Protocol
@@ -52,6 +52,9 @@ class Subject(Protocol):
     @property
     def extra(self) -> PortUsage:
         """The µops of further instructions that stand beside the instance, such as dependency breakers."""
+
+    def more(self) -> Microbenchmark:
+        """Return the sequence of isolation with more instances, which wait the less for the copy before."""
 
     def combined(self, blockers: Blockers, *, reverse: bool = False) -> Microbenchmark:
         """Return one instance among blocking instructions with which it shares nothing (`reverse`: it comes first)."""
@@ -129,6 +132,19 @@ class Inquiry:
     def _known(self, ports: PortSet) -> int:
         """Return how many µops are known to be confined to a set."""
         return self.space.known(ports) or 0
+
+    def lengthen(self) -> Procedure[None]:
+        """Measure more instances alone, so that none waits for the one of the copy before whose result it reads."""
+        request = Request(self.subject.more(), Want.ALL)
+        (measured,) = yield [request]
+        if not measured.ok:
+            return
+        self.experiments.append(request.benchmark.id)
+        isolated, cycles = self.space.isolated, measured.cycles / request.benchmark.divisor
+        if cycles < isolated.cycles:
+            self.space.isolated = replace(isolated, cycles=cycles)
+            count = request.benchmark.divisor
+            self.notes.append(f"{count} instances take {float(cycles):.2f} cycles each, less than fewer of them")
 
     def ask(self, ports: PortSet) -> Procedure[None]:
         """Block a set and learn how many µops are confined to it; again with more if they did not block it."""

@@ -237,6 +237,8 @@ def _exclude_smaller(inquiry: Inquiry, usage: PortUsage) -> Procedure[PortUsage 
     µop has is blocked by two instructions. Where no question tells them apart, the sets that are known to exist win.
     """
     space = inquiry.space
+    if _is_slower(space, usage):
+        yield from inquiry.lengthen()
     sets = [ports for ports, count in usage.uops.items() if count]
     shown = usage.total == 1 and not _is_slower(space, usage)
     if shown or usage.total > MOST_SMALLER or max(map(len, sets)) > MOST_SUBSET_PORTS:

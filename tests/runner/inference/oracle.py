@@ -94,6 +94,9 @@ class Named:
     name: str
     extra: PortUsage = PortUsage({})  # noqa: RUF009 (it is never changed)
 
+    def more(self) -> Microbenchmark:
+        return sequence(self.name, 16)
+
     def combined(self, blockers: Blockers, *, reverse: bool = False) -> Microbenchmark:
         blocked = lines_of(blockers)
         body = [line(self.name), *blocked] if reverse else [*blocked, line(self.name)]

@@ -82,6 +82,9 @@ def characterized(machine: str, string: str) -> Characterization:
         ("ADL-P", "RDTSCP", "1*p015+2*p056+2*p01+7*p06+2*p0+4*p1+3*p5"),  # nothing else has p056
         ("ADL-P", "STOSQ", "2*p0156A+1*p49+1*p78"),  # loads that are a little uneven for each of two µops
         ("SPR", "LODSB", "3*p0156A+1*p23B"),
+        # Each of eight instances waits for itself in the copy before, as long as two load ports would take
+        ("SPR", "VMOVDQU8 (YMM, K, M256)", "1*p015+1*p23B"),
+        ("SPR", "VPMULLW (XMM, K, XMM, M128)", "1*p23B+1*p01"),
     ],
 )
 def test_examples_of_the_paper_and_others(machine: str, string: str, ports: str) -> None:
