@@ -1,4 +1,4 @@
-"""Microbenchmarks that calibrate links: closed chains of links alone, and independent copies of a link.
+"""Microbenchmarks that calibrate links: closed chains of links alone, and independent copies of a link; and NOPs.
 
 A link that leads from a kind of place to the same kind is chained to itself; others are closed by further links, which
 the column `calibration` of `chain_links.tsv` names.
@@ -29,6 +29,18 @@ _CONSTANTS, _VECTOR_CONSTANTS = ("R9", "R10"), ("XMM5", "XMM6")
 
 INDEPENDENT = 4
 """How many independent copies of a link tell its throughput."""
+
+ISSUED = 120
+"""How many NOPs tell the issue width: whole cycles of any width up to six, and of eight."""
+
+
+def nops(kit: Kit) -> Microbenchmark:
+    """Return NOPs, which need nothing but to be issued; `divisor` is how many.
+
+    Raises:
+        UnknownInstructionError: the catalogue lacks NOP.
+    """
+    return Microbenchmark((), (kit.line("NOP"),) * ISSUED, f"issue of {ISSUED} NOP", ISSUED)
 
 
 def closed_chain(kit: Kit, cycle: Sequence[Link]) -> Microbenchmark:

@@ -20,7 +20,7 @@ from runner.inference.blocking import (
     Candidate,
     find_blocking,
 )
-from runner.inference.calibration import Calibrations
+from runner.inference.calibration import Calibrations, find_width
 from runner.inference.portsets import PortLayout
 from runner.variant import characterize_variant
 from xed_convert.errors import EncodingError
@@ -118,9 +118,10 @@ class Characterizer:
             return context
         kinds = {kind_of(variant) for variant in variants} or set(CodeKind)
         found = {}
+        issued = yield from find_width(context.kit)
         for kind in sorted(kinds, key=lambda one: one.value):
             candidates = self._workshop.candidates(kind, every_class=self._thorough)
-            found[kind] = yield from find_blocking(candidates, context.layout, partial(mixture, context.kit))
+            found[kind] = yield from find_blocking(candidates, context.layout, partial(mixture, context.kit), issued)
         return self.prepared(found)
 
     def prepared(self, blocking: Mapping[CodeKind, BlockingSet]) -> Context:

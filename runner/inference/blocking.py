@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from results.model import PortUsage
 from runner.experiment import Procedure, Request, Want
+from runner.inference.calibration import LEAST_WIDTH
 from runner.inference.hypotheses import UNUSED, Isolated
 from runner.inference.naming import Namer
 
@@ -37,9 +38,6 @@ NEAR = Fraction(1, 20)
 
 MOST_BLOCKERS = 400
 """More copies of a blocking instruction would leave the instruction cache."""
-
-LEAST_WIDTH = 4
-"""µops issued per cycle on Intel's cores since Core 2 and AMD's since Bulldozer (Fog, "Microarchitecture")."""
 
 FEW_UOPS = 4
 """µops of an instruction that has more of them queue up on other ports so far that blocked ones need longer queues."""
@@ -74,10 +72,14 @@ class BlockingInstruction:
 
 @dataclass(frozen=True, slots=True)
 class BlockingSet:
-    """The blocking instructions that one kind of code can be measured with, by the set of ports that they block."""
+    """The blocking instructions that one kind of code can be measured with, by the set of ports that they block.
+
+    `issued` is how many µops per cycle something else was seen to be issued with.
+    """
 
     layout: PortLayout
     instructions: Mapping[PortSet, BlockingInstruction]
+    issued: int = LEAST_WIDTH
 
     def __contains__(self, ports: PortSet) -> bool:
         """Whether there is an instruction for exactly these ports."""
@@ -85,8 +87,8 @@ class BlockingSet:
 
     @property
     def width(self) -> int:
-        """How many µops are issued per cycle, at least: every core since 2006 issues four."""
-        return max([LEAST_WIDTH, *(round(1 / one.cycles) for one in self.instructions.values() if one.cycles)])
+        """How many µops are issued per cycle, at least."""
+        return max([self.issued, *(round(1 / one.cycles) for one in self.instructions.values() if one.cycles)])
 
     def sets(self) -> tuple[PortSet, ...]:
         """Return all port sets that can be blocked, smaller ones first."""
@@ -94,19 +96,20 @@ class BlockingSet:
 
 
 def find_blocking(
-    candidates: Sequence[Candidate], layout: PortLayout, mix: Mix | None = None
+    candidates: Sequence[Candidate], layout: PortLayout, mix: Mix | None = None, issued: int = LEAST_WIDTH
 ) -> Procedure[BlockingSet]:
     """Measure the candidates in isolation and choose one for each set of ports that was found.
 
-    `mix` makes mixtures of instructions, by which ports with a shared counter are told apart.
+    `mix` makes mixtures of instructions, by which ports with a shared counter are told apart; `issued` is how many
+    µops the core is known to issue per cycle.
     """
     measured = yield [Request(candidate.benchmark, Want.ALL) for candidate in candidates]
     instructions = _instructions(list(zip(candidates, measured, strict=True)), layout)
-    chosen = BlockingSet(layout, _fastest(instructions))
+    chosen = BlockingSet(layout, _fastest(instructions), issued)
     if mix is None:
         return chosen
     named = yield from Namer(layout, mix, chosen.width, dict(chosen.instructions)).run(instructions)
-    return BlockingSet(layout, named)
+    return BlockingSet(layout, named, issued)
 
 
 def _instructions(observed: Sequence[tuple[Candidate, Measured]], layout: PortLayout) -> list[BlockingInstruction]:

@@ -1,4 +1,4 @@
-"""Latency and throughput of the chain instructions on the machine, measured before anything is subtracted.
+"""What holds for all code on a machine: latency and throughput of the chain instructions, and the issue width.
 
 A link that closes a chain by itself is measured directly. A chain of several links tells only their sum; where the sum
 is one cycle per link, each takes one, since none takes less (links are chosen so that no CPU does them at rename).
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from math import floor
 from typing import TYPE_CHECKING
 
-from generator.calibration import calibration_cycles, closed_chain, independent_links
+from generator.calibration import calibration_cycles, closed_chain, independent_links, nops
 from generator.links import link_named
-from runner.experiment import Request
+from runner.experiment import Request, Want
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
 
 SNAP = Fraction(1, 20)
 """A link's latency within 5 % of an integer is that integer: measurement noise must not add up over links."""
+
+COUNTER = "uops_issued"
+"""The counter that tells whether some NOPs are issued as one."""
+
+LEAST_WIDTH = 4
+"""µops issued per cycle on Intel's cores since Core 2 and AMD's since Bulldozer (Fog, "Microarchitecture")."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +133,20 @@ class Calibrations:
         if unknown == 1 and not link_named(name).crossing:
             return rest, True
         return Fraction(1), rest == unknown
+
+
+def find_width(kit: Kit) -> Procedure[int]:
+    """Return how many µops the core issues per cycle, as NOPs show it: at least so many, whatever holds NOPs up."""
+    try:
+        request = Request(nops(kit), Want.ALL)
+    except UopscopeError:
+        return LEAST_WIDTH
+    (measured,) = yield [request]
+    if not measured.ok:
+        return LEAST_WIDTH
+    given = Fraction(request.benchmark.divisor)
+    issued = min(measured.values.get(COUNTER, given), given)
+    return max(LEAST_WIDTH, floor(issued / measured.cycles * (1 + SNAP)))
 
 
 def snapped(cycles: Fraction) -> Fraction:

@@ -68,25 +68,27 @@ class _Load:
     """What a set of ports carried while it was blocked, per copy.
 
     `own` are the µops of blocking instructions and breakers that are confined to it, `ran` is what its counters counted
-    besides (with the ports that share them), `time` what could have run on it besides in the cycles that it took.
+    besides (with the ports that share them), `time` what could have run on it besides in the cycles that it took, and
+    `told` what could have if its ports with counters of their own ran what these counted.
     """
 
     own: int
     ran: Fraction
     time: Fraction
+    told: Fraction
     separable: bool
 
     @property
     def count(self) -> Fraction:
         """The µops that ran on the set besides `own`: counted, or told by time where counters do not separate it."""
-        return self.ran if self.separable else self.time
+        return self.ran if self.separable else self.told
 
     @property
     def most(self) -> int:
         """How many µops at most are confined to it."""
         # A time is off where the window does not hold whole periods, so as a bound it is rounded up
         counted = floor(self.ran + CLEAR)
-        return max(0, counted if self.separable else min(counted, ceil(self.time - CLEAR)))
+        return max(0, counted if self.separable else min(counted, ceil(self.told - CLEAR)))
 
     @property
     def busy(self) -> bool:
@@ -210,6 +212,9 @@ class Inquiry:
                 yield from self.ask(one.ports)
         more = self._balanced(blockers)
         self._learn((yield from self.measure(more)), more, ports)
+        if not self.space.answers[ports].exact and not self.space.layout.separable(ports):
+            more = self._balanced(more.doubled())  # the ends of a queue weigh the less in its time
+            self._learn((yield from self.measure(more)), more, ports)
         return more
 
     def _confirm(self, ports: PortSet, blockers: Blockers) -> Procedure[None]:
@@ -296,9 +301,17 @@ class Inquiry:
 
 def _load(measured: Measured, usage: PortUsage, ports: PortSet, layout: PortLayout) -> _Load:
     """Return what ran on a set of ports besides the µops of a usage."""
-    own = confined(usage, ports)
+    own, counted, shared = confined(usage, ports), Fraction(0), 0
+    for name in layout.touching(ports):
+        if layout.counters[name] <= ports:
+            counted += measured.values[name]
+        else:
+            shared += len(layout.counters[name] & ports)
+    # No port runs more than a µop per cycle: where it seems so the window begins and ends in other parts of a period
+    loads = [measured.values[name] / len(sharing) for name, sharing in layout.counters.items()]
+    cycles = max(measured.cycles, *loads)
     ran = layout.on(ports, measured.values) - own
-    return _Load(own, ran, measured.cycles * len(ports) - own, layout.separable(ports))
+    return _Load(own, ran, cycles * len(ports) - own, counted + cycles * shared - own, layout.separable(ports))
 
 
 def _note(blockers: Blockers, ports: PortSet, load: _Load, answer: Answer) -> str:

@@ -1,0 +1,37 @@
+"""What a set of ports ran while it was blocked, by counters and by time."""
+
+from fractions import Fraction
+
+import pytest
+
+from results.model import PortUsage, Status
+from runner.experiment import Measured, Request
+from runner.inference.blocking import Blockers
+from runner.inference.hypotheses import Isolated, Space
+from runner.inference.inquiry import Inquiry
+from tests.runner.inference.oracle import Named, machine, sequence
+
+P05 = frozenset("05")
+
+
+@pytest.mark.parametrize(
+    ("cycles", "p0", "p5a", "count", "busy"),
+    [
+        (6, 6, 7, 2, True),
+        (6, Fraction(11, 2), 7, Fraction(3, 2), True),  # p0 was idle for half a cycle, as its counter says
+        (6, 5, 7, 1, False),
+        (5, Fraction(11, 2), 6, 1, True),  # no port runs more than a µop per cycle
+    ],
+)
+def test_of_ports_with_a_shared_counter_time_tells_and_of_others_their_counters(
+    cycles: int, p0: Fraction, p5a: int, count: Fraction, busy: bool
+) -> None:
+    core = machine("p0 p1 p5A", {"A": "1*p05", "B": "1*p1", "X": "1*p05+1*p015"})
+    blocking = core.blocking()
+    isolated = Isolated({"p0": Fraction(1), "p1": Fraction(0), "p5A": Fraction(1)}, Fraction(1), 2)
+    inquiry = Inquiry(Named("X"), blocking, Space(core.layout, isolated, ()), [P05])
+    blockers = Blockers((blocking.instructions[P05],), (10,))
+    assert blockers.usage == PortUsage({P05: 10})
+    values = {"p0": Fraction(p0), "p1": Fraction(0), "p5A": Fraction(p5a), "core_cycles": Fraction(cycles)}
+    load = inquiry.load(Measured(Request(sequence("X")), Status.OK, values, {}), blockers, P05)
+    assert (load.count, load.busy) == (count, busy)
