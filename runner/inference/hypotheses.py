@@ -64,6 +64,12 @@ class Isolated:
         busy = (ports for name, ports in layout.counters.items() if self.uops[name] > UNUSED)
         return frozenset().union(*busy)
 
+    def explained(self, usage: PortUsage, layout: PortLayout) -> bool:
+        """Whether every counter that counted something can have counted µops of the usage."""
+        reached = frozenset().union(*(ports for ports, count in usage.uops.items() if count))
+        most = self.tolerance / 2  # of one counter: sums over several are less exact
+        return all(ports & reached or self.uops[name] <= most for name, ports in layout.counters.items())
+
     def separable(self, layout: PortLayout) -> bool:
         """Whether every port that was used has a counter of its own."""
         return all(len(ports) == 1 for name, ports in layout.counters.items() if self.uops[name] > UNUSED)
@@ -146,7 +152,7 @@ class Space:
 
     def agrees(self, usage: PortUsage) -> bool:
         """Whether a complete usage agrees with isolation, all answers and the measured throughput."""
-        if usage.total != self.isolated.total:
+        if usage.total != self.isolated.total or not self.isolated.explained(usage, self.layout):
             return False
         if not all(answer.allows(confined(usage, asked)) for asked, answer in self.answers.items()):
             return False

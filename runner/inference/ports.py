@@ -20,7 +20,8 @@ from runner.inference.inquiry import CLEAR, Inquiry, Subject
 from runner.inference.levelling import levelled
 from runner.inference.naming import swapped
 from runner.inference.portsets import PortSet, confined, describe, moved, pairs_of, throughput_of
-from runner.inference.spread import evened, evenly_loaded, is_first, is_odd, likeliest
+from runner.inference.spread import evened, evenly_loaded, is_odd, likeliest
+from runner.inference.timing import has_the_time, is_slower, timely
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,9 +33,6 @@ STEADY = (150, 600, 720)
 
 MOST_STEADY = 40
 """Of more µops only bounds are found: a scheduler (60 entries on Haswell) holds them and blocking ones no more."""
-
-TOO_FAST = Fraction(4, 5)
-"""Ports do not explain why an instruction took so long if they need no more than this share of the time."""
 
 MOST_RIVALS = 20
 """So many usages that cannot be told apart are still worth naming."""
@@ -237,10 +235,10 @@ def _exclude_smaller(inquiry: Inquiry, usage: PortUsage) -> Procedure[PortUsage 
     µop has is blocked by two instructions. Where no question tells them apart, the sets that are known to exist win.
     """
     space = inquiry.space
-    if _is_slower(space, usage):
+    if is_slower(usage, space):
         yield from inquiry.lengthen()
     sets = [ports for ports, count in usage.uops.items() if count]
-    shown = usage.total == 1 and not _is_slower(space, usage)
+    shown = usage.total == 1 and not is_slower(usage, space)
     if shown or usage.total > MOST_SMALLER or max(map(len, sets)) > MOST_SUBSET_PORTS:
         return usage
     parts = [
@@ -281,8 +279,8 @@ def _only(inquiry: Inquiry, usage: PortUsage) -> Procedure[PortUsage | None]:
 
     A set that carried more µops than are confined to it, where strays are not excluded, may as well be the set of them
     if other instructions have it: of a set that nothing else has, such a bound says too little (strays are frequent
-    where two instructions block it) unless time says just that number. And a set that nothing else has may only be what
-    isolation has shown of a larger one.
+    where two instructions block it) unless time says just that number, or all of several µops could be confined to it.
+    And a set that nothing else has may only be what isolation has shown of a larger one.
     """
     space, known = inquiry.space, inquiry.blocking
     bounds = [ports for ports, answer in space.answers.items() if not answer.exact and (ports in known or answer.timed)]
@@ -293,10 +291,18 @@ def _only(inquiry: Inquiry, usage: PortUsage) -> Procedure[PortUsage | None]:
         if ports < able
         for more in range(1, min(count, space.limit(ports) - confined(usage, ports)) + 1)
     ]
+    smaller += [
+        moved(usage, able, ports, count)
+        for ports, answer in space.answers.items()
+        for able, count in usage.uops.items()
+        if not answer.exact and ports not in bounds and ports < able
+        if 1 < count <= space.limit(ports) - confined(usage, ports)
+    ]
     strange = [able for able, count in usage.uops.items() if count and able not in known]
     larger = [moved(usage, able, one, usage.uops[able]) for able in strange for one in known.sets() if able < one]
     fitting = [other for other in larger if not is_odd(other, space.isolated, space.layout)]
-    rivals = [other for other in [*smaller, *fitting] if space.agrees(other)]
+    slower = timely(usage, space) if usage.total > MOST_SMALLER else []
+    rivals = [other for other in [*smaller, *fitting, *slower] if space.agrees(other)]
     return (yield from levelled(inquiry, [usage, *rivals]))
 
 
@@ -318,21 +324,10 @@ def _explained(
         if len(likely) != 1:
             return None
         usage = likely[0]
-    if _is_slower(space, usage):
-        rivals = [other for other in slower if _has_the_time(other, space)]
+    if is_slower(usage, space):
+        rivals = [other for other in slower if has_the_time(other, space)]
         inquiry.rivals = [usage, *rivals] if rivals else []
     return None if inquiry.rivals else usage
-
-
-def _is_slower(space: Space, usage: PortUsage) -> bool:
-    """Whether independent instances took longer than the ports of the usage would take."""
-    return space.isolated.free and throughput_of(usage) < space.isolated.cycles * TOO_FAST
-
-
-def _has_the_time(usage: PortUsage, space: Space) -> bool:
-    """Whether a usage is spread as in isolation and needs just the time that was measured."""
-    off = abs(throughput_of(usage) - space.isolated.cycles) > space.isolated.cycles / 50
-    return not (off or is_odd(usage, space.isolated, space.layout) or not is_first(usage, space.layout))
 
 
 def _steady(inquiry: Inquiry) -> Procedure[PortUsage | None]:

@@ -11,8 +11,9 @@ from results.model import PortUsage
 from runner.experiment import Request
 from runner.inference import hypotheses
 from runner.inference.blocking import isolated_of
-from runner.inference.hypotheses import Isolated
+from runner.inference.hypotheses import Isolated, Space
 from runner.inference.ports import PortConclusion, infer_ports
+from runner.inference.portsets import PortLayout
 from tests.runner.inference.oracle import Named, Oracle, machine, sequence
 
 HASWELL = {
@@ -123,6 +124,15 @@ def test_too_many_usages_to_list_are_not_said_to_be_none(monkeypatch: pytest.Mon
     conclusion, _ = infer(core, "X")
     assert conclusion.usage is None
     assert "cannot be listed" in conclusion.failure
+
+
+def test_a_usage_that_cannot_have_loaded_a_port_does_not_agree() -> None:
+    layout = PortLayout.of(["p0", "p1", "p5A", "p6"])
+    quarter = Fraction(1, 4)
+    isolated = Isolated({"p0": quarter, "p1": quarter, "p5A": 2 * quarter, "p6": Fraction(2)}, Fraction(2), 3)
+    space = Space(layout, isolated, ())
+    assert space.agrees(PortUsage.parse("1*p0156A+2*p6"))
+    assert not space.agrees(PortUsage.parse("1*p15A+2*p6"))
 
 
 def test_half_a_uop_is_a_failure() -> None:
