@@ -21,7 +21,7 @@ from runner import aggregate
 from runner.backends.base import Job, Repeat
 from runner.experiment import Measured, Request, Want
 from runner.quiet import Patience, QuietFilter, Repetitions
-from runner.sizing import Size, clock_sizes, exact_sizes, probe_size
+from runner.sizing import SHORT_TICKS, Size, clock_sizes, exact_sizes, larger_sizes, probe_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,6 +77,7 @@ class _Entry:
     repetitions: int = 0
     rounds: int = 0
     attempts: int = 1
+    resized: bool = False
     status: Status | None = None
     detail: str = ""
     found: Measured | None = None
@@ -244,6 +245,22 @@ class Measurer:
             entry.sizes = clock_sizes(entry.request, cycles)
             entry.repetitions = self._repetitions(entry, cycles / (size.copies * size.iterations))
 
+    def _resize(self, entry: _Entry) -> bool:
+        """Start anew with more copies if the first round took far less than the probe; say whether that is so."""
+        if not self._is_clock or entry.rounds > 1 or entry.resized:
+            return False
+        size, samples = entry.sizes[-1], entry.samples[-1]
+        if min(samples["core_cycles" if "core_cycles" in samples else "tsc"]) > SHORT_TICKS:
+            return False
+        series = Series(size.copies, size.iterations, {name: tuple(each) for name, each in samples.items()})
+        cycles = aggregate.core_cycles_of(series, self.info.calibration_core_cycles).rough_center
+        larger = larger_sizes(entry.request, size, cycles)
+        if larger is None:
+            return False
+        entry.sizes, entry.resized = larger, True
+        entry.restart()
+        return True
+
     def _survey(self, quiet: QuietFilter) -> None:
         """Look at the witness for a while, to learn how long it takes when nobody disturbs."""
         for _ in range(self.options.survey_looks):
@@ -301,6 +318,8 @@ class Measurer:
 
     def _judge(self, entry: _Entry) -> None:
         """Decide whether the request is done, goes on, or starts anew."""
+        if self._resize(entry):
+            return
         disturbed = self._is_disturbed(entry)
         if disturbed and entry.rounds < self._most_rounds:
             return

@@ -30,6 +30,13 @@ MAX_ITERATIONS = 400
 FENCE_CYCLES = 20
 PROBE_ITERATIONS = 10
 
+SHORT_TICKS = 1000
+"""Even the fastest code takes several times as many ticks with the sizes for a clock: what takes less was slower in
+the probe than it is."""
+
+TOO_SMALL = 4
+"""Sizes are chosen anew where what was measured calls for more than so many times as many copies."""
+
 STEADY_LINES = 100
 """On a clock the window begins after so many instructions: on Zen 5 it takes 60 until a scheduler is full."""
 
@@ -78,6 +85,19 @@ def clock_sizes(request: Request, probe_cycles: float) -> tuple[Size, ...]:
         return (Size(few, iterations), Size(many, iterations))
     copies = (*_short_window(request.benchmark), few, many)
     return tuple(Size(count, iterations, fenced=True) for count in copies)
+
+
+def larger_sizes(request: Request, size: Size, cycles: float) -> tuple[Size, ...] | None:
+    """Return sizes to use instead if a run of that size took so few core cycles that it was far too small (None: not).
+
+    What is done later than it retires seems fast until buffers are full: after a probe of 250 cycles per CLZERO two
+    iterations of a loop around 48 of them took 100 cycles on Zen 5, as many as of one around 12.
+    """
+    copy_cycles = cycles / (size.copies * max(1, size.iterations))
+    probe_cycles = PROBE_ITERATIONS * (FENCE_CYCLES + copy_cycles * probe_size(request).copies)
+    sizes = clock_sizes(request, probe_cycles)
+    is_larger = sizes[-1].copies * sizes[-1].iterations > TOO_SMALL * size.copies * max(1, size.iterations)
+    return sizes if is_larger else None
 
 
 def _is_loop(request: Request) -> bool:

@@ -76,6 +76,34 @@ def test_a_coarse_clock_gives_core_cycles_within_one_percent(cycles: Fraction, l
     assert found.detail == ""
 
 
+def buffered(copies: int, cycles: int, counters: tuple[str, ...]) -> FakeBackend:
+    """A clock beside code that is done later than it retires: so many copies take no time, once a probe is over."""
+
+    def counts(job: Job, repetition: int) -> Mapping[str, int]:
+        late = runs(job) - (copies if repetition > 3 else 0)
+        taken = 52 + max(0, late) * cycles
+        ticks = {"tsc": round(taken * TICKS_PER_CYCLE), "calibration": round(9000 * TICKS_PER_CYCLE), "witness": 2500}
+        return {"core_cycles": taken, **ticks}
+
+    return FakeBackend(counts, counters, clock=True)
+
+
+@pytest.mark.parametrize("counters", [("tsc", "calibration", "witness"), ("core_cycles",)])
+def test_a_run_that_only_fills_buffers_is_made_longer(counters: tuple[str, ...]) -> None:
+    backend = buffered(100, 3000, counters)
+    (found,) = Measurer(backend, NO_SURVEY).measure([Request(bench(16), loop=True)])
+    assert float(found.cycles) == pytest.approx(3000, rel=0.1)
+    sizes = [[(job.copies, job.iterations) for job in batch] for batch in backend.batches if len(batch) > 1]
+    assert sizes[0] == [(1, 3), (4, 3)]
+    assert sizes[1:] == [[(1, 400), (4, 400)]]
+
+
+def test_fast_code_is_not_measured_again_for_being_fast() -> None:
+    backend = clock(Fraction(1, 8))
+    Measurer(backend, NO_SURVEY).measure([Request(bench(), loop=True)])
+    assert len([batch for batch in backend.batches if len(batch) > 1]) == 1
+
+
 def test_repetitions_with_a_busy_sibling_do_not_count() -> None:
     measurer = Measurer(clock(Fraction(1)), NO_SURVEY)
     measurer.measure([Request(bench(7))])  # learns what quiet is
