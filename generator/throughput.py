@@ -58,8 +58,9 @@ class Shape:
 
     `same_register` gives all explicit register operands that are read the same register; `indexed` addresses memory
     with a base and an index; `balanced` puts the stack pointer and the addresses of strings back after the last
-    instance, as loops need it. `renewed` overwrites what an instance both reads and writes, so that its registers can
-    be used again without waiting for it. All of it stands `repeats` times one after another.
+    instance, as loops need it. Breakers stand after `every` so many instances. `renewed` overwrites what an instance
+    both reads and writes, so that its registers can be used again without waiting for it. All of it stands `repeats`
+    times one after another.
     """
 
     count: int = 8
@@ -70,6 +71,7 @@ class Shape:
     kind: ValueKind = ValueKind.ANY
     renewed: bool = False
     repeats: int = 1
+    every: int = 1
 
 
 class ThroughputFactory:
@@ -93,9 +95,10 @@ class ThroughputFactory:
         instances = self.instances(shape)
         carried = self.carried() if shape.breakers else frozenset()
         body: list[Line] = []
-        for instance in instances:
+        for number, instance in enumerate(instances, 1):
             body += surrounded(self.kit, instance)
-            overwritten = carried | (self.own(instance) if shape.renewed else frozenset())
+            last = number % shape.every == 0 or number == len(instances)
+            overwritten = (carried if last else frozenset()) | (self.own(instance) if shape.renewed else frozenset())
             overwritten |= self._restored(instance, values) if shape.kind is ValueKind.SLOW else frozenset()
             if overwritten:
                 body += self.breakers(instance, values, overwritten)
@@ -104,7 +107,7 @@ class ThroughputFactory:
         forms = [
             text
             for text, wanted in (
-                ("with breakers", shape.breakers),
+                ("with breakers" if shape.every == 1 else f"with breakers after every {shape.every}", shape.breakers),
                 ("with what they write renewed", shape.renewed),
                 ("of the same register", shape.same_register),
                 ("indexed", shape.indexed),

@@ -102,6 +102,17 @@ def test_breakers_overwrite_what_instances_depend_through(string: str) -> None:
     assert len(broken.body) > len(plain.body) == 4
 
 
+@pytest.mark.parametrize(("count", "every", "breakers"), [(8, 1, 8), (8, 4, 2), (8, 8, 1), (9, 8, 2), (4, 16, 1)])
+def test_breakers_may_stand_after_every_few_instances_and_after_the_last(count: int, every: int, breakers: int) -> None:
+    factory = ThroughputFactory(Kit(catalogue()), catalogue().by_string("ADC_11 (R64, R64)"))
+    body = factory.sequence(Shape(count, breakers=True, every=every)).body
+    places = [number for number, line in enumerate(body) if line.key != factory.variant.key]
+    assert len(body) == count + breakers
+    assert len(places) == breakers
+    assert places[-1] == len(body) - 1
+    assert places[0] == min(every, count)
+
+
 @pytest.mark.parametrize(
     ("string", "renewed"),
     [("LSL (R32, R32)", 4), ("SMSW (R16)", 4), ("VDIVPS (XMM, K, XMM, XMM)", 4), ("POPCNT (R64, R64)", 0)],

@@ -150,6 +150,57 @@ def test_where_registers_are_too_few_they_are_renewed() -> None:
     assert best.cycles == Fraction("1.1")
 
 
+class Carrying(Sequences):
+    """Instances pass on flags, as ADC does."""
+
+    def carried(self) -> frozenset[str]:
+        return frozenset({"CF"})
+
+
+def fewer(times: Mapping[str, str], bound: str = "0.25") -> tuple[Search, list[str]]:
+    """Search where breakers stand after each instance ("1"), after every so many, or nowhere ("-")."""
+    search = Search(cast("ThroughputFactory", Carrying()), ValueKind.ANY)
+    asked: list[str] = []
+    procedure = search_unrolled(search, Fraction(bound), Want.CYCLES)
+    answers: list[Measured] | None = None
+    while True:
+        try:
+            requests = procedure.send(answers)  # type: ignore[arg-type]
+        except StopIteration:
+            return search, asked
+        answers = []
+        for request in requests:
+            purpose = request.benchmark.purpose
+            key = purpose.partition("every=")[2].rstrip(")") if "breakers=True" in purpose else "-"
+            asked.append(key)
+            cycles = Fraction(times.get(key, "9")) * request.benchmark.divisor
+            answers.append(Measured(request, Status.OK, {"core_cycles": cycles}, {}))
+
+
+@pytest.mark.parametrize(
+    ("times", "asked", "every"),
+    [
+        ({"-": "1", "1": "0.47", "4": "0.3", "8": "0.25"}, ["-", "1", "4", "8"], 8),  # what the ports allow
+        ({"-": "1", "1": "0.47", "4": "0.3", "8": "0.26", "16": "0.6"}, ["-", "1", "4", "8", "16"], 8),
+        ({"-": "1", "1": "0.47", "4": "0.3", "8": "0.3"}, ["-", "1", "4", "8"], 4),
+    ],
+)
+def test_fewer_breakers_are_tried_as_long_as_that_is_faster(
+    times: Mapping[str, str], asked: list[str], every: int
+) -> None:
+    search, found = fewer(times)
+    best = search.best()
+    assert found == asked
+    assert best is not None
+    assert best.shape.every == every
+    assert search.shape(8).every == 1
+
+
+def test_breakers_that_take_no_time_stay_and_those_that_do_not_help_go() -> None:
+    assert fewer({"-": "1", "1": "0.5", "4": "0.6"})[1][:3] == ["-", "1", "4"]
+    assert "4" not in fewer({"-": "1", "1": "1.2"})[1]
+
+
 def test_loops_are_not_tried_with_registers_used_unequally() -> None:
     search = searched(registers=9)
     run(search.measure([search.shape(9)], Want.CYCLES), {(9, False): "0.34"})
