@@ -12,6 +12,8 @@ import sqlite3
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import lru_cache, partial, wraps
+from itertools import starmap
+from json.encoder import encode_basestring_ascii
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -375,13 +377,13 @@ def _check_same_machine(path: Path, earlier: Provenance, now: Provenance) -> Non
 
 
 def _text(lines: Iterable[tuple[bytes, str]]) -> str:
-    return f"[{', '.join([_line(code, text) for code, text in lines])}]"
+    return f"[{', '.join(starmap(_line, lines))}]"
 
 
 @lru_cache(maxsize=1 << 14)
 def _line(code: bytes, text: str) -> str:
     """Write a line as JSON: most of them stand in many microbenchmarks."""
-    return json.dumps([code.hex(), text])
+    return f'["{code.hex()}", {encode_basestring_ascii(text)}]'
 
 
 def _lines(text: str) -> tuple[tuple[bytes, str], ...]:

@@ -176,8 +176,9 @@ class Measurer:
             for entry in active:
                 if entry.status is None:
                     self._judge(entry)
+            most = self._most_rounds
             for entry in entries:
-                if entry.status is Status.OK and entry.rounds < self._most_rounds and self._is_disturbed(entry):
+                if entry.status is Status.OK and entry.rounds < most and self._is_disturbed(entry):
                     entry.status = None  # what seemed quiet was not: the witness has meanwhile been faster
             if self._quiet and any(entry.status is None and self._is_disturbed(entry) for entry in active):
                 self._patience.wait(self._looks_quiet)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from results.model import Measurement, Status
@@ -296,11 +297,10 @@ class Session:
 def sample_of(request: Request, measurement: Measurement) -> Sample:
     """Return what a store keeps of an answered request."""
     benchmark = request.benchmark
-    stored = StoredBenchmark(
-        benchmark.id, benchmark.purpose, benchmark.divisor, _lines(benchmark.setup), _lines(benchmark.body)
+    setup, body = (tuple(map(_CODE_AND_TEXT, lines)) for lines in (benchmark.setup, benchmark.body))
+    return Sample(
+        request.key, StoredBenchmark(benchmark.id, benchmark.purpose, benchmark.divisor, setup, body), measurement
     )
-    return Sample(request.key, stored, measurement)
 
 
-def _lines(lines: Sequence[Line]) -> tuple[tuple[bytes, str], ...]:
-    return tuple((line.code, line.text) for line in lines)
+_CODE_AND_TEXT: Callable[[Line], tuple[bytes, str]] = attrgetter("code", "text")

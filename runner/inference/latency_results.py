@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from generator.values import ValueKind
 from results.model import Bound, Derivation, LatencyResult
@@ -88,11 +88,20 @@ def merge_flags(results: Sequence[LatencyResult]) -> list[LatencyResult]:
     """Say once what is the same for all groups of flags, as destination and as source."""
     merged: list[LatencyResult] = []
     for group in _groups(results, attrgetter(*_PAIR, "source_flag")):
-        merged += [replace(group[0], destination_flag="", experiments=_all_of(group))] if _agree(group) else group
+        merged += _merged(group, "destination_flag")
     found: list[LatencyResult] = []
     for group in _groups(merged, attrgetter(*_PAIR, "destination_flag")):
-        found += [replace(group[0], source_flag="", experiments=_all_of(group))] if _agree(group) else group
+        found += _merged(group, "source_flag")
     return found
+
+
+def _merged(group: list[LatencyResult], flag: str) -> list[LatencyResult]:
+    """Return one result for several that agree, without the flag that tells them apart, else these."""
+    first = group[0]
+    if len(group) == 1 and not getattr(first, flag):
+        return group
+    without: dict[str, Any] = {flag: "", "experiments": _all_of(group)}
+    return [replace(first, **without)] if _agree(group) else group
 
 
 _PAIR = ("source", "destination", "part", "same_register", "fast_values")
