@@ -44,7 +44,7 @@ class PerInstance(PerObject["Instance", Found]):
     Hashing addresses takes long, so that this is for functions that take longer.
     """
 
-    MOST = 1 << 16
+    MOST = 1 << 13
 
     def __init__(self, function: Callable[[Instance], Found]) -> None:
         super().__init__(function)

@@ -119,7 +119,7 @@ class Campaign(Generic[Context]):
         self._store = store
         self._spread = spread
         self._method = method
-        self._session = Session(measurer, StoreSource(store), Limits(keep_raw=False), self._progress)
+        self._session = Session(measurer, StoreSource(store), Limits(remembered=5_000, keep_raw=False), self._progress)
         self._tally: Tally | None = None
 
     def run(
