@@ -19,7 +19,7 @@ from runner.inference.hypotheses import Answer, Observation, Space
 from runner.inference.portsets import PortSet, confined, describe, joined, pairs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from generator.microbenchmark import Microbenchmark
     from results.model import PortUsage
@@ -38,6 +38,9 @@ MOST_DOUBLED = 3
 
 FEW_WAITING = 12
 """So few µops find free ports: even the smallest scheduler (36 entries on Nehalem) holds them and blocking ones."""
+
+MOST_CHOICES = 2
+"""So many pairs of blocking instructions are tried for a set that none blocks alone."""
 
 MORE_WAITING = Fraction(3, 2)
 """In a control stand so many times as many µops as could stray, because microcode waits for itself, too."""
@@ -116,16 +119,20 @@ class Inquiry:
         """Allow questions about further sets."""
         self.askable = list(dict.fromkeys([*self.askable, *sets]))
 
-    def blockers(self, ports: PortSet) -> Blockers:
-        """Return blocking instructions for a set, or for two whose union it is."""
+    def choices(self, ports: PortSet) -> list[Blockers]:
+        """Return blocking instructions for a set, or pairs for two sets whose union it is, the best pair first.
+
+        There is a second pair only where both are apart; else what they have in common is blocked by both.
+        """
         known = self.blocking.instructions
-        if ports in known:
-            chosen = [known[ports]]
-        else:
-            pairs = (pair for pair in pairs_of(self.blocking.sets()) if pair[0] | pair[1] == ports)
-            chosen = [known[part] for part in min(pairs, key=lambda pair: len(pair[0] & pair[1]))]
+        parts: Sequence[tuple[PortSet, ...]] = [(ports,)]
+        if ports not in known:
+            pairs = [pair for pair in pairs_of(self.blocking.sets()) if pair[0] | pair[1] == ports]
+            best, *others = sorted(pairs, key=_preference)
+            parts = [best, *(pair for pair in others if not pair[0] & pair[1])][:MOST_CHOICES]
         pace = Pace(self.chain or Fraction(0), self.blocking.width)
-        return self._balanced(blockers_for(chosen, self.space.isolated, pace, self.factor))
+        instructions = [[known[part] for part in each] for each in parts]
+        return [self._balanced(blockers_for(each, self.space.isolated, pace, self.factor)) for each in instructions]
 
     def _balanced(self, blockers: Blockers) -> Blockers:
         """Return blockers of which none is done before another one, what is known to be confined included."""
@@ -153,7 +160,13 @@ class Inquiry:
         if self.chain is None:
             alone = yield from self.measure(Blockers((), ()))
             self.chain = alone.cycles if alone.ok else self.space.isolated.cycles
-        blockers = self.blockers(ports)
+        for blockers in self.choices(ports):
+            yield from self._ask_with(ports, blockers)
+            if self.space.answers[ports].exact:
+                return
+
+    def _ask_with(self, ports: PortSet, blockers: Blockers) -> Procedure[None]:
+        """Ask with these blocking instructions, and again with more if they did not block the set."""
         try:
             measured = yield from self.measure(blockers)
         except GenerationError:
@@ -297,6 +310,15 @@ class Inquiry:
             return True
         needed = max(Fraction(confined(usage, part) + space.limit(part), len(part)) for part in parts)
         return (measured.cycles - needed) * len(ports) > 1 - CLEAR
+
+
+def _preference(pair: tuple[PortSet, PortSet]) -> tuple[int, int]:
+    """Order pairs that block a set: apart before others, then those of which neither is much smaller than the other.
+
+    What has a choice among the ports of a small part goes there more often than the balance of both allows for.
+    """
+    one, other = pair
+    return len(one & other), abs(len(one) - len(other))
 
 
 def _load(measured: Measured, usage: PortUsage, ports: PortSet, layout: PortLayout) -> _Load:

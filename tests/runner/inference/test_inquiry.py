@@ -35,3 +35,13 @@ def test_of_ports_with_a_shared_counter_time_tells_and_of_others_their_counters(
     values = {"p0": Fraction(p0), "p1": Fraction(0), "p5A": Fraction(p5a), "core_cycles": Fraction(cycles)}
     load = inquiry.load(Measured(Request(sequence("X")), Status.OK, values, {}), blockers, P05)
     assert (load.count, load.busy) == (count, busy)
+
+
+def test_two_sets_of_like_size_block_their_union_before_others() -> None:
+    known = {"A": "1*p6", "B": "1*p015", "C": "1*p06", "D": "1*p15", "E": "1*p05"}
+    core = machine("p0 p1 p5 p6", {**known, "X": "4*p0156"})
+    isolated = Isolated(dict.fromkeys(core.layout.counters, Fraction(1)), Fraction(1), 4)
+    inquiry = Inquiry(Named("X"), core.blocking(), Space(core.layout, isolated, ()), [])
+    pairs = [[one.variant.iform for one in blockers.instructions] for blockers in inquiry.choices(frozenset("0156"))]
+    assert pairs == [["C", "D"], ["A", "B"]]
+    assert len(inquiry.choices(P05)) == 1

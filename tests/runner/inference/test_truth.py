@@ -87,6 +87,7 @@ def characterized(machine: str, string: str) -> Characterization:
         # By time, since six µops are issued per cycle, and by counters as far as ports have their own
         ("ADL-P", "CMPXCHG8B (M64)", "4*p0156A+1*p23B+7*p06+1*p49+1*p78+2*p1"),
         ("ADL-P", "FXCH (ST0, ST(0), ST)", "4*p0156+2*p05+2*p0+1*p1+2*p5+4*p6"),
+        ("ADL-P", "FNINIT", "6*p0156+3*p05+6*p5"),  # p0156 is kept busy evenly by p06 and p15, not by p6 and p015
         ("SPR", "WRPKRU", "2*p0156A+1*p06+4*p1+1*p5"),
         ("SPR", "LAR (R32, R32)", "3*p0156A+1*p056+2*p23B+8*p06+1*p15+1*p0+5*p1+1*p5"),
         # Each of eight instances waits for itself in the copy before, as long as two load ports would take
