@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,8 @@ from generator.latency import plan_latency
 from generator.microbenchmark import Microbenchmark
 from generator.throughput import LENGTHS, SUBJECT_SLOT, ThroughputFactory, same_register_operands
 from generator.values import ValueKind, kinds_of, values_of
-from results.model import Characterization, Derivation, PortUsage, Throughput
+from results.model import Characterization, Derivation, PortUsage
+from runner.draft import Draft
 from runner.experiment import Procedure, Request, Want
 from runner.inference.blocking import (
     is_integral,
@@ -31,7 +32,6 @@ from runner.inference.throughput import (
     Search,
     Sequence,
     confirm,
-    derivation_of,
     differ,
     rounded_count,
     search_form_in_loop,
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from generator.microbenchmark import Line
-    from results.model import LatencyResult
     from runner.characterize import Context
     from runner.experiment import Measured
     from runner.inference.blocking import Blockers, BlockingInstruction
@@ -86,54 +85,12 @@ class _Subject:
         return self.combiner.control(pairs, other.variant, count)
 
 
-@dataclass
-class _Draft:
-    """A characterization in the making."""
-
-    variant: InstructionVariant
-    uops: int | None = None
-    ports: PortUsage | None = None
-    ports_same_register: PortUsage | None = None
-    ports_indexed: PortUsage | None = None
-    throughput: Throughput = field(default_factory=Throughput)
-    throughput_same_register: Throughput | None = None
-    throughput_indexed: Throughput | None = None
-    macro_fusible: tuple[str, ...] | None = None
-    first: Sequence | None = None
-    fastest: Sequence | None = None
-    fastest_loop: Sequence | None = None
-    attributes: dict[str, int] = field(default_factory=dict)
-    latencies: tuple[LatencyResult, ...] = ()
-    failures: list[str] = field(default_factory=list)
-    derivations: list[Derivation] = field(default_factory=list)
-
-    def finish(self) -> Characterization:
-        """Return the conclusions."""
-        return Characterization(
-            key=self.variant.key,
-            string=self.variant.string,
-            iform=self.variant.iform,
-            uops=self.uops,
-            ports=self.ports,
-            ports_same_register=self.ports_same_register,
-            throughput=self.throughput,
-            throughput_same_register=self.throughput_same_register,
-            ports_indexed=self.ports_indexed,
-            throughput_indexed=self.throughput_indexed,
-            macro_fusible=self.macro_fusible,
-            latencies=self.latencies,
-            attributes=self.attributes,
-            failures=tuple(dict.fromkeys(self.failures)),
-            derivations=tuple(self.derivations),
-        )
-
-
 def characterize_variant(variant: InstructionVariant, context: Context) -> Procedure[Characterization]:
     """Measure and conclude everything about one variant.
 
     What cannot be generated, does not run, or fails a check is said in `failures`; the rest stands.
     """
-    draft = _Draft(variant)
+    draft = Draft(variant)
     try:
         yield from _throughput_and_ports(draft, context)
         yield from _same_register(draft, context)
@@ -146,7 +103,7 @@ def characterize_variant(variant: InstructionVariant, context: Context) -> Proce
     return draft.finish()
 
 
-def _latencies(draft: _Draft, context: Context) -> Procedure[None]:
+def _latencies(draft: Draft, context: Context) -> Procedure[None]:
     """Conclude the latency of every pair of operands; what cannot run at all has none."""
     outcome = yield from infer_latencies(plan_latency(context.kit, draft.variant), context.calibrations)
     draft.latencies = outcome.latencies
@@ -156,7 +113,7 @@ def _latencies(draft: _Draft, context: Context) -> Procedure[None]:
         draft.derivations.append(Derivation("latencies left out", "\n".join(outcome.left_out)))
 
 
-def _throughput_and_ports(draft: _Draft, context: Context) -> Procedure[None]:
+def _throughput_and_ports(draft: Draft, context: Context) -> Procedure[None]:
     """Conclude µops, ports and throughput."""
     factory = ThroughputFactory(context.kit, draft.variant)
     kinds = kinds_of(draft.variant)
@@ -171,11 +128,11 @@ def _throughput_and_ports(draft: _Draft, context: Context) -> Procedure[None]:
     draft.first = search.unrolled[0] if search.unrolled else None
     if search.unrolled and context.counts_ports:
         helpers = yield from _measure_helpers(factory)
-        _count_uops(draft, search, helpers)
+        draft.note_uops(search, helpers)
         conclusion = yield from _ports(draft, search, context)
         if helpers is not None:
             conclusion = yield from _without_helpers(conclusion, helpers, factory, context)
-        _conclude_ports(draft, conclusion, search)
+        draft.note_ports(conclusion, search)
         draft.ports = conclusion.usage
         bound = throughput_of(draft.ports) if draft.ports is not None else None
         always = "eliminated_percent" not in draft.attributes and kinds[0] is kinds[-1]
@@ -190,7 +147,7 @@ def _throughput_and_ports(draft: _Draft, context: Context) -> Procedure[None]:
     yield from confirm(search, bound)
     draft.fastest, draft.fastest_loop = search.best(), search.least(search.looped)
     draft.failures += search.failures
-    draft.throughput = _conclude_throughput(draft, search)
+    draft.throughput = draft.note_throughput(search)
 
 
 def _measure_helpers(factory: ThroughputFactory) -> Procedure[Measured | None]:
@@ -228,24 +185,7 @@ def _without_helpers(
     return PortConclusion(usage, "", answers, experiments)
 
 
-def _count_uops(draft: _Draft, search: Search, helpers: Measured | None) -> None:
-    """Take over the µop counters of the first sequence, without those of what stands around each instance."""
-    first = search.unrolled[0]
-    counts = {name: rounded_count(first.per_instruction(name)) for name in COUNTED}
-    if helpers is not None:
-        others = Sequence(first.shape, helpers)
-        counts = {name: rounded_count(_difference(first, others, name)) for name in COUNTED} if helpers.ok else {}
-    draft.uops = counts.pop("uops_executed", None)
-    draft.attributes.update({name: count for name, count in counts.items() if count is not None})
-
-
-def _difference(first: Sequence, others: Sequence, counter: str) -> Fraction | None:
-    """Return by how much one sequence counts more than another, per instruction."""
-    more, less = first.per_instruction(counter), others.per_instruction(counter)
-    return None if more is None or less is None else more - less
-
-
-def _ports(draft: _Draft, search: Search, context: Context) -> Procedure[PortConclusion]:
+def _ports(draft: Draft, search: Search, context: Context) -> Procedure[PortConclusion]:
     """Infer the port usage from the first sequence and combinations with blocking instructions."""
     first = search.unrolled[0]
     isolated = isolated_of(first.measured, context.layout)
@@ -313,47 +253,7 @@ def _usage_of(lines: Iterable[Line], layout: PortLayout) -> Procedure[PortUsage 
     return usage
 
 
-def _conclude_ports(draft: _Draft, conclusion: PortConclusion, search: Search) -> None:
-    """Note the derivation of a port usage, or why there is none; µops are those that ports count."""
-    first = search.unrolled[0]
-    busy = [
-        f"{name} {float(count):.2f}"
-        for name in sorted(first.measured.values)
-        if name[0] == "p" and (count := first.per_instruction(name)) is not None and count > 0
-    ]
-    text = [f"alone: {', '.join(busy) or 'no port'}"]
-    subtracted = ""
-    if conclusion.answers:
-        text.append(conclusion.answers)
-        subtracted = ", each set's µops less those of its subsets"
-    text.append(conclusion.failure if conclusion.usage is None else f"= {conclusion.usage}{subtracted}")
-    name = f"ports{search.suffix}"
-    experiments = (first.measured.request.benchmark.id, *conclusion.experiments)
-    draft.derivations.append(Derivation(name, "\n".join(text), experiments))
-    if conclusion.failure:
-        draft.failures.append(f"ports: {conclusion.failure}")
-    if conclusion.usage is not None and draft.uops is None and not search.suffix:
-        draft.uops = conclusion.usage.total
-
-
-def _conclude_throughput(draft: _Draft, search: Search) -> Throughput:
-    """Return the least times of a search, and what the ports allow."""
-    unrolled = search.best()
-    looped = search.least(search.looped)
-    for name, sequences in (("TP_unrolled", search.unrolled), ("TP_loop", search.looped)):
-        if sequences:
-            draft.derivations.append(derivation_of(name + search.suffix, sequences, search))
-    ports = {"": draft.ports, "_same_reg": draft.ports_same_register, "_indexed": draft.ports_indexed}[search.suffix]
-    return Throughput(
-        unrolled.cycles if unrolled else None,
-        looped.cycles if looped else None,
-        throughput_of(ports) if ports is not None else None,
-        unrolled.spread if unrolled else None,
-        looped.spread if looped else None,
-    )
-
-
-def _same_register(draft: _Draft, context: Context) -> Procedure[None]:
+def _same_register(draft: Draft, context: Context) -> Procedure[None]:
     """Conclude what is different where all register operands are the same register."""
     if not same_register_operands(draft.variant) or draft.throughput.unrolled is None:
         return
@@ -365,17 +265,17 @@ def _same_register(draft: _Draft, context: Context) -> Procedure[None]:
         return
     if context.counts_ports:
         conclusion = yield from _ports(draft, search, context)
-        _conclude_ports(draft, conclusion, search)
+        draft.note_ports(conclusion, search)
         draft.ports_same_register = conclusion.usage
     if draft.fastest is not None and draft.fastest.shape.renewed:
         yield from search.measure([replace(search.shape(8), renewed=True)], Want.CYCLES)
     yield from search_others(search, draft.fastest)
     if differ(search.best(), draft.fastest):
         yield from search_form_in_loop(search, draft.fastest, draft.fastest_loop)
-    draft.throughput_same_register = _conclude_throughput(draft, search)
+    draft.throughput_same_register = draft.note_throughput(search)
 
 
-def _fusion(draft: _Draft, context: Context) -> Procedure[None]:
+def _fusion(draft: Draft, context: Context) -> Procedure[None]:
     """Conclude with which conditional jumps it fuses."""
     if draft.first is None or not may_fuse(draft.variant):
         return
@@ -384,7 +284,7 @@ def _fusion(draft: _Draft, context: Context) -> Procedure[None]:
     draft.derivations.append(fusion.derivation)
 
 
-def _indexed(draft: _Draft, context: Context) -> Procedure[None]:
+def _indexed(draft: Draft, context: Context) -> Procedure[None]:
     """Conclude what is different where memory is addressed with a base and an index.
 
     The ports are inferred anew only if the counters show another load of ports than without an index.
@@ -402,13 +302,13 @@ def _indexed(draft: _Draft, context: Context) -> Procedure[None]:
         yield from counted.measure([counted.shape(first.shape.count)], Want.ALL)
         if counted.unrolled and _differs(draft, first, counted.unrolled[0], context):
             conclusion = yield from _ports(draft, counted, context)
-            _conclude_ports(draft, conclusion, counted)
+            draft.note_ports(conclusion, counted)
             draft.ports_indexed = conclusion.usage
     if search.unrolled:
-        draft.throughput_indexed = _conclude_throughput(draft, search)
+        draft.throughput_indexed = draft.note_throughput(search)
 
 
-def _differs(draft: _Draft, plain: Sequence, indexed: Sequence, context: Context) -> bool:
+def _differs(draft: Draft, plain: Sequence, indexed: Sequence, context: Context) -> bool:
     """Note the µop counts that are others with an index, and say whether the ports are."""
     for name in COUNTED:
         counts = [rounded_count(one.per_instruction(name)) for one in (plain, indexed)]
