@@ -61,8 +61,9 @@ def _explain(found: Sequence[Evidence], times: Mapping[str, LinkTime]) -> str:
         terms = [f"{float(evidence.cycles):.2f} cycles of the chain"]
         for name, count in Counter(evidence.chain.links).items():
             factor = f"{count} * " if count > 1 else ""
-            terms.append(f"{factor}{float(times[name].latency):.2f} of {name}")
-        terms += ["1 for a link between register files"] * evidence.chain.crossings
+            least = "" if times[name].exact else "at least "
+            terms.append(f"{factor}{least}{float(times[name].latency):.2f} of {name}")
+        terms += ["at least 1 for a link through memory"] * evidence.chain.crossings
         note = "" if evidence.exact else " (upper bound)"
         share = f" / {evidence.chain.instances}" if evidence.chain.instances > 1 else ""
         lines.append(" - ".join(terms) + f"{share} = {float(evidence.latency):.2f}{note}")

@@ -193,3 +193,17 @@ def test_a_fractional_latency_is_compared_with_that_of_swapped_operands(catalogu
     assert (found.cycles, found.bound, found.chain) == (1, Bound.UPPER, "itself swapped")
     text = next(one.text for one in outcome.derivations if "4→1" in one.quantity and "same" not in one.quantity)
     assert "2.00 cycles of the chain / 2 = 1.00 (upper bound)" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "bound", "text"),
+    [("SKX", Bound.UPPER, "at least 1.00 of vmovq_r64_xmm"), ("HSW", Bound.EXACT, "- 1.00 of")],
+)
+def test_between_files_a_way_of_one_cycle_per_link_makes_it_exact(
+    catalogue: Catalogue, name: str, bound: Bound, text: str
+) -> None:
+    """VMOVQ takes 1 cycle each way on the model of Haswell, 1 and 2 on that of Skylake."""
+    (outcome,) = Lab(catalogue, name).infer(["VMOVQ (XMM, R64)"]).values()
+    (latency,) = outcome.latencies
+    assert latency.bound is bound
+    assert text in outcome.derivations[0].text
