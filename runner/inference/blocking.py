@@ -143,7 +143,8 @@ def isolated_of(measured: Measured, layout: PortLayout) -> Isolated:
     """Return what one instruction of a throughput sequence did, from the whole sequence's measurement."""
     divisor = measured.request.benchmark.divisor
     uops = {name: measured.values[name] / divisor for name in layout.counters}
-    return Isolated(uops, measured.cycles / divisor, round(sum(uops.values())))
+    issued = measured.values.get("uops_issued", Fraction(0)) / divisor
+    return Isolated(uops, measured.cycles / divisor, round(sum(uops.values())), issued=issued)
 
 
 def is_integral(isolated: Isolated) -> bool:

@@ -38,6 +38,9 @@ UNUSED = Fraction(1, 25)
 TOLERANCE_PER_UOP = Fraction(1, 20)
 """How far a port sum may be from an integer, per µop (measured on hardware by the method's authors' successors)."""
 
+WHOLE_TIME = Fraction(49, 50)
+"""What takes this share of the time explains it."""
+
 THROUGHPUT_TOLERANCE = Fraction(1, 25)
 """How much faster than the ports of a hypothesis allow an instruction may seem."""
 
@@ -46,13 +49,15 @@ THROUGHPUT_TOLERANCE = Fraction(1, 25)
 class Isolated:
     """What an instruction did alone: µops per counter and core cycles, per instruction; `total` µops in all.
 
-    `free` says that instances do not depend on each other, so that ports alone can limit them.
+    `free` says that instances do not depend on each other, so that ports alone can limit them. `issued` are the
+    µops of the fused domain (0: they were not counted).
     """
 
     uops: Mapping[str, Fraction]
     cycles: Fraction
     total: int
     free: bool = False
+    issued: Fraction = Fraction(0)
 
     @property
     def tolerance(self) -> Fraction:
@@ -107,14 +112,23 @@ class Answer:
 
 @dataclass
 class Space:
-    """The hypotheses that agree with isolation and all answers so far."""
+    """The hypotheses that agree with isolation and all answers so far.
+
+    `width` is how many µops are issued per cycle, at least (0: that is not known).
+    """
 
     layout: PortLayout
     isolated: Isolated
     universe: tuple[PortSet, ...]
     answers: dict[PortSet, Answer] = field(default_factory=dict)
     observations: list[Observation] = field(default_factory=list)
+    width: int = 0
     _limits: dict[PortSet, int] = field(default_factory=dict)
+
+    @property
+    def issue_limited(self) -> bool:
+        """Whether the instruction alone took just as long as it takes to issue its µops."""
+        return self.width > 0 and self.isolated.issued / self.width >= self.isolated.cycles * WHOLE_TIME
 
     def observe(self, observation: Observation, answer: Answer) -> None:
         """Add what blocking a set has shown."""

@@ -87,7 +87,7 @@ def infer_ports(subject: Subject, isolated: Isolated, blocking: BlockingSet) -> 
         dict.fromkeys([*(ports for ports in blocking.sets() if ports <= used), *_shown(isolated, blocking)])
     )
     askable = [ports for ports in blocking.sets() if ports & used]
-    inquiry = Inquiry(subject, blocking, Space(blocking.layout, isolated, universe), askable)
+    inquiry = Inquiry(subject, blocking, Space(blocking.layout, isolated, universe, width=blocking.width), askable)
     if isolated.total > MOST_STEADY:
         return (yield from _bounded(inquiry))
     usage = yield from _settle(inquiry)

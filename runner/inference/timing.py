@@ -20,8 +20,9 @@ TOO_FAST = Fraction(4, 5)
 
 
 def is_slower(usage: PortUsage, space: Space) -> bool:
-    """Whether independent instances took longer than the ports of the usage would take."""
-    return space.isolated.free and throughput_of(usage) < space.isolated.cycles * TOO_FAST
+    """Whether independent instances took longer than the ports of the usage would take, and than issue takes."""
+    limited = space.isolated.free and not space.issue_limited
+    return limited and throughput_of(usage) < space.isolated.cycles * TOO_FAST
 
 
 def has_the_time(usage: PortUsage, space: Space) -> bool:
@@ -35,7 +36,7 @@ def timely(usage: PortUsage, space: Space) -> list[PortUsage]:
 
     No counter would show that an instruction's many loads never use the third load port.
     """
-    if throughput_of(usage) >= space.isolated.cycles * TOO_FAST:
+    if space.issue_limited or throughput_of(usage) >= space.isolated.cycles * TOO_FAST:
         return []
     fewer = [
         (able, able - one | space.layout.first({name: size}))

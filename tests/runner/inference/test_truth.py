@@ -62,6 +62,9 @@ def characterized(machine: str, string: str) -> Characterization:
         ("HSW", "DIV (R64)", "11*p0156+1*p01+7*p0+7*p1+3*p5+3*p6"),
         ("SKX", "VCVTPS2PD (ZMM, K, YMM)", "2*p05"),
         ("ADL-P", "FSTP (ST, ST0, ST(0))", "1*p0156"),
+        # Five µops, of which the core issues five per cycle: that no port needs as long says nothing of ports
+        ("ICX", "RCL (M16, 0)", "2*p0156+1*p06+1*p23+1*p78"),
+        ("ICX", "XADD (M32, R32)", "2*p0156+1*p23+1*p49+1*p78"),
         ("random:1", "STR (R16)", "1*p124578+1*p79"),  # a set as wide as the core issues, half a shared counter
         # Two instructions block a set together, and what strays onto the ports of the one that is done first is not its
         ("random:38", "VFMSUBADD213PD (YMM, YMM, YMM)", "2*p013+1*p0"),
