@@ -73,8 +73,12 @@ _PORTS = (
     Column("alike", "ports_alike"),
     Column("wrong", "ports_wrong"),
 )
+_BOUNDS = (
+    Column("least bound", "pairs_least", "pairs"),
+    Column("untellable", "pairs_free", "pairs"),
+    Column("other bound", "pairs_bound", "pairs"),
+)
 _LATENCIES = (
-    Column("bound", "pairs_bound"),
     Column("crowded", "pairs_crowded"),
     Column("not told", "pairs_untold"),
     Column("wrong", "pairs_wrong"),
@@ -92,14 +96,15 @@ TABLES = {
             Column("TP wrong", "tp_wrong"),
             Column("latencies", "pairs"),
             Column("exact", "pairs_exact", "pairs"),
-            Column("upper bound", "pairs_bound", "pairs"),
+            *_BOUNDS,
             Column("latencies wrong", "pairs_wrong"),
         ),
         _ROWS,
     ),
     "ports": Table((_VARIANTS, Column("right", "ports_right", "variants"), *_PORTS), _ROWS),
     "latencies": Table(
-        (_VARIANTS, Column("latencies", "pairs"), Column("right", "pairs_exact", "pairs"), *_LATENCIES), _ROWS
+        (_VARIANTS, Column("latencies", "pairs"), Column("right", "pairs_exact", "pairs"), *_BOUNDS, *_LATENCIES),
+        _ROWS,
     ),
 }
 

@@ -11,13 +11,17 @@ few that cannot be told apart are named, the true one among them; `ports_unstate
 (see `benchmarks.rivals`); `ports_alike`: another usage is stated, and the same is true of it; `ports_wrong`;
 `uops_right`; `tp_right`: the least measured throughput is within 2% of what ports, issue width and divider allow,
 `tp_slower`: dependencies that cannot be broken make it slower; latencies per pair of operands as
-`benchmarks.latency_truth` judges them (wrong: also those about which nothing is said); `measurements` per variant;
+`benchmarks.latency_truth` judges them (wrong: also those about which nothing is said, and what is called exact although
+another machine nobody can tell from this one has another number), upper bounds apart: `pairs_least`: another machine
+that nobody can tell from this one has just that latency; `pairs_free`: another one has another latency, so that only a
+bound can be given (see `benchmarks.latency_rivals`); `pairs_bound`: the rest; `measurements` per variant;
 `seconds` of CPU time. `--database` compares a campaign's conclusions instead of making them.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 import time
 from collections import Counter
@@ -26,6 +30,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.latency_rivals import Slack, Standing, standing
 from benchmarks.rivals import are_alike, named, proved_by, rival_of
 from results.model import PortUsage
 from results.store import Store
@@ -65,6 +70,8 @@ COLUMNS = (
     "same_register_right",
     "pairs",
     "pairs_exact",
+    "pairs_least",
+    "pairs_free",
     "pairs_bound",
     "pairs_crowded",
     "pairs_untold",
@@ -73,9 +80,9 @@ COLUMNS = (
     "seconds",
 )
 TOLERANCE = Fraction(1, 50)
+BOUNDS = {Standing.LEAST: "pairs_least", Standing.FREE: "pairs_free", Standing.TELLABLE: "pairs_bound"}
 VERDICTS = {
     "right": "pairs_exact",
-    "bound": "pairs_bound",
     "crowded": "pairs_crowded",
     "not told": "pairs_untold",
 }
@@ -101,13 +108,18 @@ class Report:
         self.exceptions.append(f"{self.machine}\t{variant.string}\t{what}\t{found}\t{true}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Bench:
     """The machine, and what is needed to ask whether another one could be told from it."""
 
     machine: MachineModel
     catalogue: Catalogue
     blocking: Blocking
+
+    @functools.cached_property
+    def slack(self) -> Slack:
+        """By how much latencies between files could be others."""
+        return Slack(self.machine, self.catalogue)
 
 
 def check(report: Report, variant: InstructionVariant, found: Characterization, bench: Bench) -> None:
@@ -131,7 +143,7 @@ def check(report: Report, variant: InstructionVariant, found: Characterization, 
         if not right:
             report.note(variant, "ports_same_register", found.ports_same_register, truth.same_register.ports)
     for latency in found.latencies:
-        _check_latency(report, variant, latency, truth)
+        _check_latency(report, variant, latency, truth, bench.slack)
     _check_silence(report, variant, found, truth)
 
 
@@ -181,11 +193,16 @@ def _check_throughput(report: Report, variant: InstructionVariant, found: Charac
         report.note(variant, "tp_wrong", [float(t) for t in measured], float(truth.throughput))
 
 
-def _check_latency(report: Report, variant: InstructionVariant, found: LatencyResult, truth: Truth) -> None:
+def _check_latency(
+    report: Report, variant: InstructionVariant, found: LatencyResult, truth: Truth, slack: Slack
+) -> None:
     if found.same_register:
         return
     verdict = judge(variant, truth, found)
-    column = VERDICTS.get(verdict, "pairs_wrong")
+    worth = standing(slack, variant, truth, found)
+    column = BOUNDS[worth] if verdict == "bound" else VERDICTS.get(verdict, "pairs_wrong")
+    if verdict == "right" and worth is not Standing.TELLABLE:
+        column = "pairs_wrong"
     report.counts["pairs"] += 1
     report.counts[column] += 1
     if column == "pairs_wrong":
