@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 
 from generator.microbenchmark import Line, Microbenchmark
+from inference.experiment import Request
 from runner.backends.tsc import TscBackend
-from runner.experiment import Request
-from runner.protocol import Measurer
+from runner.measuring.protocol import Measurer
 
 RUNS = 3
 POINTER = "4d8936"  # MOV [R14], R14: a load from there gives the same address again

@@ -26,10 +26,10 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from results.database import read_database
+from results.database.reader import read_database
 from results.site import pages, tables, views
 from tests.results.synthetic import EXPERIMENTS, write_campaign
-from xed_convert.catalogue import Catalogue
+from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def _few(path: Path) -> None:
 
 def _everything(path: Path) -> list[object]:
     """Read all that a campaign file holds, as `db build` and `site` do."""
-    from results.store import Store  # noqa: PLC0415 - see `Store.read`
+    from results.campaign.store import Store  # noqa: PLC0415 - see `Store.read`
 
     with Store.read(path) as store:
         found: list[object] = [*store.provenances(), store.backend(), store.outcomes()]

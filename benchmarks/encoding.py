@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from xed_convert.assembly import Assembler
-from xed_convert.catalogue import Catalogue
-from xed_convert.decoder import Decoder
-from xed_convert.encoder import Encoder
+from xed_convert.assembly.assembler import Assembler
+from xed_convert.assembly.formatting import format_instance
+from xed_convert.catalogue.catalogue import Catalogue
+from xed_convert.encoding.decoder import Decoder
+from xed_convert.encoding.encoder import Encoder
 from xed_convert.errors import DecodingError
-from xed_convert.formatting import format_instance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from xed_convert.decoder import Decoded
+    from xed_convert.encoding.decoder import Decoded
 
 SAMPLE = 20_000
 

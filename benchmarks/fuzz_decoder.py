@@ -19,13 +19,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import iced_x86
 
-from xed_convert.catalogue import Catalogue
-from xed_convert.decoder import Decoder
-from xed_convert.encoder import encode
+from xed_convert.catalogue.catalogue import Catalogue
+from xed_convert.encoding.decoder import Decoder
+from xed_convert.encoding.encoder import encode
 from xed_convert.errors import DecodingError
 
 if TYPE_CHECKING:
-    from xed_convert.decoder import Decoded
+    from xed_convert.encoding.decoder import Decoded
 
 CORPUS = 20_000
 PREFIXES = bytes((0x66, 0x67, 0xF0, 0xF2, 0xF3, 0x40, 0x48, 0x4F, 0x2E, 0x3E, 0x64, 0x65, 0xD5, 0xC4, 0xC5, 0x62, 0x8F))

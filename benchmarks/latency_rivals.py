@@ -18,19 +18,19 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from results.model import LatencyPart
-from simulator.graph import FLAGS
-from simulator.places import GENERAL, place_of
-from simulator.truth import longest_paths
+from simulator.core.places import GENERAL, place_of
+from simulator.machines.graph import FLAGS
+from simulator.machines.truth import longest_paths
 from tests.latency_truth import meant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from results.model import LatencyResult
-    from simulator.compiler import Place
-    from simulator.graph import Behaviour, Endpoint
-    from simulator.machine import MachineModel
-    from simulator.truth import Truth
+    from simulator.core.compiler import Place
+    from simulator.machines.graph import Behaviour, Endpoint
+    from simulator.machines.machine import MachineModel
+    from simulator.machines.truth import Truth
     from xed_convert.model import InstructionVariant
 
 GENERAL_FILE, VECTOR_FILE, MEMORY = "R", "ZMM", "memory"

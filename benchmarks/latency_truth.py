@@ -12,9 +12,9 @@ from __future__ import annotations
 import argparse
 import time
 
-from simulator.machine import names
+from simulator.machines.machine import names
 from tests.latency_truth import Lab, compare
-from xed_convert.catalogue import Catalogue
+from xed_convert.catalogue.catalogue import Catalogue
 
 COLUMNS = ("right", "bound", "crowded", "not told")
 

@@ -15,20 +15,20 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from results.store import Store
-from runner.backends.base import KnowsCpu
+from inference.characterizer import Characterizer
+from results.campaign.store import Store
+from runner.backend import KnowsCpu
 from runner.backends.registry import open_backend
-from runner.campaign import Campaign, SkippingMethod
-from runner.characterize import Characterizer
-from runner.protocol import Measurer
-from runner.recording import info_to_json
-from xed_convert.catalogue import Catalogue
+from runner.campaigns.campaign import Campaign, SkippingMethod
+from runner.measuring.protocol import Measurer
+from runner.measuring.recording import info_to_json
+from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.memory import collect_seldom
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.backends.base import Backend, BackendInfo, Job, JobResult, Repeat
+    from runner.backend import Backend, BackendInfo, Job, JobResult, Repeat
 
 HEADER = (
     "backend",
@@ -77,7 +77,9 @@ def row(name: str, architecture: str | None, every: int, folder: Path) -> tuple[
     started, cpu = time.monotonic(), time.process_time()
     with Store.open(path) as store:
         store.begin(measurer.info.provenance, info_to_json(measurer.info))
-        campaign = Campaign(store, measurer, SkippingMethod(Characterizer(catalogue, measurer.info), lacks))
+        campaign = Campaign(
+            store, measurer, SkippingMethod(Characterizer(catalogue, measurer.info.capabilities), lacks)
+        )
         done = [
             each for each in campaign.run(list(catalogue)[::every], on_change=lambda _tally: None) if not each.skipped
         ]

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING
 
 from benchmarks.truth import COLUMNS, Report, run
 from generator.exclusions import excluded
+from inference.characterizer import CandidateCache
 from runner.backends.sim import open_machine
-from runner.characterize import Workshop
-from xed_convert.catalogue import Catalogue
+from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.files import atomic_write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from simulator.machine import MachineModel
+    from simulator.machines.machine import MachineModel
     from xed_convert.model import InstructionVariant
 
 TABLE = Path(__file__).with_name("random_machines.tsv")
@@ -69,14 +69,14 @@ def reports(seeds: Sequence[int], count: int, done: dict[str, str]) -> Iterator[
     """Yield what was found on each machine that is not done."""
     catalogue = Catalogue.load()
     measurable = [variant for variant in catalogue if variant.cpl == 3 and not excluded(variant, privileged=True)]
-    workshop = Workshop(catalogue)
+    candidates = CandidateCache(catalogue)
     for seed in seeds:
         machine = open_machine(f"random:{seed}")
         if machine.name in done:
             continue
         begun = time.process_time()
         variants = sample(measurable, machine, seed, count)
-        report = run(machine, catalogue, variants, thorough=False, workshop=workshop)
+        report = run(machine, catalogue, variants, thorough=False, candidates=candidates)
         report.seconds = time.process_time() - begun
         yield report
 

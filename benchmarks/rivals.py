@@ -12,26 +12,26 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from inference.characterizer import Characterizer
+from inference.ports.portsets import moved
 from results.model import PortUsage
-from runner import aggregate
 from runner.backends.sim import SimBackend
-from runner.characterize import Characterizer
-from runner.inference.portsets import moved
-from runner.protocol import Measurer, Options
-from runner.session import Limits, Session
-from simulator.machine import MachineModel
+from runner.measuring import aggregate
+from runner.measuring.protocol import Measurer, Options
+from runner.measuring.session import Limits, Session
+from simulator.machines.machine import MachineModel
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from fractions import Fraction
 
-    from generator.blocking import CodeKind
+    from generator.sequences.blocking import CodeKind
+    from inference.experiment import Request
+    from inference.ports.blocking import BlockingSet
+    from inference.ports.portsets import PortSet
     from results.model import Measurement
-    from runner.experiment import Request
-    from runner.inference.blocking import BlockingSet
-    from runner.inference.portsets import PortSet
-    from simulator.graph import Uop
-    from xed_convert.catalogue import Catalogue
+    from simulator.machines.graph import Uop
+    from xed_convert.catalogue.catalogue import Catalogue
     from xed_convert.model import InstructionVariant
 
     Blocking = Mapping[CodeKind, BlockingSet]
@@ -143,7 +143,7 @@ def _values(
 ) -> dict[str, Mapping[str, Fraction]]:
     """Return the values per copy of all measurements, by what was asked for."""
     backend = SimBackend(machine, catalogue)
-    characterizer = Characterizer(catalogue, backend.info())
+    characterizer = Characterizer(catalogue, backend.info().capabilities)
     notes = _Notes()
     session = Session(Measurer(backend), notes, Limits(keep_raw=False))
     session.run_one(characterizer.characterize(variant, characterizer.prepared(blocking)))

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING
 
 from generator.microbenchmark import Line, Microbenchmark
 from results.model import Status
-from runner.backends.base import Job, Repeat
+from runner.backend import Job, Repeat
 from runner.backends.sim import SimBackend, open_machine
-from simulator.compiler import Numbering, compile_instruction, steps_of
-from simulator.core import Core
-from xed_convert.catalogue import Catalogue
-from xed_convert.encoder import encode
+from simulator.core.compiler import Numbering, compile_instruction, steps_of
+from simulator.core.core import Core
+from xed_convert.catalogue.catalogue import Catalogue
+from xed_convert.encoding.encoder import encode
 from xed_convert.errors import EncodingError
 from xed_convert.model import Instance, OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulator.machine import MachineModel
+    from simulator.machines.machine import MachineModel
     from xed_convert.model import Operand, OperandValue
 
 MACHINES = ("SNB", "HSW", "SKX", "SPR")

@@ -32,16 +32,16 @@ from typing import TYPE_CHECKING
 
 from benchmarks.latency_rivals import Slack, Standing, standing
 from benchmarks.rivals import are_alike, named, proved_by, rival_of
+from inference.characterizer import CandidateCache, Characterizer
+from inference.latency.infer import LatencyOutcome
+from results.campaign.store import Store
 from results.model import PortUsage
-from results.store import Store
 from runner.backends.sim import SimBackend, open_machine
-from runner.characterize import Characterizer, Workshop
-from runner.inference.latency import LatencyOutcome
-from runner.protocol import Measurer
-from runner.session import Limits, Session, Task
-from simulator.machine import names
+from runner.measuring.protocol import Measurer
+from runner.measuring.session import Limits, Session, Task
+from simulator.machines.machine import names
 from tests.latency_truth import expected, judge, missing
-from xed_convert.catalogue import Catalogue
+from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.files import atomic_write
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 
     from benchmarks.rivals import Blocking
     from results.model import Characterization, LatencyResult
-    from simulator.machine import MachineModel
-    from simulator.truth import Truth
+    from simulator.machines.machine import MachineModel
+    from simulator.machines.truth import Truth
     from xed_convert.model import InstructionVariant
 
 COLUMNS = (
@@ -228,12 +228,12 @@ def run(
     variants: Sequence[InstructionVariant],
     *,
     thorough: bool = True,
-    workshop: Workshop | None = None,
+    candidates: CandidateCache | None = None,
 ) -> Report:
     """Characterize variants on a machine and compare; `thorough` tries all instruction classes for blocking."""
     report = Report(machine.name)
     backend = SimBackend(machine, catalogue)
-    characterizer = Characterizer(catalogue, backend.info(), thorough=thorough, workshop=workshop)
+    characterizer = Characterizer(catalogue, backend.info().capabilities, thorough=thorough, candidates=candidates)
     session = Session(Measurer(backend), limits=Limits(keep_raw=False))
     begun = time.process_time()
     context = session.run_one(characterizer.prepare(variants))
@@ -257,7 +257,7 @@ def compare(machine: MachineModel, catalogue: Catalogue, database: Path) -> Repo
     """Compare the conclusions in a campaign's file with the machine that it was about."""
     report = Report(machine.name)
     backend = SimBackend(machine, catalogue)
-    characterizer = Characterizer(catalogue, backend.info())
+    characterizer = Characterizer(catalogue, backend.info().capabilities)
     session = Session(Measurer(backend), limits=Limits(keep_raw=False))
     bench = Bench(machine, catalogue, session.run_one(characterizer.prepare()).blocking)
     with Store.read(database) as store:
@@ -275,7 +275,7 @@ def chosen(
     """Return the variants of some extensions ("all": all of them) that run in user mode and that the machine has."""
     wanted = set(extensions)
     info = SimBackend(machine, catalogue).info()
-    skipped = Characterizer(catalogue, info).skipped
+    skipped = Characterizer(catalogue, info.capabilities).skipped
     fitting = [
         variant
         for variant in catalogue

@@ -30,7 +30,7 @@ def read_facts(
         FactError: with `file:line:`, the header or a row is not as it must be.
     """
     if text is None:
-        text = resources.files("generator").joinpath(name).read_text(encoding="utf-8")
+        text = resources.files("generator").joinpath("tables", name).read_text(encoding="utf-8")
     lines = text.splitlines()
     if not lines or lines[0].split("\t") != list(columns):
         raise FactError(f"{name}:1: the header must be: {' '.join(columns)}", hint="columns are separated by tabs")

@@ -26,7 +26,7 @@ class Microbenchmark:
     `setup` runs once per run, before the counters are read (initial values); `body` is what is copied; `divisor` is
     how many instances of the instruction under test one copy holds, for throughput sequences; `purpose` says for
     people what it must show ("latency 1→2 of ADC_13 (R64, R64) through MOVSX"). `privileged` code needs ring 0.
-    Registers that code must leave alone are in `generator.reserved`.
+    Registers that code must leave alone are in `generator.operands.reserved`.
     """
 
     setup: tuple[Line, ...]
@@ -34,7 +34,6 @@ class Microbenchmark:
     purpose: str
     divisor: int = 1
     privileged: bool = False
-    loop_only: bool = False
 
     @cached_property
     def setup_code(self) -> bytes:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from results.frames import Frames
+    from results.exports.frames import Frames
 
 
 def load(path: Path | str) -> Frames:
-    """Load an instructions.xml or a campaign's SQLite file into tidy data frames; see `results.frames`."""
-    from results.frames import load as load_frames  # noqa: PLC0415 - pandas is slow to import; few users of results need it
+    """Load an instructions.xml or a campaign's SQLite file into tidy data frames; see `results.exports.frames`."""
+    from results.exports.frames import load as load_frames  # noqa: PLC0415 - pandas takes longer than all the rest
 
     return load_frames(path)

@@ -19,20 +19,20 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from results import packed
-from results.database_writer import write_database
-from results.merge import Campaigns, Merge
+from results.campaign import packed
+from results.campaign.store import Store
+from results.database.merge import Campaigns, Merge
+from results.database.writer import write_database
+from results.database.xml import rounded
 from results.model import Throughput
 from results.shipped import CAMPAIGN_NAME, NAME, data_folder
-from results.store import Store
-from results.xml import rounded
-from xed_convert.catalogue import Catalogue
+from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.errors import UopscopeError
 from xed_convert.files import atomic_write
 
 if TYPE_CHECKING:
+    from results.campaign.records import Conclusion
     from results.model import Characterization, LatencyResult
-    from results.records import Conclusion
 
 MAXIMUM_BYTES = 2_000_000
 """A larger file has no place in the source tree."""

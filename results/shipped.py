@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import resources
 from pathlib import Path
 
-from results.database import DatabaseError
+from results.database.reader import DatabaseError
 
 NAME = "measured.xml.xz"
 CAMPAIGN_NAME = "measured.jsonl.xz"

@@ -15,14 +15,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner import cpu as cpus
-from runner.backends.base import BackendError
+from runner.backend import BackendError
 from runner.backends.registry import backends
+from runner.host import cpu as cpus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from runner.backends.base import BackendInfo
+    from runner.backend import BackendInfo
 
 SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 

@@ -16,15 +16,15 @@ from rich.text import Text
 
 from results.model import Status
 from results.text import bounded_text, cycles_text, machine_text, pair_text
-from runner import aggregate
-from runner.recording import answer_of
+from runner.measuring import aggregate
+from runner.measuring.recording import answer_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from results.campaign.records import Sample, StoredBenchmark
     from results.model import Characterization, Derivation, LatencyResult, Provenance, Series
-    from results.records import Sample, StoredBenchmark
-    from runner.aggregate import Summary
+    from runner.measuring.aggregate import Summary
     from xed_convert.model import InstructionVariant
 
 SHOWN_RUNS = 12
@@ -43,7 +43,7 @@ SIZE_WIDTH = 16
 """Columns at least for what a counter showed at a size."""
 
 CHAIN_PURPOSE = "latency of the chain "
-"""How `generator.calibration` names the chains that calibrate links, each by its links; the first is calibrated."""
+"""How `generator.chains.calibration` names calibration chains: by their links, the one that is calibrated first."""
 
 CLOCK_COUNTERS = ("tsc", "calibration", "witness", "core_cycles")
 _INDENT = " " * 6
@@ -304,7 +304,7 @@ class _Sheet:
                 times = f" / {loops} iterations" if loops > 1 else ""
                 columns = f"({_size_text(end)} - {_size_text(first)})"
                 return f"per copy = {columns} / {end.copies - first.copies}{times}"
-        return "per copy: as runner/aggregate.py says"
+        return "per copy: as runner/measuring/aggregate.py says"
 
     def _tells(self, name: str) -> bool:
         return bool(self._values[name]) or name == "core_cycles"

@@ -18,12 +18,12 @@ from iced_x86 import (
 )
 
 from generator.microbenchmark import Line, Microbenchmark
-from runner.experiment import Measured, Request, Want
-from xed_convert.catalogue import Catalogue
-from xed_convert.decoder import Decoder as CatalogueDecoder
+from inference.experiment import Measured, Request, Want
+from xed_convert.assembly.formatting import format_instance
+from xed_convert.catalogue.catalogue import Catalogue
+from xed_convert.encoding.decoder import Decoder as CatalogueDecoder
+from xed_convert.encoding.registers import GPR
 from xed_convert.errors import DecodingError, UopscopeError
-from xed_convert.formatting import format_instance
-from xed_convert.registers import GPR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from iced_x86 import Instruction
 
-    from runner.protocol import Measurer
-    from xed_convert.decoder import Decoded
+    from runner.measuring.protocol import Measurer
+    from xed_convert.encoding.decoder import Decoded
 
 LOOP_REGISTER = {names[15] for names in GPR.values()}
 _WRITES = {OpAccess.WRITE, OpAccess.COND_WRITE, OpAccess.READ_WRITE, OpAccess.READ_COND_WRITE}

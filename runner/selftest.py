@@ -1,7 +1,7 @@
 """What the clock backend sees when it measures what is known: used by `uopscope doctor`.
 
 It measures instructions whose latency is known, and looks at how coarse the clock is and at the witness
-(`runner.quiet`) with this machine's other CPUs idle and busy: that shows a core that is shared, even where a
+(`runner.measuring.quiet`) with this machine's other CPUs idle and busy: that shows a core that is shared, even where a
 hypervisor hides it.
 """
 
@@ -18,16 +18,16 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from generator.microbenchmark import Line, Microbenchmark
+from inference.experiment import Request
 from results.model import Status
-from runner.backends.base import Backend, BackendError, Job, Repeat
+from runner.backend import Backend, BackendError, Job, Repeat
 from runner.doctor import Finding, Level
-from runner.experiment import Request
-from runner.protocol import Measurer
+from runner.measuring.protocol import Measurer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.experiment import Measured
+    from inference.experiment import Measured
 
 IMUL = Microbenchmark((), (Line(bytes.fromhex("480fafc0"), "IMUL RAX, RAX"),), "self-test: IMUL")
 ADD = Microbenchmark((), (Line(bytes.fromhex("4801c0"), "ADD RAX, RAX"),), "self-test: ADD")

@@ -7,25 +7,25 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from generator.chains.plan import plan_latency
 from generator.exclusions import excluded
-from generator.kit import Kit
-from generator.latency import plan_latency
+from generator.factory import Kit
+from inference.calibration import Calibrations
+from inference.latency.infer import LatencyOutcome, infer_latencies
 from results.model import Bound, LatencyResult
 from runner.backends.sim import SimBackend
-from runner.inference.calibration import Calibrations
-from runner.inference.latency import LatencyOutcome, infer_latencies
-from runner.protocol import Measurer
-from runner.session import Limits, Session, Task
-from simulator.machine import MachineModel
-from simulator.random_machine import RandomMachine
+from runner.measuring.protocol import Measurer
+from runner.measuring.session import Limits, Session, Task
+from simulator.machines.machine import MachineModel
+from simulator.machines.random_machine import RandomMachine
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from simulator.graph import Endpoint
-    from simulator.truth import Truth
-    from xed_convert.catalogue import Catalogue
+    from simulator.machines.graph import Endpoint
+    from simulator.machines.truth import Truth
+    from xed_convert.catalogue.catalogue import Catalogue
     from xed_convert.model import InstructionVariant
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xed_convert.encoder import ROUNDING, ROUNDING_MODES, address_shape, encode
+from xed_convert.encoding.encoder import ROUNDING, ROUNDING_MODES, address_shape, encode
+from xed_convert.encoding.form import parse_encoding
+from xed_convert.encoding.registers import CLASSES, GPR, numbers_of
 from xed_convert.errors import EncodingError
-from xed_convert.form import parse_encoding
 from xed_convert.model import MemoryAddress, OperandKind
-from xed_convert.registers import CLASSES, GPR, numbers_of
 
 if TYPE_CHECKING:
     from random import Random
 
-    from xed_convert.form import Form
+    from xed_convert.encoding.form import Form
     from xed_convert.model import InstructionVariant, Operand, OperandValue
 
 _INDEXES = {"MX": "XMM", "MY": "YMM", "MZ": "ZMM"}

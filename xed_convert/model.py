@@ -83,7 +83,7 @@ class InstructionVariant:
 
     `attributes` holds the further XML attributes by name (`eosz`, `high8`, `mask`, `evex`, `locked` ...), "0"
     included where the XML has it. `encoding` is what the encoder needs beyond that: XED's pattern in the form that
-    `xed_convert.encoder` reads ("" in catalogues that other tools wrote).
+    `xed_convert.encoding.encoder` reads ("" in catalogues that other tools wrote).
     """
 
     iform: str

@@ -12,14 +12,14 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from results.database import DatabaseError
+from results.campaign.store import Store
+from results.database.reader import DatabaseError
 from results.site import experiments, pages, tables, views
-from results.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from results.database import Entry
+    from results.database.reader import Entry
     from results.model import Provenance
 
 MARK = ".uopscope-site"

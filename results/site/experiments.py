@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from results.campaign.records import Sample
     from results.model import Derivation
-    from results.records import Sample
 
 ALPHABET = string.ascii_lowercase + string.ascii_uppercase + string.digits
 

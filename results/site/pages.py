@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import jinja2
 
-from results.diff import Kind
+from results.database.diff import Kind
 from results.model import PortUsage
 from results.site import views
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from results.database import ArchitectureResult, Entry
-    from results.diff import Group
+    from results.database.diff import Group
+    from results.database.reader import ArchitectureResult, Entry
     from results.model import Provenance
     from results.site.experiments import Place
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from results.query import latency_cycles
+from results.database.query import latency_cycles
 from results.site.views import latency_range
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from results.database import ArchitectureResult, Entry
+    from results.database.reader import ArchitectureResult, Entry
     from xed_convert.model import InstructionVariant
 
 _LETTERS = {"reg": "r", "mem": "m", "agen": "m", "imm": "i", "relbr": "i", "dfv": "i"}

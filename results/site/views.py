@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from results.database.query import latency_cycles
 from results.model import PORT_LETTERS, PortUsage, port_set_name
-from results.query import latency_cycles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from results.database import ArchitectureResult, Entry, LatencyRow
+    from results.database.reader import ArchitectureResult, Entry, LatencyRow
     from xed_convert.model import Operand
 
 _NOT_IN_FILE_NAMES = re.compile(r"[^a-z0-9]+")

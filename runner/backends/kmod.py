@@ -1,7 +1,7 @@
 """The kernel module: code runs in ring 0 with interrupts off, and the PMU counts cycles and µops per port.
 
-Every job is run once per set of counters that the hardware can read together (`runner.kmod.passes`); the blobs differ
-from those of other backends only in the instructions that read the counters.
+Every job runs once per set of counters that the hardware can read together (`runner.host.kmod.passes`). The blobs
+differ from those of other backends only in the instructions that read the counters.
 
 Where no PMU counts core cycles (a hypervisor hides it, or nothing is known of this CPU's events), APERF and MPERF do;
 where they are missing too, the clock is what there is, calibrated as by the backend `tsc`, but in ring 0 and without
@@ -13,15 +13,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from generator import native
-from generator.harness import RDTSC, Layout, Reader, Style, layout, render
+from generator.harness import native
+from generator.harness.harness import RDTSC, Layout, Reader, Style, layout, render
 from results.model import Status
-from runner import cpu as cpus
-from runner.backends.base import BackendInfo, Job, JobResult, Repeat
-from runner.isa_sets import lacking
-from runner.kmod import abi
-from runner.kmod.device import BlobJob, BlobResult, Device
-from runner.kmod.passes import FREE_RUNNING, Hardware, Slot, countable, derive, plan, without_events
+from runner.backend import BackendInfo, Job, JobResult, Repeat
+from runner.host import cpu as cpus
+from runner.host.isa_sets import lacking
+from runner.host.kmod import abi
+from runner.host.kmod.device import BlobJob, BlobResult, Device
+from runner.host.kmod.passes import FREE_RUNNING, Hardware, Slot, countable, derive, plan, without_events
 from runner.uarch import tables
 
 if TYPE_CHECKING:

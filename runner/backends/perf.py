@@ -13,16 +13,16 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from generator.native import calibration
+from generator.harness.native import calibration
 from results.model import Status
-from runner import cpu as cpus
-from runner.backends.base import BackendError, BackendInfo, Job, JobResult, Repeat
-from runner.isa_sets import lacking
-from runner.kmod.passes import Hardware, Slot, countable, derive, plan
-from runner.native import server
-from runner.native.child import PerfEvent
-from runner.native.cpuid import cpuid
-from runner.native.runner import NativeRunner
+from runner.backend import BackendError, BackendInfo, Job, JobResult, Repeat
+from runner.host import cpu as cpus
+from runner.host.isa_sets import lacking
+from runner.host.kmod.passes import Hardware, Slot, countable, derive, plan
+from runner.host.native import server
+from runner.host.native.child import PerfEvent
+from runner.host.native.cpuid import cpuid
+from runner.host.native.runner import NativeRunner
 from runner.uarch import tables
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, cast
 
 import runner.backends
-from runner import cpu as cpus
-from runner.backends.base import Backend, BackendError, UnknownNameError
+from runner.backend import Backend, BackendError, UnknownNameError
+from runner.host import cpu as cpus
 from runner.uarch.tables import all_microarchitectures
 
 if TYPE_CHECKING:

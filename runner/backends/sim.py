@@ -6,25 +6,25 @@ import datetime as dt
 import random
 from typing import TYPE_CHECKING
 
-from generator.harness import MAX_COUNTERS, Layout, Reader, Style, layout, render
+from generator.harness.harness import MAX_COUNTERS, Layout, Reader, Style, layout, render
 from results.model import Provenance, Status
 from results.version import version
-from runner.backends.base import BackendError, BackendInfo, Job, JobResult, Repeat, UnknownNameError
+from runner.backend import BackendError, BackendInfo, Job, JobResult, Repeat, UnknownNameError
+from simulator.core.pmu import Simulator
+from simulator.core.runs import STATIC
+from simulator.core.trace import Copies
 from simulator.errors import SimulatedFaultError, SimulatedHangError
-from simulator.graph import ModelError
-from simulator.machine import MachineModel, names
-from simulator.pmu import Simulator
-from simulator.random_machine import RandomMachine
-from simulator.runs import STATIC
-from simulator.trace import Copies
-from xed_convert.catalogue import Catalogue
-from xed_convert.decoder import Decoder
+from simulator.machines.graph import ModelError
+from simulator.machines.machine import MachineModel, names
+from simulator.machines.random_machine import RandomMachine
+from xed_convert.catalogue.catalogue import Catalogue
+from xed_convert.encoding.decoder import Decoder
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from simulator.pmu import Readings
+    from simulator.core.pmu import Readings
     from xed_convert.model import InstructionVariant
 
 CAVEAT = "a simulated core: every number is the model's, nothing is measured"

@@ -11,11 +11,11 @@ import platform
 import sys
 from typing import TYPE_CHECKING
 
-from generator import native
-from runner import cpu as cpus
-from runner.backends.base import BackendError, BackendInfo, Job, JobResult, Repeat
-from runner.isa_sets import lacking
-from runner.native.runner import NativeRunner
+from generator.harness import native
+from runner.backend import BackendError, BackendInfo, Job, JobResult, Repeat
+from runner.host import cpu as cpus
+from runner.host.isa_sets import lacking
+from runner.host.native.runner import NativeRunner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,32 +10,32 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from results.records import Outcome
-from results.store import Store
+from inference.characterizer import Characterizer
+from results.campaign.records import Outcome
+from results.campaign.store import Store
 from results.table import Footing, Row, footing_lines, render
-from runner.backends.base import KnowsCpu
+from runner.backend import KnowsCpu
 from runner.backends.registry import open_backend
-from runner.campaign import Campaign, SkippingMethod, Tally
-from runner.characterize import Characterizer
+from runner.campaigns.campaign import Campaign, SkippingMethod, Tally
+from runner.campaigns.plan import make_plan
 from runner.cli import _guard, _output
 from runner.cli._options import UsageError, chosen
 from runner.cli._progress import Reporter
 from runner.explain import Case, explanation
-from runner.plan import make_plan
-from runner.protocol import Measurer
-from runner.recording import info_from_json, info_to_json
-from runner.session import StoredOnly
-from xed_convert.catalogue import Catalogue
+from runner.measuring.protocol import Measurer
+from runner.measuring.recording import info_from_json, info_to_json
+from runner.measuring.session import StoredOnly
+from xed_convert.catalogue.catalogue import Catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from results.records import Conclusion
-    from runner.backends.base import BackendInfo
-    from runner.characterize import Context
+    from inference.context import Context
+    from results.campaign.records import Conclusion
+    from runner.backend import BackendInfo
+    from runner.campaigns.parallel import Spread
     from runner.cli._options import Options
-    from runner.parallel import Spread
-    from runner.session import MeasuresRequests
+    from runner.measuring.session import MeasuresRequests
     from xed_convert.model import InstructionVariant
 
 TABLE_AT_MOST = 500
@@ -43,7 +43,7 @@ TABLE_AT_MOST = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class CampaignSetup:
     """What a campaign works with: the variants, the machine, something that measures, and the store."""
 
     catalogue: Catalogue
@@ -71,7 +71,7 @@ def run(options: Options) -> int:
 
 
 @contextmanager
-def _machine(catalogue: Catalogue, variants: Sequence[InstructionVariant], options: Options) -> Iterator[Bench]:
+def _machine(catalogue: Catalogue, variants: Sequence[InstructionVariant], options: Options) -> Iterator[CampaignSetup]:
     """Open backend and store for measuring."""
     backend = open_backend(options.backend, cpu=options.cpu, architecture=options.architecture)
     try:
@@ -81,7 +81,7 @@ def _machine(catalogue: Catalogue, variants: Sequence[InstructionVariant], optio
             if not options.plan:
                 store.begin(info.provenance, info_to_json(info))
             lacks = backend.lacks if isinstance(backend, KnowsCpu) else _lacks_nothing
-            yield Bench(catalogue, variants, info, measurer, store, lacks)
+            yield CampaignSetup(catalogue, variants, info, measurer, store, lacks)
     finally:
         backend.close()
 
@@ -99,7 +99,7 @@ def _store(options: Options) -> Store:
 
 
 @contextmanager
-def _stored(catalogue: Catalogue, options: Options) -> Iterator[Bench]:
+def _stored(catalogue: Catalogue, options: Options) -> Iterator[CampaignSetup]:
     """Open a store whose samples take the place of a machine."""
     assert options.database is not None
     if not options.database.is_file():
@@ -114,10 +114,10 @@ def _stored(catalogue: Catalogue, options: Options) -> Iterator[Bench]:
         info = info_from_json(store.backend(), provenance)
         there = store.outcomes()
         variants = [variant for variant in chosen(catalogue, options) if variant.key in there]
-        yield Bench(catalogue, variants, info, StoredOnly(info.calibration_core_cycles), store, _lacks_nothing)
+        yield CampaignSetup(catalogue, variants, info, StoredOnly(info.calibration_core_cycles), store, _lacks_nothing)
 
 
-def _carry_out(bench: Bench, options: Options) -> int:
+def _carry_out(bench: CampaignSetup, options: Options) -> int:
     """Run the campaign, or as much of it as there is time for, and show what there is."""
     method = _method(bench, thorough=options.thorough)
     campaign = Campaign(bench.store, bench.measurer, method, _spread(bench.info, options))
@@ -143,9 +143,9 @@ def _carry_out(bench: Bench, options: Options) -> int:
     return _guard.ExitCode.SOME_FAILED if failed else _guard.ExitCode.DONE
 
 
-def _method(bench: Bench, *, thorough: bool) -> SkippingMethod[Context]:
+def _method(bench: CampaignSetup, *, thorough: bool) -> SkippingMethod[Context]:
     """Return how variants are characterized, those that the machine lacks left out."""
-    return SkippingMethod(Characterizer(bench.catalogue, bench.info, thorough=thorough), bench.lacks)
+    return SkippingMethod(Characterizer(bench.catalogue, bench.info.capabilities, thorough=thorough), bench.lacks)
 
 
 def _spread(info: BackendInfo, options: Options) -> Spread | None:
@@ -156,14 +156,14 @@ def _spread(info: BackendInfo, options: Options) -> Spread | None:
     """
     if options.jobs == 1 or options.reinfer:
         return None
-    from runner.parallel import Spread  # noqa: PLC0415 - one process does without multiprocessing
+    from runner.campaigns.parallel import Spread  # noqa: PLC0415 - one process does without multiprocessing
 
     if not info.is_model:
         raise UsageError("--jobs is for simulated machines", hint="a real CPU is measured by one process at a time")
     return Spread(options.jobs, info.name, options.architecture, options.thorough)
 
 
-def _plan(bench: Bench, options: Options) -> int:
+def _plan(bench: CampaignSetup, options: Options) -> int:
     """Say what would be done."""
     method = _method(bench, thorough=False)
     clock = time.process_time if bench.info.is_model else time.monotonic
@@ -173,14 +173,14 @@ def _plan(bench: Bench, options: Options) -> int:
     return _guard.ExitCode.DONE
 
 
-def _conclusions(bench: Bench) -> list[Conclusion]:
+def _conclusions(bench: CampaignSetup) -> list[Conclusion]:
     """Return what is known about the chosen variants, in their order."""
     wanted = {variant.key: index for index, variant in enumerate(bench.variants)}
     found = [each for each in bench.store.conclusions() if each.result.key in wanted]
     return sorted(found, key=lambda each: wanted[each.result.key])
 
 
-def _show(bench: Bench, conclusions: Sequence[Conclusion], tally: Tally, options: Options) -> None:
+def _show(bench: CampaignSetup, conclusions: Sequence[Conclusion], tally: Tally, options: Options) -> None:
     """Print the table (or a summary of very many), what stands beneath it, and explanations."""
     console = _output.console(to_stderr=any(str(path) == "-" for path in options.files.values()))
     by_key = {variant.key: variant for variant in bench.variants}

@@ -18,7 +18,7 @@ import sys
 from enum import IntEnum
 from typing import TYPE_CHECKING, NoReturn
 
-from runner.backends.base import BackendError
+from runner.backend import BackendError
 from runner.cli import _streams
 from xed_convert.errors import UopscopeError
 from xed_convert.files import OutputError

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from runner.selection import Selection
+from runner.campaigns.selection import Selection
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from xed_convert.catalogue import Catalogue
+    from xed_convert.catalogue.catalogue import Catalogue
     from xed_convert.model import InstructionVariant
 
 

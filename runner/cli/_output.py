@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from results import codec, table
+from results import table
+from results.campaign import codec
 from results.table import Row
 from results.text import duration_text, machine_text, taken_text
 from xed_convert.files import atomic_write, check_writable
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from results.campaign.records import Conclusion
     from results.model import Provenance
-    from results.records import Conclusion
-    from runner.campaign import Tally
-    from runner.plan import Plan
+    from runner.campaigns.campaign import Tally
+    from runner.campaigns.plan import Plan
     from xed_convert.model import InstructionVariant
 
 WIDE = 10_000
@@ -65,7 +66,7 @@ def write_files(
 
 def xml_bytes(variants: Sequence[InstructionVariant], conclusions: Sequence[Conclusion]) -> bytes:
     """Return instructions.xml with those of the variants that were measured."""
-    from results import merge, xml  # noqa: PLC0415 - a table on the screen does not need it
+    from results.database import merge, xml  # noqa: PLC0415 - a table on the screen does not need it
 
     known = {each.result.key for each in conclusions if not each.result.skipped}
     file = io.BytesIO()

@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from results.campaign_file import StoreError
+from results.campaign.file import StoreError
 from results.text import duration_text, machine_text
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from results.model import Characterization, Provenance
-    from runner.campaign import Tally
+    from runner.campaigns.campaign import Tally
 
 LINE_SECONDS = 60.0
 """Without a terminal: a line of progress so often."""

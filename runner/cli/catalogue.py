@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from xed_convert.catalogue import Catalogue
+from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def show(
     catalogue: CatalogueOption = None,
 ) -> None:
     """Show everything that is known of variants: operands, flags, how they are encoded, a sample of it."""
-    from xed_convert.describe import describe  # noqa: PLC0415 - `--help` does not need it
+    from xed_convert.catalogue.describe import describe  # noqa: PLC0415 - `--help` does not need it
 
     known = Catalogue.load(catalogue)
     blocks = [[*describe(v), *_sample(v)] for pattern in patterns for v in known.find(pattern)]
@@ -38,9 +38,9 @@ def show(
 
 def _sample(variant: InstructionVariant) -> list[str]:
     """Return an instance of the variant as bytes and text."""
-    from generator.allocation import Allocator  # noqa: PLC0415
-    from xed_convert.encoder import encode  # noqa: PLC0415
-    from xed_convert.formatting import format_instance  # noqa: PLC0415
+    from generator.operands.allocation import Allocator  # noqa: PLC0415
+    from xed_convert.assembly.formatting import format_instance  # noqa: PLC0415
+    from xed_convert.encoding.encoder import encode  # noqa: PLC0415
 
     try:
         values = Allocator().instance(variant).values
@@ -80,11 +80,11 @@ def _filter(cpu: str) -> Callable[[InstructionVariant], bool]:
     if cpu.lower() == "native":
         import os  # noqa: PLC0415
 
-        from runner.isa_sets import has_isa_set  # noqa: PLC0415
+        from runner.host.isa_sets import has_isa_set  # noqa: PLC0415
 
         number = min(os.sched_getaffinity(0))
         return lambda variant: has_isa_set(variant.isa_set, number)
-    from xed_convert.chips import chip_isa_sets  # noqa: PLC0415
+    from xed_convert.cpus.chips import chip_isa_sets  # noqa: PLC0415
 
     isa_sets = chip_isa_sets(cpu)
     return lambda variant: variant.isa_set.upper() in isa_sets
@@ -105,7 +105,7 @@ def _count_lines(variants: list[InstructionVariant]) -> list[str]:
 
 def _chip_lines() -> list[str]:
     """Return the names of chips."""
-    from xed_convert.chips import shipped_chips, short_names  # noqa: PLC0415
+    from xed_convert.cpus.chips import shipped_chips, short_names  # noqa: PLC0415
 
     short: dict[str, list[str]] = {}
     for name, chip in short_names().items():
@@ -120,7 +120,7 @@ def diff(
     limit: Annotated[int, typer.Option(min=0, help="How many of each kind to list (0: all).")] = 50,
 ) -> None:
     """Show what NEW brings: variants that were added, removed, renamed, changed."""
-    from xed_convert.catalogue_diff import diff_catalogues  # noqa: PLC0415
+    from xed_convert.catalogue.diff import diff_catalogues  # noqa: PLC0415
 
     found = diff_catalogues(Catalogue.load(old), Catalogue.load(new))
     _section("added", [f"{v.string}  {v.isa_set}" for v in found.added], limit)

@@ -101,9 +101,9 @@ def characterize(
     ] = False,
 ) -> None:
     """Measure latency per operand pair, throughput and port usage of x86 instructions."""
+    from runner.campaigns.selection import Selection  # noqa: PLC0415 - likewise
     from runner.cli._options import Options, check, chosen, listing_lines  # noqa: PLC0415 - `--help` does not need it
-    from runner.selection import Selection  # noqa: PLC0415 - likewise
-    from xed_convert.catalogue import Catalogue  # noqa: PLC0415 - likewise
+    from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415 - likewise
 
     options = Options(
         patterns=tuple(instr or ()),

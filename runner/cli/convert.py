@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from xed_convert.datafiles.layers import find_datafiles
 from xed_convert.errors import ConversionError
 from xed_convert.files import atomic_write, check_writable
-from xed_convert.layers import find_datafiles
 
 if TYPE_CHECKING:
     from collections import Counter
 
-    from xed_convert.catalogue_xml import WritesBytes
-    from xed_convert.convert import Conversion
+    from xed_convert.catalogue.xml import WritesBytes
+    from xed_convert.expansion.convert import Conversion
 
 app = typer.Typer(help=__doc__, add_completion=False)
 
@@ -45,10 +45,10 @@ def convert(
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not print the counts, nor progress.")] = False,
 ) -> None:
     """Convert XED's datafiles to the catalogue; print what came of them."""
-    from xed_convert.convert import convert as convert_datafiles  # noqa: PLC0415
-    from xed_convert.datafiles import Datafiles  # noqa: PLC0415 - `--help` does not need it
+    from xed_convert.catalogue.schema import schema_text  # noqa: PLC0415
+    from xed_convert.datafiles.folder import Datafiles  # noqa: PLC0415 - `--help` does not need it
+    from xed_convert.expansion.convert import convert as convert_datafiles  # noqa: PLC0415
     from xed_convert.memory import without_collection  # noqa: PLC0415
-    from xed_convert.schema import schema_text  # noqa: PLC0415
 
     if xsd:
         sys.stdout.write(schema_text())
@@ -84,7 +84,7 @@ def _fetch(*, quiet: bool) -> Path:
     from rich.console import Console  # noqa: PLC0415 - only a clone needs it
     from rich.text import Text  # noqa: PLC0415
 
-    from xed_convert import fetch  # noqa: PLC0415
+    from xed_convert.datafiles import fetch  # noqa: PLC0415
 
     console = Console(stderr=True, highlight=False, quiet=quiet)
     if found := fetch.cached():
@@ -109,8 +109,8 @@ def _layers(path: Path | None) -> list[str] | None:
 
 def _write(conversion: Conversion, file: WritesBytes, path: Path, source: str) -> None:
     """Write the catalogue in the format that the name asks for."""
-    from xed_convert.catalogue_store import write_store  # noqa: PLC0415
-    from xed_convert.catalogue_xml import write_xml  # noqa: PLC0415
+    from xed_convert.catalogue.store import write_store  # noqa: PLC0415
+    from xed_convert.catalogue.xml import write_xml  # noqa: PLC0415
 
     if path.suffix == ".bin":
         write_store(conversion.variants, file, source=source)

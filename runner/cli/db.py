@@ -12,23 +12,23 @@ from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
-from results import rules
-from results.database import Repair, read_database
-from results.database_writer import write_database
-from results.diff import Kind, compare, group
-from results.merge import Campaigns, Merge
-from results.query import compile_query
+from results.database import rules
+from results.database.diff import Kind, compare, group
+from results.database.merge import Campaigns, Merge
+from results.database.query import compile_query
+from results.database.reader import Repair, read_database
+from results.database.writer import write_database
 from runner.cli import _guard
+from xed_convert.catalogue.schema import validate
 from xed_convert.errors import ConversionError, UopscopeError
 from xed_convert.files import atomic_write
-from xed_convert.schema import validate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from results.database import Entry
-    from results.diff import Group
-    from results.rules import Violation
+    from results.database.diff import Group
+    from results.database.reader import Entry
+    from results.database.rules import Violation
     from xed_convert.model import InstructionVariant
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
@@ -50,7 +50,7 @@ def build(
     catalogue: Annotated[Path | None, typer.Option(help="A catalogue instead of the shipped one.")] = None,
 ) -> None:
     """Put campaigns into one instructions.xml; say which results were chosen over others."""
-    from xed_convert.catalogue import Catalogue  # noqa: PLC0415 - slow to import
+    from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415 - slow to import
 
     variants = list(Catalogue.load(catalogue))
     with Campaigns(campaigns) as opened, atomic_write(output) as file:
@@ -131,7 +131,7 @@ def diff(
     show: Annotated[int, typer.Option(min=0, help="How many groups to list.")] = 100,
 ) -> None:
     """Say what changed between two databases; exit with 1 if anything but noise did."""
-    from results.frames import entries_of  # noqa: PLC0415 - pandas is slow to import
+    from results.exports.frames import entries_of  # noqa: PLC0415 - pandas is slow to import
 
     if agreement:
         if as_json or html is not None:
@@ -154,9 +154,9 @@ def diff(
 
 def _agreement(first: Path, second: Path, arch: str, show: int) -> int:
     """Print how far two runs agree and where they do not; return 1 if a goal is missed."""
-    from results.agreement import GOALS, TOLERANCE  # noqa: PLC0415 - only for this option
-    from results.agreement import agreement as agreement_of  # noqa: PLC0415 - likewise
-    from results.frames import entries_of  # noqa: PLC0415 - pandas is slow to import
+    from results.database.agreement import GOALS, TOLERANCE  # noqa: PLC0415 - only for this option
+    from results.database.agreement import agreement as agreement_of  # noqa: PLC0415 - likewise
+    from results.exports.frames import entries_of  # noqa: PLC0415 - pandas is slow to import
 
     found = agreement_of(entries_of(first), entries_of(second), arch)
     if not found.variants:
@@ -208,7 +208,7 @@ def query(
     csv: Annotated[str, typer.Option(help="Write CSV to this file (- for standard output).")] = "",
 ) -> None:
     """List the variants that fulfil a query."""
-    from results.frames import frames  # noqa: PLC0415 - pandas is slow to import
+    from results.exports.frames import frames  # noqa: PLC0415 - pandas is slow to import
 
     wanted = compile_query(text)
     found = frames(_selected(_entries(database), wanted, arch)).variants
@@ -223,7 +223,7 @@ def query(
 
 def _selected(entries: Iterator[Entry], wanted: object, arch: str) -> Iterator[Entry]:
     """Yield entries with only those of their results that are wanted."""
-    from results.database import Entry as DatabaseEntry  # noqa: PLC0415 - only for its constructor
+    from results.database.reader import Entry as DatabaseEntry  # noqa: PLC0415 - only for its constructor
 
     assert callable(wanted)
     for entry in entries:
@@ -237,7 +237,7 @@ def _selected(entries: Iterator[Entry], wanted: object, arch: str) -> Iterator[E
 
 
 def _entries(database: Path | None) -> Iterator[Entry]:
-    from results.frames import entries_of  # noqa: PLC0415 - pandas is slow to import
+    from results.exports.frames import entries_of  # noqa: PLC0415 - pandas is slow to import
     from results.shipped import shipped_database  # noqa: PLC0415 - only where no file is named
 
     return entries_of(database if database is not None else shipped_database())
@@ -265,7 +265,7 @@ def export(
 
 
 def _export_frames(database: Path, arch: str, targets: tuple[str, str, Path | None]) -> None:
-    from results.frames import entries_of, frames  # noqa: PLC0415 - pandas is slow to import
+    from results.exports.frames import entries_of, frames  # noqa: PLC0415 - pandas is slow to import
 
     csv, json_file, parquet = targets
     if not any(targets):
@@ -284,8 +284,8 @@ def _export_frames(database: Path, arch: str, targets: tuple[str, str, Path | No
 
 
 def _export_osaca(database: Path, arch: str, target: str) -> None:
-    from results.frames import entries_of  # noqa: PLC0415 - pandas is slow to import
-    from results.osaca import write_osaca  # noqa: PLC0415 - only for this export
+    from results.exports.frames import entries_of  # noqa: PLC0415 - pandas is slow to import
+    from results.exports.osaca import write_osaca  # noqa: PLC0415 - only for this export
 
     entries = list(entries_of(database))
     with _output(target) as file:
@@ -294,8 +294,8 @@ def _export_osaca(database: Path, arch: str, target: str) -> None:
 
 
 def _export_exegesis(database: Path, arch: str, mode: str, target: str) -> None:
-    from results.exegesis import MODES, write_exegesis  # noqa: PLC0415 - only for this export
-    from results.frames import entries_of  # noqa: PLC0415 - pandas is slow to import
+    from results.exports.exegesis import MODES, write_exegesis  # noqa: PLC0415 - only for this export
+    from results.exports.frames import entries_of  # noqa: PLC0415 - pandas is slow to import
 
     if mode not in MODES:
         raise UsageError(f"unknown mode {mode!r}", hint=f"It is one of {', '.join(MODES)}.")
@@ -307,8 +307,8 @@ def _export_exegesis(database: Path, arch: str, mode: str, target: str) -> None:
 
 def _sample_code(variant: InstructionVariant) -> bytes | None:
     """Return the bytes of an instruction of a variant, or None if it cannot be encoded."""
-    from generator.allocation import Allocator  # noqa: PLC0415 - only for this export
-    from generator.lines import line_of  # noqa: PLC0415 - only for this export
+    from generator.assemble import line_of  # noqa: PLC0415 - only for this export
+    from generator.operands.allocation import Allocator  # noqa: PLC0415 - only for this export
 
     try:
         return line_of(Allocator().instance(variant)).code

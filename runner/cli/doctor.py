@@ -21,8 +21,8 @@ def doctor(
     quick: Annotated[bool, typer.Option("--quick", help="Do not run measurements.")] = False,
 ) -> None:
     """Say which backends work here, what is missing for the others, and what makes measurements noisy."""
-    from runner import cpu as cpus  # noqa: PLC0415 - `--help` needs none of these
     from runner import doctor as checks  # noqa: PLC0415
+    from runner.host import cpu as cpus  # noqa: PLC0415 - `--help` needs none of these
 
     machine = checks.Machine(cpus.read_cpu(cpus.choose(cpu)))
     print("Backends")
@@ -37,7 +37,7 @@ def doctor(
 
 def _measured(cpu: int) -> None:
     from runner import selftest  # noqa: PLC0415
-    from runner.backends.base import BackendError  # noqa: PLC0415
+    from runner.backend import BackendError  # noqa: PLC0415
     from runner.backends.registry import open_backend  # noqa: PLC0415
 
     print("\nMeasured just now")

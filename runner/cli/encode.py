@@ -10,9 +10,9 @@ import typer
 from xed_convert.errors import AssemblyError, DecodingError
 
 if TYPE_CHECKING:
-    from xed_convert.catalogue import Catalogue
-    from xed_convert.decoder import Decoded
-    from xed_convert.matching import Match
+    from xed_convert.assembly.matching import Match
+    from xed_convert.catalogue.catalogue import Catalogue
+    from xed_convert.encoding.decoder import Decoded
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -31,7 +31,7 @@ def encode(
     first: Annotated[bool, typer.Option("--first", help="Only the shortest encoding, and only its bytes.")] = False,
 ) -> None:
     """Encode assembly text as every variant that it can mean, the shortest first; or decode bytes."""
-    from xed_convert.catalogue import Catalogue  # noqa: PLC0415 - `--help` does not need it
+    from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415 - `--help` does not need it
 
     if bool(text) == bool(decode):
         message = "give either CODE or --decode HEX"
@@ -42,8 +42,8 @@ def encode(
 
 
 def _encode(catalogue: Catalogue, text: str, *, first: bool) -> list[str]:
-    from xed_convert.assembly import Assembler  # noqa: PLC0415
-    from xed_convert.syntax import parse  # noqa: PLC0415
+    from xed_convert.assembly.assembler import Assembler  # noqa: PLC0415
+    from xed_convert.assembly.syntax import parse  # noqa: PLC0415
 
     assembler = Assembler(catalogue)
     if first:
@@ -62,13 +62,13 @@ def _line(match: Match) -> str:
 
 
 def _describe(data: str, one: Match | Decoded) -> str:
-    from xed_convert.formatting import format_instance  # noqa: PLC0415
+    from xed_convert.assembly.formatting import format_instance  # noqa: PLC0415
 
     return f"{data:<32}  {format_instance(one.variant, one.values):<40}  {one.variant.string}  [{one.variant.iform}]"
 
 
 def _decode(catalogue: Catalogue, text: str) -> list[str]:
-    from xed_convert.decoder import Decoder  # noqa: PLC0415
+    from xed_convert.encoding.decoder import Decoder  # noqa: PLC0415
 
     data = _bytes(text)
     decoder = Decoder(catalogue)

@@ -11,8 +11,8 @@ from runner.cli import _output
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
-    from results.records import Conclusion
-    from results.store import Store
+    from results.campaign.records import Conclusion
+    from results.campaign.store import Store
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -27,10 +27,10 @@ def explain(
     patterns: Annotated[list[str], typer.Argument(metavar="PATTERN...", help="As for `characterize --instr`.")],
 ) -> None:
     """Show the microbenchmarks, raw samples and arithmetic behind each number of a stored campaign."""
-    from results.store import Store  # noqa: PLC0415 - `--help` needs none of it
+    from results.campaign.store import Store  # noqa: PLC0415 - `--help` needs none of it
     from runner.explain import Case, explanation  # noqa: PLC0415
-    from runner.recording import info_from_json  # noqa: PLC0415
-    from xed_convert.catalogue import Catalogue  # noqa: PLC0415
+    from runner.measuring.recording import info_from_json  # noqa: PLC0415
+    from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415
 
     catalogue = Catalogue.load()
     variants = {each.key: each for pattern in patterns for each in catalogue.find(pattern)}

@@ -9,7 +9,7 @@ import typer
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from runner.backends.base import BackendInfo
+    from runner.backend import BackendInfo
     from runner.measure import Report, Row
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -31,8 +31,8 @@ def measure(
     from runner.backends.registry import open_backend  # noqa: PLC0415 - `--help` needs none of these
     from runner.measure import benchmark_of  # noqa: PLC0415
     from runner.measure import measure as measure_code  # noqa: PLC0415
-    from runner.protocol import Measurer  # noqa: PLC0415
-    from xed_convert.assembly import assemble  # noqa: PLC0415
+    from runner.measuring.protocol import Measurer  # noqa: PLC0415
+    from xed_convert.assembly.assembler import assemble  # noqa: PLC0415
 
     benchmark = benchmark_of(assemble(asm), assemble(init) if init.strip() else b"")
     opened = open_backend(backend, cpu=cpu, architecture=arch)

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from runner import nightly as nights
-from runner import units
-from runner.selection import Selection
+from runner.campaigns.selection import Selection
+from runner.nightly import night as nights
+from runner.nightly import systemd as units
 
 app = typer.Typer(help=__doc__, add_completion=False)
 

@@ -10,9 +10,9 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from runner.cpu import Cpu
-    from runner.kmod import abi
-    from runner.kmod.selftest import Check
+    from runner.host.cpu import Cpu
+    from runner.host.kmod import abi
+    from runner.host.kmod.selftest import Check
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -28,9 +28,9 @@ def selftest(
 
     Needs root. The output is a report to attach to a bug. The exit code is 0 if nothing failed.
     """
-    from runner import cpu as cpus  # noqa: PLC0415 - `--help` needs none of these
-    from runner.kmod import selftest as checks  # noqa: PLC0415
-    from runner.kmod.device import Device  # noqa: PLC0415
+    from runner.host import cpu as cpus  # noqa: PLC0415 - `--help` needs none of these
+    from runner.host.kmod import selftest as checks  # noqa: PLC0415
+    from runner.host.kmod.device import Device  # noqa: PLC0415
 
     chosen = cpus.read_cpu(cpus.choose(cpu))
     device = Device(chosen.number)
@@ -47,7 +47,7 @@ def selftest(
 
 def _about(cpu: Cpu, info: abi.uops_info) -> Iterator[str]:
     from results.version import version  # noqa: PLC0415
-    from runner.kmod.abi import Feature  # noqa: PLC0415
+    from runner.host.kmod.abi import Feature  # noqa: PLC0415
 
     yield f"uopscope {version()}, {platform.system()} {platform.release()}"
     yield f"CPU {cpu.number}: {cpu.model_name} ({cpu.signature}, microcode {cpu.microcode}), {cpu.architecture}"
@@ -60,9 +60,9 @@ def _about(cpu: Cpu, info: abi.uops_info) -> Iterator[str]:
 
 def _counters(cpu: Cpu) -> Iterator[Check]:
     """Measure with the backend, if there is a PMU."""
-    from runner.backends.base import BackendError  # noqa: PLC0415
+    from runner.backend import BackendError  # noqa: PLC0415
     from runner.backends.kmod import create  # noqa: PLC0415
-    from runner.kmod.selftest import Check, counter_checks  # noqa: PLC0415
+    from runner.host.kmod.selftest import Check, counter_checks  # noqa: PLC0415
 
     try:
         backend = create(cpu.number)

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from results.database import read_database, read_provenances
-from results.packed import is_campaign
+from results.campaign.packed import is_campaign
+from results.campaign.store import Store
+from results.database.reader import read_database, read_provenances
 from results.shipped import CAMPAIGN_NAME, data_folder, shipped_database
 from results.site.build import MARK, Site, build_site
-from results.store import Store
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from results.database import Entry
+    from results.database.reader import Entry
     from results.model import Provenance
 
 app = typer.Typer(help=__doc__, add_completion=False)
@@ -87,8 +87,8 @@ def _contents(databases: list[Path], campaigns: tuple[Path, ...]) -> tuple[list[
         raise SiteError("more than one instructions.xml", hint="Put campaigns together with: uopscope db build")
     if databases:
         return list(read_database(databases[0])), read_provenances(databases[0])
-    from results.merge import Campaigns, Merge  # noqa: PLC0415 - only for campaigns
-    from xed_convert.catalogue import Catalogue  # noqa: PLC0415 - only for campaigns
+    from results.database.merge import Campaigns, Merge  # noqa: PLC0415 - only for campaigns
+    from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415 - only for campaigns
 
     with Campaigns(campaigns) as opened:
         return list(Merge(Catalogue.load(), opened.lookup).entries()), opened.provenances()

@@ -1,7 +1,7 @@
 """Microarchitectures: one TOML file each in this folder, found by listing it.
 
 A file says which CPUs are of this kind (`[[cpuid]]`), which ports they have, and by which PMU event each of our
-counters is counted (`[[event]]`), every row with its `source`. Counter names are those of `runner.backends.base`. A
+counters is counted (`[[event]]`), every row with its `source`. Counter names are those of `runner.backend`. A
 counter whose name lists several ports (`p23`) covers all of them: the hardware cannot tell them apart. `[[derived]]`
 counters are sums and differences of others. The loader rejects unknown keys, missing sources and duplicates, and names
 the file.

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generator.allocation import Allocator, default_immediate, independent_instances
-from generator.effects import effects_of, unset_indices
 from generator.errors import AllocationError, FactError
 from generator.facts import read_facts
-from generator.registers import GPR_FAMILIES, RegisterError, family, number, part, register_class, width_bits
-from generator.reserved import reserved_registers
+from generator.operands.allocation import Allocator, default_immediate, independent_instances
+from generator.operands.effects import effects_of, unset_indices
+from generator.operands.registers import GPR_FAMILIES, RegisterError, family, number, part, register_class, width_bits
+from generator.operands.reserved import reserved_registers
 from xed_convert.model import InstructionVariant, MemoryAddress, MemoryShape, Operand, OperandKind
 
 R64 = tuple(part(name, 64) for name in GPR_FAMILIES[:16])

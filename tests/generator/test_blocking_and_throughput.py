@@ -4,8 +4,12 @@ from functools import cache
 
 import pytest
 
-from generator.allocation import independent_instances
-from generator.blocking import (
+from generator.factory import Kit
+from generator.facts import read_facts
+from generator.operands.allocation import independent_instances
+from generator.operands.effects import effects_of
+from generator.operands.reserved import harness_registers
+from generator.sequences.blocking import (
     CodeKind,
     Combiner,
     fits,
@@ -16,12 +20,8 @@ from generator.blocking import (
     registers_of,
     representatives,
 )
-from generator.effects import effects_of
-from generator.facts import read_facts
-from generator.kit import Kit
-from generator.reserved import harness_registers
-from generator.throughput import FLAGS, Shape, ThroughputFactory, same_register_operands, stack_bytes
-from xed_convert.catalogue import Catalogue
+from generator.sequences.throughput import FLAGS, Shape, ThroughputFactory, same_register_operands, stack_bytes
+from xed_convert.catalogue.catalogue import Catalogue
 
 
 @cache

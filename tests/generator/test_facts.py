@@ -4,11 +4,11 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from generator.calibration import calibration_cycles
+from generator.chains.calibration import calibration_cycles
+from generator.chains.links import Ends, links, routes
 from generator.exclusions import Scope, excluded, excluded_latency, exclusions, unreachable
-from generator.links import Ends, links, routes
-from generator.registers import register_class
-from generator.values import ValueKind, kinds_of, value_rows, values_of
+from generator.operands.registers import register_class
+from generator.operands.values import ValueKind, kinds_of, value_rows, values_of
 from xed_convert.model import InstructionVariant, Operand, OperandKind
 
 

@@ -7,17 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from iced_x86 import Decoder, Formatter, FormatterSyntax, Mnemonic
 
-from generator import assembly, native
-from generator.harness import (
-    ALIGNMENT,
-    CONTEXT_SIZE,
-    ENTRY_OFFSET,
-    RDTSC,
-    Reader,
-    Style,
-    layout,
-    render,
-)
+from generator.harness import assemble_templates, assembly, native
+from generator.harness.harness import ALIGNMENT, CONTEXT_SIZE, ENTRY_OFFSET, RDTSC, Reader, Style, layout, render
 from generator.microbenchmark import Line, Microbenchmark
 
 ADD_R8_1 = Line(bytes.fromhex("4983c001"), "ADD R8, 1")
@@ -123,20 +114,20 @@ def test_only_the_counter_reads_differ_between_backends() -> None:
 def test_the_table_is_what_the_assembler_makes_of_the_templates() -> None:
     keystone = pytest.importorskip("keystone")
     assert keystone is not None
-    assert assembly.assembled_table() == assembly.TABLE.read_text(encoding="utf-8")
+    assert assemble_templates.assembled_table() == assembly.TABLE.read_text(encoding="utf-8")
 
 
 def test_another_disassembler_reads_the_same_in_the_table() -> None:
     formatter = Formatter(FormatterSyntax.INTEL)
     formatter.hex_prefix, formatter.hex_suffix = "0x", ""
-    for line in assembly.template_lines():
+    for line in assemble_templates.template_lines():
         (decoded,) = list(Decoder(64, assembly.bytes_of(line)))
         assert formatter.format_mnemonic(decoded) == line.split()[0]
         assert decoded.len == len(assembly.bytes_of(line))
 
 
 def test_a_template_line_without_bytes_says_what_to_do() -> None:
-    with pytest.raises(assembly.TemplateError, match=r"python -m generator\.assembly"):
+    with pytest.raises(assembly.TemplateError, match=r"python -m generator\.harness\.assemble_templates"):
         assembly.bytes_of("vfrobnicate rax")
     with pytest.raises(assembly.TemplateError, match="before the first @name"):
         assembly.fragments("rdtsc")

@@ -1,12 +1,12 @@
 import pytest
 
-from generator.allocation import Allocator, independent_instances
-from generator.initial import general_value
-from generator.kit import Kit
-from generator.registers import family
-from generator.throughput import setup_of
-from generator.values import Values, values_of
-from xed_convert.catalogue import Catalogue
+from generator.factory import Kit
+from generator.operands.allocation import Allocator, independent_instances
+from generator.operands.registers import family
+from generator.operands.values import Values, values_of
+from generator.sequences.throughput import setup_of
+from generator.support.initial import general_value
+from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.model import Instance
 
 CATALOGUE = Catalogue.load()

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from generator.breakers import COPIES
-from generator.effects import effects_of
+from generator.chains.links import links
+from generator.chains.plan import LatencyPlan, Pair, plan_latency
 from generator.exclusions import excluded, exclusions
+from generator.factory import Kit
 from generator.facts import read_facts
-from generator.kit import Kit
-from generator.latency import LatencyPlan, Pair, plan_latency
-from generator.links import links
-from generator.places import destinations, sources
-from generator.reserved import harness_registers
-from generator.values import value_rows, values_of
+from generator.operands.effects import effects_of
+from generator.operands.places import destinations, sources
+from generator.operands.reserved import harness_registers
+from generator.operands.values import value_rows, values_of
+from generator.support.breakers import COPIES
 from results.model import LatencyPart
-from xed_convert.catalogue import Catalogue
-from xed_convert.decoder import Decoder
+from xed_convert.catalogue.catalogue import Catalogue
+from xed_convert.encoding.decoder import Decoder
 
 
 @pytest.fixture(scope="module")

@@ -5,12 +5,12 @@ from functools import cache
 import pytest
 
 from generator.exclusions import excluded
-from generator.kit import Kit
+from generator.factory import Kit
 from generator.microbenchmark import Line, Microbenchmark
-from generator.surroundings import helpers, row_of, rows
-from generator.throughput import Shape, ThroughputFactory
-from generator.values import ValueKind
-from xed_convert.catalogue import Catalogue
+from generator.operands.values import ValueKind
+from generator.sequences.throughput import Shape, ThroughputFactory
+from generator.support.prologue import helpers, row_of, rows
+from xed_convert.catalogue.catalogue import Catalogue
 
 
 @cache

@@ -3,14 +3,14 @@
 from collections import defaultdict
 from functools import cache
 
+from generator.chains.plan import plan_latency
 from generator.exclusions import excluded
-from generator.kit import Kit
-from generator.latency import plan_latency
-from generator.surroundings import surrounded
-from generator.throughput import Shape, ThroughputFactory
-from generator.values import kinds_of
-from xed_convert.catalogue import Catalogue
-from xed_convert.decoder import Decoder
+from generator.factory import Kit
+from generator.operands.values import kinds_of
+from generator.sequences.throughput import Shape, ThroughputFactory
+from generator.support.prologue import surrounded
+from xed_convert.catalogue.catalogue import Catalogue
+from xed_convert.encoding.decoder import Decoder
 from xed_convert.model import InstructionVariant
 
 EVERY = 23

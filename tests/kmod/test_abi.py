@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.kmod import abi
+from runner.host.kmod import abi
 
 HEADER = Path(__file__).parents[2] / "kmod" / "uopscope_uapi.h"
 STRUCTURES = ("uops_info", "uops_counter", "uops_counter_set", "uops_job", "uops_result", "uops_batch")
@@ -25,7 +25,7 @@ def mirrored(name: str) -> int:
     for prefix, kind in PREFIXES.items():
         if name.startswith(prefix):
             return int(getattr(kind, name.removeprefix(prefix)).value)
-    raise AssertionError(f"UOPS_{name} is not in runner/kmod/abi.py")
+    raise AssertionError(f"UOPS_{name} is not in runner/host/kmod/abi.py")
 
 
 def fields(name: str) -> list[str]:

@@ -6,7 +6,7 @@ import subprocess
 import tomllib
 from pathlib import Path
 
-from runner.kmod import selftest
+from runner.host.kmod import selftest
 
 ROOT = Path(__file__).parents[2]
 

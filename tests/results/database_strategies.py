@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from results.database import Analysis, ArchitectureResult, Entry, LatencyRow
+from results.database.reader import Analysis, ArchitectureResult, Entry, LatencyRow
 from results.model import PORT_LETTERS, PortUsage
 from xed_convert.model import InstructionVariant, Operand, OperandKind
 

@@ -6,6 +6,8 @@ from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
+from results.campaign.records import Sample, StoredBenchmark
+from results.campaign.store import Store
 from results.model import (
     Bound,
     Characterization,
@@ -17,17 +19,15 @@ from results.model import (
     Status,
     Throughput,
 )
-from results.records import Sample, StoredBenchmark
-from results.store import Store
-from simulator.machine import MachineModel
+from simulator.machines.machine import MachineModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from simulator.graph import Endpoint
-    from simulator.truth import Truth
-    from xed_convert.catalogue import Catalogue
+    from simulator.machines.graph import Endpoint
+    from simulator.machines.truth import Truth
+    from xed_convert.catalogue.catalogue import Catalogue
     from xed_convert.model import InstructionVariant
 
 EXPERIMENTS = 14

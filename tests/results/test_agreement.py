@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from results.agreement import Agreement, agreement
-from results.database import ArchitectureResult, Entry, LatencyRow
-from results.database_writer import write_database
+from results.database.agreement import Agreement, agreement
+from results.database.reader import ArchitectureResult, Entry, LatencyRow
+from results.database.writer import write_database
 from runner.cli import db
-from tests.cli.commands import called
 from tests.results.database_strategies import variant
+from tests.runner.cli.commands import called
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import given
 
-from results import codec
+from results.campaign import codec
 from results.model import Series
 from tests.results import strategies
 

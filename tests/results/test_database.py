@@ -12,15 +12,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from results import rules
-from results.database import Analysis, ArchitectureResult, DatabaseError, Entry, LatencyRow, Repair, read_database
-from results.database_writer import write_database
-from results.diff import Change, Kind, compare, group
-from results.query import QueryError, compile_query
+from results.database import rules
+from results.database.diff import Change, Kind, compare, group
+from results.database.query import QueryError, compile_query
+from results.database.reader import (
+    Analysis,
+    ArchitectureResult,
+    DatabaseError,
+    Entry,
+    LatencyRow,
+    Repair,
+    read_database,
+)
+from results.database.writer import write_database
 from tests.results.database_strategies import entries, variant
+from xed_convert.catalogue.schema import validate
 from xed_convert.errors import ConversionError
 from xed_convert.model import Operand, OperandKind
-from xed_convert.schema import validate
 
 if TYPE_CHECKING:
     from collections.abc import Callable

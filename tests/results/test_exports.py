@@ -16,11 +16,11 @@ import pandas as pd
 import pytest
 
 import results
-from results.database import ArchitectureResult, DatabaseError, Entry, LatencyRow
-from results.database_writer import write_database
-from results.exegesis import MODES, llvm_instructions, write_exegesis
-from results.frames import frames
-from results.osaca import LOAD, STORE, write_osaca
+from results.database.reader import ArchitectureResult, DatabaseError, Entry, LatencyRow
+from results.database.writer import write_database
+from results.exports.exegesis import MODES, llvm_instructions, write_exegesis
+from results.exports.frames import frames
+from results.exports.osaca import LOAD, STORE, write_osaca
 from tests.results.database_strategies import variant
 from xed_convert.model import InstructionVariant, MemoryShape, Operand, OperandKind
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from results.campaign_file import StoreError
-from results.store import Store
+from results.campaign.file import StoreError
+from results.campaign.store import Store
 from tests.results.synthetic import write_campaign
-from xed_convert.catalogue import Catalogue
+from xed_convert.catalogue.catalogue import Catalogue
 
 
 def everything(path: Path) -> None:

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from results import merge
+from results.campaign.store import Store
+from results.database import merge
+from results.database.xml import Conclusion, database_entry
 from results.model import Characterization, PortUsage, Provenance, Throughput
-from results.store import Store
-from results.xml import Conclusion, database_entry
 from tests.results.database_strategies import variant
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from results.database import Entry
+    from results.database.reader import Entry
     from xed_convert.model import InstructionVariant
 
 VARIANT = variant("ADC")

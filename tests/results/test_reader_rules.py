@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, TypeAlias
 import pytest
 from lxml import etree
 
-from results import rules
-from results.database import read_database
-from results.merge import write_xml
+from results.database import rules
+from results.database.merge import write_xml
+from results.database.reader import read_database
+from results.database.xml import Conclusion
 from results.shipped import shipped_database
-from results.xml import Conclusion
 from tests.results.synthetic import provenance, truths
-from xed_convert.catalogue import Catalogue
-from xed_convert.schema import validate
+from xed_convert.catalogue.catalogue import Catalogue
+from xed_convert.catalogue.schema import validate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

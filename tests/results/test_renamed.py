@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from results.merge import renamed_keys, renamed_rows
+from results.database.merge import renamed_keys, renamed_rows
 from tests.shared import XED_OLD, xed_datafiles
-from xed_convert.catalogue import Catalogue
-from xed_convert.catalogue_diff import diff_catalogues
-from xed_convert.convert import convert
-from xed_convert.datafiles import Datafiles
+from xed_convert.catalogue.catalogue import Catalogue
+from xed_convert.catalogue.diff import diff_catalogues
+from xed_convert.datafiles.folder import Datafiles
+from xed_convert.expansion.convert import convert
 
 
 @pytest.fixture(scope="module")

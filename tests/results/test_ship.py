@@ -12,16 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from results import merge, packed, rules, ship, shipped
-from results.campaign_file import StoreError
-from results.database import read_database, read_provenances
-from results.frames import entries_of
+from results import ship, shipped
+from results.campaign import packed
+from results.campaign.file import StoreError
+from results.campaign.store import Store
+from results.database import merge, rules
+from results.database.reader import read_database, read_provenances
+from results.database.xml import Conclusion, database_entry, rounded
+from results.exports.frames import entries_of
 from results.model import Bound, Characterization, Derivation, LatencyResult, Provenance, Throughput
-from results.store import Store
-from results.xml import Conclusion, database_entry, rounded
 from runner.cli import _characterize
 from runner.cli._options import Options, UsageError
-from xed_convert.catalogue import Catalogue
+from xed_convert.catalogue.catalogue import Catalogue
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from results.database import ArchitectureResult, DatabaseError, Entry, LatencyRow
+from results.campaign.records import Sample, StoredBenchmark
+from results.campaign.store import Store
+from results.database.reader import ArchitectureResult, DatabaseError, Entry, LatencyRow
 from results.model import Characterization, Derivation, Measurement, PortUsage, Provenance, Series, Status
-from results.records import Sample, StoredBenchmark
 from results.site import experiments, pages, views
 from results.site.build import Site, build_site
-from results.store import Store
 from tests.results.database_strategies import variant
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def test_port_loads_add_up_to_the_uops() -> None:
 
 
 def test_the_page_of_a_comparison_groups_and_escapes() -> None:
-    from results.diff import Change, Kind, group  # noqa: PLC0415 - only here
+    from results.database.diff import Change, Kind, group  # noqa: PLC0415 - only here
 
     changes = [Change(Kind.CHANGED, f"<{n}>", "I86", "SKL", "uops", "1", "2") for n in range(3)]
     text = pages.diff_page("old.xml", "new.xml", group(changes))

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from results.campaign_file import APPLICATION_ID, StoreError
+from results.campaign.file import APPLICATION_ID, StoreError
+from results.campaign.records import Outcome, Sample, StoredBenchmark
+from results.campaign.store import Store
 from results.model import Characterization, Measurement, Provenance, Series, Status
-from results.records import Outcome, Sample, StoredBenchmark
-from results.store import Store
 from tests.results import strategies
 from tests.shared import CHECKOUT
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from results import merge, xml
+from results.database import merge, xml
 from results.model import Bound, Characterization, LatencyPart, LatencyResult, PortUsage, Provenance, Throughput
 from tests.results import strategies
 from xed_convert.model import InstructionVariant, Operand, OperandKind

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from results.model import Provenance, Status
-from runner.backends.base import BackendInfo, Job, JobResult, Repeat
+from runner.backend import BackendInfo, Job, JobResult, Repeat
 
 Counts = Callable[[Job, int], Mapping[str, int]]
 """From a job and the number of its repetition since the backend was made to what the counters say."""

@@ -6,11 +6,11 @@ import pytest
 from typer.testing import CliRunner
 
 from runner import doctor, selftest
-from runner.backends.base import BackendError
+from runner.backend import BackendError
 from runner.backends.registry import backends, open_backend
 from runner.cli.doctor import app
-from runner.cpu import Cpu
 from runner.doctor import Finding, Level, Machine, findings
+from runner.host.cpu import Cpu
 from runner.uarch.tables import CpuIdentity
 
 SKYLAKE = Cpu(

@@ -8,6 +8,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
+from results.campaign.records import Sample, StoredBenchmark
 from results.model import (
     Bound,
     Characterization,
@@ -19,7 +20,6 @@ from results.model import (
     Status,
     Throughput,
 )
-from results.records import Sample, StoredBenchmark
 from runner.explain import CHAIN_PURPOSE, Case, explanation, quantities, samples_text
 from tests.results.test_xml import ADC, SIMULATED
 

@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from results.model import Status
-from runner.backends.base import Job, JobResult
+from runner.backend import Job, JobResult
 from runner.measure import MeasureError, benchmark_of, lines_of, measure
-from runner.protocol import Measurer
+from runner.measuring.protocol import Measurer
 from tests.runner.fake_backend import FakeBackend
-from xed_convert.assembly import assemble
+from xed_convert.assembly.assembler import assemble
 
 IMUL = bytes.fromhex("480fafc3")
 

@@ -1,17 +1,17 @@
-"""The core written as plainly as possible: it walks through every cycle. Only for comparison with `simulator.core`."""
+"""The core written as plainly as possible, cycle by cycle: only for comparison with `simulator.core.core`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from simulator.core import NO_PORT, PORT, ROTATE, SHARED, Counts
+from simulator.core.core import NO_PORT, PORT, ROTATE, SHARED, Counts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simulator.core import Step
-    from simulator.machine import Parameters
+    from simulator.core.core import Step
+    from simulator.machines.machine import Parameters
 
 
 @dataclass(eq=False)

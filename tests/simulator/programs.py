@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from generator.microbenchmark import Line, Microbenchmark
 from results.model import Status
-from runner.backends.base import Job, Repeat
+from runner.backend import Job, Repeat
 from runner.backends.sim import SimBackend, open_machine
-from xed_convert.catalogue import Catalogue
-from xed_convert.encoder import encode
+from xed_convert.catalogue.catalogue import Catalogue
+from xed_convert.encoding.encoder import encode
 
 if TYPE_CHECKING:
     from xed_convert.model import OperandValue

@@ -4,7 +4,7 @@ import pytest
 
 from generator.microbenchmark import Line
 from results.model import Status
-from runner.backends.base import Job
+from runner.backend import Job
 from tests.simulator.programs import ONCE, backend, benchmark, catalogue, line, per_copy
 from xed_convert.model import MemoryAddress
 

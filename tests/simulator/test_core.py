@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.core import NO_PORT, PORT, SHARED, Core, RepeatedRun
-from simulator.machine import Parameters
+from simulator.core.core import NO_PORT, PORT, SHARED, Core, RepeatedRun
+from simulator.machines.machine import Parameters
 from tests.simulator.cycle_core import CycleCore
 
 if TYPE_CHECKING:
-    from simulator.core import Step
+    from simulator.core.core import Step
 
 SMALL = Parameters(issue_width=3, retire_width=3, reorder_buffer=12, scheduler=7, ports="0123")
 HASWELL = Parameters(issue_width=4, retire_width=4, reorder_buffer=192, scheduler=60, ports="01234567")

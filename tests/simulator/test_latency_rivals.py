@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 import pytest
 
 from benchmarks.latency_rivals import Slack, Standing, file_of, file_of_place, standing
-from generator.allocation import Allocator
+from generator.chains.links import VECTOR_NODES, links
 from generator.errors import AllocationError
-from generator.links import VECTOR_NODES, links
+from generator.operands.allocation import Allocator
 from results.model import Bound, LatencyResult
 from runner.backends.sim import SimBackend
-from runner.protocol import Measurer
-from runner.session import Limits, Session
-from simulator.compiler import compile_instruction
-from simulator.graph import Endpoint, Uop
-from simulator.machine import MachineModel
+from runner.measuring.protocol import Measurer
+from runner.measuring.session import Limits, Session
+from simulator.core.compiler import compile_instruction
+from simulator.machines.graph import Endpoint, Uop
+from simulator.machines.machine import MachineModel
 from tests.latency_truth import Lab
-from xed_convert.catalogue import Catalogue
+from xed_convert.catalogue.catalogue import Catalogue
 
 if TYPE_CHECKING:
-    from simulator.graph import Behaviour
+    from simulator.machines.graph import Behaviour
     from xed_convert.model import InstructionVariant
 
 MOVED = (

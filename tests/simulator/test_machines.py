@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from generator.microbenchmark import Line
 from results.model import Status
-from runner.backends.base import BackendError, Job
+from runner.backend import BackendError, Job
 from runner.backends.sim import open_machine
-from simulator.machine import MachineModel, names
+from simulator.machines.machine import MachineModel, names
 from tests.simulator.programs import ONCE, backend, benchmark, catalogue, counts, line, per_copy
 from xed_convert.model import MemoryAddress
 
 if TYPE_CHECKING:
-    from simulator.graph import Uop
+    from simulator.machines.graph import Uop
 
 ADC = line("ADC_11 (R64, R64)", "RAX", "RBX")
 IMUL = line("IMUL (R64, R64)", "RAX", "RAX")

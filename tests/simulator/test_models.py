@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from results.model import LatencyPart, PortUsage
-from simulator import convert_llvm
-from simulator.graph import Endpoint, ModelError, describe, parse_graph
-from simulator.machine import CPU_ORDER, MachineModel, Parameters, cpu_range, names, read_isa_sets, read_rows
-from simulator.structure import Facts, behaviour_of
-from simulator.truth import longest_paths
+from simulator.machines import convert_llvm
+from simulator.machines.graph import Endpoint, ModelError, describe, parse_graph
+from simulator.machines.machine import CPU_ORDER, MachineModel, Parameters, cpu_range, names, read_isa_sets, read_rows
+from simulator.machines.structure import Facts, behaviour_of
+from simulator.machines.truth import longest_paths
 from tests.shared import XED_NEW, shared
 from tests.simulator.programs import catalogue
 from xed_convert.model import OperandKind

@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import generator
-from generator.allocation import independent_instances
 from generator.exclusions import excluded
-from generator.places import sources
+from generator.operands.allocation import independent_instances
+from generator.operands.places import sources
 from results.model import Status
-from runner.backends.base import Job, Repeat
+from runner.backend import Job, Repeat
 from runner.backends.sim import open_machine
-from simulator.graph import ADDRESS_PARTS, Endpoint
-from simulator.random_machine import RandomMachine, draw_shape, is_tame
-from simulator.truth import longest_paths
+from simulator.machines.graph import ADDRESS_PARTS, Endpoint
+from simulator.machines.random_machine import RandomMachine, draw_shape, is_tame
+from simulator.machines.truth import longest_paths
 from tests.simulator.programs import backend, benchmark, catalogue, line, per_copy
 from xed_convert.model import OperandKind
 

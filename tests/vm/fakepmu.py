@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from runner.kmod import abi
+from runner.host.kmod import abi
 
 RECORD = struct.Struct("<4Q")
 ACCESS = struct.Struct("<4Q")

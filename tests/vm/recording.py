@@ -10,19 +10,19 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from generator.harness import Style
+from generator.harness.harness import Style
 from results.model import Status
 from runner.backends.kmod import blob_job
-from runner.kmod import abi
-from runner.kmod.passes import FREE_RUNNING, Hardware, countable, needed, plan
+from runner.host.kmod import abi
+from runner.host.kmod.passes import FREE_RUNNING, Hardware, countable, needed, plan
 from runner.uarch import tables
 from tests.vm.fakepmu import COUNT, FIXED_SELECTOR, FREE_SELECTOR, RECORD, blob_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.backends.base import Backend, BackendInfo, Job, JobResult, Repeat
-    from runner.kmod.passes import Slot
+    from runner.backend import Backend, BackendInfo, Job, JobResult, Repeat
+    from runner.host.kmod.passes import Slot
 
 ALL_BITS = (1 << 64) - 1
 

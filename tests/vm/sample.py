@@ -1,7 +1,7 @@
 """Variants to be characterized in the guest: those that the model knows and that TCG executes, evenly spread."""
 
-from simulator.machine import MachineModel
-from xed_convert.catalogue import Catalogue
+from simulator.machines.machine import MachineModel
+from xed_convert.catalogue.catalogue import Catalogue
 
 ISA_SETS = {"I86", "I386", "I486", "SSE", "SSE2", "SSE3", "SSSE3", "SSE4", "SSE42", "AVX", "AVX2", "BMI1", "BMI2"}
 LEFT_OUT = {"DIV", "IDIV", "CPUID", "IN", "OUT", "CLI", "STI"}

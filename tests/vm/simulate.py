@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from results.store import Store
+from inference.characterizer import Characterizer
+from results.campaign.store import Store
 from runner.backends.sim import create
-from runner.campaign import Campaign
-from runner.characterize import Characterizer
-from runner.protocol import Measurer
-from runner.recording import info_to_json
+from runner.campaigns.campaign import Campaign
+from runner.measuring.protocol import Measurer
+from runner.measuring.recording import info_to_json
 from tests.vm.recording import Recorder
-from xed_convert.catalogue import Catalogue
+from xed_convert.catalogue.catalogue import Catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from results.model import Characterization
-    from runner.backends.base import Backend
-    from runner.kmod.passes import Hardware
+    from runner.backend import Backend
+    from runner.host.kmod.passes import Hardware
     from xed_convert.model import InstructionVariant
 
 
@@ -28,7 +28,7 @@ def characterize(backend: Backend, variants: Sequence[InstructionVariant]) -> di
     measurer = Measurer(backend)
     with Store.in_memory() as store:
         store.begin(measurer.info.provenance, info_to_json(measurer.info))
-        campaign = Campaign(store, measurer, Characterizer(catalogue, measurer.info))
+        campaign = Campaign(store, measurer, Characterizer(catalogue, measurer.info.capabilities))
         return {result.string: result for result in campaign.run(variants, on_change=lambda _: None)}
 
 

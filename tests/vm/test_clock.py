@@ -14,7 +14,7 @@ from tests.vm.machine import Machine, boot
 from tests.vm.reads import check_reads
 from tests.vm.simulate import record, summary
 from tests.vm.test_timing import ICOUNT
-from xed_convert.catalogue import Catalogue
+from xed_convert.catalogue.catalogue import Catalogue
 
 pytestmark = pytest.mark.vm
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from results.model import PortUsage
-from runner.kmod.passes import Hardware
-from simulator.machine import MachineModel
+from runner.host.kmod.passes import Hardware
+from simulator.machines.machine import MachineModel
 from tests.vm import images
 from tests.vm.cores import CORES
 from tests.vm.kernels import Kernel, Unavailable
@@ -16,7 +16,7 @@ from tests.vm.machine import Machine, Output, boot
 from tests.vm.reads import check_reads
 from tests.vm.sample import sample
 from tests.vm.simulate import record, summary
-from xed_convert.catalogue import Catalogue
+from xed_convert.catalogue.catalogue import Catalogue
 
 pytestmark = pytest.mark.vm
 

@@ -14,7 +14,7 @@ from typing import IO
 
 import pytest
 
-from generator.harness import Reader, render
+from generator.harness.harness import Reader, render
 from generator.microbenchmark import Line, Microbenchmark
 from tests.vm import machine as machines
 from tests.vm.kernels import Kernel, Unavailable

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runner.kmod import abi
+from runner.host.kmod import abi
 from runner.uarch import tables
 from tests.vm import images
 from tests.vm.cores import CORES

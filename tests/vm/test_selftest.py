@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from runner.backends.sim import create
-from runner.kmod import selftest
+from runner.host.kmod import selftest
 from tests.vm import images
 from tests.vm.cores import CORES
 from tests.vm.kernels import Kernel, Unavailable

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from generator.harness import render
+from generator.harness.harness import render
 from generator.microbenchmark import Line, Microbenchmark
 from tests.vm.kernels import Kernel, Unavailable
 from tests.vm.machine import Machine, Output, boot

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xed_convert.assembly import Assembler
-from xed_convert.catalogue import Catalogue
-from xed_convert.decoder import Decoder
+from xed_convert.assembly.assembler import Assembler
+from xed_convert.assembly.keystone_process import KeystoneProcess
+from xed_convert.catalogue.catalogue import Catalogue
+from xed_convert.encoding.decoder import Decoder
 from xed_convert.errors import AssemblyError
-from xed_convert.keystone_process import KeystoneProcess
 
 
 @cache

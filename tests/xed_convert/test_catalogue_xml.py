@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.shared import reference_xml
-from xed_convert import catalogue_xml
-from xed_convert.catalogue import Catalogue, read_xml
+from xed_convert.catalogue import xml as catalogue_xml
+from xed_convert.catalogue.catalogue import Catalogue, read_xml
 from xed_convert.errors import ConversionError, UnknownInstructionError, UopscopeError
 from xed_convert.files import atomic_write
 

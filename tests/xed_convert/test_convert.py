@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.shared import XED_NEW, XED_OLD, reference_xml, xed_datafiles
-from xed_convert.catalogue import read_xml
-from xed_convert.catalogue_xml import instruction_attributes
-from xed_convert.convert import Conversion, convert
-from xed_convert.datafiles import Datafiles
-from xed_convert.exclusions import Exclusions
+from xed_convert.catalogue.catalogue import read_xml
+from xed_convert.catalogue.xml import instruction_attributes
+from xed_convert.datafiles.folder import Datafiles
+from xed_convert.expansion.convert import Conversion, convert
+from xed_convert.expansion.exclusions import Exclusions
 
 if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.shared import xed_datafiles
-from xed_convert import cpuid
-from xed_convert.cpuid import CpuidTest
+from xed_convert.cpus import cpuid
+from xed_convert.cpus.cpuid import CpuidTest
 from xed_convert.errors import ConversionError
 
 bits = st.integers(0, 31)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from xed_convert.decoder import Decoder
-from xed_convert.encoder import ROUNDING, encode
+from xed_convert.encoding.decoder import Decoder
+from xed_convert.encoding.encoder import ROUNDING, encode
+from xed_convert.encoding.registers import CLASSES, GPR
 from xed_convert.errors import DecodingError, EncodingError
 from xed_convert.model import InstructionVariant, MemoryAddress, MemoryShape, Operand, OperandKind, OperandValue
-from xed_convert.registers import CLASSES, GPR
 
 
 def variant(encoding: str, *operands: Operand, **attributes: str) -> InstructionVariant:

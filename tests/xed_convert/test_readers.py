@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.shared import XED_NEW, XED_OLD, xed_datafiles
-from xed_convert.datafiles import Datafiles
+from xed_convert.datafiles.folder import Datafiles
+from xed_convert.datafiles.layers import read_layers
+from xed_convert.datafiles.nonterminals import read_nonterminals
+from xed_convert.datafiles.pattern import BitRange, Bits, Call, Constraint, Literal, Macros, Token, parse_token
+from xed_convert.datafiles.records import read_records
+from xed_convert.datafiles.source import Line, Location, split_lines
 from xed_convert.errors import ConversionError
-from xed_convert.layers import read_layers
-from xed_convert.nonterminals import read_nonterminals
-from xed_convert.pattern import BitRange, Bits, Call, Constraint, Literal, Macros, Token, parse_token
-from xed_convert.records import read_records
-from xed_convert.source import Line, Location, split_lines
 
 if TYPE_CHECKING:
     from pathlib import Path

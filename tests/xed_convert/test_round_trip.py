@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from tests.random_operands import random_values
 from tests.shared import XED_NEW, XED_OLD, xed_datafiles
-from xed_convert.catalogue import Catalogue
-from xed_convert.convert import convert
-from xed_convert.datafiles import Datafiles
-from xed_convert.decoder import Decoder
-from xed_convert.encoder import Encoder, encode
+from xed_convert.assembly.formatting import format_instance
+from xed_convert.assembly.matching import Matcher
+from xed_convert.assembly.syntax import parse_statement
+from xed_convert.catalogue.catalogue import Catalogue
+from xed_convert.datafiles.folder import Datafiles
+from xed_convert.encoding.decoder import Decoder
+from xed_convert.encoding.encoder import Encoder, encode
+from xed_convert.encoding.form import parse_encoding
 from xed_convert.errors import DecodingError
-from xed_convert.form import parse_encoding
-from xed_convert.formatting import format_instance
-from xed_convert.matching import Matcher
-from xed_convert.syntax import parse_statement
+from xed_convert.expansion.convert import convert
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

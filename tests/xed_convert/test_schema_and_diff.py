@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from xed_convert.catalogue import Catalogue
-from xed_convert.catalogue_diff import diff_catalogues
-from xed_convert.catalogue_xml import write_xml
-from xed_convert.describe import describe
+from xed_convert.catalogue.catalogue import Catalogue
+from xed_convert.catalogue.describe import describe
+from xed_convert.catalogue.diff import diff_catalogues
+from xed_convert.catalogue.schema import validate
+from xed_convert.catalogue.xml import write_xml
 from xed_convert.errors import ConversionError
 from xed_convert.files import atomic_write
-from xed_convert.schema import validate
 
 if TYPE_CHECKING:
     from pathlib import Path

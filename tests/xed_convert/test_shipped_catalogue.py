@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.shared import XED_NEW, XED_OLD, xed_datafiles
-from xed_convert.catalogue import Catalogue
-from xed_convert.catalogue_store import SHIPPED, Store
+from xed_convert.catalogue.catalogue import Catalogue
+from xed_convert.catalogue.store import SHIPPED, Store
 from xed_convert.errors import ConversionError, UnknownInstructionError
-from xed_convert.ship import main, ship
+from xed_convert.expansion.ship import main, ship
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.xed_convert.small_datafiles import FILES, write_datafiles
-from xed_convert.chips import chip_isa_sets, read_chips, short_names
-from xed_convert.convert import convert
-from xed_convert.datafiles import Datafiles
+from xed_convert.cpus.chips import chip_isa_sets, read_chips, short_names
+from xed_convert.datafiles.folder import Datafiles
 from xed_convert.errors import ConversionError, UopscopeError
+from xed_convert.expansion.convert import convert
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from xed_convert.assembly.syntax import Kind, Statement, WrittenOperand, parse, parse_number, parse_statement
 from xed_convert.errors import AssemblyError
 from xed_convert.model import MemoryAddress
-from xed_convert.syntax import Kind, Statement, WrittenOperand, parse, parse_number, parse_statement
 
 
 def test_everything_at_once() -> None:

@@ -17,15 +17,15 @@ import pytest
 from tests.random_operands import plain_values
 from tests.shared import XED_NEW, XED_OLD, xed_datafiles
 from tests.witness import Explanation, assemble_all, explanations, same_mnemonic, tool
-from xed_convert.convert import convert
-from xed_convert.datafiles import Datafiles
-from xed_convert.decoder import Decoder
-from xed_convert.encoder import encode
+from xed_convert.assembly.formatting import format_instance
+from xed_convert.assembly.matching import Matcher
+from xed_convert.assembly.syntax import parse_statement
+from xed_convert.datafiles.folder import Datafiles
+from xed_convert.encoding.decoder import Decoder
+from xed_convert.encoding.encoder import encode
 from xed_convert.errors import AssemblyError, DecodingError
-from xed_convert.formatting import format_instance
-from xed_convert.matching import Matcher
+from xed_convert.expansion.convert import convert
 from xed_convert.model import MemoryAddress
-from xed_convert.syntax import parse_statement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -131,11 +131,11 @@ def means_the_same(text: str, result: bytes, data: bytes, decoder: Decoder, matc
     if ours is None or decoded.length_bytes != len(result):
         return False
     wanted = without_width(decoded.values)
-    swapped = [wanted[index] for index in sorted(wanted)]
+    with_other_port = [wanted[index] for index in sorted(wanted)]
     same = [without_width(one.values) for one in matches if one.variant is decoded.variant]
     if wanted in same:
         return True
     commutes = decoded.variant.iclass == "XCHG" or (
         decoded.variant.attributes.get("vex") == "1" and len(result) < len(data)
     )
-    return commutes and any(sorted(map(str, one.values())) == sorted(map(str, swapped)) for one in same)
+    return commutes and any(sorted(map(str, one.values())) == sorted(map(str, with_other_port)) for one in same)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from runner.backends.kmod import create
 from tests.vm.simulate import characterize, summary
-from xed_convert.catalogue import Catalogue
+from xed_convert.catalogue.catalogue import Catalogue
 
 
 def main(names: Path) -> None:

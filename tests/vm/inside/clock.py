@@ -3,7 +3,7 @@
 import json
 
 from generator.microbenchmark import Line, Microbenchmark
-from runner.backends.base import Job, Repeat
+from runner.backend import Job, Repeat
 from runner.backends.kmod import create
 
 ADD = Microbenchmark((), (Line(bytes.fromhex("4801c0"), "ADD RAX, RAX"),), "counting")

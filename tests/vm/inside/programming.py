@@ -3,12 +3,12 @@
 import json
 from pathlib import Path
 
-from generator.harness import Reader, render
+from generator.harness.harness import Reader, render
 from generator.microbenchmark import Line, Microbenchmark
-from runner.backends.base import BackendError
-from runner.kmod import abi
-from runner.kmod.device import BlobJob, Device
-from runner.kmod.passes import Hardware, countable, plan
+from runner.backend import BackendError
+from runner.host.kmod import abi
+from runner.host.kmod.device import BlobJob, Device
+from runner.host.kmod.passes import Hardware, countable, plan
 from runner.uarch import tables
 from tests.vm.cores import CORES
 from tests.vm.fakepmu import accesses

@@ -1,0 +1,24 @@
+"""Turns an instance into a line of code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from generator.cache import PerInstance
+from generator.microbenchmark import Line
+from xed_convert.assembly.formatting import format_instance
+from xed_convert.encoding.encoder import encode
+
+if TYPE_CHECKING:
+    from xed_convert.model import Instance
+
+
+@PerInstance
+def line_of(instance: Instance) -> Line:
+    """Return bytes and Intel text of an instance (cached).
+
+    Raises:
+        EncodingError: the variant cannot be encoded with these operands.
+    """
+    text = format_instance(instance.variant, instance.values)
+    return Line(encode(instance.variant, instance.values), text, instance.variant.key)

@@ -1,0 +1,5 @@
+"""Dependency chains, for latency.
+
+Reading order: `plan` (every pair of operands of a variant), `links` (the chain instructions), `chain` (puts chains
+together), `setup` (initial values of a chain), `calibration` (what the links themselves take).
+"""

@@ -1,0 +1,390 @@
+"""Puts chains together: the instruction under test, links back to its source operand, and dependency breakers.
+
+A chain's cycles per copy are the latency of the pair plus that of the links, if nothing else is slower. Everything that
+the instruction writes besides is overwritten by breakers; where there is no breaker the chain is not `isolated`, and
+what comes out is an upper bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from generator.assemble import line_of
+from generator.chains.links import CARRIERS, FLAGS, GPR_NODES, VECTOR_NODES, Ends, Link, Route, pads, restoring
+from generator.chains.setup import ChainSetup, Draft
+from generator.microbenchmark import Line, Microbenchmark
+from generator.operands.effects import address_registers, effects_of
+from generator.operands.registers import family, is_high8, part, register_class
+from generator.operands.reserved import harness_registers
+from generator.operands.values import DEFAULT_VALUE, Values
+from generator.support.breakers import (
+    break_flags,
+    break_memory,
+    break_register_of,
+    break_stack,
+    memory_widths,
+    restore_address,
+)
+from generator.support.initial import general_value, stack_balance, stack_refill
+from results.model import LatencyPart
+from xed_convert.model import Instance, MemoryAddress
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from generator.factory import Kit
+    from generator.operands.places import Place
+
+SCRATCH = MemoryAddress("R14", displacement=0x3C0)
+"""Memory that chains may use besides the instruction's own."""
+
+_UNTRACKED = frozenset(
+    {"RIP", "X87PUSH", "X87POP", "X87POP2", "TSC", "MSRS", "TSCAUX", "X87STATUS", "X87TAG", "X87CONTROL"}
+)
+"""What an instruction may write without another depending on it in a way that breakers would have to cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A microbenchmark for one latency, and what to subtract from its cycles.
+
+    `links` are the names of the links in it, pads included, each as often as it stands there; `crossings` counts
+    those among the rest that cannot be calibrated. `breakers` is the number of further instructions, `instances` how
+    often the instruction under test is in it.
+    """
+
+    benchmark: Microbenchmark
+    route: Route
+    links: tuple[str, ...]
+    crossings: int
+    isolated: bool
+    breakers: int
+    pads: int
+    instances: int = 1
+
+
+class ChainFactory:
+    """Makes chains for the pairs of one instance with given operand values."""
+
+    def __init__(self, kit: Kit, instance: Instance, values: Values = Values()) -> None:  # noqa: B008 (it is frozen)
+        """Prepare what all chains of the instance have in common."""
+        self.kit, self.instance, self.values = kit, instance, values
+        self.effects = effects_of(instance)
+        self._setup = ChainSetup(kit, instance, values)
+        names = {str(v) for v in instance.values.values() if isinstance(v, str)}
+        fixed = {r for o in instance.variant.operands if not o.explicit for r in o.registers}
+        self._occupied = (
+            {family(name) for name in names | fixed} | set(address_registers(instance)) | set(harness_registers())
+        )
+
+    def chain(self, source: Place, destination: Place, route: Route, pad_count: int = 0, *, cut: bool = False) -> Chain:
+        """Return the chain from `destination` back to `source` through a route (no links: the instance itself chains).
+
+        Args:
+            source: input of the instance that the chain ends at.
+            destination: output of the instance that the chain begins at.
+            route: links between them.
+            pad_count: how many more links to put in, to make the chain longer than the throughput allows otherwise.
+            cut: overwrite the destination before the links, so that there is no chain; the time has other causes then.
+
+        Raises:
+            LookupError: there are not enough temporary registers.
+            UnknownInstructionError: the catalogue lacks a chain instruction.
+            EncodingError: an operand cannot be encoded.
+        """
+        draft = Draft(set(self._occupied))
+        early = self._early_restores(draft, source, destination)
+        links, nodes = self._with_restore(source, route)
+        registers = self._registers(draft, links, nodes, source, destination)
+        self._render_links(draft, links, registers, (source, destination), (route.carrier, nodes, pad_count))
+        broken = self._breakers(draft, source)
+        if cut:
+            early += self._cut(draft, destination)
+        body = self._arranged(draft, source, early, broken)
+        benchmark = Microbenchmark(
+            self._setup.lines(draft),
+            body,
+            f"latency {source} → {destination} of {self.instance.variant.string} through {route.name or 'itself'}",
+        )
+        crossings = sum(not link.calibrations for link in links)
+        return Chain(benchmark, route, tuple(draft.links), crossings, draft.isolated, len(broken), pad_count)
+
+    def swapped(self, source: Place, destination: Place) -> Chain:
+        """Return the chain of the instance and of one with both operands swapped; it needs no links and no breakers.
+
+        Where the destination is an input as well, its own chain may be the slower one: the latency is an upper bound.
+
+        Raises:
+            LookupError: the operands cannot be swapped, or something besides would have to be put back.
+            EncodingError: they cannot be encoded so.
+        """
+        operands = [self.instance.variant.operand(place.operand) for place in (source, destination)]
+        fitting = all(
+            operand.explicit and other.register in operand.registers
+            for operand, other in zip(operands, (destination, source), strict=True)
+        )
+        alone = self.effects.writes == {destination.resource} and not self.effects.reads & FLAGS
+        if not fitting or not alone or self.needs_restore(source):
+            message = f"{source} and {destination} cannot be swapped"
+            raise LookupError(message)
+        values = {source.operand: destination.register, destination.operand: source.register}
+        other = Instance(self.instance.variant, {**self.instance.values, **values})
+        purpose = f"latency {source} → {destination} of {self.instance.variant.string} through itself swapped"
+        setup = self._setup.lines(Draft(set(self._occupied)))
+        benchmark = Microbenchmark(setup, (line_of(self.instance), line_of(other)), purpose)
+        return Chain(benchmark, Route((), (destination.node,)), (), 0, isolated=False, breakers=0, pads=0, instances=2)
+
+    def _arranged(self, draft: Draft, source: Place, early: Sequence[Line], broken: Sequence[Line]) -> tuple[Line, ...]:
+        """Return the body; the instance comes first, unless flags would have to pass from one copy to the next.
+
+        Between the last copy and the first one of the next iteration is the end of the loop, which writes flags; so
+        the link into a flag comes first, and its register passes on the dependency.
+        """
+        own = (line_of(self.instance), *early)
+        if source.flags and draft.last_link:
+            return (*draft.lines[draft.last_link - 1 :], *broken, *own, *draft.lines[: draft.last_link - 1])
+        return (*own, *draft.lines, *broken)
+
+    def _cut(self, draft: Draft, destination: Place) -> list[Line]:
+        """Return the lines that overwrite the destination.
+
+        Raises:
+            LookupError: nothing overwrites it.
+        """
+        if destination.flags:
+            return break_flags(self.kit, frozenset(destination.flags), "", "")
+        if destination.part is LatencyPart.MEMORY:
+            operand = self.instance.variant.operand(destination.operand)
+            line = break_memory(self.kit, operand.width_bits, self._address_of(destination))
+            lines = [line] if line else []
+        else:
+            lines = self._break(draft, destination.resource)
+        if not lines:
+            message = f"nothing overwrites {destination}"
+            raise LookupError(message)
+        return lines
+
+    def independent(self) -> Microbenchmark:
+        """Return the instance with all its dependencies broken: what limits it is throughput alone.
+
+        Raises:
+            LookupError: there is a dependency that nothing cuts.
+        """
+        draft = Draft(set(self._occupied), clobbers_flags=True)
+        broken = self._breakers(draft, None)
+        if not draft.isolated:
+            message = f"{self.instance.variant.string} depends on itself in a way that nothing cuts"
+            raise LookupError(message)
+        body = (line_of(self.instance), *stack_refill(self.kit, self.instance), *broken)
+        return Microbenchmark(
+            self._setup.lines(draft), body, f"throughput of {self.instance.variant.string} with breakers"
+        )
+
+    def needs_restore(self, source: Place) -> bool:
+        """Whether a chain has to put a value back into the source."""
+        return self._restored_value(source) is not None
+
+    def _restored_value(self, source: Place) -> tuple[str, int] | None:
+        """Return ("", value) or (address register, 0) if the source must keep its value through AND and OR."""
+        if source.resource in harness_registers():
+            written = source.resource in self.effects.writes
+            return (part(source.resource, 64), 0) if written or source.node != "ADDR" else None
+        operand = f"op{source.operand}" if source.part in {LatencyPart.NONE, LatencyPart.MEMORY} else ""
+        for name in (source.resource, operand, register_class(source.register)):
+            if name in self.values.restored:
+                value = self.values.places[name]
+                return ("", value | value << 8 if is_high8(source.register) else value)
+        return None
+
+    def target_node(self, source: Place) -> str:
+        """Return the kind of place that links must reach: an address that is restored is an ordinary register."""
+        return "R64" if source.node == "ADDR" and self.needs_restore(source) else source.node
+
+    def _with_restore(self, source: Place, route: Route) -> tuple[tuple[Link, ...], tuple[str, ...]]:
+        """Return the route's links and nodes with the restoring link where it has to be."""
+        if self._restored_value(source) is None:
+            return route.links, route.nodes
+        positions = [position for position, node in enumerate(route.nodes) if node in GPR_NODES | VECTOR_NODES]
+        if not positions:
+            return route.links, route.nodes
+        at = positions[-1]
+        return (
+            (*route.links[:at], restoring(route.nodes[at]), *route.links[at:]),
+            (*route.nodes[: at + 1], *route.nodes[at:]),
+        )
+
+    def _registers(
+        self, draft: Draft, links: Sequence[Link], nodes: Sequence[str], source: Place, destination: Place
+    ) -> list[str]:
+        """Choose the register of every place along the way ("" for flags and memory)."""
+        high8 = any(link.high8 for link in links)
+        registers = [destination.register]
+        for position, node in enumerate(nodes[1:-1], start=1):
+            if links[position - 1].restores:
+                registers.append(registers[-1])
+            else:
+                registers.append(draft.temporary(node, high8=high8) if node in CARRIERS - {"X87"} else "")
+        registers.append(source.register)
+        if links and links[-1].restores:
+            registers[-2] = registers[-1]
+        return registers
+
+    def _render_links(
+        self,
+        draft: Draft,
+        links: Sequence[Link],
+        registers: Sequence[str],
+        ends: tuple[Place, Place],
+        padding: tuple[int | None, Sequence[str], int],
+    ) -> None:
+        """Add the lines of the links, with pads at the carrier."""
+        carrier, nodes, pad_count = padding
+        source, destination = ends
+        for position in range(len(nodes)):
+            if position:
+                link = links[position - 1]
+                around = slice(position - 1, position + 1)
+                where = (position == 1, position == len(nodes) - 1)
+                self._render_link(draft, link, registers[around], (ends, nodes[around], where))
+            if position == carrier and pad_count:
+                pad = _pad_like(links, nodes[position])
+                line = pad.render(self.kit, Ends(registers[position], registers[position]))
+                draft.lines += line * pad_count
+                draft.links += [pad.name] * pad_count
+        if not links and source.resource != destination.resource:
+            message = f"{source} and {destination} need a link"
+            raise LookupError(message)
+
+    def _render_link(
+        self,
+        draft: Draft,
+        link: Link,
+        registers: Sequence[str],
+        surroundings: tuple[tuple[Place, Place], Sequence[str], tuple[bool, bool]],
+    ) -> None:
+        """Add the lines of one link; `surroundings` are the chain's ends, the places beside it, and where it stands."""
+        ends, nodes, position = surroundings
+        if link.restores:
+            self._render_restore(draft, link, registers[1], ends[0])
+        else:
+            memory = self._memory_between(ends, nodes, position)
+            draft.last_link = len(draft.lines) + 1
+            draft.lines += link.render(self.kit, Ends(registers[0], registers[1], memory))
+            merged = link.merges and family(registers[1]) in self.effects.writes
+            draft.isolated = draft.isolated and not merged
+        draft.clobbers_flags |= link.clobbers_flags
+        if link.calibrations:
+            draft.links.append(link.name)
+
+    def _render_restore(self, draft: Draft, link: Link, register: str, source: Place) -> None:
+        """Add AND with zero and OR with the value, which leave the dependency and restore the value."""
+        restored = self._restored_value(source)
+        address, value = restored or ("", DEFAULT_VALUE)
+        zero, kept = draft.temporary(link.source), draft.temporary(link.source)
+        if address:
+            draft.copies[kept] = address
+        constants = draft.vectors if link.source in VECTOR_NODES else draft.constants
+        constants |= {zero: 0} if address else {zero: 0, kept: value}
+        draft.lines += link.render(self.kit, Ends(register, register, None, zero, kept))
+
+    def _memory_between(
+        self, ends: tuple[Place, Place], nodes: Sequence[str], position: tuple[bool, bool]
+    ) -> MemoryAddress | None:
+        """Return the address for a link through memory: the operand's own at the ends of the route, else scratch."""
+        source, destination = ends
+        first, last = position
+        for place, node, at_end in ((destination, nodes[0], first), (source, nodes[1], last)):
+            if node.startswith("M") and node[1:].isdigit():
+                own = at_end and place.part is LatencyPart.MEMORY
+                return self._address_of(place) if own else SCRATCH
+        return None
+
+    def _address_of(self, place: Place) -> MemoryAddress:
+        """Return the address of the instance's memory operand."""
+        value = self.instance.values.get(place.operand)
+        if isinstance(value, MemoryAddress):
+            return value
+        operand = self.instance.variant.operand(place.operand)
+        if operand.memory and operand.memory.base:
+            return MemoryAddress(operand.memory.base)
+        message = f"operand {place.operand} has no address"
+        raise LookupError(message)
+
+    def _early_restores(self, draft: Draft, source: Place, destination: Place) -> list[Line]:
+        """Return the lines that put moved addresses back at once, so that links find the memory where it was.
+
+        The x87 stack gets back what was popped, so that its top is where links expect it. A push has stored where the
+        stack pointer then is; its pointer is put back later, like other registers.
+        """
+        chained = {source.resource, destination.resource}
+        lines = stack_refill(self.kit, self.instance)
+        for operand in self.instance.variant.operands:
+            base = operand.memory.base if operand.memory else ""
+            pushed = base == "RSP" and operand.written
+            if family(base) in self.effects.writes - chained - draft.restored and not pushed:
+                lines += self._break(draft, family(base))
+                draft.restored.add(family(base))
+        return lines
+
+    def _breakers(self, draft: Draft, source: Place | None) -> list[Line]:
+        """Return the lines that cut all dependencies but the chain's own.
+
+        Where the chain goes through the address, stores come before the link that changes it: the next load must not
+        wait for their address.
+        """
+        lines: list[Line] = []
+        kept = source.resource if source else ""
+        for name in sorted(self.effects.writes - FLAGS - _UNTRACKED - draft.restored - {kept}):
+            found = self._break(draft, name)
+            lines += found
+            if not found and name in self.effects.inputs:
+                draft.isolated = False
+        stores = self._memory_breakers(draft, source)
+        if source and source.node == "ADDR" and draft.last_link:
+            draft.lines[draft.last_link - 1 : draft.last_link - 1] = stores
+        else:
+            lines += stores
+        read = self.effects.inputs & FLAGS
+        flag = source.flag if source and source.flags else ""
+        if (self.effects.writes & FLAGS or draft.clobbers_flags or flag) and read - {flag}:
+            scratch = draft.temporary("R64")
+            lines += break_flags(self.kit, read, flag, scratch)
+        return lines + stack_balance(self.kit, self.instance)
+
+    def _break(self, draft: Draft, name: str) -> list[Line]:
+        """Return the lines that overwrite a register family (none: nothing does)."""
+        if name in harness_registers():
+            copy = draft.temporary("R64")
+            draft.copies[copy] = name
+            return [restore_address(self.kit, name, copy)]
+        if name == "ST(0)":
+            return break_stack(self.kit)
+        register = self._name_in_instance(name)
+        line = break_register_of(self.kit, self.instance, register, general_value(self.instance, self.values, name))
+        return [line] if line else []
+
+    def _memory_breakers(self, draft: Draft, source: Place | None) -> list[Line]:
+        """Return stores over memory that is read and written, unless it is part of the chain."""
+        lines = []
+        chained = self._address_of(source) if source and source.part is LatencyPart.MEMORY else None
+        for address, bits in memory_widths(self.instance).items():
+            if address == chained:
+                continue
+            line = break_memory(self.kit, bits, address)
+            if line is None:
+                draft.isolated = False
+            else:
+                lines.append(line)
+        return lines
+
+    def _name_in_instance(self, name: str) -> str:
+        """Return a register name of that family (general purpose registers: the full one)."""
+        return part(name, 64) if register_class(name) == "GPR" else name
+
+
+def _pad_like(links: Sequence[Link], node: str) -> Link:
+    """Return a pad for a place, of the same kind as the links there are."""
+    candidates = pads(node)
+    names = {link.name for link in links}
+    return next((pad for pad in candidates if pad.name in names), candidates[0])

@@ -1,0 +1,94 @@
+"""Chains in the making, and what their setups do: every register that is read gets its value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from generator.chains.links import GPR_NODES, VECTOR_NODES
+from generator.operands.effects import effects_of, implicit_bases, settable, unset_indices
+from generator.operands.registers import family, part
+from generator.operands.reserved import BASE_REGISTER
+from generator.support.breakers import restore_address
+from generator.support.initial import constant, general_values, load_vectors, long_constant, other_files_setup
+from xed_convert.model import Instance, MemoryAddress, OperandKind
+
+if TYPE_CHECKING:
+    from generator.factory import Kit
+    from generator.microbenchmark import Line
+    from generator.operands.values import Values
+
+_GPR_TEMPORARIES = ("R12", "R11", "RBX", "RDX", "RCX", "RAX", "R8", "R9", "R10", "RBP")
+_HIGH8_TEMPORARIES = ("RBX", "RDX", "RCX", "RAX")
+_TEMPORARIES = {"VEC": ("XMM14", "XMM13", "XMM12"), "K": ("K6", "K5"), "MMX": ("MM6", "MM5")}
+
+
+@dataclass(slots=True)
+class Draft:
+    """A chain in the making: registers in use, lines, what the setup has to do."""
+
+    used: set[str]
+    lines: list[Line] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
+    constants: dict[str, int] = field(default_factory=dict)
+    copies: dict[str, str] = field(default_factory=dict)
+    vectors: dict[str, int] = field(default_factory=dict)
+    restored: set[str] = field(default_factory=set)
+    last_link: int = 0
+    clobbers_flags: bool = False
+    isolated: bool = True
+
+    def temporary(self, node: str, *, high8: bool = False) -> str:
+        """Take a register for an intermediate place."""
+        group = "GPR" if node in GPR_NODES | {"R8H"} else "VEC" if node in VECTOR_NODES else node
+        names = _HIGH8_TEMPORARIES if high8 or node == "R8H" else _TEMPORARIES.get(group, _GPR_TEMPORARIES)
+        for name in names:
+            if family(name) not in self.used:
+                self.used.add(family(name))
+                return name
+        message = f"no temporary register left for {node}"
+        raise LookupError(message)
+
+
+class ChainSetup:
+    """Makes the setups of the chains of one instance with given operand values."""
+
+    def __init__(self, kit: Kit, instance: Instance, values: Values) -> None:
+        self.kit, self.instance, self.values = kit, instance, values
+
+    def lines(self, draft: Draft) -> tuple[Line, ...]:
+        """Return the lines that give every register that is read its value."""
+        constants = self._constants | draft.constants
+        lines = list(self._files_setup)
+        lines += load_vectors(self.kit, self.instance, draft.vectors) + self._memory_setup(draft)
+        copies = dict.fromkeys(implicit_bases(self.instance), BASE_REGISTER) | draft.copies
+        lines += [restore_address(self.kit, copy, part(address, 64)) for copy, address in sorted(copies.items())]
+        lines += [constant(self.kit, name, value) for name, value in sorted(constants.items())]
+        return tuple(lines)
+
+    @cached_property
+    def _files_setup(self) -> list[Line]:
+        """The lines that initialize vector, mask, MMX, x87 and tile registers, the same in all chains."""
+        return other_files_setup(self.kit, (self.instance,), self.values)
+
+    @cached_property
+    def _constants(self) -> dict[str, int]:
+        """The values of the general purpose registers that the instance reads, but for addresses."""
+        names = settable(self.instance, effects_of(self.instance).touched - set(implicit_bases(self.instance)))
+        constants = general_values(self.instance, self.values, names)
+        return constants | dict.fromkeys(unset_indices(self.instance), 0)
+
+    def _memory_setup(self, draft: Draft) -> list[Line]:
+        """Return the lines that store values which memory operands must have."""
+        lines = []
+        for operand in self.instance.variant.operands:
+            address = self.instance.values.get(operand.index)
+            value = self.values.places.get(f"op{operand.index}")
+            if isinstance(address, MemoryAddress) and operand.kind is OperandKind.MEMORY and value is not None:
+                register = draft.temporary("R64")
+                lines.append(long_constant(self.kit, register, value))
+                words = range(max(1, (operand.width_bits or 64) // 64))
+                places = [replace(address, displacement=address.displacement + 8 * word) for word in words]
+                lines += [self.kit.line("MOV (M64, R64)", place, part(register, 64)) for place in places]
+        return lines

@@ -1,0 +1,56 @@
+"""Instructions that generators use by name: a catalogue's variants with operands filled in, as lines of code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from generator.assemble import line_of
+from xed_convert.model import Instance, InstructionVariant, OperandValue
+
+if TYPE_CHECKING:
+    from generator.microbenchmark import Line
+
+
+MOST_LINES = 1 << 15
+"""Lines that a kit remembers: setups and breakers are the same ones over and over."""
+
+
+class VariantSource(Protocol):
+    """What a generator needs of a catalogue."""
+
+    def by_string(self, string: str) -> InstructionVariant:
+        """Return the variant with that string."""
+
+
+class Kit:
+    """Makes lines out of the catalogue's strings and operand values."""
+
+    def __init__(self, catalogue: VariantSource) -> None:
+        """Look instructions up in this catalogue."""
+        self._catalogue = catalogue
+        self._lines: dict[tuple[str, tuple[OperandValue, ...]], Line] = {}
+
+    def instance(self, string: str, *values: OperandValue) -> Instance:
+        """Return an instance of a variant with values for its explicit operands, in order.
+
+        Raises:
+            UnknownInstructionError: the catalogue has no such variant.
+            ValueError: it has another number of explicit operands.
+        """
+        variant = self._catalogue.by_string(string)
+        explicit = [operand.index for operand in variant.operands if operand.explicit]
+        return Instance(variant, dict(zip(explicit, values, strict=True)))
+
+    def line(self, string: str, *values: OperandValue) -> Line:
+        """Return the line of `instance(string, *values)`.
+
+        Raises:
+            EncodingError: the operands cannot be encoded.
+        """
+        key = (string, values)
+        found = self._lines.get(key)
+        if found is None:
+            if len(self._lines) >= MOST_LINES:
+                self._lines.clear()
+            found = self._lines[key] = line_of(self.instance(string, *values))
+        return found

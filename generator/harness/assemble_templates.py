@@ -1,0 +1,30 @@
+"""Makes `templates/assembled.tsv`: `python -m generator.harness.assemble_templates`, through keystone."""
+
+from __future__ import annotations
+
+from generator.harness.assembly import FIXED_TEMPLATES, FREE_RUNNING_MSRS, TABLE, fixed_text, instructions
+from generator.harness.harness import MAX_COUNTERS, RDTSC, Reader, Style, listing
+
+
+def template_lines() -> list[str]:
+    """Return every instruction that the templates can render, in order, each once."""
+    programmable, fixed = range(MAX_COUNTERS), range(0x40000000, 0x40000008)
+    readers = [RDTSC, Reader(tuple(programmable)), Reader(tuple(fixed)), Reader(FREE_RUNNING_MSRS, "rdmsr")]
+    found = dict.fromkeys(line for name in FIXED_TEMPLATES for line in instructions(fixed_text(name)))
+    for reader in readers:
+        for clean_uppers in (False, True):
+            found |= dict.fromkeys(listing(reader, Style(clean_uppers=clean_uppers)).splitlines())
+    return [line for line in found if not line.startswith("@")]
+
+
+def assembled_table() -> str:
+    """Return the table of `template_lines` with their bytes, assembled by keystone."""
+    import keystone  # noqa: PLC0415 (only whoever makes the table needs an assembler)
+
+    assembler = keystone.Ks(keystone.KS_ARCH_X86, keystone.KS_MODE_64)
+    rows = [f"{line}\t{bytes(assembler.asm(line)[0]).hex()}" for line in template_lines()]
+    return "\n".join(["# made by python -m generator.harness.assemble_templates, with keystone", *rows, ""])
+
+
+if __name__ == "__main__":
+    TABLE.write_text(assembled_table(), encoding="utf-8")

@@ -1,0 +1,133 @@
+"""Code of our own that runs natively beside the code under test: calibration chain, driver, fault handler, CPUID.
+
+IMUL r64, r64 has had a latency of 3 core cycles on every x86-64 core from Nehalem and Zen on (Fog, "Instruction
+tables"; uops.info), and unlike ADD it is nowhere done at rename, so a chain of it counts core cycles.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from generator.harness.assembly import fixed_fragments
+from generator.harness.harness import ALIGNMENT, ENTRY_OFFSET, PLAIN, RDTSC, Style, render
+from generator.microbenchmark import Line, Microbenchmark
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+IMUL_CORE_CYCLES = 3
+CHAIN_COPIES = 30
+SHORT_ITERATIONS = 1
+WITNESS_COPIES, WITNESS_ITERATIONS = 4, 400
+
+_CHAIN = Microbenchmark(
+    setup=(), body=(Line(bytes.fromhex("480fafc0"), "IMUL RAX, RAX"),), purpose="calibration of the clock"
+)
+
+_CROWD = Microbenchmark(
+    setup=(),
+    body=tuple(
+        Line(bytes.fromhex(code), f"ADD {name}, {name}")
+        for code, name in (
+            ("4801c0", "RAX"),
+            ("4801db", "RBX"),
+            ("4801c9", "RCX"),
+            ("4801d2", "RDX"),
+            ("4d01c0", "R8"),
+            ("4d01c9", "R9"),
+            ("4d01d2", "R10"),
+            ("4d01db", "R11"),
+        )
+    ),
+    purpose="witness of contention",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Two blobs of the same chain, of which the long one takes `core_cycles` more core cycles, and the witness.
+
+    The witness keeps every ALU busy. It takes longer where another thread uses the same core, unlike the chain, which
+    leaves most of the core free.
+    """
+
+    short: bytes
+    long: bytes
+    core_cycles: int
+    witness: bytes
+
+
+def calibration(iterations: int, copies: int = CHAIN_COPIES) -> Calibration:
+    """Return the calibration blobs for a difference of that many loop iterations of so many IMULs each."""
+    return Calibration(
+        render(_CHAIN, copies, SHORT_ITERATIONS, RDTSC),
+        render(_CHAIN, copies, SHORT_ITERATIONS + iterations, RDTSC),
+        IMUL_CORE_CYCLES * copies * iterations,
+        render(_CROWD, WITNESS_COPIES, WITNESS_ITERATIONS, RDTSC),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Clocked:
+    """A blob that measures another by the clock alone, which begins at `test_offset`.
+
+    Its counters are the ticks of the blob under test, of `core_cycles` core cycles of the calibration chain, and of the
+    witness (see `Calibration`).
+    """
+
+    blob: bytes
+    test_offset: int
+
+
+def clocked(
+    benchmark: Microbenchmark, copies: int, iterations: int, calibration_iterations: int, style: Style = PLAIN
+) -> Clocked:
+    """Return a blob for the kernel module, which has no driver around blobs; see templates/kernel_clock.asm.j2."""
+    parts = fixed_fragments("kernel_clock")
+    inner = [
+        (_CHAIN, CHAIN_COPIES, SHORT_ITERATIONS, PLAIN),
+        (_CHAIN, CHAIN_COPIES, SHORT_ITERATIONS + calibration_iterations, PLAIN),
+        (_CROWD, WITNESS_COPIES, WITNESS_ITERATIONS, PLAIN),
+        (benchmark, copies, iterations, style),
+    ]
+    blob = bytearray(ENTRY_OFFSET + sum(map(len, parts.values())))
+    offsets = []
+    for code, count, loops, how in inner:
+        blob += bytes(-len(blob) % ALIGNMENT)
+        offsets.append(len(blob))
+        blob += render(code, count, loops, RDTSC, how, len(blob))
+    short, long, witness, test = (offset + ENTRY_OFFSET for offset in offsets)
+    head = _joined(parts, {"context": 0, "short": short, "long": long, "test": test, "witness": witness})
+    blob[: len(head)] = head
+    return Clocked(bytes(blob), offsets[-1])
+
+
+def _joined(parts: Mapping[str, bytes], targets: Mapping[str, int]) -> bytes:
+    """Return the fragments from the entry on, with the distances to their targets at their ends."""
+    head = bytes(ENTRY_OFFSET)
+    for name, code in parts.items():
+        head += code
+        if name in targets:
+            head = head[:-4] + struct.pack("<i", targets[name] - len(head))
+    return head
+
+
+@functools.cache
+def driver(name: str) -> bytes:
+    """Return the code of a driver, a function of the System V ABI with one argument; see the templates *_driver."""
+    parts = fixed_fragments(f"{name}_driver")
+    loop = parts["repeat"]
+    return parts["begin"] + loop[:-4] + struct.pack("<i", -len(loop)) + parts["end"]
+
+
+def fault_handler(record_address: int) -> bytes:
+    """Return the code of a signal handler that fills the record (signal, RIP, address) and ends the process."""
+    return struct.pack("<Q", record_address) + fixed_fragments("fault_handler")["handler"]
+
+
+def cpuid() -> bytes:
+    """Return the code of CPUID as a function of leaf, subleaf and the address of four u32; see its template."""
+    return fixed_fragments("cpuid")["cpuid"]

@@ -1,0 +1,350 @@
+"""Which instructions may block ports, and how they are combined with an instruction under test.
+
+Rules of Abel and Reineke, ASPLOS 2019, §5.1.1: what is not eligible is said by `RULES` (what a variant's operands are)
+and by `blocking_exclusions.tsv` (what it is). Which of the eligible ones keep which ports busy is measured, not listed;
+`blocking_candidates.tsv` only says which classes are worth measuring first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import Enum
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import TYPE_CHECKING
+
+from generator.assemble import line_of
+from generator.errors import AllocationError, FactError
+from generator.facts import read_facts
+from generator.microbenchmark import Line, Microbenchmark
+from generator.operands.allocation import Allocator, independent_instances
+from generator.operands.effects import address_registers, effects_of
+from generator.operands.registers import family, register_class
+from generator.operands.reserved import harness_registers
+from generator.operands.values import Values, values_of
+from generator.sequences.throughput import SUBJECT_SLOT, setup_of
+from generator.support.prologue import helpers, occupied, surrounded
+from xed_convert.model import Instance, InstructionVariant, Operand, OperandKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from generator.factory import Kit
+    from xed_convert.catalogue.catalogue import Catalogue
+
+MOST_INSTANCES = 12
+"""Of a blocking instruction there are at most so many independent instances; then they repeat."""
+
+INSTANCES_OF_SEVERAL = (8, 5, 3)
+"""The same where several blocking instructions share the registers; fewer if there are not so many registers.
+
+The first is more than the latency in cycles of what often blocks one port (AESDEC 7 on Haswell): with fewer instances
+they wait for each other, and the port is idle at times.
+"""
+
+VECTOR_CLASSES = frozenset({"VEC", "MMX"})
+
+
+class CodeKind(Enum):
+    """Which instructions may stand together: AVX and SSE code in turn costs transitions between register states."""
+
+    WITHOUT_AVX = "without AVX"
+    WITHOUT_SSE = "without SSE"
+    WIDE = "without SSE, 512 bits wide"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Variants for which `applies` holds cannot block, because of `reason`."""
+
+    reason: str
+    applies: Callable[[InstructionVariant], bool]
+
+
+def _registers(variant: InstructionVariant) -> list[Operand]:
+    return [operand for operand in variant.operands if operand.kind is OperandKind.REGISTER]
+
+
+def _classes(variant: InstructionVariant) -> set[str]:
+    return {register_class(operand.registers[0]) for operand in _registers(variant) if operand.registers}
+
+
+def _has_memory(variant: InstructionVariant) -> bool:
+    return any(operand.kind is OperandKind.MEMORY for operand in variant.operands)
+
+
+def _is_transfer(variant: InstructionVariant) -> bool:
+    """Whether it is a plain load or store: one memory operand, one register, no flags."""
+    return len(variant.operands) == 2 and variant.category == "DATAXFER" and len(_registers(variant)) == 1
+
+
+def _flags(variant: InstructionVariant) -> dict[str, str]:
+    return {flag: access for operand in variant.operands for flag, access in operand.flags.items()}
+
+
+def _partial(variant: InstructionVariant) -> bool:
+    return any(
+        operand.written and register_class(operand.registers[0]) == "GPR" and (operand.width_bits or 64) < 32
+        for operand in _registers(variant)
+        if operand.registers
+    )
+
+
+RULES = (
+    Rule("needs privilege level 0", lambda variant: variant.cpl == 0),
+    Rule(
+        "uses AH, CH, DH or BH, which other code is slow with",
+        lambda variant: variant.attributes.get("high8", "") not in {"", "0"},
+    ),
+    Rule("writes a part of a register, which is merged with the rest of it", _partial),
+    Rule(
+        "uses fixed registers, on which its instances depend",
+        lambda variant: any(not o.explicit for o in _registers(variant)),
+    ),
+    Rule("writes conditionally", lambda variant: any(o.conditional_write for o in variant.operands)),
+    Rule(
+        "reads flags, on which it would wait",
+        lambda variant: any(access.startswith("r") for access in _flags(variant).values()),
+    ),
+    Rule("loads or stores besides something else", lambda variant: _has_memory(variant) and not _is_transfer(variant)),
+    Rule(
+        "has a mask, which others with the same ports do without",
+        lambda variant: any(o.opmask for o in variant.operands),
+    ),
+    Rule(
+        "is locked or repeated",
+        lambda variant: any(variant.attributes.get(name, "0") != "0" for name in ("locked", "rep")),
+    ),
+    Rule("has no operand at all", lambda variant: not variant.operands),
+)
+"""Why variants cannot block, by what their operands are."""
+
+_FIELDS = frozenset({"category", "extension", "iclass"})
+
+
+@cache
+def _exclusions() -> tuple[tuple[str, str, str], ...]:
+    """Return (field, glob, reason) of each row of the table."""
+    rows = read_facts("blocking_exclusions.tsv", ("field", "pattern", "reason", "source"), ("field", "pattern"))
+    for row in rows:
+        if row["field"] not in _FIELDS:
+            raise FactError(f"blocking_exclusions.tsv: {row['pattern']}: unknown field {row['field']}")
+    return tuple((row["field"], row["pattern"], row["reason"]) for row in rows)
+
+
+def ineligible(variant: InstructionVariant) -> str:
+    """Return the reason why a variant cannot block ports ("": it can, if measurement shows that it does)."""
+    if is_jump(variant):
+        return ""
+    if _is_transfer(variant) and _has_memory(variant):
+        return next((rule.reason for rule in RULES if rule.applies(variant)), "")
+    for field, pattern, reason in _exclusions():
+        if fnmatchcase(getattr(variant, field), pattern):
+            return reason
+    return next((rule.reason for rule in RULES if rule.applies(variant)), "")
+
+
+def is_jump(variant: InstructionVariant) -> bool:
+    """Whether it is a direct jump, which goes to the next instruction: the only thing that some branch ports do."""
+    return variant.iclass == "JMP" and any(o.kind is OperandKind.RELATIVE_BRANCH for o in variant.operands)
+
+
+def is_store(variant: InstructionVariant) -> bool:
+    """Whether it stores a register to memory and does nothing else: the only way to keep store ports busy."""
+    return _is_transfer(variant) and any(o.kind is OperandKind.MEMORY and o.written for o in variant.operands)
+
+
+def kind_of(variant: InstructionVariant) -> CodeKind:
+    """Return which code may stand beside a variant."""
+    if is_wide(variant):
+        return CodeKind.WIDE
+    encoded = any(variant.attributes.get(name) == "1" for name in ("vex", "evex")) or variant.extension == "XOP"
+    avx = (encoded and bool(_classes(variant) & {"VEC", "K"})) or variant.extension.startswith("AVX")
+    return CodeKind.WITHOUT_SSE if avx else CodeKind.WITHOUT_AVX
+
+
+def is_wide(variant: InstructionVariant) -> bool:
+    """Whether it is 512 bits wide: port 1 shuts down for vectors meanwhile, so that it may stand in such code only."""
+    return any(operand.width_bits == 512 and operand.kind is not OperandKind.FLAGS for operand in variant.operands)
+
+
+def fits(variant: InstructionVariant, kind: CodeKind) -> bool:
+    """Whether a variant may stand in code of that kind."""
+    if kind is CodeKind.WITHOUT_AVX:
+        return kind_of(variant) is CodeKind.WITHOUT_AVX
+    own = kind_of(variant)
+    if own is CodeKind.WIDE:
+        return kind is CodeKind.WIDE
+    return own is CodeKind.WITHOUT_SSE or not _classes(variant) & VECTOR_CLASSES
+
+
+@cache
+def _first_classes() -> frozenset[str]:
+    """Return the classes that are worth measuring first."""
+    rows = read_facts("blocking_candidates.tsv", ("iclass", "reason"), ("iclass",))
+    return frozenset(name for row in rows for name in (row["iclass"], "V" + row["iclass"]))
+
+
+def representatives(catalogue: Catalogue, kind: CodeKind, *, every_class: bool = False) -> list[InstructionVariant]:
+    """Return one eligible variant per class and register file (loads, stores and jumps besides), narrow ones first.
+
+    Args:
+        catalogue: what to choose from.
+        kind: which code they are to stand in.
+        every_class: not only the classes of `blocking_candidates.tsv`.
+    """
+    best: dict[tuple[str, bool, bool, bool, bool], InstructionVariant] = {}
+    for variant in catalogue if every_class else catalogue.of_iclasses(_first_classes()):
+        if not fits(variant, kind) or ineligible(variant):
+            continue
+        name = (variant.iclass, _has_memory(variant), is_store(variant), "MMX" in _classes(variant), is_wide(variant))
+        if name not in best or _preference(variant) < _preference(best[name]):
+            best[name] = variant
+    return sorted(best.values(), key=is_wide)
+
+
+def _preference(variant: InstructionVariant) -> tuple[bool, int, int]:
+    """Order variants of a class: EVEX last, 64 bits (vectors: 128) before others, few operands before many."""
+    widths = {o.width_bits or 0 for o in variant.operands if o.explicit and o.kind is not OperandKind.IMMEDIATE}
+    usual = {64} if _classes(variant) <= {"GPR"} else {128}
+    return (variant.attributes.get("evex") == "1", len(widths - usual), len(variant.operands))
+
+
+def mixture(kit: Kit, blockers: Sequence[tuple[InstructionVariant, int]]) -> Microbenchmark:
+    """Return so many of each of some blocking instructions, in turns.
+
+    Raises:
+        AllocationError: there are not enough registers for them.
+    """
+    instances, columns = _columns(blockers, set(), MOST_INSTANCES // 2)
+    names = ", ".join(f"{count} of {variant.string}" for variant, count in blockers)
+    return Microbenchmark(setup_of(kit, instances, Values()), tuple(_in_turns(columns)), f"common ports of {names}")
+
+
+def _in_turns(columns: Sequence[Sequence[Line]]) -> list[Line]:
+    """Return the first line of each column, then the second one of each, and so on."""
+    longest = max((len(column) for column in columns), default=0)
+    return [column[position] for position in range(longest) for column in columns if position < len(column)]
+
+
+def _columns(
+    blockers: Sequence[tuple[InstructionVariant, int]], taken: set[str], most: int
+) -> tuple[list[Instance], list[list[Line]]]:
+    """Return instances of blocking instructions that avoid registers, and the lines of each."""
+    columns: list[list[Line]] = []
+    instances: list[Instance] = []
+    for variant, count in blockers:
+        made = _different(independent(variant, min(count, most), taken))
+        instances += made
+        taken |= {name for one in made for name in registers_of(one)}
+        columns.append([line_of(made[position % len(made)]) for position in range(count)])
+    return instances, columns
+
+
+def _shared(
+    blockers: Sequence[tuple[InstructionVariant, int]], taken: set[str]
+) -> tuple[list[Instance], list[list[Line]]]:
+    """Divide the registers that are left among blocking instructions; return instances and the lines of each."""
+    if len(blockers) == 1:
+        return _columns(blockers, taken, MOST_INSTANCES)
+    *larger, least = INSTANCES_OF_SEVERAL
+    for most in larger:
+        try:
+            instances, columns = _columns(blockers, set(taken), most)
+        except AllocationError:
+            continue
+        made = Counter(one.variant.string for one in instances)
+        if all(made[variant.string] >= min(least, count) or not _chained(variant) for variant, count in blockers):
+            return instances, columns
+    return _columns(blockers, set(taken), least)
+
+
+def _different(instances: list[Instance]) -> list[Instance]:
+    """Leave out instances that would wait for another one, because the registers did not suffice for so many."""
+    if not _chained(instances[0].variant):
+        return instances
+    explicit = [operand.index for operand in _registers(instances[0].variant) if operand.explicit and operand.written]
+    return list({tuple(one.values[index] for index in explicit): one for one in instances}.values())
+
+
+def _chained(variant: InstructionVariant) -> bool:
+    """Whether an instance waits for an earlier one that was given the same registers to write to."""
+    return any(operand.explicit and operand.written and operand.read for operand in _registers(variant))
+
+
+class Combiner:
+    """Puts one instance of an instruction among blocking instructions."""
+
+    def __init__(
+        self, kit: Kit, variant: InstructionVariant, values: Values | None = None, instance: Instance | None = None
+    ) -> None:
+        """Prepare combinations with a variant (`instance`: with these operands).
+
+        `breakers` may be set afterwards, and `helpers_only`: what stands around the instruction is combined without it.
+
+        Raises:
+            AllocationError: there are not enough registers for it.
+        """
+        self.kit = kit
+        self.values = values or values_of(variant)
+        self.instance = instance or Allocator().instance(variant, slot=SUBJECT_SLOT)
+        self.breakers: tuple[Line, ...] = ()
+        self.helpers_only = False
+
+    def combined(
+        self, blockers: Sequence[tuple[InstructionVariant, int]], *, reverse: bool = False, in_turns: bool = True
+    ) -> Microbenchmark:
+        """Return so many of each blocking instruction, in turns or not, and one instance of the instruction.
+
+        They share no register that is written and no memory place. `reverse` puts the instruction first.
+
+        Raises:
+            AllocationError: not enough registers are left for the blocking instructions.
+        """
+        taken = registers_of(self.instance) | occupied(self.instance.variant)
+        instances, columns = _shared(blockers, taken)
+        lines = _in_turns(columns) if in_turns else [line for column in columns for line in column]
+        # The breakers stand where the blocked ports have the most waiting for them, so that they go elsewhere
+        subject = [*self.breakers, *(helpers if self.helpers_only else surrounded)(self.kit, self.instance)]
+        body = [*subject, *lines] if reverse else [*lines, *subject]
+        names = (", " if in_turns else ", then ").join(f"{count} of {variant.string}" for variant, count in blockers)
+        what = f"what surrounds {self.instance.variant.string}" if self.helpers_only else self.instance.variant.string
+        purpose = f"ports of {what} among {names or 'nothing else'}"
+        setup = setup_of(self.kit, [self.instance, *instances], self.values)
+        return Microbenchmark(setup, tuple(body), purpose, 1, self.instance.variant.cpl == 0)
+
+    def control(
+        self, blockers: Sequence[tuple[InstructionVariant, int]], other: InstructionVariant, count: int
+    ) -> Microbenchmark:
+        """Return so many of each blocking instruction, in turns, and copies of another one in the instruction's place.
+
+        Raises:
+            AllocationError: there are not enough registers.
+        """
+        others, (more,) = _columns([(other, count)], set(), min(INSTANCES_OF_SEVERAL))
+        instances, columns = _shared(blockers, {name for one in others for name in registers_of(one)})
+        names = ", ".join(f"{number} of {variant.string}" for variant, number in blockers)
+        purpose = f"ports of {count} of {other.string} among {names}"
+        return Microbenchmark(
+            setup_of(self.kit, [*instances, *others], Values()), (*_in_turns(columns), *more), purpose
+        )
+
+
+def registers_of(instance: Instance) -> set[str]:
+    """Return the families of all registers that an instance names or uses, but those of the harness."""
+    effects = effects_of(instance)
+    named = {family(value) for value in instance.values.values() if isinstance(value, str)}
+    used = effects.reads | effects.writes | effects.merged | address_registers(instance) | named
+    return {name for name in used if register_class(name) != "OTHER"} - harness_registers()
+
+
+def independent(variant: InstructionVariant, count: int, taken: set[str]) -> list[Instance]:
+    """Return instances of a blocking instruction that avoid the registers that are taken."""
+    while True:
+        try:
+            return independent_instances(variant, count, taken)
+        except AllocationError:
+            if count == 1:
+                raise
+            count //= 2

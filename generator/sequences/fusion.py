@@ -1,0 +1,117 @@
+"""Pairs that may become one µop: an instruction that sets flags and the conditional jump after it (macro-fusion).
+
+The same code is measured twice: once with the jump right after the instruction, once with one of the fillers between
+them, where they cannot fuse. What the first has less of, in µops or in time, it saves by fusing. Time tells only if the
+code is limited by what fusing saves: that is tried with one filler more. A fused pair may save a place at rename, or an
+ALU, or both, so there are two kinds of fillers: moves that rename eliminates, and constants that an ALU provides.
+
+Which classes are tried is in `fusion_candidates.tsv`. All jumps lead to the next line, taken or not, and
+each goes the same way every time: registers get their values back.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from functools import cache
+from typing import TYPE_CHECKING
+
+from generator.assemble import line_of
+from generator.facts import read_facts
+from generator.microbenchmark import Line, Microbenchmark
+from generator.operands.allocation import independent_instances
+from generator.operands.registers import register_class
+from generator.operands.values import DEFAULT_VALUE, Values
+from generator.sequences.throughput import setup_of
+from generator.support.breakers import break_register
+from xed_convert.model import OperandKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from generator.factory import Kit
+    from xed_convert.model import Instance, InstructionVariant
+
+JUMPS = (
+    ("JZ", "JNZ"),
+    ("JB", "JNB"),
+    ("JBE", "JNBE"),
+    ("JL", "JNL"),
+    ("JLE", "JNLE"),
+    ("JS", "JNS"),
+    ("JO", "JNO"),
+    ("JP", "JNP"),
+)
+"""The conditions, each with its inverse (one bit of the opcode). What fuses with any jump fuses with the first ones."""
+
+INSTANCES = 4
+FILLERS = 6
+_TARGETS = ("R8", "R9", "R10", "R11")
+_SOURCE = "R12"
+
+
+class Filler(Enum):
+    """What stands between the pairs: the string of the variant, and how its registers are named."""
+
+    MOVES = "MOV_8B (R64, R64)"
+    CONSTANTS = "MOV (R32, I32)"
+
+    def lines(self, kit: Kit, count: int) -> list[Line]:
+        """Return so many, with different targets."""
+        names = [_TARGETS[position % len(_TARGETS)] for position in range(count)]
+        if self is Filler.MOVES:
+            return [kit.line(self.value, name, _SOURCE) for name in names]
+        return [kit.line(self.value, f"{name}D", 5) for name in names]
+
+
+@cache
+def _candidates() -> frozenset[str]:
+    rows = read_facts("fusion_candidates.tsv", ("iclass", "reason", "source"), ("iclass",))
+    return frozenset(row["iclass"] for row in rows)
+
+
+def may_fuse(variant: InstructionVariant) -> bool:
+    """Whether a variant is worth trying: of a class that fuses somewhere, and it writes all status flags."""
+    writes = any(operand.flags.get("ZF", "").endswith("w") for operand in variant.operands)
+    return variant.iclass in _candidates() and writes and variant.attributes.get("locked", "0") == "0"
+
+
+def _again(kit: Kit, instance: Instance) -> list[Line]:
+    """Return the lines that put registers back, so that a jump goes the same way each time and is predicted."""
+    written = [o for o in instance.variant.operands if o.kind is OperandKind.REGISTER and o.written]
+    names = [str(instance.values.get(o.index, next(iter(o.registers), ""))) for o in written]
+    lines = [break_register(kit, name, DEFAULT_VALUE) for name in names if register_class(name) == "GPR"]
+    return [line for line in lines if line is not None]
+
+
+def pairs(
+    kit: Kit,
+    variant: InstructionVariant,
+    jumps: Sequence[str],
+    filler: Filler,
+    *,
+    adjacent: bool,
+    more: int = 0,
+) -> Microbenchmark:
+    """Return pairs of instances and jumps with fillers; `divisor` is how many pairs.
+
+    Args:
+        kit: makes the lines.
+        variant: what sets the flags.
+        jumps: mnemonics of the jumps, in turns.
+        filler: what stands between the pairs.
+        adjacent: the jump right after the instance, else a filler between them.
+        more: so many further fillers per pair.
+
+    Raises:
+        AllocationError: there are not enough registers.
+        EncodingError: an instance cannot be encoded.
+    """
+    instances = independent_instances(variant, INSTANCES, (*_TARGETS, _SOURCE))
+    body: list[Line] = []
+    for position, instance in enumerate(instances):
+        between, *rest = filler.lines(kit, FILLERS + more)
+        jump = kit.line(f"{jumps[position % len(jumps)]} (Rel8)", 0)
+        body += [line_of(instance), *((jump, between) if adjacent else (between, jump)), *rest, *_again(kit, instance)]
+    where = "beside" if adjacent else "apart from"
+    purpose = f"{variant.string} {where} {' and '.join(jumps)}, among {FILLERS + more} {filler.name.lower()}"
+    return Microbenchmark(setup_of(kit, instances, Values()), tuple(body), purpose, len(instances))

@@ -1,0 +1,330 @@
+"""Sequences of independent instances of an instruction, for throughput and for the ports that it uses alone.
+
+Abel and Reineke, ASPLOS 2019, §5.3.1: sequences of different lengths, with and without instructions that break the
+dependencies that cannot be avoided, unrolled and in a loop; the least time counts. Operands and memory places are such
+that nothing that one instance writes is read by another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import TYPE_CHECKING
+
+from generator.cache import PerObject
+from generator.errors import AllocationError
+from generator.facts import read_facts
+from generator.microbenchmark import Line, Microbenchmark
+from generator.operands.allocation import Allocator, independent_instances
+from generator.operands.effects import MOVING_CATEGORIES, effects_of, general_inputs, implicit_bases, unset_indices
+from generator.operands.registers import family, part, register_class
+from generator.operands.reserved import BASE_REGISTER, harness_registers
+from generator.operands.values import ValueKind, Values, kinds_of, values_of
+from generator.support.breakers import break_flags, break_register_of, restore_address
+from generator.support.initial import constant, general_value, general_values, other_files_setup
+from generator.support.prologue import helpers, row_of, setup_lines, surrounded
+from xed_convert.model import Instance, InstructionVariant, MemoryAddress, Operand, OperandKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from generator.factory import Kit
+
+LENGTHS = (8, 4, 1, 2, 16)
+"""How many instances a sequence has, in the order in which they are tried."""
+
+FLAGS = frozenset({"CF", "PF", "AF", "ZF", "SF", "OF"})
+"""The status flags, which TEST replaces."""
+
+_BREAKABLE = frozenset({"GPR", "VEC", "K", "MMX"})
+"""Register files that breakers can overwrite."""
+
+_STACK_MOVES = frozenset({"X87PUSH", "X87POP", "X87POP2"})
+"""What the catalogue names as registers where the x87 stack is turned."""
+
+SUBJECT_SLOT = 15
+"""The memory place of an instruction that stands among others."""
+
+_SETUP_TEMPORARY = "R12"
+
+_STRINGS = {"RDI": 0x1000, "RSI": -0x1000}
+"""Where strings begin again, relative to the memory of the code under test: near enough for its zeros."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a sequence is: how many instances, with breakers or not, and in which special form.
+
+    `same_register` gives all explicit register operands that are read the same register; `indexed` addresses memory
+    with a base and an index; `balanced` puts the stack pointer and the addresses of strings back after the last
+    instance, as loops need it. Breakers stand after `every` so many instances. `renewed` overwrites what an instance
+    both reads and writes, so that its registers can be used again without waiting for it. All of it stands `repeats`
+    times one after another.
+    """
+
+    count: int = 8
+    breakers: bool = False
+    same_register: bool = False
+    indexed: bool = False
+    balanced: bool = False
+    kind: ValueKind = ValueKind.ANY
+    renewed: bool = False
+    repeats: int = 1
+    every: int = 1
+
+
+class ThroughputFactory:
+    """Makes the sequences of one variant."""
+
+    def __init__(self, kit: Kit, variant: InstructionVariant) -> None:
+        """Prepare sequences of a variant with the instructions of a kit as breakers."""
+        self.kit, self.variant = kit, variant
+        self._instances: dict[tuple[int, bool, bool], list[Instance]] = {}
+        self._setups: dict[tuple[int, bool, bool, ValueKind], tuple[Line, ...]] = {}
+        self._carried: frozenset[str] | None = None
+
+    def sequence(self, shape: Shape) -> Microbenchmark:
+        """Return a sequence; its `divisor` is the number of instances, repeated ones included.
+
+        Raises:
+            AllocationError: there are not enough registers for one instance.
+            EncodingError: an instance cannot be encoded.
+        """
+        values = values_of(self.variant, shape.kind)
+        instances = self.instances(shape)
+        carried = self.carried() if shape.breakers else frozenset()
+        body: list[Line] = []
+        for number, instance in enumerate(instances, 1):
+            body += surrounded(self.kit, instance)
+            last = number % shape.every == 0 or number == len(instances)
+            overwritten = (carried if last else frozenset()) | (self.own(instance) if shape.renewed else frozenset())
+            overwritten |= self._restored(instance, values) if shape.kind is ValueKind.SLOW else frozenset()
+            if overwritten:
+                body += self.breakers(instance, values, overwritten)
+        if shape.balanced:
+            body += balance(self.kit, self.variant, len(instances))
+        forms = [
+            text
+            for text, wanted in (
+                ("with breakers" if shape.every == 1 else f"with breakers after every {shape.every}", shape.breakers),
+                ("with what they write renewed", shape.renewed),
+                ("of the same register", shape.same_register),
+                ("indexed", shape.indexed),
+                (f"with {shape.kind.value} values", shape.kind is not ValueKind.ANY),
+                (f"{shape.repeats} times over", shape.repeats > 1),
+            )
+            if wanted
+        ]
+        if self.has_helpers:
+            forms.append(f"with {_names(helpers(self.kit, instances[0]))} beside each")
+        purpose = " ".join([f"throughput of {self.variant.string}: {len(instances)} instances", *forms])
+        # The same with breakers, without, and in a loop
+        key = (shape.count, shape.same_register, shape.indexed, shape.kind)
+        if key not in self._setups:
+            self._setups[key] = setup_of(self.kit, instances, values)
+        divisor = len(instances) * shape.repeats
+        return Microbenchmark(self._setups[key], tuple(body) * shape.repeats, purpose, divisor, self.variant.cpl == 0)
+
+    @property
+    def has_helpers(self) -> bool:
+        """Whether something has to stand before or after each instance."""
+        row = row_of(self.variant)
+        return row is not None and row.helps
+
+    def helpers(self, count: int) -> Microbenchmark:
+        """Return what stands before and after so many instances, without them.
+
+        Raises:
+            AllocationError: there are not enough registers for one instance.
+        """
+        instances = self.instances(Shape(count))
+        body = [line for instance in instances for line in helpers(self.kit, instance)]
+        setup = setup_of(self.kit, instances, values_of(self.variant))
+        purpose = f"{_names(body[: len(body) // len(instances)])} alone, as beside {self.variant.string}"
+        return Microbenchmark(setup, tuple(body), purpose, len(instances), self.variant.cpl == 0)
+
+    def instances(self, shape: Shape) -> list[Instance]:
+        """Return the instances of a sequence."""
+        key = (shape.count, shape.same_register, shape.indexed)
+        if key not in self._instances:
+            self._instances[key] = self._new_instances(shape)
+        return self._instances[key]
+
+    def _new_instances(self, shape: Shape) -> list[Instance]:
+        if shape.same_register:
+            return self._same_register(shape.count)
+        if shape.indexed:
+            return [
+                Allocator().instance(self.variant, self._fixed(one), slot=position, indexed=True)
+                for position, one in enumerate(independent_instances(self.variant, shape.count))
+            ]
+        return independent_instances(self.variant, shape.count)
+
+    def _fixed(self, instance: Instance) -> dict[int, str | int | MemoryAddress]:
+        """Return the values of an instance but for its memory operands."""
+        memory = {o.index for o in self.variant.operands if o.kind is OperandKind.MEMORY}
+        return {index: value for index, value in instance.values.items() if index not in memory}
+
+    def _same_register(self, count: int) -> list[Instance]:
+        """Return instances whose register operands are all the same register, a different one in each."""
+        allocator = Allocator()
+        instances: list[Instance] = []
+        groups = same_register_operands(self.variant)
+        common = [name for name in groups[0].registers if all(has_part(o.registers, name) for o in groups)]
+        for position in range(count):
+            try:
+                chosen = allocator.register(common)
+                fixed = {o.index: next(r for r in o.registers if family(r) == family(chosen)) for o in groups}
+                instances.append(allocator.instance(self.variant, fixed, slot=position))
+            except AllocationError:
+                break
+            allocator.hold(chosen)
+        if not instances:
+            raise AllocationError(f"{self.variant.string}: its register operands have no register in common")
+        return instances
+
+    def carried(self) -> frozenset[str]:
+        """Return the registers and flags through which instances depend on each other, whatever their operands are."""
+        if self._carried is None:
+            effects = [effects_of(instance) for instance in independent_instances(self.variant, 2)]
+            carried = (effects[0].writes & effects[-1].inputs) - harness_registers()
+            self._carried = frozenset(n for n in carried if n in FLAGS or register_class(n) in _BREAKABLE)
+        return self._carried
+
+    def own(self, instance: Instance) -> frozenset[str]:
+        """Return the registers that an instance both reads and writes, but for those that all instances share."""
+        effects = effects_of(instance)
+        own = (effects.writes & effects.inputs) - harness_registers() - self.carried()
+        return frozenset(name for name in own if register_class(name) in _BREAKABLE)
+
+    def even(self, most: int) -> int:
+        """Return up to how many instances use each of the registers that they read and write equally often.
+
+        Of sixteen instances of VFMADD231PD among fourteen registers, two would wait for the first ones.
+        """
+        instances = self.instances(Shape(most))
+        different = {self.own(instance) for instance in instances}
+        return most // len(different) * len(different)
+
+    def _restored(self, instance: Instance, values: Values) -> frozenset[str]:
+        """Return the register families that an instance writes although its time depends on what they hold.
+
+        Fast values are such that they come out again (0/1, 1.0/1.0); slow ones are not.
+        """
+        operands = [o for o in self.variant.operands if o.kind is OperandKind.REGISTER and o.read and o.written]
+        registers = {o.index: str(instance.values.get(o.index, next(iter(o.registers), ""))) for o in operands}
+        return frozenset(
+            family(name) for index, name in registers.items() if {f"op{index}", family(name)} & values.restored
+        ) | (values.restored & effects_of(instance).writes)
+
+    def depends(self) -> bool:
+        """Whether instances depend on each other, through whatever it is, or share a unit that dividers are."""
+        effects = [effects_of(instance) for instance in independent_instances(self.variant, 2)]
+        carried = (effects[0].writes & effects[-1].inputs) - _STACK_MOVES
+        memory = any(o.kind is OperandKind.MEMORY and o.read and not o.explicit for o in self.variant.operands)
+        return bool(carried) or memory or len(kinds_of(self.variant)) > 1
+
+    def breakers(self, instance: Instance, values: Values, carried: frozenset[str]) -> list[Line]:
+        """Return what overwrites everything that instances depend on each other through."""
+        lines: list[Line] = []
+        for name in sorted(carried - FLAGS):
+            register = part(name, 64) if register_class(name) == "GPR" else name
+            line = break_register_of(self.kit, instance, register, general_value(instance, values, name))
+            if line is not None:
+                lines.append(line)
+        if carried & FLAGS:
+            lines += break_flags(self.kit, carried & FLAGS, "", _SETUP_TEMPORARY)
+        return lines
+
+
+def _names(lines: Sequence[Line]) -> str:
+    """Name lines for people, without their operands."""
+    return " and ".join(line.text.split()[0] for line in lines)
+
+
+@PerObject
+def same_register_operands(variant: InstructionVariant) -> list[Operand]:
+    """Return the explicit register operands that the same register could be given to (fewer than two: none)."""
+    explicit = [o for o in variant.operands if o.explicit and o.kind is OperandKind.REGISTER and not o.opmask]
+    read = [o for o in explicit if o.read]
+    if len(read) < 2 or any(o.kind is OperandKind.MEMORY for o in variant.operands if o.explicit):
+        return []
+    common = [name for name in read[0].registers if all(has_part(o.registers, name) for o in read)]
+    return read if common else []
+
+
+def has_part(registers: Sequence[str], name: str) -> bool:
+    """Whether one of the registers is a part of the same register as `name`."""
+    return family(name) in _families(tuple(registers))
+
+
+@cache
+def _families(registers: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(map(family, registers))
+
+
+@cache
+def _stack_moves() -> dict[str, int]:
+    """Return by how many times the width of their stack operand instruction classes (globs) move the stack pointer."""
+    rows = read_facts("stack_moves.tsv", ("iclass", "direction", "reason", "source"), ("iclass",))
+    return {row["iclass"]: int(row["direction"]) for row in rows}
+
+
+def stack_bytes(variant: InstructionVariant) -> int:
+    """Return by how many bytes an instance moves the stack pointer (0: it does not)."""
+    if direction := _stack_direction(variant.iclass):
+        widths = [o.width_bits for o in variant.operands if o.memory is not None and o.memory.base == "RSP"]
+        return direction * (widths[0] or 64) // 8 if widths else 0
+    return 0
+
+
+@cache
+def _stack_direction(iclass: str) -> int:
+    return next((direction for pattern, direction in _stack_moves().items() if fnmatchcase(iclass, pattern)), 0)
+
+
+def balance(kit: Kit, variant: InstructionVariant, count: int) -> list[Line]:
+    """Return the lines that undo what so many instances did to the stack pointer, or to the addresses of strings."""
+    moved = stack_bytes(variant) * count
+    lines = [_address_line(kit, "RSP", "RSP", -moved)] if moved else []
+    if variant.category in MOVING_CATEGORIES:
+        bases = {o.memory.base for o in variant.operands if o.memory is not None}
+        lines += [_address_line(kit, base, BASE_REGISTER, _STRINGS[base]) for base in sorted(bases & set(_STRINGS))]
+    return lines
+
+
+def _address_line(kit: Kit, register: str, base: str, displacement: int) -> Line:
+    """Put base plus displacement into a register, without touching flags."""
+    address = MemoryAddress(base, displacement=displacement, displacement_bits=32)
+    return kit.line("LEA_B_D32 (R64)", register, address)
+
+
+def setup_of(kit: Kit, instances: Sequence[Instance], values: Values) -> tuple[Line, ...]:
+    """Return the lines that give everything that the instances read its value."""
+    constants: dict[str, int] = {}
+    lines = other_files_setup(kit, instances, values)
+    for instance in instances:
+        constants |= general_values(instance, values, general_inputs(instance))
+        constants |= dict.fromkeys(unset_indices(instance), 0)
+        for name in implicit_bases(instance):
+            lines.append(restore_address(kit, name, BASE_REGISTER))
+            constants.pop(name, None)
+        lines += _memory_setup(kit, instance, values)
+    lines += [constant(kit, name, value) for name, value in sorted(constants.items())]
+    wanted = [line for instance in instances for line in setup_lines(kit, instance)]
+    return (*lines, *dict.fromkeys(wanted))
+
+
+def _memory_setup(kit: Kit, instance: Instance, values: Values) -> list[Line]:
+    """Return the lines that store the values that memory operands must have."""
+    lines: list[Line] = []
+    if not values.places:
+        return lines
+    for operand in instance.variant.operands:
+        address = instance.values.get(operand.index)
+        value = values.places.get(f"op{operand.index}")
+        if isinstance(address, MemoryAddress) and operand.kind is OperandKind.MEMORY and value is not None:
+            lines.append(constant(kit, _SETUP_TEMPORARY, value))
+            lines.append(kit.line("MOV (M64, R64)", address, _SETUP_TEMPORARY))
+    return lines

@@ -1,0 +1,146 @@
+"""Instructions that cut a dependency: they overwrite a place without reading it.
+
+What is written by the instruction under test and not part of the chain is overwritten after every copy, whether or not
+the catalogue says that it is read: outputs can be false inputs (POPCNT, LZCNT and TZCNT on some cores), and results of
+8 and 16 bits are merged into their register. Flags are overwritten only where the instruction reads any of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from generator.cache import PerObject
+from generator.facts import read_facts
+from generator.operands.places import is_vex
+from generator.operands.registers import part, register_class
+from xed_convert.model import Instance, MemoryAddress, OperandKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from generator.factory import Kit
+    from generator.microbenchmark import Line
+    from xed_convert.model import OperandValue
+
+COPIES = {"VEC": "XMM15", "K": "K7", "MMX": "MM7"}
+"""Temporaries that hold what breakers put into registers of each file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Breaker:
+    """A row of `dependency_breakers.tsv`: an instruction with tokens for its operands, or several."""
+
+    lines: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@cache
+def _breakers() -> dict[str, Breaker]:
+    """Return the rows by place; general purpose registers have one each for values of 32 and 64 bits."""
+    found = {}
+    for row in read_facts("dependency_breakers.tsv", ("place", "bits", "line", "reason"), ("place", "bits")):
+        name = row["place"] + row["bits"] if row["place"] == "GPR" else row["place"]
+        found[name] = Breaker(tuple(_parsed(line) for line in row["line"].split(" ; ")))
+    return found
+
+
+def _parsed(text: str) -> tuple[str, tuple[str, ...]]:
+    """Split `STRING : TOKEN, TOKEN`."""
+    string, _, tokens = text.partition(" :")
+    return string.strip(), tuple(token.strip() for token in tokens.split(",") if token.strip())
+
+
+def break_stack(kit: Kit) -> list[Line]:
+    """Return the lines that put another value on the top of the x87 stack."""
+    return _lines(kit, _breakers()["X87"], {"ST(0)": "ST(0)"})
+
+
+def break_register(kit: Kit, register: str, value: int, *, vex: bool = False, bits: int = 128) -> Line | None:
+    """Return the line that puts a value into a general purpose register, or the temporary's content into another one.
+
+    Args:
+        kit: makes the line.
+        register: any name of the register.
+        value: the value, for general purpose registers.
+        vex: whether vector registers are to be written with VEX code.
+        bits: how wide a vector register is used.
+    """
+    group = register_class(register)
+    if group == "GPR":
+        row = _breakers()["GPR32" if 0 <= value < 1 << 31 else "GPR64"]
+        return _line(kit, row, {"TO32": part(register, 32), "TO64": part(register, 64), "VALUE": value})
+    if group not in COPIES:
+        return None
+    if group == "VEC":
+        row = _breakers()[f"V{bits}" if vex else "XMM"]
+        copy = {f"COPY{width}": part(COPIES[group], width) for width in (128, 256, 512)}
+        return _line(kit, row, {**{f"TO{width}": part(register, width) for width in (128, 256, 512)}, **copy})
+    return _line(kit, _breakers()[group], {"TO": register, "COPY": COPIES[group]})
+
+
+def restore_address(kit: Kit, register: str, copy: str) -> Line:
+    """Return the line that puts an address back from a copy of it."""
+    return _line(kit, _breakers()["ADDRESS"], {"TO64": part(register, 64), "COPY": copy})
+
+
+def break_memory(kit: Kit, bits: int | None, address: MemoryAddress) -> Line | None:
+    """Return the store that replaces a memory operand's content (None: there is none of that width)."""
+    row = _breakers().get(f"M{bits}")
+    return _line(kit, row, {"MEM": address, "COPY128": COPIES["VEC"]}) if row else None
+
+
+def break_flags(kit: Kit, read: frozenset[str], source: str, scratch: str) -> list[Line]:
+    """Return lines after which the flags that are read depend on nothing, but for `source` ("": none is kept).
+
+    Of the flags besides CF none can be replaced alone; they are kept if `source` is one of them.
+    """
+    others = read - {source}
+    if not others:
+        return []
+    if not source:
+        name = "FLAGS"
+    elif source == "CF":
+        name = "NOT_CF"
+    elif "CF" in others:
+        name = "CF"
+    else:
+        return []
+    return [_line(kit, _breakers()[name], {"R15": "R15", "SCRATCH": scratch})]
+
+
+def memory_widths(instance: Instance) -> Mapping[MemoryAddress, int | None]:
+    """Return the memory operands that the instance both reads and writes, with their widths in bits."""
+    return {
+        value: operand.width_bits
+        for operand in instance.variant.operands
+        if operand.kind is OperandKind.MEMORY and operand.read and (operand.written or operand.conditional_write)
+        if isinstance(value := instance.values.get(operand.index), MemoryAddress)
+    }
+
+
+@PerObject
+def vector_bits(instance: Instance) -> int:
+    """Return the width of the widest vector register that the instance names (128 if there is none)."""
+    widths = {"XMM": 128, "YMM": 256, "ZMM": 512}
+    names = [str(value) for value in instance.values.values() if isinstance(value, str)]
+    return max((widths.get(name[:3], 128) for name in names), default=128)
+
+
+def break_register_of(kit: Kit, instance: Instance, register: str, value: int) -> Line | None:
+    """Return the breaker for a register of an instance, in the kind of code that the instance is."""
+    return break_register(kit, register, value, vex=is_vex(instance), bits=vector_bits(instance))
+
+
+def _line(kit: Kit, row: Breaker, operands: Mapping[str, OperandValue]) -> Line:
+    """Fill in a row of one instruction."""
+    (line,) = _lines(kit, row, operands)
+    return line
+
+
+def _lines(kit: Kit, row: Breaker, operands: Mapping[str, OperandValue]) -> list[Line]:
+    """Fill in a row."""
+    return [
+        kit.line(string, *(operands[name] if name in operands else int(name) for name in names))
+        for string, names in row.lines
+    ]

@@ -1,0 +1,163 @@
+"""What has to stand around an instruction so that it can run at all: prefix instructions, and lines of the setup.
+
+An indirect jump needs a target, RET an address on the stack, LEAVE a frame, a repeated string instruction a count.
+`surroundings.tsv` has a row per instruction class (a glob) and form (`reg`, `mem`, `imm`: the kind of its first
+explicit operand, `-`: it has none), with lines for the setup, before and after every instance. The µops of the lines
+before and after are measured by themselves and subtracted.
+
+Operands of lines: `OP1` is the instance's first operand; `SCRATCH64` a register of its own; `ITSELF` and `ADDRESS`
+are where the instance begins and ends, `NEXT` its end as the displacement of a branch; `R14+0x800` and `RSP-OP1` are
+addresses, too; everything else is a register or a number.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import TYPE_CHECKING
+
+from generator.assemble import line_of
+from generator.facts import read_facts
+from xed_convert.model import Instance, InstructionVariant, MemoryAddress, OperandKind, OperandValue
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from generator.factory import Kit
+    from generator.microbenchmark import Line
+
+COLUMNS = ("iclass", "form", "setup", "before", "after", "reason", "source")
+SCRATCH = "R12"
+"""The register of `SCRATCH64`; allocators give it away last."""
+
+_FORMS = {OperandKind.REGISTER: "reg", OperandKind.MEMORY: "mem", OperandKind.IMMEDIATE: "imm"}
+_ADDRESS = re.compile(r"(R14|RSP)([+-])(\w+)")
+_Template = tuple[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of the table; lines are variants' strings with the names of their operands."""
+
+    iclass: str
+    form: str
+    setup: tuple[_Template, ...]
+    before: tuple[_Template, ...]
+    after: tuple[_Template, ...]
+
+    @property
+    def helps(self) -> bool:
+        """Whether there are lines beside every instance."""
+        return bool(self.before or self.after)
+
+
+@cache
+def rows() -> tuple[Row, ...]:
+    """Return the table's rows."""
+    found = read_facts("surroundings.tsv", COLUMNS, ("iclass", "form"))
+    return tuple(
+        Row(row["iclass"], row["form"], *(_parsed(row[column]) for column in ("setup", "before", "after")))
+        for row in found
+    )
+
+
+def _parsed(text: str) -> tuple[_Template, ...]:
+    """Split `STRING : TOKEN, TOKEN ; STRING : TOKEN`."""
+    if text == "-":
+        return ()
+    parts = (line.partition(" :") for line in text.split(" ; "))
+    return tuple((string.strip(), tuple(token.strip() for token in tokens.split(","))) for string, _, tokens in parts)
+
+
+def row_of(variant: InstructionVariant) -> Row | None:
+    """Return the row for a variant, if it needs anything."""
+    if not _is_named(variant.iclass):
+        return None
+    first = next((operand for operand in variant.operands if operand.explicit), None)
+    return _row(variant.iclass, _FORMS.get(first.kind, "") if first else "-")
+
+
+@cache
+def _is_named(iclass: str) -> bool:
+    """Whether there are rows for a class of instructions, of whatever form."""
+    return any(fnmatchcase(iclass, row.iclass) for row in rows())
+
+
+@cache
+def _row(iclass: str, form: str) -> Row | None:
+    return next((row for row in rows() if row.form == form and fnmatchcase(iclass, row.iclass)), None)
+
+
+def setup_lines(kit: Kit, instance: Instance) -> list[Line]:
+    """Return what the setup has to do for an instance, after registers have their values."""
+    row = row_of(instance.variant)
+    return _lines(kit, instance, row.setup, (0, 0)) if row else []
+
+
+def surrounded(kit: Kit, instance: Instance) -> list[Line]:
+    """Return the lines of an instance, with what has to stand before and after it."""
+    row, own = row_of(instance.variant), line_of(instance)
+    if row is None or not row.helps:
+        return [own]
+    sizes = _size(_lines(kit, instance, row.before, (0, 0)))
+    before = _lines(kit, instance, row.before, (sizes, sizes + len(own.code)))
+    return [*before, own, *_lines(kit, instance, row.after, (0, 0))]
+
+
+def helpers(kit: Kit, instance: Instance) -> list[Line]:
+    """Return what stands before and after an instance, without it.
+
+    Branches lead to the next line; what points to the instance points past the line after it, which goes there.
+    """
+    row = row_of(instance.variant)
+    if row is None:
+        return []
+    sizes = [len(line.code) for line in _lines(kit, instance, row.before, (0, 0))]
+    found: list[Line] = []
+    for template, size, following in zip(row.before, sizes, [*sizes[1:], 0], strict=False):
+        found += _lines(kit, instance, (template,), (size + following, size))
+    return found + _lines(kit, instance, row.after, (0, 0))
+
+
+def occupied(variant: InstructionVariant) -> frozenset[str]:
+    """Return the families of registers that the lines around a variant use besides its operands."""
+    row = row_of(variant)
+    tokens = {token for _, names in (row.before + row.after if row else ()) for token in names}
+    return frozenset({SCRATCH}) if "SCRATCH64" in tokens else frozenset()
+
+
+def _size(lines: Sequence[Line]) -> int:
+    return sum(len(line.code) for line in lines)
+
+
+def _lines(kit: Kit, instance: Instance, templates: Sequence[_Template], targets: tuple[int, int]) -> list[Line]:
+    """Fill in lines; `targets` are where the instance begins and ends, in bytes from the beginning of the lines."""
+    found: list[Line] = []
+    for string, tokens in templates:
+        plain = kit.line(string, *(_value(instance, token, (0, 0)) for token in tokens))
+        here = _size(found) + len(plain.code)
+        begin, end = targets
+        found.append(kit.line(string, *(_value(instance, token, (begin - here, end - here)) for token in tokens)))
+    return found
+
+
+def _value(instance: Instance, token: str, distances: tuple[int, int]) -> OperandValue:
+    """Return what a token stands for; `distances` lead from the line's end to the instance's beginning and end."""
+    first = next((instance.values[o.index] for o in instance.variant.operands if o.explicit), 0)
+    begin, end = distances
+    named: dict[str, OperandValue] = {
+        "OP1": first,
+        "SCRATCH64": SCRATCH,
+        "ITSELF": MemoryAddress("RIP", displacement=begin, displacement_bits=32),
+        "NEXT": end,
+        "ADDRESS": MemoryAddress("RIP", displacement=end, displacement_bits=32),
+    }
+    if token in named:
+        return named[token]
+    if address := _ADDRESS.fullmatch(token):
+        base, sign, amount = address.groups()
+        distance = int(str(first) if amount == "OP1" else amount, 0)
+        return MemoryAddress(base, displacement=-distance if sign == "-" else distance, displacement_bits=32)
+    return int(token, 0) if token[0].isdigit() else token

@@ -1,0 +1,155 @@
+"""What holds for all code on a machine: latency and throughput of the chain instructions, and the issue width.
+
+A link that closes a chain by itself is measured directly. A chain of several links tells only their sum; where the sum
+is one cycle per link, each takes one, since none takes less (links are chosen so that no CPU does them at rename).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import floor
+from typing import TYPE_CHECKING
+
+from generator.chains.calibration import calibration_cycles, closed_chain, independent_links, nops
+from generator.chains.links import link_named
+from inference.experiment import Request, Want
+from xed_convert.errors import UopscopeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from generator.chains.links import Link
+    from generator.factory import Kit
+    from generator.microbenchmark import Microbenchmark
+    from inference.experiment import Measured, Procedure
+
+SNAP = Fraction(1, 20)
+"""A link's latency within 5 % of an integer is that integer: measurement noise must not add up over links."""
+
+COUNTER = "uops_issued"
+"""The counter that tells whether some NOPs are issued as one."""
+
+LEAST_WIDTH = 4
+"""µops issued per cycle on Intel's cores since Core 2 and AMD's since Bulldozer (Fog, "Microarchitecture")."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkTime:
+    """What a link takes in core cycles. If it is not exact, `latency` is a lower bound.
+
+    `throughput` is the reciprocal throughput. `ok` is false where the CPU or the catalogue does not have it.
+    """
+
+    latency: Fraction
+    exact: bool
+    throughput: Fraction
+    experiment: str = ""
+    ok: bool = True
+
+
+MISSING = LinkTime(Fraction(1), exact=False, throughput=Fraction(1), ok=False)
+
+
+@dataclass(slots=True)
+class Calibrations:
+    """The link times of one machine, found when they are first needed and shared between all variants.
+
+    `loop` says whether chains are measured in a loop: on a clock that is more exact, since a chain goes on through
+    iterations, while unrolled code is drained at its ends.
+    """
+
+    kit: Kit
+    loop: bool = False
+    times: dict[str, LinkTime] = field(default_factory=dict)
+
+    def need(self, names: Iterable[str]) -> Procedure[None]:
+        """Measure those of these links that have not been measured yet, with all that their chains are closed by."""
+        wanted = self._closure(names)
+        requests = {name: self._requests(name) for name in wanted}
+        answers = yield [request for some in requests.values() for request in some]
+        remaining = iter(answers)
+        measured = {name: [next(remaining) for _ in some] for name, some in requests.items() if some}
+        self._conclude(measured)
+        for name in wanted:
+            self.times.setdefault(name, MISSING)
+
+    def request(self, benchmark: Microbenchmark) -> Request:
+        """Return the request to measure a chain on this machine."""
+        return Request(benchmark, loop=self.loop)
+
+    def _closure(self, names: Iterable[str]) -> list[str]:
+        """Return the links that are missing, and those in their calibration chains."""
+        found: dict[str, None] = {}
+        pending = list(dict.fromkeys(names))
+        while pending:
+            name = pending.pop(0)
+            if name not in found and name not in self.times:
+                found[name] = None
+                pending += [link.name for cycle in calibration_cycles(name) for link in cycle]
+        return list(found)
+
+    def _requests(self, name: str) -> list[Request]:
+        """Return the closed chains of a link and its independent copies (none: the catalogue lacks an instruction)."""
+        try:
+            chains = [closed_chain(self.kit, cycle) for cycle in calibration_cycles(name)]
+            return [self.request(benchmark) for benchmark in (*chains, independent_links(self.kit, name))]
+        except UopscopeError:
+            return []
+
+    def _conclude(self, measured: Mapping[str, Sequence[Measured]]) -> None:
+        """Solve for the links, those in the shortest chains first, as long as one that is known makes others known."""
+        left = sorted(measured, key=lambda name: (min(map(len, calibration_cycles(name))), name))
+        while left:
+            for name in left:
+                self.times[name] = self._time(name, measured[name])
+            unknown = [name for name in left if self.times[name].ok and not self.times[name].exact]
+            if len(unknown) == len(left):
+                break
+            left = unknown
+
+    def _time(self, name: str, measured: Sequence[Measured]) -> LinkTime:
+        """Return what a link takes, as its closed chains say: the least of what is exact, else a lower bound."""
+        *closed, independent = measured
+        if not independent.ok:
+            return MISSING
+        throughput = independent.cycles / independent.request.benchmark.divisor
+        found = [
+            LinkTime(*self._solve(name, cycle, snapped(chain.cycles)), throughput, chain.request.benchmark.id)
+            for cycle, chain in zip(calibration_cycles(name), closed, strict=True)
+            if chain.ok
+        ]
+        return min(found, key=lambda time: (not time.exact, time.latency), default=MISSING)
+
+    def _solve(self, name: str, cycle: Sequence[Link], total: Fraction) -> tuple[Fraction, bool]:
+        """Return a link's share of a closed chain, and whether that is exact.
+
+        A link between register files is known only if it takes one cycle: its way back may have a bypass delay.
+        """
+        others = [link.name for link in cycle if link.name != name]
+        known = [self.times[other] for other in others if other in self.times and self.times[other].exact]
+        rest = total - sum(time.latency for time in known)
+        unknown = 1 + len(others) - len(known)
+        if unknown == 1 and not link_named(name).crossing:
+            return rest, True
+        return Fraction(1), rest == unknown
+
+
+def find_width(kit: Kit) -> Procedure[int]:
+    """Return how many µops the core issues per cycle, as NOPs show it: at least so many, whatever holds NOPs up."""
+    try:
+        request = Request(nops(kit), Want.ALL)
+    except UopscopeError:
+        return LEAST_WIDTH
+    (measured,) = yield [request]
+    if not measured.ok:
+        return LEAST_WIDTH
+    given = Fraction(request.benchmark.divisor)
+    issued = min(measured.values.get(COUNTER, given), given)
+    return max(LEAST_WIDTH, floor(issued / measured.cycles * (1 + SNAP)))
+
+
+def snapped(cycles: Fraction) -> Fraction:
+    """Return the nearest integer if the cycles are within 5 % of it, else the cycles themselves."""
+    nearest = Fraction(round(cycles))
+    return nearest if nearest and abs(cycles - nearest) <= SNAP * nearest else cycles

@@ -1,0 +1,116 @@
+"""What a campaign drives: `Characterizer`, for any variants on one machine.
+
+`prepare` finds out what all variants need, once per machine; `characterize` asks for the measurements of one variant
+and returns the conclusions (`inference.variant`). Nothing here sees a backend.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from generator.errors import GenerationError
+from generator.exclusions import excluded
+from generator.factory import Kit
+from generator.sequences.blocking import MOST_INSTANCES, CodeKind, is_store, kind_of, mixture, representatives
+from generator.sequences.throughput import Shape, ThroughputFactory
+from inference.calibration import Calibrations, find_width
+from inference.context import Context
+from inference.ports.blocking import BlockingSet, Candidate, find_blocking
+from inference.ports.portsets import PortLayout
+from inference.variant import characterize_variant
+from xed_convert.errors import EncodingError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from inference.context import Capabilities
+    from inference.experiment import Procedure
+    from results.model import Characterization
+    from xed_convert.catalogue.catalogue import Catalogue
+    from xed_convert.model import InstructionVariant
+
+
+class CandidateCache:
+    """What is made of a catalogue whatever the machine: lines of code, and what might block ports.
+
+    Several characterizers may share one.
+    """
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        """Make things of that catalogue."""
+        self.kit = Kit(catalogue)
+        self._catalogue = catalogue
+        self._candidates: dict[tuple[CodeKind, bool], list[Candidate]] = {}
+
+    def candidates(self, kind: CodeKind, *, every_class: bool) -> list[Candidate]:
+        """Return the sequences of everything that might block ports in code of a kind."""
+        key = (kind, every_class)
+        if key not in self._candidates:
+            self._candidates[key] = list(self._make(kind, every_class=every_class))
+        return self._candidates[key]
+
+    def _make(self, kind: CodeKind, *, every_class: bool) -> Iterator[Candidate]:
+        for variant in representatives(self._catalogue, kind, every_class=every_class):
+            try:
+                benchmark = ThroughputFactory(self.kit, variant).sequence(Shape(MOST_INSTANCES))
+            except (GenerationError, EncodingError):
+                continue
+            yield Candidate(variant, benchmark, is_store(variant))
+
+
+class Characterizer:
+    """Characterizes variants of a catalogue on one machine."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        machine: Capabilities,
+        *,
+        thorough: bool = False,
+        candidates: CandidateCache | None = None,
+    ) -> None:
+        """Take a catalogue and what can be measured on the machine.
+
+        Args:
+            catalogue: where helper instructions come from.
+            machine: what can be measured there.
+            thorough: look for blocking instructions among all instruction classes, as a campaign over all of them does.
+            candidates: those that were made of the same catalogue already.
+        """
+        self._machine, self._thorough = machine, thorough
+        self._candidates = candidates or CandidateCache(catalogue)
+        kit = self._candidates.kit
+        self._base = Context(
+            kit,
+            PortLayout.of(machine.ports),
+            machine.counters,
+            Calibrations(kit, loop=machine.loops_only),
+            loops_only=machine.loops_only,
+        )
+
+    def prepare(self, variants: Iterable[InstructionVariant] = ()) -> Procedure[Context]:
+        """Find blocking instructions for the kinds of code that the variants are (default: both kinds)."""
+        context = self._base
+        if not context.counts_ports:
+            return context
+        kinds = {kind_of(variant) for variant in variants} or set(CodeKind)
+        found = {}
+        issued = yield from find_width(context.kit)
+        for kind in sorted(kinds, key=lambda one: one.value):
+            candidates = self._candidates.candidates(kind, every_class=self._thorough)
+            found[kind] = yield from find_blocking(candidates, context.layout, partial(mixture, context.kit), issued)
+        return self.prepared(found)
+
+    def prepared(self, blocking: Mapping[CodeKind, BlockingSet]) -> Context:
+        """Return what `prepare` returns where the blocking instructions are known."""
+        return replace(self._base, blocking=blocking)
+
+    def characterize(self, variant: InstructionVariant, context: Context) -> Procedure[Characterization]:
+        """Find out all about one variant."""
+        return characterize_variant(variant, context)
+
+    def skipped(self, variant: InstructionVariant) -> str:
+        """Return the reason why nothing of a variant can be measured here ("": it can)."""
+        return excluded(variant, privileged=self._machine.privileged)

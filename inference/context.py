@@ -1,0 +1,51 @@
+"""What all variants of a machine share: what can be measured there, blocking instructions, and chain links' times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from generator.factory import Kit
+    from generator.sequences.blocking import CodeKind
+    from inference.calibration import Calibrations
+    from inference.ports.blocking import BlockingSet
+    from inference.ports.portsets import PortLayout
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What can be measured on a machine, whichever backend does it.
+
+    `counters` are the names of everything that is counted, `ports` those of them that count µops per port ("p0",
+    "p23"). `loops_only` says that even unrolled code runs in a loop, because the clock is too coarse for one pass.
+    `privileged` says that code runs at privilege level 0.
+    """
+
+    counters: tuple[str, ...]
+    ports: tuple[str, ...] = ()
+    loops_only: bool = False
+    privileged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What every variant's inference needs to know of the machine.
+
+    `calibrations` fills up as links are first needed, and is shared between variants. Where `loops_only` holds, code
+    must leave the stack pointer and string registers as it found them.
+    """
+
+    kit: Kit
+    layout: PortLayout
+    counters: tuple[str, ...]
+    calibrations: Calibrations
+    blocking: Mapping[CodeKind, BlockingSet] = field(default_factory=dict)
+    loops_only: bool = False
+
+    @property
+    def counts_ports(self) -> bool:
+        """Whether port usage can be measured."""
+        return bool(self.layout.counters)

@@ -1,0 +1,85 @@
+"""How inference asks for measurements: procedures yield requests and are sent what was measured.
+
+A procedure is a Python generator. It yields a batch of `Request`s and receives as many `Measured`, in order, as often
+as it needs, then returns its conclusion. So inference stays pure (it never sees a backend), it can be adaptive, the
+batches of many variants can be run together, and it can be run again on stored samples without hardware.
+
+    def isolated_uops(variant) -> Procedure[int]:
+        (measured,) = yield [Request(benchmark, PORTS)]
+        return round(measured.values["uops_executed"])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from results.model import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from fractions import Fraction
+
+    from generator.microbenchmark import Microbenchmark
+    from results.model import Measurement
+
+
+class Want(Enum):
+    """Which counters a request needs; a backend gives those of them that it has."""
+
+    CYCLES = "cycles"
+    PORTS = "ports"
+    ALL = "all"
+
+
+@dataclass(frozen=True)
+class Request:
+    """A microbenchmark to be measured: unrolled at two sizes, or as a loop around unrolled copies."""
+
+    benchmark: Microbenchmark
+    want: Want = Want.CYCLES
+    loop: bool = False
+
+    @cached_property
+    def key(self) -> str:
+        """Identity of the experiment: the same key means that a stored measurement can be used again."""
+        return f"{self.benchmark.id}:{self.want.value}:{'loop' if self.loop else 'unrolled'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a request gave: values per copy of the body (not divided by `divisor`), as robust aggregates.
+
+    `values` maps counter names (see `runner.backend`) to the value per copy; `core_cycles` is always there if
+    the status is OK, whatever the clock. `spread` is half the distance between the quartiles, per copy. `measurement`
+    has the raw samples behind it.
+    """
+
+    request: Request
+    status: Status
+    values: Mapping[str, Fraction]
+    spread: Mapping[str, Fraction]
+    measurement: Measurement | None = None
+    detail: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether there are values."""
+        return self.status is Status.OK
+
+    def without_samples(self) -> Measured:
+        """Return the same without the raw samples."""
+        return Measured(self.request, self.status, self.values, self.spread, None, self.detail)
+
+    @property
+    def cycles(self) -> Fraction:
+        """Core cycles per copy."""
+        return self.values["core_cycles"]
+
+
+Result = TypeVar("Result")
+Procedure: TypeAlias = Generator[Sequence[Request], Sequence[Measured], Result]
+"""A generator that asks for measurements and returns a conclusion (a plain alias: Python 3.11 has no `type`)."""

@@ -1,0 +1,167 @@
+"""With which conditional jumps an instruction fuses: from µop counters, else from time as far as it can tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from generator.sequences.fusion import JUMPS, Filler, pairs
+from inference.experiment import Request, Want
+from results.model import Derivation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from generator.factory import Kit
+    from inference.experiment import Measured, Procedure
+    from xed_convert.model import InstructionVariant
+
+COUNTERS = ("uops_retire_slots", "uops_issued")
+"""Either counts a fused pair once."""
+
+CLEAR = Fraction(1, 10)
+"""How far from 0, 1/2 or 1 the share of fused pairs may be."""
+
+SENSITIVE = Fraction(1, 25)
+"""Time must grow by at least this share with one filler more: else it would not tell whether a pair is one µop less."""
+
+FUSED, NOT_FUSED = (Fraction(3, 5), Fraction(3, 2)), (Fraction(-1, 4), Fraction(1, 4))
+"""What is saved, in fillers, where a pair fuses and where it does not; anything else says nothing.
+
+Taken jumps cost what depends on where they stand, so that the order of the code alone can make more of a difference.
+"""
+
+LOOKS = 2
+"""How often a condition is looked at, with both of its jumps, before nothing is said about it."""
+
+
+@dataclass(slots=True)
+class Fusion:
+    """The jumps that a variant fuses with (None: nothing could be told), and how that was found."""
+
+    jumps: tuple[str, ...] | None
+    derivation: Derivation
+
+
+@dataclass(slots=True)
+class _FusionProbe:
+    kit: Kit
+    variant: InstructionVariant
+    counts: bool
+    lines: list[str] = field(default_factory=list)
+    experiments: list[str] = field(default_factory=list)
+
+    def measure(self, forms: Sequence[tuple[Sequence[str], Filler, bool, int]]) -> Procedure[Sequence[Measured]]:
+        """Measure pairs with these jumps and fillers, adjacent or not, with so many more fillers."""
+        requests = [
+            Request(
+                pairs(self.kit, self.variant, jumps, filler, adjacent=adjacent, more=more),
+                Want.ALL if self.counts else Want.CYCLES,
+            )
+            for jumps, filler, adjacent, more in forms
+        ]
+        self.experiments += [request.benchmark.id for request in requests]
+        return (yield requests)
+
+
+def infer_fusion(kit: Kit, variant: InstructionVariant, counters: Sequence[str]) -> Procedure[Fusion]:
+    """Find out with which conditional jumps a variant fuses.
+
+    Args:
+        kit: makes the code.
+        variant: the variant.
+        counters: what the backend counts.
+    """
+    counter = next((name for name in COUNTERS if name in counters), "")
+    probe = _FusionProbe(kit, variant, bool(counter))
+    found = yield from (_by_counter(probe, counter) if counter else _by_time(probe))
+    jumps = None if None in found.values() else tuple(jump for jump, fuses in found.items() if fuses)
+    unknown = [jump for jump, fuses in found.items() if fuses is None]
+    if unknown:
+        probe.lines.append(f"cannot be told: {' '.join(unknown)}")
+    return Fusion(jumps, Derivation("macro_fusible", "\n".join(probe.lines), tuple(probe.experiments)))
+
+
+def _by_counter(probe: _FusionProbe, counter: str) -> Procedure[dict[str, bool | None]]:
+    """Count how many pairs are one µop; where only one jump of a condition fuses, ask for each by itself."""
+    shares = yield from _shares(probe, counter, JUMPS)
+    mixed = [(jump,) for pair, share in zip(JUMPS, shares, strict=True) if share == Fraction(1, 2) for jump in pair]
+    alone = yield from _shares(probe, counter, mixed)
+    found: dict[str, bool | None] = {}
+    for jumps, share in [*zip(JUMPS, shares, strict=True), *zip(mixed, alone, strict=True)]:
+        found |= dict.fromkeys(jumps, None if share is None or share.denominator > 1 else share == 1)
+    return found
+
+
+def _shares(probe: _FusionProbe, counter: str, groups: Sequence[Sequence[str]]) -> Procedure[list[Fraction | None]]:
+    """Return the share of fused pairs per group of jumps, in halves; None if it is near none of them."""
+    if not groups:
+        return []
+    forms = [(group, Filler.MOVES, adjacent, 0) for group in groups for adjacent in (True, False)]
+    measured = yield from probe.measure(forms)
+    shares: list[Fraction | None] = []
+    for group, together, apart in zip(groups, measured[::2], measured[1::2], strict=True):
+        if not (together.ok and apart.ok):
+            shares.append(None)
+            continue
+        saved = (apart.values[counter] - together.values[counter]) / together.request.benchmark.divisor
+        probe.lines.append(f"{' and '.join(group)}: {float(saved):.2f} {counter} less per pair than apart")
+        nearest = Fraction(round(saved * 2), 2)
+        shares.append(nearest if abs(saved - nearest) <= CLEAR and 0 <= nearest <= 1 else None)
+    return shares
+
+
+def _by_time(probe: _FusionProbe) -> Procedure[dict[str, bool | None]]:
+    """Compare times, where a jump and its inverse are taken to be alike."""
+    found: dict[str, bool | None] = {}
+    for position, pair in enumerate(JUMPS):
+        fuses = yield from _condition_fuses(probe, pair)
+        found |= dict.fromkeys(pair, fuses)
+        if position == 0 and fuses is not True:
+            return dict.fromkeys((jump for each in JUMPS for jump in each), fuses)
+    return found
+
+
+def _condition_fuses(probe: _FusionProbe, pair: Sequence[str]) -> Procedure[bool | None]:
+    """Say whether pairs with a jump or with its inverse fuse, None if that cannot be told.
+
+    One of the two is taken, which may hide what fusing saves: if either saves it both fuse, and if neither does, none.
+    """
+    slower: set[str] = set()
+    for look in range(LOOKS):
+        for jump in pair:
+            fuses = None if jump in slower else (yield from _is_faster(probe, jump, look))
+            if fuses:
+                return True
+            slower |= {jump} if fuses is False else set()
+        if len(slower) == len(pair):
+            return False
+    return None
+
+
+def _is_faster(probe: _FusionProbe, jump: str, more: int) -> Procedure[bool | None]:
+    """Say whether a pair is faster than the same code with the jump apart, by what one filler takes.
+
+    `more` fillers make other code of it, which lies otherwise.
+    """
+    shapes = ((True, more), (False, more), (False, more + 1))
+    forms = [((jump,), filler, *shape) for filler in Filler for shape in shapes]
+    measured = yield from probe.measure(forms)
+    saved = []
+    for start in range(0, len(measured), 3):
+        together, apart, longer = measured[start : start + 3]
+        if not (together.ok and apart.ok and longer.ok):
+            continue
+        filler = longer.cycles - apart.cycles
+        if filler >= SENSITIVE * apart.cycles:
+            saved.append((apart.cycles - together.cycles) / filler)
+    texts = ", ".join(f"{float(one):.2f}" for one in saved) or "time does not depend on one µop more"
+    probe.lines.append(f"{jump}: saves, in fillers: {texts}")
+    fused = [_within(one, FUSED) for one in saved]
+    clear = all(fuses or _within(one, NOT_FUSED) for fuses, one in zip(fused, saved, strict=True))
+    return any(fused) if saved and clear else None
+
+
+def _within(value: Fraction, limits: tuple[Fraction, Fraction]) -> bool:
+    return limits[0] <= value <= limits[1]

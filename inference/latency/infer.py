@@ -1,0 +1,334 @@
+"""Latency of every pair of operands out of measured chains (ASPLOS 2019, section 5.2).
+
+A chain's cycles are the latency plus what its links take, unless throughput is slower than the chain. That is told by
+comparing with the throughput of the instruction and of the links: a chain that takes longer than all of its parts need
+one after another, each at its throughput, is not limited by it. A chain that does not is made longer by further links
+(pads), which add to the latency what is known and less to the throughput, until it does; if that does not help, what is
+found is an upper bound.
+
+A chain whose time is less than that of its links is none: the output does not depend on the input, and there is no
+result. Where the latency seems to be 0 or a fraction, a longer chain tells whether that is so.
+
+Between register files no link can be calibrated alone: the least latency over all links, minus one cycle per link, is
+an upper bound. Where several exact chains exist the least value counts: the others have a bypass delay in them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import floor
+from typing import TYPE_CHECKING
+
+from generator.chains.links import GPR_NODES, VECTOR_NODES, restoring
+from generator.chains.links import pads as pad_links
+from generator.operands.values import ValueKind
+from inference.latency.conclusions import conclude, derivations, merge_flags
+from inference.latency.evidence import HALF, Attempt, Evidence, best_of
+from xed_convert.errors import UopscopeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from generator.chains.chain import Chain
+    from generator.chains.links import Link, Route
+    from generator.chains.plan import LatencyPlan, Pair
+    from inference.calibration import Calibrations
+    from inference.experiment import Measured, Procedure, Request
+    from results.model import Derivation, LatencyResult
+
+RESTORABLE = GPR_NODES | VECTOR_NODES
+
+ROUNDS = 3
+"""First chains, longer ones, and those of other lengths."""
+
+MOST_PADS = 96
+"""Longer chains would leave the instruction cache even at the smallest number of copies."""
+
+MORE_PADS = 12
+"""How many pads at least make a chain so long that other µops on its ports no longer delay it."""
+
+WHOLE = Fraction(1, 50)
+"""A chain takes whole cycles if it is no more than so many off; more where it took turns or noise disturbed it."""
+
+QUEUES = 4
+"""No reorder buffer of Intel's has more than so many times the entries of its scheduler (Intel's manuals)."""
+
+OTHER_LENGTHS = (3, 8, 10)
+"""By how much still longer chains differ, where µops seem to delay each other on their ports."""
+
+MARGIN = Fraction(3, 100)
+"""By how much a chain must be slower than its throughput, relative to its cycles, to count as limited by latency."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyOutcome:
+    """All latencies of a variant, what could not be measured (sentences), and how the numbers came about."""
+
+    latencies: tuple[LatencyResult, ...] = ()
+    failures: tuple[str, ...] = ()
+    derivations: tuple[Derivation, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+def infer_latencies(plan: LatencyPlan, calibrations: Calibrations) -> Procedure[LatencyOutcome]:
+    """Measure and conclude all pairs of a plan.
+
+    Args:
+        plan: what to measure.
+        calibrations: the machine's link times; missing ones are measured first.
+    """
+    if plan.reason:
+        return LatencyOutcome(left_out=(plan.reason,))
+    pairs = [pair for pair in plan.pairs if not pair.reason]
+    left_out = dict.fromkeys(f"{pair.source}→{pair.destination}: {pair.reason}" for pair in plan.pairs if pair.reason)
+    yield from calibrations.need(_links_of(pairs))
+    limits, pace = yield from _throughput_limits(plan, calibrations)
+    probe = _FusionProbe(calibrations, limits, pace)
+    evidence, failures = yield from probe.run(pairs)
+    yield from probe.compare([(pair, found) for pair, found in evidence if found])
+    chosen = [conclude(pair, found, calibrations.times) for pair, found in evidence if found]
+    latencies = merge_flags([result for result, _ in chosen if result is not None])
+    return LatencyOutcome(
+        tuple(latencies), tuple(failures), tuple(derivations(latencies, chosen, plan.variant)), tuple(left_out)
+    )
+
+
+def _links_of(pairs: Iterable[Pair]) -> list[str]:
+    """Return the names of all links and pads that the pairs' chains may use."""
+    names: dict[str, None] = {}
+    for pair in pairs:
+        if pair.factory.needs_restore(pair.source):
+            nodes = {node for route in pair.routes for node in route.nodes}
+            names.update(dict.fromkeys(restoring(node).name for node in sorted(nodes & RESTORABLE)))
+        for route in pair.routes:
+            names.update(dict.fromkeys(link.name for link in route.links if link.calibrations))
+            for carrier in route.carriers:
+                names.update(dict.fromkeys(pad.name for pad in pad_links(route.nodes[carrier])))
+    return list(names)
+
+
+def _throughput_limits(
+    plan: LatencyPlan, calibrations: Calibrations
+) -> Procedure[tuple[dict[ValueKind, Fraction], Fraction]]:
+    """Measure the variant with all dependencies broken; the cycles by kind of values, and the most per line of code.
+
+    One benchmark stands for indexed addresses and equal registers, too: it only has to tell roughly what is possible.
+    """
+    requests = {}
+    for kind, factory in plan.factories.items():
+        try:
+            requests[kind] = calibrations.request(factory.independent())
+        except (UopscopeError, LookupError):
+            continue
+    answers = yield list(requests.values())
+    limits = {kind: measured.cycles for kind, measured in zip(requests, answers, strict=True) if measured.ok}
+    pace = max((cycles / len(requests[kind].benchmark.body) for kind, cycles in limits.items()), default=Fraction(0))
+    if limits:
+        limits.setdefault(ValueKind.ANY, max(limits.values()))
+    return limits, pace
+
+
+class _FusionProbe:
+    """Measures chains of pairs, longer ones where throughput interferes."""
+
+    def __init__(self, calibrations: Calibrations, limits: dict[ValueKind, Fraction], pace: Fraction) -> None:
+        """Use these link times and throughputs; `pace` is how long a line of code takes around the instruction."""
+        self.times, self.limits, self.pace = calibrations.times, limits, pace
+        self._request = calibrations.request
+
+    def run(self, pairs: Sequence[Pair]) -> Procedure[tuple[list[tuple[Pair, list[Evidence]]], list[str]]]:
+        """Return the evidence for each pair, and sentences about pairs for which there is none."""
+        evidence: dict[int, list[Evidence]] = {id(pair): [] for pair in pairs}
+        problems: dict[int, str] = {}
+        attempts = [attempt for pair in pairs for attempt in self._first(pair, problems)]
+        for _ in range(ROUNDS):
+            if not attempts:
+                break
+            answers = yield [self._request(attempt.chain.benchmark) for attempt in attempts]
+            again: dict[tuple[int, str, int], Attempt] = {}
+            for attempt, measured in zip(attempts, answers, strict=True):
+                if not measured.ok:
+                    problems[id(attempt.pair)] = f"{measured.status.value} {measured.detail}".strip()
+                    continue
+                found = self._evaluate(attempt, measured)
+                evidence[id(attempt.pair)].append(found)
+                for longer in self._longer(found):
+                    again[id(longer.pair), longer.chain.route.name, longer.chain.pads] = longer
+            attempts = list(again.values())
+        failures = [
+            f"latency {pair.source}→{pair.destination}: {problems.get(id(pair), 'no chain could be built')}"
+            for pair in pairs
+            if not evidence[id(pair)]
+        ]
+        return [(pair, evidence[id(pair)]) for pair in pairs], list(dict.fromkeys(failures))
+
+    def _first(self, pair: Pair, problems: dict[int, str]) -> list[Attempt]:
+        """Return the chains that a pair is tried with first: its own if it has one, else all routes.
+
+        Where there are routes whose links are all known exactly the others, which give upper bounds, are left out.
+        """
+        candidates: list[Route | None] = [None] if pair.direct else list(self._known(pair.routes) or pair.routes)
+        attempts = []
+        for route in candidates:
+            if route and not self._available(route):
+                problems[id(pair)] = f"this CPU lacks the chain instructions {route.name}"
+                continue
+            try:
+                attempts.append(Attempt(pair, pair.chain(route)))
+            except (UopscopeError, LookupError) as error:
+                problems[id(pair)] = str(error)
+        exact = [attempt for attempt in attempts if attempt.chain.isolated]
+        return exact or attempts
+
+    def _known(self, routes: Iterable[Route]) -> list[Route]:
+        """Return the routes whose links are all known exactly, one where no vector may have a bypass delay."""
+        exact = [route for route in routes if all(self._exact(link) for link in route.links)]
+        return exact if any(VECTOR_NODES & set(route.nodes) for route in exact) else exact[:1]
+
+    def _exact(self, link: Link) -> bool:
+        """Whether it is known what a link takes."""
+        return bool(link.calibrations) and self.times[link.name].exact
+
+    def _available(self, route: Route) -> bool:
+        """Whether all links of a route that can be calibrated exist here."""
+        return all(not link.calibrations or self.times[link.name].ok for link in route.links)
+
+    def _evaluate(self, attempt: Attempt, measured: Measured) -> Evidence:
+        """Work out what a measured chain says."""
+        pair, chain = attempt.pair, attempt.chain
+        rest = (measured.cycles - self._latency_of(chain)) / chain.instances
+        bound = self._throughput_bound(pair, chain)
+        limited = bound is None or measured.cycles <= bound + MARGIN * measured.cycles
+        latency = max(rest - chain.crossings, Fraction(0))
+        exact = (
+            not limited
+            and chain.isolated
+            and not pair.shared
+            and not chain.crossings
+            and all(self.times[name].exact for name in chain.links)
+        )
+        spread = measured.spread.get("core_cycles", Fraction(0))
+        identity = measured.request.benchmark.id
+        return Evidence(pair, chain, measured.cycles, latency, limited, exact, rest < -HALF, spread, identity)
+
+    def _throughput_bound(self, pair: Pair, chain: Chain) -> Fraction | None:
+        """Return how long the chain's instructions take at their throughput (None: it is not known)."""
+        own = self.limits.get(pair.kind)
+        if own is None:
+            return None
+        links = sum(self.times[name].throughput * count for name, count in Counter(chain.links).items())
+        return own * chain.instances + links + chain.crossings
+
+    def _latency_of(self, chain: Chain) -> Fraction:
+        """Return how long a chain's links take one after another; it may have dozens of the same."""
+        times = (self.times[name].latency * count for name, count in Counter(chain.links).items())
+        return sum(times, Fraction(0))
+
+    def _longer(self, found: Evidence) -> list[Attempt]:
+        """Return longer chains to try where throughput interfered."""
+        pair, chain = found.pair, found.chain
+        if not (found.doubtful or self._full(found)) or found.independent or chain.instances > 1:
+            return []
+        if chain.pads:
+            return self._other_lengths(found)
+        swapped = _swapped(pair) if found.fractional and not found.limited else []
+        routes = [chain.route] if chain.route.links else list(pair.routes)
+        attempts = swapped
+        for route in routes:
+            try:
+                base = chain if chain.route is route else pair.chain(route)
+                attempts += self._padded(pair, base, route) if self._available(route) else []
+            except (UopscopeError, LookupError):
+                continue
+        return attempts
+
+    def _padded(self, pair: Pair, base: Chain, route: Route) -> list[Attempt]:
+        """Return a route's longer chain, with pads at the first of its places where they help (none: nowhere)."""
+        for carrier in route.carriers:
+            count = self._pads_needed(pair, base, route.nodes[carrier])
+            if count:
+                return [Attempt(pair, pair.chain(replace(route, padded=carrier), count))]
+        return []
+
+    def _other_lengths(self, found: Evidence) -> list[Attempt]:
+        """Return chains of other lengths where µops of the instruction seem to delay the chain on their ports."""
+        pair, chain = found.pair, found.chain
+        if found.limited or not found.fractional or chain.pads > MOST_PADS:
+            return []
+        return [Attempt(pair, pair.chain(chain.route, chain.pads + more)) for more in OTHER_LENGTHS]
+
+    def _pads_needed(self, pair: Pair, chain: Chain, node: str) -> int:
+        """Return how many pads make the chain longer than its throughput even if the latency is 0 (0: none do)."""
+        bound = self._throughput_bound(pair, chain)
+        if bound is None:
+            return 0
+        own = self._latency_of(chain) + chain.crossings
+        pad = self.times[pad_links(node)[0].name]
+        gain = (1 - MARGIN) * pad.latency - pad.throughput
+        if not pad.ok or gain <= 0:
+            return 0
+        count = floor((2 * bound - own * (1 - MARGIN)) / gain) + 2
+        return min(max(MORE_PADS, count), MOST_PADS)
+
+    def compare(self, evidence: Sequence[tuple[Pair, list[Evidence]]]) -> Procedure[None]:
+        """Where it is not sure what limits a chain, see whether it is slower than the same code without a chain.
+
+        That is so where a latency seems to be 0, and where the breakers could have kept ports of the chain busy. If it
+        is not slower, the time may have other causes than the chain, and what was found is an upper bound; longer
+        chains are asked.
+        """
+        cut: list[tuple[list[Evidence], Evidence]] = []
+        requests: list[Request] = []
+        for pair, found in evidence:
+            best = best_of(found)
+            unsure = best.latency < HALF or self._crowded(best)
+            if not unsure or not best.exact or any(one.independent for one in found):
+                continue
+            try:
+                chain = pair.chain(best.chain.route if best.chain.route.links else None, best.chain.pads, cut=True)
+            except (UopscopeError, LookupError):
+                continue
+            cut.append((found, best))
+            requests.append(self._request(chain.benchmark))
+        if not requests:
+            return
+        answers = yield requests
+        for (found, best), measured in zip(cut, answers, strict=True):
+            if measured.ok and measured.cycles >= best.cycles * (1 - MARGIN):
+                found[:] = [replace(one, exact=False, limited=True) for one in found]
+                yield from self._lengthen(found, replace(best, limited=True))
+
+    def _lengthen(self, found: list[Evidence], limited: Evidence) -> Procedure[None]:
+        """Add what longer chains say to evidence that turned out to be limited by throughput."""
+        attempts = self._longer(limited) if limited.latency >= HALF else []
+        answers = (yield [self._request(attempt.chain.benchmark) for attempt in attempts]) if attempts else []
+        for attempt, measured in zip(attempts, answers, strict=True):
+            if measured.ok:
+                one = self._evaluate(attempt, measured)
+                found.append(replace(one, exact=one.exact and not self._crowded(one)))
+
+    def _crowded(self, found: Evidence) -> bool:
+        """Whether a chain takes no longer than its parts and all its breakers would on one port."""
+        bound = self._throughput_bound(found.pair, found.chain)
+        return bound is not None and found.chain.breakers > 0 and found.cycles <= bound + found.chain.breakers
+
+    def _full(self, found: Evidence) -> bool:
+        """Whether the core may have been full of what waits for the instruction, whatever that waits for itself.
+
+        CMPSB, which in a model of Broadwell takes 100 cycles and waits for nothing, fills the reorder buffer alone and
+        the scheduler together with the links. Then a longer chain takes more time than its pads. It is asked for if the
+        time is no whole number of cycles, as that of a chain is.
+        """
+        off = abs(found.cycles - round(found.cycles))
+        most = QUEUES * self.pace * len(found.chain.benchmark.body)
+        return found.exact and off > WHOLE and found.cycles <= most
+
+
+def _swapped(pair: Pair) -> list[Attempt]:
+    """Return the chain of the instance and of one with both operands swapped, if there can be one."""
+    try:
+        return [Attempt(pair, pair.factory.swapped(pair.source, pair.destination))]
+    except (UopscopeError, LookupError):
+        return []

@@ -1,0 +1,74 @@
+"""A closer bound where only bounds are left: a set is blocked so that all of its ports have equally many µops waiting.
+
+What can go elsewhere goes to the port that has the fewest waiting. Long microcode waits for itself, and queues up on
+the ports that are left until these have as many waiting as one of the blocked ones; then some strays onto that one, in
+every copy. Blocking instructions wait in equal numbers on all ports of the set, the microcode's own µops do not: seven
+of p0 and three of p5 make p5 the one where strays go. So behind the blocking instructions of the set stand a few more
+that use one port only, as many as make its queue as long as the others. What runs on the set is a bound as ever, since
+whatever is confined to it must run there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from generator.errors import GenerationError
+from inference.ports.blocking import Blockers
+from inference.ports.hypotheses import Answer
+from inference.ports.portsets import PortSet, confined
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from inference.experiment import Procedure
+    from inference.ports.blocking import BlockingSet
+    from inference.ports.probe import PortProbe
+    from results.model import PortUsage
+
+MANY = 600
+"""So many blocking instructions are more than any reorder buffer holds, so that their queues are as long as can be."""
+
+
+def equalize_queues(probe: PortProbe, usages: Sequence[PortUsage]) -> Procedure[PortUsage | None]:
+    """Ask about every set of which usages differ in a count that is only a bound; return the one that is left, if any.
+
+    If several are left they are the rivals of each other.
+    """
+    space, left = probe.space, list(usages)
+    for ports in probe.blocking.sets() if len(left) > 1 else ():
+        answer = space.answers.get(ports)
+        counts = {confined(usage, ports) for usage in left}
+        if answer is None or answer.exact or len(counts) < 2:
+            continue
+        blockers = level(probe.blocking, ports, min(left, key=lambda usage: confined(usage, ports)))
+        if len(blockers.instructions) == 1:
+            continue  # all queues are equally long as they are
+        try:
+            measured = yield from probe.measure(blockers)
+        except GenerationError:
+            continue
+        if measured.ok:
+            most = min(space.limit(ports), probe.load(measured, blockers, ports).most)
+            probe.conclude(measured, blockers, ports, Answer(most, exact=False))
+            left = [usage for usage in left if space.agrees(usage)]
+    probe.rivals = left if len(left) > 1 else []
+    return left[0] if len(left) == 1 else None
+
+
+def level(blocking: BlockingSet, ports: PortSet, usage: PortUsage) -> Blockers:
+    """Return blocking instructions of a set, and behind them those that the ports with fewer waiting µops get."""
+    known = blocking.instructions
+    waiting = _queues(usage, ports)
+    needed = {frozenset(port): max(waiting.values()) - count for port, count in sorted(waiting.items())}
+    more = {part: count for part, count in needed.items() if count and part in known and known[part].usage.total == 1}
+    counts = (MANY - MANY % len(ports), *more.values())
+    return Blockers((known[ports], *(known[part] for part in more)), counts, in_turns=False)
+
+
+def _queues(usage: PortUsage, ports: PortSet) -> dict[str, int]:
+    """Return how many µops that are confined to the ports wait for each, those with a choice where the fewest do."""
+    waiting = dict.fromkeys(sorted(ports), 0)
+    for able, count in sorted(usage.uops.items(), key=lambda item: (len(item[0]), sorted(item[0]))):
+        for _ in range(count if able <= ports else 0):
+            waiting[min(sorted(able), key=waiting.__getitem__)] += 1
+    return waiting

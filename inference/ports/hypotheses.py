@@ -1,0 +1,329 @@
+"""Which port usages explain what was measured, and which question tells the remaining ones apart soonest.
+
+The evidence is always of one form: while all ports of a set S are kept busy, or not, so many µops ran on S. µops that
+are confined to S must run there, so every measurement bounds their number from above (µops of wider sets may stray onto
+S); while S is kept busy by blocking instructions nothing strays, and the number is exact (Abel and Reineke,
+ASPLOS 2019, §5.1.2). A hypothesis is a multiset of port sets drawn from a universe of sets.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import floor
+from typing import TYPE_CHECKING
+
+from inference.ports.portsets import (
+    PortLayout,
+    PortSet,
+    confined,
+    describe,
+    mask_of,
+    mask_unions,
+    ports_of,
+    throughput_of,
+)
+from results.model import PortUsage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+NODE_LIMIT = 4000
+"""How many partial hypotheses are looked at before the sets are asked about one by one instead."""
+
+UNUSED = Fraction(1, 25)
+"""A port that carries no more of a µop than this per instruction counts as unused."""
+
+TOLERANCE_PER_UOP = Fraction(1, 20)
+"""How far a port sum may be from an integer, per µop (measured on hardware by the method's authors' successors)."""
+
+WHOLE_TIME = Fraction(49, 50)
+"""What takes this share of the time explains it."""
+
+THROUGHPUT_TOLERANCE = Fraction(1, 25)
+"""How much faster than the ports of a hypothesis allow an instruction may seem."""
+
+
+@dataclass(frozen=True, slots=True)
+class Isolated:
+    """What an instruction did alone: µops per counter and core cycles, per instruction; `total` µops in all.
+
+    `free` says that instances do not depend on each other, so that ports alone can limit them. `issued` are the
+    µops of the fused domain (0: they were not counted).
+    """
+
+    uops: Mapping[str, Fraction]
+    cycles: Fraction
+    total: int
+    free: bool = False
+    issued: Fraction = Fraction(0)
+
+    @property
+    def tolerance(self) -> Fraction:
+        """How much a sum over ports may be wrong."""
+        return min(Fraction(3, 10), Fraction(1, 20) + TOLERANCE_PER_UOP * self.total)
+
+    def used(self, layout: PortLayout) -> PortSet:
+        """Return the ports whose counters counted anything."""
+        busy = (ports for name, ports in layout.counters.items() if self.uops[name] > UNUSED)
+        return frozenset().union(*busy)
+
+    def explained(self, usage: PortUsage, layout: PortLayout) -> bool:
+        """Whether every counter that counted something can have counted µops of the usage."""
+        reached = frozenset().union(*(ports for ports, count in usage.uops.items() if count))
+        most = self.tolerance / 2  # of one counter: sums over several are less exact
+        return all(ports & reached or self.uops[name] <= most for name, ports in layout.counters.items())
+
+    def separable(self, layout: PortLayout) -> bool:
+        """Whether every port that was used has a counter of its own."""
+        return all(len(ports) == 1 for name, ports in layout.counters.items() if self.uops[name] > UNUSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What ran while a set of ports was blocked: µops per counter; `own` are those of the blocking instructions."""
+
+    blocked: PortSet
+    uops: Mapping[str, Fraction]
+    own: PortUsage
+
+    def most(self, layout: PortLayout, ports: PortSet) -> Fraction:
+        """Return how many µops besides the blockers' own ran on the ports, of which `blocked` is a part."""
+        return layout.on(ports, self.uops) - confined(self.own, ports)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How many µops are confined to a set: exactly, or at most (where the measurement was not near an integer).
+
+    A bound is `timed` if time says just that number, on ports that share a counter and were busy all the time, and only
+    the core's issue width, of which a lower bound is known, may have made it.
+    """
+
+    count: int
+    exact: bool = True
+    timed: bool = False
+
+    def allows(self, count: int) -> bool:
+        """Whether so many confined µops agree with it."""
+        return count == self.count if self.exact else count <= self.count
+
+
+@dataclass
+class HypothesisSpace:
+    """The hypotheses that agree with isolation and all answers so far.
+
+    `width` is how many µops are issued per cycle, at least (0: that is not known).
+    """
+
+    layout: PortLayout
+    isolated: Isolated
+    universe: tuple[PortSet, ...]
+    answers: dict[PortSet, Answer] = field(default_factory=dict)
+    observations: list[Observation] = field(default_factory=list)
+    width: int = 0
+    _limits: dict[PortSet, int] = field(default_factory=dict)
+
+    @property
+    def issue_limited(self) -> bool:
+        """Whether the instruction alone took just as long as it takes to issue its µops."""
+        return self.width > 0 and self.isolated.issued / self.width >= self.isolated.cycles * WHOLE_TIME
+
+    def observe(self, observation: Observation, answer: Answer) -> None:
+        """Add what blocking a set has shown."""
+        self.observations.append(observation)
+        self.answers[observation.blocked] = answer
+        self._limits.clear()
+
+    def consider(self, sets: Iterable[PortSet]) -> None:
+        """Draw hypotheses from further sets, too."""
+        self.universe = tuple(dict.fromkeys([*self.universe, *sets]))
+
+    def reconsider(self) -> None:
+        """Forget what was taken for exact; as bounds all observations stay."""
+        self.answers.clear()
+        self._limits.clear()
+
+    def limit(self, ports: PortSet) -> int:
+        """Return how many µops can at most be confined to the ports.
+
+        Confined µops run on the ports whatever else does; so every measurement is a bound, and one in which a part of
+        the ports was blocked is a better one than isolation, because other µops kept away.
+        """
+        if ports not in self._limits:
+            loads = [one.most(self.layout, ports) for one in self.observations if one.blocked <= ports]
+            loads.append(self.layout.on(ports, self.isolated.uops))
+            limit = min(self.isolated.total, floor(min(loads) + self.isolated.tolerance))
+            answer = self.answers.get(ports)
+            self._limits[ports] = min(limit, answer.count) if answer else limit
+        return self._limits[ports]
+
+    def hypotheses(self) -> list[PortUsage] | None:
+        """Return all usages that agree with everything, or None if there are too many to look at."""
+        sets = tuple(sorted((one for one in self.universe if self.limit(one)), key=lambda one: (len(one), sorted(one))))
+        return _Enumeration(self, sets).run()
+
+    def agrees(self, usage: PortUsage) -> bool:
+        """Whether a complete usage agrees with isolation, all answers and the measured throughput."""
+        if usage.total != self.isolated.total or not self.isolated.explained(usage, self.layout):
+            return False
+        if not all(answer.allows(confined(usage, asked)) for asked, answer in self.answers.items()):
+            return False
+        used = [(mask_of(able), count) for able, count in usage.uops.items() if count]
+        for union in mask_unions(mask for mask, _ in used):
+            if sum([count for mask, count in used if not mask & ~union]) > self.limit(ports_of(union)):
+                return False
+        return throughput_of(usage) <= self.isolated.cycles * (1 + THROUGHPUT_TOLERANCE)
+
+    def best_question(self, hypotheses: Sequence[PortUsage], askable: Iterable[PortSet]) -> PortSet | None:
+        """Return the set whose answer leaves the fewest hypotheses in the worst case; None if no set tells any apart.
+
+        Among equals, sets that counters can tell apart come first, then smaller ones.
+        """
+        best: tuple[int, bool, int, list[str]] | None = None
+        chosen: PortSet | None = None
+        for ports in askable:
+            if ports in self.answers:
+                continue
+            sizes = Counter(confined(usage, ports) for usage in hypotheses)
+            if len(sizes) < 2:
+                continue
+            rank = (max(sizes.values()), not self.layout.separable(ports), len(ports), sorted(ports))
+            if best is None or rank < best:
+                best, chosen = rank, ports
+        return chosen
+
+    def next_in_order(self, askable: Iterable[PortSet]) -> PortSet | None:
+        """Return the next set to ask about in the order of Algorithm 1 (by size), but those that isolation rules out.
+
+        None means that the counts of all sets are known.
+        """
+        counts: dict[PortSet, int] = {}
+        for ports in sorted(set(askable), key=lambda one: (len(one), sorted(one))):
+            inside = sum(count for able, count in counts.items() if able < ports)
+            if sum(counts.values()) >= self.isolated.total:
+                return None
+            count = self.known(ports)
+            if count is not None:
+                counts[ports] = max(0, count - inside)
+            elif ports in self.answers:
+                counts[ports] = max(0, self.answers[ports].count - inside)
+            elif self.limit(ports) > inside:
+                return ports
+        return None
+
+    def known(self, ports: PortSet) -> int | None:
+        """Return the exact number of µops confined to a set, None if it is not known.
+
+        Without asking it is known of sets that no other set of the universe reaches out of.
+        """
+        answer = self.answers.get(ports)
+        if answer is not None and answer.exact:
+            return answer.count
+        used = self.isolated.used(self.layout)
+        if any(one & ports & used and one & used - ports for one in self.universe):
+            return None
+        return round(self.layout.on(ports, self.isolated.uops)) if self.layout.separable(ports) else None
+
+    def by_subtraction(self) -> PortUsage | None:
+        """Return what Algorithm 1 concludes from the answers: in each set, the µops that its subsets do not explain.
+
+        None if an answer that is only a bound would have to be taken for the number.
+        """
+        counts: dict[PortSet, int] = {}
+        for ports in sorted({*self.answers, *self.universe}, key=lambda one: (len(one), sorted(one))):
+            inside = sum(count for able, count in counts.items() if able < ports)
+            count = self.known(ports)
+            if count is None:
+                bound = self.answers[ports].count if ports in self.answers else self.limit(ports)
+                if bound > inside and sum(counts.values()) < self.isolated.total:
+                    return None
+            elif count > inside:
+                counts[ports] = count - inside
+        return PortUsage(counts)
+
+    def by_subtractions(self, sets: Sequence[PortSet]) -> list[PortUsage]:
+        """Return every usage made of some sets that agrees with the answers, smaller sets first as in Algorithm 1.
+
+        Where an answer is only a bound every number up to it is tried.
+        """
+        ordered = sorted(sets, key=lambda one: (len(one), sorted(one)))
+        partial: list[dict[PortSet, int]] = [{}]
+        for ports in ordered:
+            partial = [{**counts, ports: more} for counts in partial for more in self._more(ports, counts)][:NODE_LIMIT]
+        usages = [PortUsage({ports: count for ports, count in counts.items() if count}) for counts in partial]
+        return [usage for usage in usages if self.agrees(usage)]
+
+    def _more(self, ports: PortSet, counts: Mapping[PortSet, int]) -> range:
+        """Return how many µops of just these ports there may be, given those of smaller sets."""
+        inside = sum(count for able, count in counts.items() if able < ports)
+        count = self.known(ports)
+        if count is not None:
+            return range(count - inside, count - inside + 1) if count >= inside else range(0)
+        return range(max(0, self.limit(ports) - inside) + 1)
+
+    def explain(self) -> str:
+        """Write the answers for people: `p06: 1, p0156: 2`."""
+        ordered = sorted(self.answers.items(), key=lambda item: (len(item[0]), sorted(item[0])))
+        return ", ".join(f"{describe([ports])}: {'' if a.exact else '≤'}{a.count}" for ports, a in ordered)
+
+
+class _Enumeration:
+    """Lists the usages of a space: multisets of its sets, grown set by set while nothing speaks against them.
+
+    No union of the chosen sets may hold more µops than it can, nor a set that was asked about more than were found.
+    """
+
+    def __init__(self, space: HypothesisSpace, sets: Sequence[PortSet]) -> None:
+        self.space, self.sets = space, sets
+        self.masks = [mask_of(one) for one in sets]
+        self.total = space.isolated.total
+        self.asked = [(mask_of(ports), answer.count) for ports, answer in space.answers.items()]
+        self.limits: dict[int, int] = {}
+        self.budget = NODE_LIMIT
+        self.counts = [0] * len(sets)
+        self.found: list[PortUsage] = []
+
+    def run(self) -> list[PortUsage] | None:
+        """Return all of them, or None if there are too many to look at."""
+        return self.found if self._extend(0, 0, ()) else None
+
+    def _extend(self, first: int, chosen: int, unions: tuple[int, ...]) -> bool:
+        """Add every way to go on from what is chosen, whose `unions` are given, with the sets from `first` on."""
+        if self.budget <= 0:
+            return False
+        self.budget -= 1
+        if chosen == self.total:
+            usage = PortUsage({one: count for one, count in zip(self.sets, self.counts, strict=True) if count})
+            if self.space.agrees(usage):
+                self.found.append(usage)
+            return True
+        for position in range(first, len(self.sets)):
+            one = self.masks[position]
+            grown = unions
+            if not self.counts[position]:
+                grown = tuple({*unions, one, *[union | one for union in unions]})
+            self.counts[position] += 1
+            complete = not self._possible(one, grown) or self._extend(position, chosen + 1, grown)
+            self.counts[position] -= 1
+            if not complete:
+                return False
+        return True
+
+    def _possible(self, last: int, unions: Iterable[int]) -> bool:
+        """Whether everything that the last set is a part of can hold what is confined to it now."""
+        used = [(mask, count) for mask, count in zip(self.masks, self.counts, strict=True) if count]
+        for union in unions:
+            if not last & ~union and sum([n for mask, n in used if not mask & ~union]) > self._limit(union):
+                return False
+        for asked, most in self.asked:
+            if not last & ~asked and sum([n for mask, n in used if not mask & ~asked]) > most:
+                return False
+        return True
+
+    def _limit(self, union: int) -> int:
+        found = self.limits.get(union)
+        if found is None:
+            found = self.limits[union] = self.space.limit(ports_of(union))
+        return found

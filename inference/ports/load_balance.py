@@ -1,0 +1,112 @@
+"""What the loads of ports say of an instruction that ran alone and undisturbed: µops are dealt out evenly.
+
+A µop goes to the port with the least waiting for it, and to each of several equal ones in turn. So µops of sets without
+a common port put the same load on every port of their set. That is how schedulers are built, and no proof: it decides
+only where no experiment tells port usages apart, most often because ports share a counter.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from itertools import product
+from typing import TYPE_CHECKING
+
+from results.model import PortUsage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from inference.ports.hypotheses import Isolated
+    from inference.ports.portsets import PortLayout, PortSet
+
+EVEN = Fraction(1, 25)
+"""Loads are even if they differ from equal ones by no more than this share of the µops that are dealt out."""
+
+
+def is_uneven(usage: PortUsage, isolated: Isolated, layout: PortLayout) -> bool:
+    """Whether the instruction alone did not load its ports as these µops would; False where nothing can be said.
+
+    Only sets with ports that share a counter are judged: all others can be blocked, and waiting makes loads uneven.
+    """
+    sets = [(ports, count) for ports, count in usage.uops.items() if count and _is_shared(ports, layout)]
+    if not _is_apart(usage, layout):
+        return False
+    return any(
+        abs(isolated.uops[name] - Fraction(count * len(ports & layout.counters[name]), len(ports))) > EVEN * count
+        for ports, count in sets
+        for name in layout.touching(ports)
+    )
+
+
+def _is_shared(ports: PortSet, layout: PortLayout) -> bool:
+    """Whether a counter of these ports counts several ports."""
+    return any(len(layout.counters[name]) > 1 for name in layout.touching(ports))
+
+
+def _is_apart(usage: PortUsage, layout: PortLayout) -> bool:
+    """Whether no counter counts µops of two sets, so that the loads show each set by itself."""
+    names = [name for ports, count in usage.uops.items() if count for name in layout.touching(ports)]
+    return len(names) == len(set(names))
+
+
+def rebalanced(usage: PortUsage, isolated: Isolated, layout: PortLayout) -> PortUsage:
+    """Return a usage with other sets of the same counters for those that do not explain the loads, if there are any."""
+    sets: Counter[PortSet] = Counter()
+    for ports, count in usage.uops.items():
+        fitting = evenly_loaded(isolated, layout, layout.touching(ports))
+        kept = count == 0 or len(fitting) != 1 or not _is_apart(usage, layout)
+        sets[ports if kept else fitting[0]] += count
+    return PortUsage(dict(sets))
+
+
+def evenly_loaded(isolated: Isolated, layout: PortLayout, names: Sequence[str] | None = None) -> list[PortSet]:
+    """Return the sets over which the µops that some counters (None: all) counted may have been spread evenly.
+
+    Of the ports of a counter the first so many are named.
+    """
+    busy = [name for name in names or layout.counters if isolated.uops[name] > EVEN / 2]
+    total = sum((isolated.uops[name] for name in busy), Fraction(0))
+    most = EVEN * max(Fraction(1), total)
+    found = []
+    for sizes in product(*(range(1, len(layout.counters[name]) + 1) for name in busy)):
+        each = total / max(1, sum(sizes))
+        if all(abs(isolated.uops[name] - each * size) <= most for name, size in zip(busy, sizes, strict=True)):
+            found.append(layout.first(dict(zip(busy, sizes, strict=True))))
+    return found
+
+
+def is_first(usage: PortUsage, layout: PortLayout) -> bool:
+    """Whether of every counter's ports each set has the first ones, as sets are named where nothing says which."""
+    return all(
+        ports == layout.first({name: len(ports & layout.counters[name]) for name in layout.touching(ports)})
+        for ports in usage.uops
+    )
+
+
+def _strangeness(usage: PortUsage, known: Sequence[PortSet]) -> int:
+    """Return how many µops are of sets that nothing else has."""
+    return sum(count for ports, count in usage.uops.items() if ports not in known)
+
+
+def likeliest(
+    usages: Sequence[PortUsage], known: Sequence[PortSet], isolated: Isolated, layout: PortLayout
+) -> list[PortUsage]:
+    """Return those usages that explain what the instruction did alone with the fewest sets that nothing else has.
+
+    Where the loads speak against a usage, but nothing can be said of those that are left and have stranger sets, it
+    stays besides them: loads are a little odd where µops wait for something else than ports.
+    """
+    fitting = [usage for usage in usages if not is_uneven(usage, isolated, layout)] or list(usages)
+    if fitting and not any(_is_apart(usage, layout) for usage in fitting):
+        least = min(_strangeness(usage, known) for usage in fitting)
+        odd = [usage for usage in usages if usage not in fitting and _strangeness(usage, known) < least]
+        if odd:
+            return [*odd, *fitting]
+    strange = [_strangeness(usage, known) for usage in fitting]
+    least = min(strange, default=0)
+    best = [usage for usage, count in zip(fitting, strange, strict=True) if count == least]
+    if least == 0:
+        return best
+    best = [usage for usage in best if is_first(usage, layout)] or best
+    return [usage for usage in best if _is_apart(usage, layout)] or best

@@ -1,0 +1,48 @@
+"""What the time in isolation says of a usage: what takes longer than its ports need may use fewer ports.
+
+It decides only where no experiment can, because ports share a counter and nothing else blocks one of them alone.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from inference.ports.load_balance import is_first, is_uneven
+from inference.ports.portsets import moved, throughput_of
+
+if TYPE_CHECKING:
+    from inference.ports.hypotheses import HypothesisSpace
+    from results.model import PortUsage
+
+TOO_FAST = Fraction(4, 5)
+"""Ports do not explain why an instruction took so long if they need no more than this share of the time."""
+
+
+def is_slower(usage: PortUsage, space: HypothesisSpace) -> bool:
+    """Whether independent instances took longer than the ports of the usage would take, and than issue takes."""
+    limited = space.isolated.free and not space.issue_limited
+    return limited and throughput_of(usage) < space.isolated.cycles * TOO_FAST
+
+
+def has_the_time(usage: PortUsage, space: HypothesisSpace) -> bool:
+    """Whether a usage is spread as in isolation and needs just the time that was measured."""
+    off = abs(throughput_of(usage) - space.isolated.cycles) > space.isolated.cycles / 50
+    return not (off or is_uneven(usage, space.isolated, space.layout) or not is_first(usage, space.layout))
+
+
+def consistent_with_time(usage: PortUsage, space: HypothesisSpace) -> list[PortUsage]:
+    """Return usages with fewer of the ports that share a counter that need just the time which the usage leaves open.
+
+    No counter would show that an instruction's many loads never use the third load port.
+    """
+    if space.issue_limited or throughput_of(usage) >= space.isolated.cycles * TOO_FAST:
+        return []
+    fewer = [
+        (able, able - one | space.layout.first({name: size}))
+        for able in usage.uops
+        for name, one in space.layout.counters.items()
+        for size in range(1, len(one & able))
+    ]
+    moves = [moved(usage, able, part, more) for able, part in fewer for more in range(1, usage.uops[able] + 1)]
+    return [other for other in moves if has_the_time(other, space)]

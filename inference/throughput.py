@@ -1,0 +1,307 @@
+"""Throughput and µop counts of an instruction from sequences of independent instances.
+
+Abel and Reineke, ASPLOS 2019, §5.3: of all sequences the least time counts. Sequences are measured only until one
+reaches what the ports allow (§5.3.2), which no other can beat; without known ports, until longer ones bring nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from generator.errors import GenerationError
+from generator.sequences.throughput import LENGTHS, Shape, ThroughputFactory
+from inference.experiment import Procedure, Request, Want
+from results.model import Derivation
+from xed_convert.errors import EncodingError
+
+if TYPE_CHECKING:
+    import collections.abc as collections_abc
+
+    from generator.operands.values import ValueKind
+    from inference.experiment import Measured
+
+REACHED = Fraction(101, 100)
+"""A sequence that takes no more than this share of what the ports allow is as fast as any."""
+
+NO_BETTER = Fraction(99, 100)
+"""A sequence is faster than another if it takes less than this share of its time."""
+
+SLOWER = Fraction(102, 100)
+"""A sequence is slower than another if it takes more than this share of its time."""
+
+FEWER_BREAKERS = (4, 8, 16)
+"""After how many instances breakers stand where they take time."""
+
+OTHER_COUNTS = (16, 12)
+"""How many instances a sequence of another form is tried with, too, if it is slower than the plain one."""
+
+POSSIBLE = Fraction(99, 100)
+"""A sequence that takes less than this share of what its ports allow was measured wrong: its window holds no whole
+periods, or loops around few and many copies begin and end otherwise."""
+
+LONG = 32
+"""Instances of the sequence that is measured instead of one that is too fast: ends of windows weigh less."""
+
+WINDOW = 16
+"""Instances of the sequence that confirms another: as many as the longest of `LENGTHS`."""
+
+FRONT_END = 1
+"""Cycles in which any front end brings a line of code, even if it is decoded anew; more is not the front end's."""
+
+COUNTED = ("uops_issued", "uops_executed", "uops_retire_slots", "uops_MITE", "uops_MS")
+"""Counters that are reported per instruction."""
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """A sequence that was measured, and its cycles per instruction."""
+
+    shape: Shape
+    measured: Measured
+
+    @cached_property
+    def cycles(self) -> Fraction:
+        """Core cycles per instruction."""
+        return self.measured.cycles / self.measured.request.benchmark.divisor
+
+    @property
+    def lines(self) -> Fraction:
+        """Lines of code per instruction."""
+        benchmark = self.measured.request.benchmark
+        return Fraction(len(benchmark.body), benchmark.divisor)
+
+    @property
+    def spread(self) -> Fraction:
+        """Half the distance between the quartiles of the cycles, per instruction."""
+        return self.measured.spread["core_cycles"] / self.measured.request.benchmark.divisor
+
+    def per_instruction(self, counter: str) -> Fraction | None:
+        """Return a counter's value per instruction, None if it was not counted."""
+        value = self.measured.values.get(counter)
+        return None if value is None else value / self.measured.request.benchmark.divisor
+
+
+@dataclass
+class Search:
+    """Looks for the fastest sequence of a variant: what was measured so far, unrolled and in a loop.
+
+    `balanced` says that unrolled sequences must leave the stack as it was, since a clock runs them in a loop, too.
+    `floor` is the least time per instruction that `limit` allows: what is known of its ports, or what longer windows
+    say (0: nothing is known).
+    """
+
+    factory: ThroughputFactory
+    kind: ValueKind
+    same_register: bool = False
+    indexed: bool = False
+    balanced: bool = False
+    unrolled: list[Sequence] = field(default_factory=list)
+    looped: list[Sequence] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    floor: Fraction = Fraction(0)
+    limit: str = "its ports need"
+
+    def shape(self, count: int, *, breakers: bool = False, balanced: bool = False) -> Shape:
+        """Return a shape of this search."""
+        balanced = balanced or self.balanced
+        return Shape(count, breakers, self.same_register, self.indexed, balanced, self.kind)
+
+    @property
+    def suffix(self) -> str:
+        """What its results are called by besides their usual name."""
+        return "_same_reg" if self.same_register else "_indexed" if self.indexed else ""
+
+    def best(self) -> Sequence | None:
+        """Return the fastest unrolled sequence (of equals the first), None if there is none."""
+        return self.least(self.unrolled)
+
+    def least(self, sequences: collections_abc.Sequence[Sequence]) -> Sequence | None:
+        """Return the fastest of some sequences that are possible; if none is, the longest was measured best."""
+        possible = [one for one in sequences if not self.is_too_fast(one)]
+        longest = [one for one in sequences if one.shape.count == LONG]
+        return min(possible or longest or sequences, key=lambda one: one.cycles, default=None)
+
+    def is_too_fast(self, sequence: Sequence) -> bool:
+        """Whether a sequence seems to be faster than is possible."""
+        return bool(self.floor) and sequence.cycles < self.floor * POSSIBLE
+
+    def measure(self, shapes: collections_abc.Sequence[Shape], want: Want, *, loop: bool = False) -> Procedure[None]:
+        """Measure sequences; what cannot be generated or does not run is noted as a failure."""
+        requests: list[tuple[Shape, Request]] = []
+        for shape in shapes:
+            try:
+                requests.append((shape, Request(self.factory.sequence(shape), want, loop)))
+            except (GenerationError, EncodingError) as error:
+                self.failures.append(error.message)
+        if not requests:
+            return
+        answers = yield [request for _, request in requests]
+        for (shape, _), measured in zip(requests, answers, strict=True):
+            if measured.ok and measured.cycles > 0:
+                (self.looped if loop else self.unrolled).append(Sequence(shape, measured))
+            else:
+                self.failures.append(f"throughput sequence {measured.status.value}: {measured.detail}".rstrip(": "))
+
+
+def search_unrolled(search: Search, bound: Fraction | None, want: Want) -> Procedure[None]:
+    """Measure unrolled sequences until one reaches `bound` (None: unknown) or more bring nothing."""
+    yield from _search_lengths(search, bound, want)
+    best = search.best()
+    if best is not None and search.is_too_fast(best):
+        yield from _measure_long(search, best.shape, loop=False)
+
+
+def _search_lengths(search: Search, bound: Fraction | None, want: Want) -> Procedure[None]:
+    if not search.unrolled:
+        yield from search.measure([search.shape(LENGTHS[0])], want)
+    if _reached(search, bound) or not search.unrolled:
+        return
+    if search.factory.carried():
+        yield from search.measure([search.shape(LENGTHS[0], breakers=True)], Want.CYCLES)
+        if _reached(search, bound) or (yield from _thin(search, bound)):
+            return
+    longest = search.factory.even(LENGTHS[4])
+    for counts in ((LENGTHS[1], longest), LENGTHS[2:4]):
+        best = search.best()
+        assert best is not None
+        before = best.cycles
+        yield from search.measure([replace(best.shape, count=count) for count in counts], Want.CYCLES)
+        after = search.best()
+        if _reached(search, bound) or after is None or after.cycles >= before * NO_BETTER:
+            return
+        if after.shape.count == longest and search.factory.own(search.factory.instances(after.shape)[0]):
+            yield from _renew(search, after)
+            return
+
+
+def _thin(search: Search, bound: Fraction | None) -> Procedure[bool]:
+    """Measure with fewer breakers where these take time; return whether that is faster.
+
+    Instances between two breakers wait for each other, but so do those between the next two, beside them: as long as
+    the scheduler holds enough of them the ports are busy all the time, and breakers take little of it. ADC on
+    Haswell takes 0.75 cycles with TEST after each and 0.53 after every eighth; its ports allow 0.50.
+    """
+    begin = search.best()
+    if begin is None or not begin.shape.breakers:
+        return False
+    best = begin
+    for every in FEWER_BREAKERS:
+        yield from search.measure([replace(begin.shape, count=max(LENGTHS[0], every), every=every)], Want.CYCLES)
+        faster = search.best()
+        assert faster is not None
+        if _reached(search, bound) or faster.cycles >= best.cycles * NO_BETTER:
+            break
+        best = faster
+    return search.best() is not begin
+
+
+def _renew(search: Search, longest: Sequence) -> Procedure[None]:
+    """Measure a sequence with what its instances read and write renewed, where the longest is the fastest.
+
+    That one may still wait for its registers: with a latency of 32 cycles, merge-masked VDIVPH has too few of them.
+    Renewed, registers may be used again at once, so that few do, which breakers of every kind of code can write.
+    """
+    failures = list(search.failures)
+    yield from search.measure([replace(longest.shape, count=LENGTHS[0], renewed=True)], Want.CYCLES)
+    search.failures[:] = failures
+
+
+def search_loop(search: Search) -> Procedure[None]:
+    """Measure the fastest unrolled sequence in a loop."""
+    best = search.best()
+    if best is not None:
+        shape = replace(best.shape, balanced=True)
+        yield from search.measure([shape], Want.CYCLES, loop=True)
+        yield from search_others(search, best, loop=True)
+        if search.looped and all(map(search.is_too_fast, search.looped)):
+            yield from _measure_long(search, shape, loop=True)
+
+
+def confirm(search: Search, bound: Fraction | None) -> Procedure[None]:
+    """Measure the fastest unrolled sequence in a longer window if it is slower in a loop and not what ports allow.
+
+    What is executed in bursts makes time a staircase over the number of copies: on a model of Golden Cove µops of
+    VDIVPH take turns on port 0, and each step is 40 cycles high. A difference of 10 and 110 copies is wrong by up to a
+    step, which is much where copies are short, and the least of all sequences is the one with the luckiest error. A
+    loop goes through thousands of instances. If the longer window agrees with it, no sequence counts that is faster.
+    Where lines of code take less time than a front end may need, the longer window would only leave the µop cache.
+    """
+    best, looped = search.best(), search.least(search.looped)
+    if best is None or looped is None or looped.cycles <= best.cycles * SLOWER or _reached(search, bound):
+        return
+    repeats = WINDOW // best.shape.count
+    if repeats < 2 or looped.cycles < FRONT_END * best.lines:
+        return
+    yield from search.measure([replace(best.shape, repeats=repeats)], Want.CYCLES)
+    times = [looped.cycles, *(one.cycles for one in search.unrolled if one.shape.repeats > 1)]
+    if len(times) > 1 and max(times) <= min(times) * SLOWER:
+        search.floor, search.limit = max(search.floor, min(times)), "both a longer window and a loop take"
+
+
+def search_others(search: Search, plain: Sequence | None, *, loop: bool = False) -> Procedure[None]:
+    """Measure sequences of other lengths where those of another form than the plain ones are slower than these.
+
+    A length that just fills the ports settles in one of several rhythms: eight instances of a multiplication with a
+    latency of 4 on two ports take 0.50 to 0.57 cycles each on Zen 5, another number in each run.
+    """
+    least = search.least(search.looped if loop else search.unrolled)
+    if plain is not None and least is not None and least.cycles > plain.cycles * SLOWER:
+        counts = OTHER_COUNTS if search.same_register else map(search.factory.even, OTHER_COUNTS)
+        others = [count for count in dict.fromkeys(counts) if count != least.shape.count]
+        yield from search.measure([replace(least.shape, count=count) for count in others], Want.CYCLES, loop=loop)
+
+
+def search_form_in_loop(search: Search, plain: Sequence | None, plain_loop: Sequence | None) -> Procedure[None]:
+    """Measure another form than the plain one in the loop that was fastest for this, and confirm that it is faster."""
+    best = search.best()
+    if best is None or plain is None or plain_loop is None:
+        return
+    shape = replace(plain_loop.shape, same_register=search.same_register, indexed=search.indexed, kind=search.kind)
+    yield from search.measure([shape], Want.CYCLES, loop=True)
+    yield from search_others(search, plain_loop, loop=True)
+    if search.indexed and plain.cycles > best.cycles * SLOWER:
+        yield from confirm(search, None)
+
+
+def differ(one: Sequence | None, other: Sequence | None) -> bool:
+    """Whether two sequences take clearly different times."""
+    if one is None or other is None:
+        return False
+    return max(one.cycles, other.cycles) > SLOWER * min(one.cycles, other.cycles)
+
+
+def _measure_long(search: Search, shape: Shape, *, loop: bool) -> Procedure[None]:
+    """Measure a longer sequence besides one that is too fast, if there can be one."""
+    failures = list(search.failures)
+    yield from search.measure([replace(shape, count=LONG)], Want.CYCLES, loop=loop)
+    search.failures[:] = failures
+
+
+def _reached(search: Search, bound: Fraction | None) -> bool:
+    best = search.best()
+    return best is not None and bound is not None and best.cycles <= bound * REACHED
+
+
+def derivation_of(quantity: str, sequences: collections_abc.Sequence[Sequence], search: Search) -> Derivation:
+    """Say which sequences there were and which was the fastest."""
+    lines = [
+        f"{one.measured.request.benchmark.purpose}: {float(one.measured.cycles):.2f} cycles / "
+        f"{one.measured.request.benchmark.divisor} = {float(one.cycles):.2f}"
+        + (f", less than {float(search.floor):.2f} that {search.limit}" if search.is_too_fast(one) else "")
+        for one in sequences
+    ]
+    counts = search.least(sequences)
+    if len(lines) > 1 and counts is not None:
+        least = counts.cycles == min(one.cycles for one in sequences)
+        lines.append("the least counts" if least else f"of these {float(counts.cycles):.4g} counts")
+    return Derivation(quantity, "\n".join(lines), tuple(one.measured.request.benchmark.id for one in sequences))
+
+
+def rounded_count(value: Fraction | None) -> int | None:
+    """Return a µop count as an integer, None if there is none or if it is not near an integer."""
+    if value is None or abs(value - round(value)) > Fraction(1, 10):
+        return None
+    return round(value)

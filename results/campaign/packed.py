@@ -1,0 +1,87 @@
+"""The conclusions of a campaign as text, packed by xz: how the shipped campaign is kept, in a tenth of its size.
+
+The lines are JSON objects: the first says what the file is, then for each start of the campaign a line with its
+`provenance` and `backend`, followed by a line for each conclusion (`result`, `inference`, `time`) that was drawn of it.
+`results.campaign.codec` says what the members of these are. There are no samples, so nothing can be concluded again.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+from typing import IO, TYPE_CHECKING, Any
+
+from results.campaign import codec
+from xed_convert.errors import UopscopeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from results.campaign.records import Conclusion
+    from results.model import Provenance
+
+SUFFIX = ".jsonl.xz"
+SUFFIXES = (".sqlite", ".db", SUFFIX)
+"""The endings of campaign files; databases with other endings are XML."""
+
+HEAD = {"format": "conclusions of uopscope", "version": 1}
+
+MAXIMUM_LINE = 4 << 20
+"""Bytes: a conclusion with hundreds of latencies has some ten thousand."""
+
+MAXIMUM_LINES = 500_000
+
+
+class PackedError(UopscopeError):
+    """A packed campaign cannot be read; the message begins with `file:line:`."""
+
+    exit_code = 3
+
+
+def is_campaign(path: Path) -> bool:
+    """Whether a file is a campaign's, by its name."""
+    return path.name.endswith(SUFFIXES)
+
+
+def write(parts: Iterable[tuple[Provenance, Mapping[str, Any], Iterable[Conclusion]]], file: IO[bytes]) -> None:
+    """Write provenances with what their backends said of themselves, and the conclusions that were drawn of each."""
+    lines: list[object] = [HEAD]
+    for provenance, backend, conclusions in parts:
+        lines.append({"provenance": codec.encode_provenance(provenance), "backend": dict(backend)})
+        lines += (
+            {
+                "inference": one.inference,
+                "time": one.time,
+                "result": codec.encode_characterization(one.result),
+            }
+            for one in conclusions
+        )
+    text = "".join(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n" for line in lines)
+    file.write(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
+
+
+def read(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the objects of the lines after the first.
+
+    Raises:
+        PackedError: the file is damaged, of another kind, or too large.
+    """
+    number = 0
+    try:
+        with lzma.open(path) as file:
+            while line := file.readline(MAXIMUM_LINE):
+                number += 1
+                if number > MAXIMUM_LINES or not line.endswith(b"\n"):
+                    raise PackedError(f"{path}:{number}: larger than the conclusions of any campaign")
+                found = json.loads(line)
+                if not isinstance(found, dict) or (number == 1 and found != HEAD):
+                    raise PackedError(f"{path}:{number}: not {HEAD['format']}, version {HEAD['version']}")
+                if number > 1:
+                    yield found
+    except (lzma.LZMAError, EOFError, ValueError, RecursionError) as error:
+        raise PackedError(f"{path}:{number}: damaged: {error}", hint="fetch it again") from error
+    except OSError as error:
+        raise PackedError(f"{path}: cannot be read: {error.strerror}") from error
+    if number == 0:
+        raise PackedError(f"{path}: empty")

@@ -1,0 +1,180 @@
+"""How far two runs on the same machine agree: the shares of latencies and throughputs that are within 5 %.
+
+What is compared are single values: each number of cycles of a latency, each measured throughput, µops, port usages. A
+value that only one run has counts as a disagreement, so that a run that knows less does not agree better.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from results.database.reader import ArchitectureResult, Entry
+
+TOLERANCE = Fraction(5, 100)
+"""Two cycle counts agree if they differ by at most this share of the larger one."""
+
+ROUNDING = Fraction(1, 100)
+"""Throughputs are written with two decimals: two roundings of nearly the same value may be this far apart."""
+
+GOALS = {"latency": Fraction(99, 100), "throughput": Fraction(97, 100)}
+"""The share of values of a kind that two runs of a quiet machine should agree in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One value of a variant: a kind, a name that is unique among the variant's, and the text as it is written."""
+
+    kind: str
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A value in which two runs do not agree; "" where a run does not have it."""
+
+    architecture: str
+    extension: str
+    string: str
+    kind: str
+    name: str
+    first: str
+    second: str
+
+    @property
+    def how(self) -> str:
+        """Say in a word or two how it differs: the group that it is counted in."""
+        if not self.first or not self.second:
+            return "only in the second" if self.second else "only in the first"
+        try:
+            one, other = Fraction(self.first), Fraction(self.second)
+        except ValueError:
+            return "another text"
+        larger = max(abs(one), abs(other))
+        percent = 100 * abs(one - other) / larger
+        return next(f"by up to {limit} %" for limit in (10, 25, 50, 100) if percent <= limit or limit == 100)
+
+
+@dataclass(slots=True)
+class Agreement:
+    """What two runs agree in: values compared and agreed by kind, and every difference.
+
+    `variants` has how many both runs measured; `only` how many only the first or only the second did.
+    """
+
+    compared: Counter[str] = field(default_factory=Counter)
+    agreed: Counter[str] = field(default_factory=Counter)
+    differences: list[Difference] = field(default_factory=list)
+    variants: int = 0
+    only: Counter[str] = field(default_factory=Counter)
+
+    def share(self, kind: str) -> Fraction | None:
+        """Return the share of values of a kind that agree (None: there are none)."""
+        return Fraction(self.agreed[kind], self.compared[kind]) if self.compared[kind] else None
+
+    def missed(self) -> list[str]:
+        """Return the kinds whose share is below its goal."""
+        return [kind for kind, goal in GOALS.items() if (share := self.share(kind)) is not None and share < goal]
+
+    def groups(self) -> list[tuple[tuple[str, str, str], list[Difference]]]:
+        """Return the differences by (kind, extension, how they differ), the largest groups first."""
+        found: dict[tuple[str, str, str], list[Difference]] = defaultdict(list)
+        for one in self.differences:
+            found[one.kind, one.extension, one.how].append(one)
+        return sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
+
+
+def agreement(first: Iterable[Entry], second: Iterable[Entry], architecture: str = "") -> Agreement:
+    """Compare two runs value by value, of the variants that both measured.
+
+    Args:
+        first: the entries of one run.
+        second: those of the other.
+        architecture: only this one (all if "").
+    """
+    found = Agreement()
+    earlier = {entry.variant.key: entry for entry in first if entry.results}
+    for entry in second:
+        other = earlier.pop(entry.variant.key, None)
+        if other is None:
+            found.only["second"] += any(_is_wanted(one, architecture) for one in entry.results.values())
+            continue
+        for name in sorted({*other.results, *entry.results}):
+            if not architecture or name == architecture:
+                _compare(found, entry, other.results.get(name), entry.results.get(name))
+    for entry in earlier.values():
+        found.only["first"] += any(_is_wanted(one, architecture) for one in entry.results.values())
+    return found
+
+
+def _is_wanted(result: ArchitectureResult, architecture: str) -> bool:
+    return result.measurement is not None and architecture in ("", result.architecture)
+
+
+def _compare(
+    found: Agreement, entry: Entry, first: ArchitectureResult | None, second: ArchitectureResult | None
+) -> None:
+    if first is None or second is None or first.measurement is None or second.measurement is None:
+        for name, result in (("first", first), ("second", second)):
+            found.only[name] += result is not None and result.measurement is not None
+        return
+    found.variants += 1
+    one = {(value.kind, value.name): value.text for value in values(first)}
+    other = {(value.kind, value.name): value.text for value in values(second)}
+    for kind, name in sorted({*one, *other}):
+        pair = _text(one, kind, name), _text(other, kind, name)
+        found.compared[kind] += 1
+        if _agree(kind, *pair):
+            found.agreed[kind] += 1
+        else:
+            variant = entry.variant
+            found.differences.append(
+                Difference(first.architecture, variant.extension, variant.string, kind, name, *pair)
+            )
+
+
+def _text(known: Mapping[tuple[str, str], str], kind: str, name: str) -> str:
+    """Return a value; a latency that is no range begins where it ends."""
+    return known.get((kind, name)) or known.get((kind, name.removeprefix(_LEAST)), "")
+
+
+_LEAST = "least "
+
+
+def values(result: ArchitectureResult) -> Iterator[Value]:
+    """Yield the values of a result that a rerun should find again; spreads and what is computed from ports are none.
+
+    A latency that is a range has two: its end under the name of the latency, and its beginning.
+    """
+    for name, text in (result.measurement or {}).items():
+        if name.startswith("ports"):
+            yield Value("ports", name, text)
+        elif name.startswith(("TP_unrolled", "TP_loop")) and not name.endswith("_spread"):
+            yield Value("throughput", name, text)
+        elif name.startswith("uops"):
+            yield Value("uops", name, text)
+    for row in result.latencies:
+        for name, text in row.values.items():
+            if "cycles" in name and not name.endswith("_is_upper_bound"):
+                least = _LEAST if name.startswith("min_") else ""
+                plain = name.removeprefix("min_").removeprefix("max_")
+                yield Value("latency", f"{least}latency {row.start}→{row.target} {plain}", text)
+
+
+def _agree(kind: str, first: str, second: str) -> bool:
+    if first == second:
+        return True
+    if kind not in GOALS or not first or not second:
+        return False
+    try:
+        one, other = Fraction(first), Fraction(second)
+    except ValueError:
+        return False
+    rounding = ROUNDING if kind == "throughput" else 0
+    return abs(one - other) <= max(TOLERANCE * max(abs(one), abs(other)), rounding)

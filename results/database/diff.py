@@ -1,0 +1,141 @@
+"""What changed between two instructions.xml: `uopscope db diff`.
+
+Every attribute of every measurement and latency is compared. A difference that the recorded spread explains is noise,
+not a change; the same change in many variants is one line with a count.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from results.database.reader import ArchitectureResult, Entry
+
+ROUNDING = 0.011
+"""Throughputs are written with two decimals: two roundings of the same value are at most one hundredth apart."""
+
+SPREADS = 3.0
+"""How many times the recorded spreads (half the distance of the quartiles) two runs may be apart and still agree."""
+
+
+class Kind(StrEnum):
+    """What became of a value."""
+
+    CHANGED = "changed"
+    NEW = "new"
+    GONE = "gone"
+    NOISE = "noise"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One value that differs; `old` or `new` is "" where there is none. Latencies are named as `latency 1→2 cycles`."""
+
+    kind: Kind
+    string: str
+    isa_set: str
+    architecture: str
+    attribute: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The same change in several variants of an ISA set, with their strings."""
+
+    kind: Kind
+    isa_set: str
+    architecture: str
+    attribute: str
+    old: str
+    new: str
+    strings: tuple[str, ...]
+
+
+def compare(old: Iterable[Entry], new: Iterable[Entry], architectures: frozenset[str] = frozenset()) -> list[Change]:
+    """Return all differences between two databases, in the order of the strings.
+
+    Args:
+        old: entries of the earlier file.
+        new: entries of the later file.
+        architectures: only these (all if empty).
+    """
+    before = {entry.variant.key: entry for entry in old}
+    changes: list[Change] = []
+    for entry in new:
+        changes += _compare_entries(before.pop(entry.variant.key, None), entry, architectures)
+    for entry in before.values():
+        changes += _compare_entries(entry, None, architectures)
+    return sorted(changes, key=lambda change: (change.string, change.architecture, change.attribute))
+
+
+def _compare_entries(old: Entry | None, new: Entry | None, wanted: frozenset[str]) -> Iterator[Change]:
+    entry = new or old
+    assert entry is not None
+    variant = entry.variant
+    old_results: Mapping[str, ArchitectureResult] = old.results if old else {}
+    new_results: Mapping[str, ArchitectureResult] = new.results if new else {}
+    for name in sorted({*old_results, *new_results}):
+        if wanted and name not in wanted:
+            continue
+        before, after = _values(old_results.get(name)), _values(new_results.get(name))
+        for attribute in sorted({*before, *after}):
+            pair = before.get(attribute, ""), after.get(attribute, "")
+            if pair[0] != pair[1] and not _is_spread(attribute):
+                kind = _kind(attribute, pair, before, after)
+                yield Change(kind, variant.string, variant.isa_set, name, attribute, *pair)
+
+
+def _values(result: ArchitectureResult | None) -> dict[str, str]:
+    """Return all values of a result by a name that is unique in it."""
+    if result is None:
+        return {}
+    values = dict(result.measurement or {})
+    for row in result.latencies:
+        values |= {f"latency {row.start}→{row.target} {name}": value for name, value in row.values.items()}
+    for analysis in result.analyses:
+        values |= {f"{analysis.tag} {name}": value for name, value in analysis.values.items()}
+    return values
+
+
+def _is_spread(attribute: str) -> bool:
+    return attribute.endswith(("_spread", " spread"))
+
+
+def _kind(attribute: str, pair: tuple[str, str], before: Mapping[str, str], after: Mapping[str, str]) -> Kind:
+    if not pair[0]:
+        return Kind.NEW
+    if not pair[1]:
+        return Kind.GONE
+    spread = _spread(attribute, before) + _spread(attribute, after)
+    margin = SPREADS * spread + (ROUNDING if attribute.startswith("TP_") else 0)
+    try:
+        distance = abs(float(pair[0]) - float(pair[1]))
+    except ValueError:
+        return Kind.CHANGED
+    return Kind.NOISE if distance <= margin else Kind.CHANGED
+
+
+def _spread(attribute: str, values: Mapping[str, str]) -> float:
+    """Return the spread recorded with a value: `TP_loop_spread` for `TP_loop`, a latency's `spread` for its cycles."""
+    name = attribute.rsplit(" ", 1)[0] + " spread" if attribute.startswith("latency ") else attribute + "_spread"
+    try:
+        return float(values.get(name, "0"))
+    except ValueError:
+        return 0.0
+
+
+def group(changes: Iterable[Change]) -> list[Group]:
+    """Put the same change of many variants of an ISA set together; the largest groups first."""
+    strings: dict[tuple[Kind, str, str, str, str, str], list[str]] = defaultdict(list)
+    for change in changes:
+        key = (change.kind, change.isa_set, change.architecture, change.attribute, change.old, change.new)
+        strings[key].append(change.string)
+    groups = [Group(*key, tuple(found)) for key, found in strings.items()]
+    return sorted(groups, key=lambda one: (-len(one.strings), one.architecture, one.attribute, one.strings))

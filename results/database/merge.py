@@ -1,0 +1,188 @@
+"""Any number of campaigns into one database: which conclusion counts where several speak of the same variant.
+
+The rule, in this order: what was measured before what comes from a model; a conclusion whose checks held before one
+with failures; the kernel module before perf before the clock; the newer before the older. Where conclusions of the same
+architecture differ by more than their spread, that is listed, whoever wins.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from typing import IO, TYPE_CHECKING, Self
+
+from results.campaign.store import Store
+from results.database.diff import Change, Kind, compare
+from results.database.writer import write_database
+from results.database.xml import SOFTWARE_MODELS, Conclusion, database_entry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from results.database.reader import Entry
+    from results.model import Provenance
+    from xed_convert.model import InstructionVariant
+
+BACKENDS = ("tsc", "perf", "kmod")
+"""Backends that measure, the most trusted last; one that is not here is trusted least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """Two campaigns on one architecture say different things; `winner` and `loser` name them by backend and time."""
+
+    change: Change
+    winner: str
+    loser: str
+
+
+Lookup = Callable[[str], "Iterable[Conclusion]"]
+"""Gives all conclusions about the variant with a key of the shipped catalogue."""
+
+
+class Merge:
+    """Puts conclusions into a catalogue, one variant at a time, so that memory does not grow with the campaigns.
+
+    What was found on the way is known when all entries were taken: `disagreements`, the number of results by
+    architecture in `counts`, and where those that count come from in `provenances` (by their text, each once: those of
+    one campaign are equal, but need not be the same object).
+    """
+
+    def __init__(self, variants: Iterable[InstructionVariant], lookup: Lookup) -> None:
+        """Merge what `lookup` gives for each variant."""
+        self._variants = sorted(variants, key=lambda one: (one.extension, one.string, one.key))
+        self._lookup = lookup
+        self.disagreements: list[Disagreement] = []
+        self.counts: Counter[str] = Counter()
+        self.provenances: dict[str, Provenance] = {}
+
+    def __len__(self) -> int:
+        return len(self._variants)
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield the entry of every variant in the order in which they are written."""
+        for variant in self._variants:
+            found = [one for one in self._lookup(variant.key) if not one.result.skipped]
+            chosen = list(_chosen(variant, found, self.disagreements))
+            self.provenances |= {repr(one.provenance): one.provenance for one in chosen}
+            entry = database_entry(variant, chosen)
+            self.counts.update(entry.results.keys())
+            yield entry
+
+
+def lookup_among(conclusions: Iterable[Conclusion]) -> Lookup:
+    """Return a lookup among conclusions that are held in memory."""
+    by_key: dict[str, list[Conclusion]] = defaultdict(list)
+    for conclusion in conclusions:
+        by_key[current_key(conclusion.result.key)].append(conclusion)
+    return lambda key: by_key.get(key, [])
+
+
+def write_xml(variants: Iterable[InstructionVariant], conclusions: Iterable[Conclusion], file: IO[bytes]) -> Merge:
+    """Write these variants with the conclusions that count; return what was found on the way."""
+    merged = Merge(variants, lookup_among(conclusions))
+    entries = list(merged.entries())
+    write_database(entries, merged.provenances.values(), file)
+    return merged
+
+
+class Campaigns:
+    """Several campaign files, open for reading at once."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        """Open the files.
+
+        Raises:
+            StoreError: one cannot be read.
+        """
+        self._stores: list[Store] = []
+        try:
+            self._stores += map(Store.read, paths)
+        except BaseException:
+            self.close()
+            raise
+        self._old_keys = {new: old for old, new in renamed_keys().items()}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the files."""
+        for store in self._stores:
+            store.close()
+
+    def lookup(self, key: str) -> Iterator[Conclusion]:
+        """Yield what each campaign concluded about a variant."""
+        for store in self._stores:
+            for name in filter(None, (key, self._old_keys.get(key))):
+                for found in store.conclusions(name):
+                    yield Conclusion(found.result, found.provenance)
+
+    def provenances(self) -> list[Provenance]:
+        """Return where all of it comes from."""
+        found = (provenance for store in self._stores for provenance in store.provenances())
+        return list({repr(provenance): provenance for provenance in found}.values())
+
+    def unknown(self, keys: Iterable[str]) -> list[str]:
+        """Return the keys that campaigns have conclusions about and that are not among these."""
+        known = set(keys)
+        return sorted({key for store in self._stores for key in store.outcomes() if current_key(key) not in known})
+
+
+def _chosen(
+    variant: InstructionVariant, found: Iterable[Conclusion], disagreements: list[Disagreement]
+) -> Iterator[Conclusion]:
+    """Yield the best conclusion for each architecture and kind of element; note where others disagree with it."""
+    places: dict[tuple[str, str], list[Conclusion]] = defaultdict(list)
+    for conclusion in found:
+        provenance = conclusion.provenance
+        places[provenance.architecture, SOFTWARE_MODELS.get(provenance.backend, "")].append(conclusion)
+    for _, rivals in sorted(places.items()):
+        best = max(rivals, key=rank)
+        disagreements += (one for rival in rivals if rival is not best for one in _disagreements(variant, best, rival))
+        yield best
+
+
+def _disagreements(variant: InstructionVariant, best: Conclusion, rival: Conclusion) -> Iterator[Disagreement]:
+    """Yield what a rival of the same kind says otherwise; what only one of them knows is no disagreement."""
+    if best.provenance.is_model != rival.provenance.is_model:
+        return
+    for change in compare([database_entry(variant, [rival])], [database_entry(variant, [best])]):
+        if change.kind is Kind.CHANGED:
+            yield Disagreement(change, _name(best), _name(rival))
+
+
+def _name(conclusion: Conclusion) -> str:
+    return f"{conclusion.provenance.backend} {conclusion.provenance.time}"
+
+
+def rank(conclusion: Conclusion) -> tuple[bool, bool, int, str]:
+    """Return what orders conclusions about the same variant: the greatest wins."""
+    provenance = conclusion.provenance
+    trust = BACKENDS.index(provenance.backend) if provenance.backend in BACKENDS else -1
+    return not provenance.is_model, not conclusion.result.failures, trust, provenance.time
+
+
+def renamed_rows() -> list[dict[str, str]]:
+    """Return the table of variants that a new XED release renamed: keys `old` and `new`, and the `reason`."""
+    text = resources.files("results").joinpath("data/renamed_variants.tsv").read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines(), delimiter="\t"))
+
+
+@lru_cache(maxsize=1)
+def renamed_keys() -> dict[str, str]:
+    """Return the keys of renamed variants, old to new."""
+    return {row["old"]: row["new"] for row in renamed_rows()}
+
+
+def current_key(key: str) -> str:
+    """Return the key under which the shipped catalogue has a variant."""
+    return renamed_keys().get(key, key)

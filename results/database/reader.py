@@ -1,0 +1,286 @@
+"""instructions.xml with measurements: its records, and a reader that trusts nothing.
+
+The format is that of uops.info: below an `<instruction>` stand `<architecture name="SKL">` elements, each with one
+`<measurement>` and its `<latency>` children, and analyses by software models (`<LLVM>`, `<IACA>`, `<doc>`). Files
+that others published are read too; values in them that cannot be (those of `REPAIRS`) are left out and reported.
+
+A file may be hostile: document types are refused (so there are no entities), nesting and text are limited, and memory
+is bounded by one instruction.
+"""
+
+from __future__ import annotations
+
+import lzma
+import re
+import zlib
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from lxml import etree
+
+from results.model import Provenance
+from xed_convert.catalogue.xml import open_catalogue, variant_of
+from xed_convert.errors import UopscopeError
+from xed_convert.model import OperandKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from xed_convert.model import InstructionVariant
+
+MAXIMUM_DEPTH = 8
+"""root / extension / instruction / architecture / measurement / latency, and room for what others may add."""
+
+MAXIMUM_ELEMENTS_PER_INSTRUCTION = 20_000
+"""An instruction has some ten latencies on some thirty architectures; more than this is not a database."""
+
+
+class DatabaseError(UopscopeError):
+    """An instructions.xml cannot be read or written, or breaks a rule; the message begins with `file:line:`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyRow:
+    """A `<latency>`: operand indices, and its other attributes (`cycles`, `max_cycles`, `cycles_addr` ...) as text."""
+
+    start: int
+    target: int
+    values: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What a software model or a document says of a variant: the element's tag and attributes."""
+
+    tag: str
+    values: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ArchitectureResult:
+    """What is known of one variant on one architecture.
+
+    `measurement` is None where only analyses are; `failures` are sentences about checks that did not hold.
+    """
+
+    architecture: str
+    measurement: Mapping[str, str] | None = None
+    latencies: tuple[LatencyRow, ...] = ()
+    failures: tuple[str, ...] = ()
+    analyses: tuple[Analysis, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A variant with its results, by architecture name in the order of the file."""
+
+    variant: InstructionVariant
+    results: Mapping[str, ArchitectureResult] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """A value that was left out because it cannot be true, with the place and the reason."""
+
+    line: int
+    string: str
+    architecture: str
+    attribute: str
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RepairRule:
+    """A value of an attribute (as a regular expression over the whole) that published files are known to contain."""
+
+    attributes: str
+    values: str
+    reason: str
+
+
+REPAIRS = (
+    RepairRule(r"TP_\w+", r"\d{10,}(\.\d+)?", "a sentinel of the largest integer, not a throughput"),
+    RepairRule(r"uops\w*|div_cycles\w*|\w*cycles\w*", r"-\d+(\.\d+)?", "a negative count"),
+    RepairRule(r"ports\w*", r"", "an empty port usage: no port is said by leaving the attribute out"),
+    RepairRule(r"TP_\w+|\w*cycles\w*|uops\w*", r"(?i)nan|inf|none|", "not a number"),
+)
+"""Known faults of published files (the sentinels stand in uops.info's file of 2022)."""
+
+
+def read_database(path: Path, repairs: list[Repair] | None = None) -> Iterator[Entry]:
+    """Yield the entries of an instructions.xml (plain, .gz or .xz) one by one.
+
+    What `REPAIRS` knows is left out, and appended to `repairs`.
+
+    Raises:
+        DatabaseError: the file cannot be read, is not well-formed, has a document type, is nested too deeply, or an
+            element is not of the known form.
+    """
+    reader = _Reader(path, repairs if repairs is not None else [])
+    try:
+        with open_catalogue(path) as file:
+            yield from reader.entries(etree.iterparse(file, events=("start", "end"), **_SAFE))
+    except (etree.XMLSyntaxError, EOFError, OSError, lzma.LZMAError, zlib.error) as error:
+        where = getattr(error, "lineno", None) or reader.line
+        raise DatabaseError(f"{path}:{where}: not a readable instructions.xml: {error}") from error
+    except (KeyError, ValueError) as error:
+        raise DatabaseError(f"{path}:{reader.line}: an element is not of the known form: {error}") from error
+
+
+def read_provenances(path: Path) -> list[Provenance]:
+    """Return where the results of an instructions.xml come from: its `<provenance>` elements, [] without any.
+
+    Raises:
+        DatabaseError: the file cannot be read up to its first extension.
+    """
+    found: list[Provenance] = []
+    try:
+        with open_catalogue(path) as file:
+            for _, element in etree.iterparse(file, events=("end",), **_SAFE):
+                if element.tag == "provenance":
+                    found.append(_provenance(element))
+                elif element.tag == "instruction":
+                    break
+    except (etree.XMLSyntaxError, EOFError, OSError, lzma.LZMAError, zlib.error) as error:
+        raise DatabaseError(f"{path}:{getattr(error, 'lineno', None) or 1}: {error}") from error
+    return found
+
+
+def _provenance(element: etree._Element) -> Provenance:
+    values = _attributes(element)
+    options = (pair.partition("=") for pair in filter(None, values.get("options", "").split("; ")))
+    return Provenance(
+        **{name: values.get(name, "") for name in PROVENANCE_TEXTS},
+        options={name: value for name, _, value in options},
+        caveats=tuple(child.text or "" for child in element.iterchildren("caveat")),
+        is_model=values.get("is_model") == "1",
+    )
+
+
+PROVENANCE_TEXTS = ("architecture", "cpu", "cpu_signature", "microcode", "kernel", "backend", "version", "time")
+"""The attributes of `<provenance>` that are plain text."""
+
+_SAFE = {"resolve_entities": False, "no_network": True, "load_dtd": False, "huge_tree": False, "remove_comments": True}
+
+
+class _Reader:
+    """Goes through the events of one file and keeps no more than one instruction."""
+
+    def __init__(self, path: Path, repairs: list[Repair]) -> None:
+        self.path = path
+        self.line = 1
+        self._repairs = repairs
+        self._depth = 0
+        self._elements = 0
+
+    def entries(self, events: etree.iterparse[etree._Element]) -> Iterator[Entry]:
+        for event, element in events:
+            if event == "start":
+                self._enter(element)
+                continue
+            self._depth -= 1
+            if element.tag == "instruction":
+                yield self._entry(element)
+                self._elements = 0
+                _forget(element)
+            elif self._depth <= 1:
+                _forget(element)
+        if self._depth or self.line == 0:
+            raise DatabaseError(f"{self.path}:{self.line}: the file ends before its root element does")
+
+    def _enter(self, element: etree._Element) -> None:
+        self.line = _line(element) or self.line
+        if self._depth == 0:
+            self._check_root(element)
+        self._depth += 1
+        self._elements += 1
+        if self._depth > MAXIMUM_DEPTH:
+            raise DatabaseError(f"{self.path}:{self.line}: elements are nested more than {MAXIMUM_DEPTH} deep")
+        if self._elements > MAXIMUM_ELEMENTS_PER_INSTRUCTION:
+            raise DatabaseError(
+                f"{self.path}:{self.line}: more than {MAXIMUM_ELEMENTS_PER_INSTRUCTION} elements without the end of an "
+                "instruction"
+            )
+
+    def _check_root(self, root: etree._Element) -> None:
+        if root.getroottree().docinfo.internalDTD is not None:
+            raise DatabaseError(f"{self.path}:1: a document type is not allowed in an instructions.xml")
+        if root.tag != "root":
+            raise DatabaseError(f"{self.path}:{self.line}: expected the element <root>, found <{root.tag}>")
+
+    def _entry(self, element: etree._Element) -> Entry:
+        self.line = _line(element) or self.line
+        variant = _as_written(variant_of(element))
+        results = (self._result(child, variant.string) for child in element.iterchildren("architecture"))
+        return Entry(variant, {result.architecture: result for result in results})
+
+    def _result(self, element: etree._Element, string: str) -> ArchitectureResult:
+        name = str(element.attrib["name"])
+        measurement = element.find("measurement")
+        analyses = tuple(
+            Analysis(str(child.tag), _attributes(child)) for child in element if child.tag != "measurement"
+        )
+        if measurement is None:
+            return ArchitectureResult(name, analyses=analyses)
+        values = self._repaired(measurement, string, name)
+        latencies = tuple(self._latency(child, string, name) for child in measurement.iterchildren("latency"))
+        failures = tuple(child.text or "" for child in measurement.iterchildren("failure"))
+        return ArchitectureResult(name, values, tuple(row for row in latencies if row.values), failures, analyses)
+
+    def _latency(self, element: etree._Element, string: str, architecture: str) -> LatencyRow:
+        values = self._repaired(element, string, architecture)
+        return LatencyRow(int(values.pop("start_op")), int(values.pop("target_op")), values)
+
+    def _repaired(self, element: etree._Element, string: str, architecture: str) -> dict[str, str]:
+        """Return the attributes without those that a rule says cannot be; most values are plain and pass at once."""
+        values = _attributes(element)
+        for name, value in tuple(values.items()):
+            if _plain(value):
+                continue
+            reason = next((rule.reason for rule in REPAIRS if _applies(rule, name, value)), None)
+            if reason is not None:
+                del values[name]
+                line = _line(element) or self.line
+                self._repairs.append(Repair(line, string, architecture, name, value, reason))
+        return values
+
+
+def _as_written(variant: InstructionVariant) -> InstructionVariant:
+    """Return the variant with default flags as such: the writer makes immediates of them for other readers."""
+    if all(operand.name != DEFAULT_FLAGS for operand in variant.operands):
+        return variant
+    operands = (
+        replace(operand, kind=OperandKind.DEFAULT_FLAGS) if operand.name == DEFAULT_FLAGS else operand
+        for operand in variant.operands
+    )
+    return replace(variant, operands=tuple(operands))
+
+
+DEFAULT_FLAGS = "DFV"
+"""The name of the operand of CCMP and CTEST that is the set of default flags."""
+
+
+_plain = re.compile(r"\d{1,9}(\.\d\d)?", re.ASCII).fullmatch
+
+
+def _line(element: etree._Element) -> int:
+    """Return the line where an element begins (0: not known)."""
+    return int(getattr(element, "sourceline", 0) or 0)
+
+
+def _attributes(element: etree._Element) -> dict[str, str]:
+    return {str(name): str(value) for name, value in element.attrib.items()}
+
+
+def _applies(rule: RepairRule, name: str, value: str) -> bool:
+    return bool(re.fullmatch(rule.values, value) and re.fullmatch(rule.attributes, name))
+
+
+def _forget(element: etree._Element) -> None:
+    """Free an element and all that stands before it below the same parent."""
+    element.clear()
+    parent = element.getparent()
+    while parent is not None and element.getprevious() is not None:
+        del parent[0]

@@ -1,0 +1,178 @@
+"""What an instructions.xml must fulfil so that the tools that read it can: `uopscope db check`.
+
+Each rule is one function in `RULES`, with the reader that needs it: uiCA's converter or OSACA's importer.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from results.database.reader import REPAIRS
+from results.model import PORT_LETTERS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from results.database.reader import ArchitectureResult, Entry, LatencyRow
+
+INTEGER_ATTRIBUTES = re.compile(
+    r"(uops|uops_retire_slots|uops_MITE|uops_MS|div_cycles|complex_decoder|available_simple_decoders)"
+    r"(_same_reg|_indexed)?"
+)
+LATENCY_CYCLES = re.compile(r"((min_|max_)?cycles(_(addr|addr_index|mem))?|(min_|max_)cycles_\w+?)(_same_reg)?")
+UPPER_BOUND = re.compile(r"\w*cycles\w*_is_upper_bound")
+PORTS = re.compile(rf"[1-9]\d*\*p[{PORT_LETTERS}]+(\+[1-9]\d*\*p[{PORT_LETTERS}]+)*")
+THROUGHPUT = re.compile(r"TP_(unrolled|loop|ports)(_same_reg|_indexed)?")
+OPERAND_TYPES = {"reg", "mem", "imm", "agen", "relbr", "dfv"}
+"""OSACA knows all but `dfv` (default flags), which is written as an immediate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A rule that an entry breaks; `architecture` is "" where the instruction itself does."""
+
+    rule: str
+    string: str
+    architecture: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule, who needs it, and what checks it on one entry."""
+
+    name: str
+    needed_by: str
+    check: Callable[[Entry], Iterator[tuple[str, str]]]
+
+
+def check_entries(entries: Iterable[Entry]) -> Iterator[Violation]:
+    """Yield every violation, those of the whole file last."""
+    strings: dict[str, str] = {}
+    keys: dict[str, str] = {}
+    anchors: dict[str, bool] = {}
+    for entry in entries:
+        for rule in RULES:
+            for architecture, what in rule.check(entry):
+                yield Violation(rule.name, entry.variant.string, architecture, what)
+        yield from _twice("unique-string", strings, entry.variant.string, entry.variant.string)
+        yield from _twice("unique-key", keys, entry.variant.key, entry.variant.string)
+        _note_anchor(anchors, entry)
+    for architecture, found in sorted(anchors.items()):
+        if not found:
+            yield Violation("anchor", ANCHOR_IFORM, architecture, "uiCA needs the ports of this instruction")
+
+
+ANCHOR_IFORM = "AND_GPRv_IMMb"
+"""uiCA's converter takes the ports of this iform as those of every ALU operation of an architecture."""
+
+
+def _note_anchor(anchors: dict[str, bool], entry: Entry) -> None:
+    """Note for each architecture that has port usages at all whether the anchor is among them."""
+    for name, result in entry.results.items():
+        if result.measurement is not None and "ports" in result.measurement:
+            anchors[name] = anchors.get(name, False) or entry.variant.iform == ANCHOR_IFORM
+
+
+def _twice(rule: str, seen: dict[str, str], value: str, string: str) -> Iterator[Violation]:
+    if value in seen:
+        yield Violation(rule, string, "", f"{value!r} stands also at {seen[value]!r}")
+    seen[value] = string
+
+
+def _named(entry: Entry) -> Iterator[tuple[str, str]]:
+    for name in ("iform", "string", "category", "asm", "extension"):
+        if not getattr(entry.variant, name):
+            yield "", f"the attribute {name} is empty"
+
+
+def _operand_types(entry: Entry) -> Iterator[tuple[str, str]]:
+    for operand in entry.variant.operands:
+        if operand.kind.value not in OPERAND_TYPES and not operand.suppressed:
+            yield "", f"operand {operand.index} is of the type {operand.kind.value}, but not suppressed"
+
+
+def _latency_operands(entry: Entry) -> Iterator[tuple[str, str]]:
+    named = {operand.index: operand.name for operand in entry.variant.operands}
+    for result, row in _latencies(entry):
+        for index in (row.start, row.target):
+            if not named.get(index):
+                yield result.architecture, f"a latency refers to operand {index}, which does not exist or has no name"
+
+
+def _latency_values(entry: Entry) -> Iterator[tuple[str, str]]:
+    for result, row in _latencies(entry):
+        for name, value in row.values.items():
+            if UPPER_BOUND.fullmatch(name):
+                if value != "1":
+                    yield result.architecture, f'{name}="{value}", expected "1"'
+            elif name == "spread":
+                if not re.fullmatch(r"\d+\.\d\d", value):
+                    yield result.architecture, f'{name}="{value}" is not a number with two decimals'
+            elif LATENCY_CYCLES.fullmatch(name):
+                if not value.isdigit():
+                    yield result.architecture, f'{name}="{value}" is not a whole number of cycles'
+            else:
+                yield result.architecture, f"unknown latency attribute {name}"
+
+
+def _latency_pairs(entry: Entry) -> Iterator[tuple[str, str]]:
+    for result, row in _latencies(entry):
+        for name in row.values:
+            if name.startswith("min_") and not UPPER_BOUND.fullmatch(name) and "max_" + name[4:] not in row.values:
+                yield result.architecture, f"{name} without {'max_' + name[4:]}"
+            if UPPER_BOUND.fullmatch(name) and name.removesuffix("_is_upper_bound") not in row.values:
+                yield result.architecture, f"{name} of a value that is not there"
+
+
+def _integers(entry: Entry) -> Iterator[tuple[str, str]]:
+    for result in entry.results.values():
+        for name, value in (result.measurement or {}).items():
+            if INTEGER_ATTRIBUTES.fullmatch(name) and not value.isdigit():
+                yield result.architecture, f'{name}="{value}" is not a whole number'
+
+
+def _ports(entry: Entry) -> Iterator[tuple[str, str]]:
+    for result in entry.results.values():
+        for name, value in (result.measurement or {}).items():
+            if re.fullmatch(r"ports(_same_reg|_indexed)?", name) and not PORTS.fullmatch(value):
+                yield result.architecture, f'{name}="{value}" is not of the form 1*p0156+1*p06'
+
+
+def _throughputs(entry: Entry) -> Iterator[tuple[str, str]]:
+    for result in entry.results.values():
+        values = result.measurement or {}
+        for name, value in values.items():
+            if THROUGHPUT.fullmatch(name) and not re.fullmatch(r"\d{1,9}\.\d\d", value):
+                yield result.architecture, f'{name}="{value}" is not a number with two decimals'
+        missing = [name for name in ("TP_unrolled", "TP_loop", "TP_ports") if name not in values]
+        if "ports" in values and missing:
+            yield result.architecture, f"a port usage without {', '.join(missing)}"
+
+
+def _sentinels(entry: Entry) -> Iterator[tuple[str, str]]:
+    for result in entry.results.values():
+        rows = [result.measurement or {}, *(row.values for row in result.latencies)]
+        for name, value in ((name, value) for row in rows for name, value in row.items()):
+            for repair in REPAIRS:
+                if re.fullmatch(repair.attributes, name) and re.fullmatch(repair.values, value):
+                    yield result.architecture, f'{name}="{value}" is {repair.reason}'
+
+
+def _latencies(entry: Entry) -> Iterator[tuple[ArchitectureResult, LatencyRow]]:
+    return ((result, row) for result in entry.results.values() for row in result.latencies)
+
+
+RULES = (
+    Rule("named", "uiCA, OSACA", _named),
+    Rule("operand-types", "OSACA", _operand_types),
+    Rule("latency-operands", "uiCA", _latency_operands),
+    Rule("latency-values", "uiCA, OSACA", _latency_values),
+    Rule("latency-pairs", "OSACA", _latency_pairs),
+    Rule("integers", "uiCA", _integers),
+    Rule("ports", "uiCA, OSACA", _ports),
+    Rule("throughputs", "OSACA", _throughputs),
+    Rule("sentinels", "all", _sentinels),
+)

@@ -1,0 +1,1 @@
+"""Other forms of the results: `frames` (pandas), `osaca` and `exegesis` (files for these tools)."""

@@ -1,0 +1,142 @@
+"""The database as tidy pandas frames: `from results import load`.
+
+    data = load("skl.sqlite")                      # or an instructions.xml
+    data.variants.query("architecture == 'SKL' and uops == 1")
+    data.latencies.groupby("string").cycles.max()
+
+One row per observation, one column per variable; numbers are numbers, what is not known is NA.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from results.campaign.packed import is_campaign
+from results.database.merge import Campaigns, Merge
+from results.database.reader import read_database
+from results.model import PortUsage, port_set_name
+from xed_convert.catalogue.catalogue import Catalogue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from results.database.reader import ArchitectureResult, Entry
+
+VARIANT_COLUMNS = ("key", "string", "iform", "iclass", "extension", "isa_set", "category", "architecture")
+LATENCY_COLUMNS = ("key", "string", "architecture", "source", "destination", "part", "kind", "cycles", "upper_bound")
+PORT_COLUMNS = ("key", "string", "architecture", "same_register", "indexed", "port_set", "uops")
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """Three frames, joined by `key` and `architecture`.
+
+    `variants`: a row per variant and architecture, with every attribute of its measurement (throughputs in core
+    cycles). `latencies`: a row per number of cycles; `part` is "", "addr", "addr_index" or "mem", `kind` is "", "min",
+    "max", and `same_register` tells the case of equal registers. `ports`: a row per port set, with its µops; `indexed`
+    tells the case of a memory operand with an index, where it differs.
+    """
+
+    variants: pd.DataFrame
+    latencies: pd.DataFrame
+    ports: pd.DataFrame
+
+
+def load(path: Path | str) -> Frames:
+    """Load an instructions.xml (plain, .gz, .xz) or a campaign's SQLite file.
+
+    Raises:
+        DatabaseError: the XML cannot be read.
+        StoreError: the campaign cannot be read.
+    """
+    return frames(entries_of(Path(path)))
+
+
+def entries_of(path: Path) -> Iterator[Entry]:
+    """Yield the database entries of a file, by its ending (see `results.campaign.packed`)."""
+    if is_campaign(path):
+        yield from entries_of_campaigns([path])
+    else:
+        yield from read_database(path)
+
+
+def entries_of_campaigns(paths: Sequence[Path]) -> list[Entry]:
+    """Return the entries that campaigns make together, only those of variants with a result."""
+    with Campaigns(paths) as campaigns:
+        return [entry for entry in Merge(Catalogue.load(), campaigns.lookup).entries() if entry.results]
+
+
+def frames(entries: Iterable[Entry]) -> Frames:
+    """Make the frames of any entries."""
+    variants: list[dict[str, object]] = []
+    latencies: list[dict[str, object]] = []
+    ports: list[dict[str, object]] = []
+    for entry in entries:
+        for result in entry.results.values():
+            variants.append(_variant_row(entry, result))
+            latencies += _latency_rows(entry, result)
+            ports += _port_rows(entry, result)
+    return Frames(_frame(variants, VARIANT_COLUMNS), _frame(latencies, LATENCY_COLUMNS), _frame(ports, PORT_COLUMNS))
+
+
+def _frame(rows: list[dict[str, object]], columns: tuple[str, ...]) -> pd.DataFrame:
+    frame = pd.DataFrame(rows)
+    for column in columns:
+        if column not in frame:
+            frame[column] = pd.Series(dtype="object")
+    return frame.convert_dtypes()
+
+
+def _variant_row(entry: Entry, result: ArchitectureResult) -> dict[str, object]:
+    variant = entry.variant
+    row: dict[str, object] = {name: getattr(variant, name) for name in VARIANT_COLUMNS if name != "architecture"}
+    row["architecture"] = result.architecture
+    return row | {name: number(value) for name, value in (result.measurement or {}).items()}
+
+
+def number(text: str) -> object:
+    """Return an int or a float if the text is one, else the text."""
+    try:
+        return int(text) if text.isdigit() else float(text)
+    except ValueError:
+        return text
+
+
+def _latency_rows(entry: Entry, result: ArchitectureResult) -> Iterator[dict[str, object]]:
+    for row in result.latencies:
+        for name, value in row.values.items():
+            if "cycles" not in name or name.endswith("_is_upper_bound"):
+                continue
+            plain = name.removesuffix("_same_reg")
+            kind = plain.split("_", 1)[0] if plain.startswith(("min_", "max_")) else ""
+            yield {
+                "key": entry.variant.key,
+                "string": entry.variant.string,
+                "architecture": result.architecture,
+                "source": row.start,
+                "destination": row.target,
+                "part": plain.split("cycles", 1)[1].lstrip("_"),
+                "kind": kind,
+                "same_register": name.endswith("_same_reg"),
+                "cycles": number(value),
+                "upper_bound": f"{name}_is_upper_bound" in row.values,
+            }
+
+
+def _port_rows(entry: Entry, result: ArchitectureResult) -> Iterator[dict[str, object]]:
+    for name in ("ports", "ports_same_reg", "ports_indexed"):
+        text = (result.measurement or {}).get(name)
+        for ports, uops in PortUsage.parse(text).uops.items() if text else ():
+            yield {
+                "key": entry.variant.key,
+                "string": entry.variant.string,
+                "architecture": result.architecture,
+                "same_register": name.endswith("_same_reg"),
+                "indexed": name.endswith("_indexed"),
+                "port_set": port_set_name(ports),
+                "uops": uops,
+            }

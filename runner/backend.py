@@ -1,0 +1,129 @@
+"""What a backend is: it runs a batch of microbenchmarks and returns raw samples.
+
+Counters are named as follows; a backend says in `BackendInfo.counters` which it has:
+
+- `core_cycles`: core clock cycles while not halted; `reference_cycles`: those of the reference clock meanwhile;
+- `tsc`: ticks of the time-stamp counter; `calibration`: ticks of a chain of `BackendInfo.calibration_core_cycles` core
+  cycles that was run beside each repetition, by which ticks become core cycles; `witness`: ticks of code that keeps
+  every ALU busy, run beside each repetition: it takes longer while another thread uses the same core;
+- `instructions`: retired instructions;
+- `uops_issued`, `uops_executed`, `uops_retire_slots`, `uops_MITE`, `uops_MS`, `divider_active`: as in PMU events;
+- `p0`, `p1`, `p23` ...: µops dispatched to that port, or to any of those ports where they share a counter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, runtime_checkable
+
+from inference.context import Capabilities
+from xed_convert.errors import UopscopeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from generator.microbenchmark import Microbenchmark
+    from results.model import Provenance, Status
+    from xed_convert.model import InstructionVariant
+
+
+class BackendError(UopscopeError):
+    """A backend cannot be used here; the hint says what to do."""
+
+
+class UnknownNameError(BackendError):
+    """There is no backend, microarchitecture or simulated machine of that name: the input is wrong, not the machine."""
+
+    exit_code = 2
+
+    @classmethod
+    def of(cls, kind: str, name: str, known: Iterable[str]) -> Self:
+        """Return the error that names the nearest, or all if none is near."""
+        names = list(known)
+        by_lower = {one.lower(): one for one in names}
+        near = [by_lower[one] for one in get_close_matches(name.lower(), by_lower, n=5, cutoff=0.5)]
+        hint = f"nearest: {', '.join(near)}; " if near else ""
+        return cls(f"no {kind} {name!r}", hint=f"{hint}there are: {', '.join(names)}")
+
+
+@dataclass(frozen=True, slots=True)
+class BackendInfo:
+    """What a backend can count, on which CPU, with what caveats.
+
+    `ports` are the port sets that `counters` can tell apart, as counter names ("p0", "p23"), empty if there are none.
+    `is_model` is true where no CPU is measured. `preferred_iterations` is 0 where unrolled code can be measured
+    exactly, else the number of loop iterations that every benchmark needs to rise above the clock's resolution.
+    """
+
+    name: str
+    provenance: Provenance
+    counters: tuple[str, ...]
+    ports: tuple[str, ...]
+    caveats: tuple[str, ...]
+    is_model: bool = False
+    preferred_iterations: int = 0
+    calibration_core_cycles: int = 0
+    supports_privileged: bool = False
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Return what inference needs to know of it."""
+        return Capabilities(self.counters, self.ports, self.preferred_iterations > 0, self.supports_privileged)
+
+
+class Job(NamedTuple):
+    """One run of a microbenchmark: so many copies of its body, in a loop of so many iterations (0: no loop).
+
+    In a fenced loop every iteration begins with an LFENCE, so that iterations do not overlap: it measures what one run
+    of the unrolled copies would, on a clock too coarse for that.
+    """
+
+    benchmark: Microbenchmark
+    copies: int
+    iterations: int = 0
+    fenced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """How often each job is run: warm-up runs that are thrown away, then repetitions that are kept."""
+
+    warm_ups: int = 1
+    repetitions: int = 100
+    time_limit_seconds: float = 1.0
+
+
+class JobResult(NamedTuple):
+    """Raw differences per counter, one integer per repetition, or the reason why there are none."""
+
+    status: Status
+    samples: Mapping[str, tuple[int, ...]]
+    detail: str = ""
+
+
+@runtime_checkable
+class KnowsCpu(Protocol):
+    """A backend that can say what its CPU lacks, so that nothing is tried that cannot work."""
+
+    def lacks(self, variant: InstructionVariant) -> str:
+        """Return the reason why nothing of a variant can be measured ("": it can, as far as is known)."""
+
+
+class Backend(Protocol):
+    """Runs batches. A benchmark that faults or hangs is a result with a status, never an exception."""
+
+    name: str
+
+    def info(self) -> BackendInfo:
+        """Say what this backend can count here.
+
+        Raises:
+            BackendError: it cannot be used on this machine.
+        """
+
+    def run(self, batch: Sequence[Job], counters: Sequence[str], repeat: Repeat) -> list[JobResult]:
+        """Run every job, in order, and return as many results."""
+
+    def close(self) -> None:
+        """Give back what was taken (child processes, devices)."""

@@ -1,0 +1,194 @@
+"""Campaigns: many variants on one machine, resumable, with every conclusion stored as it is drawn.
+
+What was concluded already is not touched, what was measured already is not measured again. Simulated machines can be
+spread over processes (each works on its own variants; the parent alone writes the file); a real CPU is measured by one.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from inference.version import inference_version
+from results.campaign.records import Outcome as Kept
+from results.model import Characterization
+from runner.measuring.session import Limits, Session, StoreSource, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from inference.experiment import Procedure
+    from results.campaign.store import Store
+    from runner.campaigns.parallel import Spread
+    from runner.measuring.session import MeasuresRequests
+    from xed_convert.model import InstructionVariant
+
+Context = TypeVar("Context")
+
+_FIGURE = re.compile(r"\d[\d.]*(?<!\.)")
+
+
+class Method(Protocol[Context]):
+    """How variants are characterized: what is found out once per machine, then what about each variant."""
+
+    def prepare(self, variants: Iterable[InstructionVariant] = ()) -> Procedure[Context]:
+        """Find out what these variants need in common (blocking instructions, latencies of chain instructions)."""
+
+    def characterize(self, variant: InstructionVariant, context: Context) -> Procedure[Characterization]:
+        """Find out all about one variant."""
+
+    def skipped(self, variant: InstructionVariant) -> str:
+        """Return the reason why nothing of a variant can be measured here ("": it can)."""
+
+
+class SkippingMethod(Generic[Context]):
+    """A method that also skips what the machine at hand lacks."""
+
+    def __init__(self, method: Method[Context], lacks: Callable[[InstructionVariant], str]) -> None:
+        """Ask `lacks` for the reason why the machine cannot run a variant ("": it can)."""
+        self.prepare = method.prepare
+        self.characterize = method.characterize
+        self._method_skips = method.skipped
+        self._lacks = lacks
+
+    def skipped(self, variant: InstructionVariant) -> str:
+        """Return the reason why nothing of a variant can be measured here ("": it can)."""
+        return self._lacks(variant) or self._method_skips(variant)
+
+
+@dataclass(slots=True)
+class Tally:
+    """How far a campaign is: variants in all, done before it was started again, and what became of the others.
+
+    `lost_seconds` is what waiting for a quiet core, and measuring again, took since the start.
+    """
+
+    total: int
+    resumed: int = 0
+    outcomes: Counter[Kept] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    measured: int = 0
+    lost_seconds: float = 0.0
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def done(self) -> int:
+        """Variants that there is a conclusion about."""
+        return self.resumed + self.outcomes.total()
+
+    @property
+    def concluded(self) -> int:
+        """Variants that were measured since the start, with failures or without."""
+        return self.outcomes[Kept.MEASURED] + self.outcomes[Kept.FAILED]
+
+    @property
+    def seconds(self) -> float:
+        """Time since the start."""
+        return time.monotonic() - self.started
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Time that the rest will take at the pace so far (None: nothing was measured yet)."""
+        return self.seconds / self.concluded * (self.total - self.done) if self.concluded else None
+
+    def count(self, result: Characterization) -> None:
+        """Take note of a conclusion."""
+        outcome = Kept.of(result)
+        self.outcomes[outcome] += 1
+        if outcome is Kept.SKIPPED:
+            self.reasons[f"skipped: {result.skipped}"] += 1
+        elif outcome is Kept.FAILED:
+            self.reasons.update(f"failed: {reason_of(failure)}" for failure in result.failures)
+
+
+def reason_of(failure: str) -> str:
+    """Return what failures of the same kind have in common: the sentence without its figures."""
+    return _FIGURE.sub("#", failure.partition("\n")[0])
+
+
+class Campaign(Generic[Context]):
+    """Characterizes variants on one machine and stores what was found."""
+
+    def __init__(
+        self, store: Store, measurer: MeasuresRequests, method: Method[Context], spread: Spread | None = None
+    ) -> None:
+        """Measure with that measurer, or spread over processes; `Store.begin` was called."""
+        self._store = store
+        self._spread = spread
+        self._method = method
+        self._session = Session(measurer, StoreSource(store), Limits(remembered=5_000, keep_raw=False), self._progress)
+        self._tally: Tally | None = None
+
+    def run(
+        self, variants: Sequence[InstructionVariant], *, again: bool = False, on_change: Callable[[Tally], None]
+    ) -> Iterator[Characterization]:
+        """Yield the conclusion about each variant, stored, as it is drawn; `again` draws also those that are there.
+
+        What was skipped stays skipped: without a machine there is nothing new to be known about it.
+
+        Raises:
+            BackendError: the backend broke down.
+            StoreError: the file cannot be written any more.
+        """
+        outcomes = self._store.outcomes()
+        there = {key for key, outcome in outcomes.items() if not again or outcome is Kept.SKIPPED}
+        todo = [variant for variant in variants if variant.key not in there]
+        tally = self._tally = Tally(len(variants), len(variants) - len(todo))
+        on_change(tally)
+        for result, requests in self._results(todo):
+            self._store.conclude(result, requests, inference_version())
+            tally.count(result)
+            on_change(tally)
+            yield result
+
+    def _results(self, todo: Sequence[InstructionVariant]) -> Iterator[tuple[Characterization, tuple[str, ...]]]:
+        possible = []
+        for variant in todo:
+            if reason := self._method.skipped(variant):
+                yield about(variant, skipped=reason), ()
+            else:
+                possible.append(variant)
+        if possible:
+            yield from (self._spread_results if self._spread else self._own_results)(possible)
+
+    def _own_results(
+        self, variants: Sequence[InstructionVariant]
+    ) -> Iterator[tuple[Characterization, tuple[str, ...]]]:
+        context = self._session.run_one(self._method.prepare(variants))
+        by_name = {variant.key: variant for variant in variants}
+        for outcome in self._session.run(self._tasks(variants, context)):
+            result = outcome.result or about(by_name[outcome.name], failures=(str(outcome.error),))
+            yield result, outcome.requests
+
+    def _spread_results(
+        self, variants: Sequence[InstructionVariant]
+    ) -> Iterator[tuple[Characterization, tuple[str, ...]]]:
+        from inference.context import Context as MachineContext  # noqa: PLC0415 - needs what one process does not
+        from runner.campaigns import parallel  # noqa: PLC0415 - needs what one process does not
+
+        assert self._spread is not None
+        context: object = self._session.run_one(self._method.prepare(variants))
+        assert isinstance(context, MachineContext)
+        by_name = {variant.key: variant for variant in variants}
+        for chunk in parallel.run(parallel.Order(self._spread, tuple(by_name), context.blocking)):
+            self._store.add(chunk.samples)
+            if self._tally:
+                self._tally.measured += len(chunk.samples)
+            for name, result, error, requests in chunk.results:
+                yield result or about(by_name[name], failures=(error,)), requests
+
+    def _tasks(self, variants: Iterable[InstructionVariant], context: Context) -> Iterator[Task[Characterization]]:
+        for variant in variants:
+            yield Task(variant.key, self._method.characterize(variant, context))
+
+    def _progress(self, progress: object) -> None:
+        if self._tally is not None:
+            self._tally.measured = getattr(progress, "measured", 0)
+
+
+def about(variant: InstructionVariant, *, skipped: str = "", failures: tuple[str, ...] = ()) -> Characterization:
+    """Return a result without numbers."""
+    return Characterization(variant.key, variant.string, variant.iform, skipped=skipped, failures=failures)

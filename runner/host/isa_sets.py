@@ -1,0 +1,64 @@
+"""Which ISA sets the CPU at hand has: CPUID says what the CPU can, Linux what the kernel lets programs use."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from runner.host.cpu import read_cpu
+from runner.host.native.cpuid import cpuid
+from xed_convert.cpus.cpuid import isa_set_tests
+
+if TYPE_CHECKING:
+    from xed_convert.cpus.cpuid import CpuidTest
+    from xed_convert.model import InstructionVariant
+
+STATE_FLAGS = (
+    (("AVX512", "AVX10"), "avx512f"),
+    (("AVX", "FMA", "F16C", "VAES", "VPCLMULQDQ", "XOP"), "avx"),
+    (("AMX",), "amx_tile"),
+    (("APX",), "apx"),
+)
+"""ISA sets whose registers the kernel has to save: their names' beginnings, and Linux' flag that says that it does."""
+
+
+def lacking(variant: InstructionVariant, cpu: int) -> str:
+    """Return the reason why that logical CPU cannot run a variant ("": it can, or CPUID does not tell).
+
+    Raises:
+        BackendError: there is no such CPU.
+    """
+    return "" if has_isa_set(variant.isa_set, cpu) else f"this CPU does not have {variant.isa_set}"
+
+
+@cache
+def has_isa_set(name: str, cpu: int) -> bool:
+    """Whether a logical CPU has an ISA set; one that CPUID does not tell about counts as there: an attempt will show.
+
+    Raises:
+        BackendError: there is no such CPU.
+    """
+    if name not in isa_set_tests():
+        return True
+    try:
+        return _usable(name, read_cpu(cpu).flags) and _present(name, cpu)
+    except OSError:
+        return True
+
+
+def _usable(name: str, flags: frozenset[str]) -> bool:
+    """Whether the kernel saves the registers of that ISA set."""
+    return next((flag in flags for beginnings, flag in STATE_FLAGS if name.startswith(beginnings)), True)
+
+
+def _present(name: str, cpu: int) -> bool:
+    return any(all(_holds(test, cpu) for test in tests) for tests in isa_set_tests()[name])
+
+
+def _holds(test: CpuidTest, cpu: int) -> bool:
+    return test.holds(_leaf(test.leaf, test.subleaf, cpu))
+
+
+@cache
+def _leaf(leaf: int, subleaf: int, cpu: int) -> tuple[int, int, int, int]:
+    return cpuid(leaf, subleaf, cpu)

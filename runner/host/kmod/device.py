@@ -1,0 +1,288 @@
+"""The device /dev/uopscope: opened with errors that say what to do, and batches run on one CPU."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner.backend import BackendError
+from runner.host.kmod import abi
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from runner.host.kmod.passes import Slot
+
+DEVICE = Path("/dev/uopscope")
+INSTALL_HINT = "`sudo make install-kmod` builds and installs it for the running kernel"
+LOAD_SECONDS = 30
+
+NO_FLAGS = abi.BatchFlag(0)
+MAX_BATCH_CODE = 32 << 20
+MAX_BATCH_SAMPLES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class BlobJob:
+    """A blob (its bytes), the counters that it reads in that order, and how often it runs."""
+
+    blob: bytes
+    slots: tuple[Slot, ...]
+    warm_ups: int
+    repetitions: int
+    time_limit_ns: int
+    iterations: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BlobResult:
+    """What the module reports of a job; `samples[i]` are the differences of its counter i, one per repetition."""
+
+    status: abi.JobStatus
+    error: int
+    vector: int
+    error_code: int
+    offset: int
+    address: int
+    changed: abi.Changed
+    elapsed_ns: int
+    blob_ns: int
+    max_quiet_ns: int
+    samples: tuple[tuple[int, ...], ...]
+
+
+class Device:
+    """The module's device, open; only one process can have it."""
+
+    def __init__(self, cpu: int, flags: abi.BatchFlag = NO_FLAGS, path: Path = DEVICE) -> None:
+        """Open the device, loading the module if it is installed and not loaded.
+
+        Raises:
+            BackendError: no module, no permission, somebody else has it, or another version of the interface.
+        """
+        self.cpu = cpu
+        self.flags = flags
+        self._file = _open(path)
+        try:
+            self.information = self._read_info()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the device."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def _read_info(self) -> abi.uops_info:
+        info = abi.uops_info(size=ctypes.sizeof(abi.uops_info))
+        with pinned(self.cpu):
+            try:
+                fcntl.ioctl(self._file, abi.IOC_INFO, info)
+            except OSError as error:
+                raise BackendError(
+                    f"the kernel module does not answer as this version expects ({error.strerror})",
+                    hint=f"it is another version: unload it (rmmod uopscope); {INSTALL_HINT}",
+                ) from error
+        if info.abi_version != abi.ABI_VERSION:
+            message = f"the kernel module speaks version {info.abi_version} of the interface, not {abi.ABI_VERSION}"
+            raise BackendError(message, hint=f"unload it (rmmod uopscope); {INSTALL_HINT}")
+        return info
+
+    def run(self, jobs: Sequence[BlobJob]) -> list[BlobResult]:
+        """Run the jobs, in as many batches as the limits ask for.
+
+        Raises:
+            BackendError: a batch was refused as a whole.
+        """
+        results: list[BlobResult] = []
+        while len(results) < len(jobs):
+            rest = jobs[len(results) :]
+            results += self._run_batch(rest[: _fitting(rest)])
+        return results
+
+    def _run_batch(self, jobs: Sequence[BlobJob]) -> list[BlobResult]:
+        batch = _Batch(jobs, self.cpu, self.flags)
+        with pinned(self.cpu):
+            try:
+                fcntl.ioctl(self._file, abi.IOC_BATCH, batch.header)
+            except OSError as error:
+                raise _batch_error(error, self.cpu) from error
+        return batch.results()
+
+
+class _Batch:
+    """The memory of one batch; it has to live as long as the ioctl runs."""
+
+    def __init__(self, jobs: Sequence[BlobJob], cpu: int, flags: abi.BatchFlag) -> None:
+        self._jobs = jobs
+        sets: dict[tuple[Slot, ...], int] = {}
+        for job in jobs:
+            sets.setdefault(job.slots, len(sets))
+        self._code = b"".join(job.blob for job in jobs)
+        self._sets = (abi.uops_counter_set * max(1, len(sets)))(*(_counter_set(slots) for slots in sets))
+        self._c_jobs = (abi.uops_job * len(jobs))()
+        self._results = (abi.uops_result * len(jobs))()
+        count = self._fill_jobs(sets)
+        self._samples = (ctypes.c_uint64 * max(1, count))()
+        self._c_code = ctypes.create_string_buffer(self._code, len(self._code))
+        self.header = abi.uops_batch(
+            size=ctypes.sizeof(abi.uops_batch),
+            cpu=cpu,
+            flags=flags,
+            code=ctypes.addressof(self._c_code),
+            code_bytes=len(self._code),
+            sets=ctypes.addressof(self._sets),
+            jobs=ctypes.addressof(self._c_jobs),
+            results=ctypes.addressof(self._results),
+            samples=ctypes.addressof(self._samples),
+            num_samples=count,
+            num_sets=len(sets),
+            num_jobs=len(jobs),
+        )
+
+    def _fill_jobs(self, sets: dict[tuple[Slot, ...], int]) -> int:
+        code = samples = 0
+        for job, row in zip(self._jobs, self._c_jobs, strict=True):
+            row.size = ctypes.sizeof(abi.uops_job)
+            row.set = sets[job.slots]
+            row.code_offset, row.code_bytes = code, len(job.blob)
+            row.warm_ups, row.repetitions = job.warm_ups, job.repetitions
+            row.iterations, row.time_limit_ns = job.iterations, job.time_limit_ns
+            row.sample_offset = samples
+            code += len(job.blob)
+            samples += job.repetitions * len(job.slots)
+        return samples
+
+    def results(self) -> list[BlobResult]:
+        return [self._result(index) for index in range(len(self._jobs))]
+
+    def _result(self, index: int) -> BlobResult:
+        row, job, first = self._results[index], self._c_jobs[index], self._c_jobs[index].sample_offset
+        width = len(self._jobs[index].slots)
+        taken = self._samples[first : first + row.repetitions * width] if job.repetitions else []
+        return BlobResult(
+            status=abi.JobStatus(row.status),
+            error=row.error,
+            vector=row.vector,
+            error_code=row.error_code,
+            offset=row.offset,
+            address=row.address,
+            changed=abi.Changed(row.changed),
+            elapsed_ns=row.elapsed_ns,
+            blob_ns=row.blob_ns,
+            max_quiet_ns=row.max_quiet_ns,
+            samples=tuple(tuple(taken[slot::width]) for slot in range(width)),
+        )
+
+
+def _counter_set(slots: tuple[Slot, ...]) -> abi.uops_counter_set:
+    row = abi.uops_counter_set(size=ctypes.sizeof(abi.uops_counter_set), num_counters=len(slots))
+    for index, slot in enumerate(slots):
+        row.counters[index] = abi.uops_counter(slot.kind, slot.index, slot.config)
+    return row
+
+
+def _fitting(jobs: Sequence[BlobJob]) -> int:
+    """Return how many of the jobs one batch can hold, at least one."""
+    code = samples = 0
+    for count, job in enumerate(jobs[: abi.MAX_JOBS]):
+        code += len(job.blob)
+        samples += job.repetitions * len(job.slots)
+        if count and (code > MAX_BATCH_CODE or samples > MAX_BATCH_SAMPLES):
+            return count
+    return min(len(jobs), abi.MAX_JOBS)
+
+
+@contextlib.contextmanager
+def pinned(cpu: int) -> Iterator[None]:
+    """Run this thread on one CPU, and afterwards where it could run before.
+
+    Raises:
+        BackendError: it may not run there.
+    """
+    before = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {cpu})
+    except OSError as error:
+        raise BackendError(f"CPU {cpu} cannot be used: {error.strerror}", hint="choose another with --cpu") from error
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def _open(path: Path) -> int:
+    if not path.exists():
+        _load_module()
+    try:
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError as error:
+        raise _open_error(error, path) from error
+
+
+def _open_error(error: OSError, path: Path) -> BackendError:
+    if error.errno == errno.EACCES:
+        return BackendError(f"no permission to open {path}", hint="run it as root (sudo)")
+    if error.errno == errno.EPERM:
+        hint = "it needs the capability CAP_SYS_RAWIO, and a kernel that is not locked down (Secure Boot)"
+        return BackendError(f"the kernel module refuses this process or this boot: {path}", hint=hint)
+    if error.errno == errno.EBUSY:
+        return BackendError("the kernel module is in use by another process", hint="wait for it, or end it")
+    return BackendError(f"{path} cannot be opened: {error.strerror}", hint=INSTALL_HINT)
+
+
+def _load_module() -> None:
+    """Load the installed module.
+
+    Raises:
+        BackendError: not root, not installed, or the kernel refuses it.
+    """
+    if os.geteuid() != 0:
+        raise BackendError("the kernel module is not loaded", hint=f"run it as root (sudo); {INSTALL_HINT}")
+    program = shutil.which("modprobe") or "/sbin/modprobe"
+    try:
+        done = subprocess.run([program, "uopscope"], capture_output=True, text=True, timeout=LOAD_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BackendError(f"the kernel module cannot be loaded: {error}", hint=INSTALL_HINT) from error
+    if done.returncode:
+        raise _load_error(done.stderr.strip())
+
+
+def _load_error(output: str) -> BackendError:
+    reason = output.splitlines()[-1] if output else "modprobe failed"
+    if "Key was rejected" in output or "Required key" in output or "not permitted" in output:
+        hint = "Secure Boot or lockdown: sign the module with your machine owner key, or turn Secure Boot off"
+    elif "Exec format" in output or "Invalid module format" in output:
+        hint = f"it was built for another kernel: {INSTALL_HINT}"
+    else:
+        hint = INSTALL_HINT
+    return BackendError(f"the kernel module cannot be loaded: {reason}", hint=hint)
+
+
+def _batch_error(error: OSError, cpu: int) -> BackendError:
+    if error.errno == errno.EBUSY:
+        return BackendError(
+            "the counters are taken by perf or by the NMI watchdog",
+            hint="end perf, and: echo 0 | sudo tee /proc/sys/kernel/nmi_watchdog",
+        )
+    if error.errno == errno.EOPNOTSUPP:
+        return BackendError(
+            "the module does not run code here: only one CPU is online (nothing could end an endless loop), or the CPU "
+            "delivers exceptions by FRED",
+            hint="set UOPSCOPE_UNGUARDED=1 to run without that protection on one CPU; boot with fred=off for the other",
+        )
+    if error.errno == errno.EXDEV:
+        return BackendError(f"the thread was not on CPU {cpu}", hint="do not change its affinity while it measures")
+    if error.errno == errno.EIO:
+        return BackendError("the counters' registers cannot be written", hint="a hypervisor may hide the PMU")
+    return BackendError(f"the kernel module refused the batch: {error.strerror}", hint="`uopscope selftest` says more")

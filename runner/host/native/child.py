@@ -1,0 +1,206 @@
+"""The parent's side of the child process that runs machine code (`runner.host.native.server`)."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import select
+import signal
+import struct
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from generator.harness import native
+from runner.backend import BackendError
+from runner.host.native import server
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+START_LIMIT_SECONDS = 20.0
+CLOCK_COLUMNS = 3
+
+
+class NativeJob(NamedTuple):
+    """A blob to be run so often (warm-ups included)."""
+
+    blob: bytes
+    repetitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class PerfEvent:
+    """A perf event: the type of its PMU and the configuration, as in perf_event_open(2)."""
+
+    kind: int
+    config: int
+
+
+class NativeResult(NamedTuple):
+    """What became of a job: a state of `runner.host.native.server`, and if it is DONE one column per counter.
+
+    The columns are ticks, calibration and witness of the clock, or the events. `signal` (an exit code if it EXITED) and
+    `fault_offset` (in the blob; None if outside) say how and where it ended otherwise. `missed`
+    repetitions had no counters, because others had them.
+    """
+
+    state: int
+    columns: tuple[tuple[int, ...], ...] = ()
+    signal: int = 0
+    fault_offset: int | None = None
+    missed: int = 0
+
+
+class NativeChild:
+    """A running server pinned to one CPU, with the memory that it shares with this process."""
+
+    def __init__(self, cpu: int, calibration: native.Calibration) -> None:
+        """Start it.
+
+        Raises:
+            BackendError: no process, no shared memory, or no executable memory is to be had.
+        """
+        self._files = [os.memfd_create("uopscope-code"), os.memfd_create("uopscope-control")]
+        for fd, size in zip(self._files, (server.CODE_SIZE, server.CONTROL_SIZE), strict=True):
+            os.ftruncate(fd, size)
+        self._code = mmap.mmap(self._files[0], server.CODE_SIZE)
+        self._control = mmap.mmap(self._files[1], server.CONTROL_SIZE)
+        self._words = memoryview(self._control).cast("Q")
+        script = Path(server.__file__)
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(script), *map(str, self._files), str(cpu)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=self._files,
+            start_new_session=True,
+        )
+        self._code_at, control_at = server.HELLO.unpack(self._read(server.HELLO.size, START_LIMIT_SECONDS))
+        self._context_at = control_at + server.TEST_CONTEXT
+        self._load_fixed(control_at, calibration)
+
+    @property
+    def process(self) -> int:
+        """The number of the server's process."""
+        return self._process.pid
+
+    def run(
+        self, jobs: Sequence[NativeJob], limit_seconds: float, events: Sequence[PerfEvent] = ()
+    ) -> list[NativeResult]:
+        """Run jobs that `fitting` has found to fit, and read the clock or those events.
+
+        Raises:
+            BackendError: the child process is gone.
+        """
+        for index, event in enumerate(events):
+            server.EVENT.pack_into(self._control, server.EVENTS + index * server.EVENT.size, event.kind, event.config)
+        samples, blob_at = server.SAMPLES, server.FIRST_BLOB
+        places = []
+        for index, job in enumerate(jobs):
+            self._load(blob_at, job.blob, self._context_at)
+            row = (blob_at + 8, job.repetitions, samples, server.PENDING, 0)
+            server.JOB.pack_into(self._control, server.JOBS + index * server.JOB.size, *row)
+            places.append((blob_at, samples))
+            blob_at += _room(job.blob)
+            samples += job.repetitions * _sample_size(len(events))
+        self._write(server.COMMAND.pack(len(jobs), round(limit_seconds * 1e6), len(events)))
+        self._read(1, START_LIMIT_SECONDS + sum(limit_seconds * 2 + 0.1 for _ in jobs))
+        return [self._result(index, job, places[index], len(events)) for index, job in enumerate(jobs)]
+
+    def close(self) -> None:
+        """End the child process and its worker, and give the memory back."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.communicate()
+        self._words.release()
+        self._code.close()
+        self._control.close()
+        for fd in self._files:
+            os.close(fd)
+
+    def _result(self, index: int, job: NativeJob, place: tuple[int, int], events: int) -> NativeResult:
+        blob_at, samples = place
+        row = server.JOB.unpack_from(self._control, server.JOBS + index * server.JOB.size)
+        state, number, rip = row[3], row[4] & 0xFF, row[4] >> 8
+        if state != server.DONE:
+            offset = rip - self._code_at - blob_at
+            return NativeResult(state, signal=number, fault_offset=offset if 0 <= offset < len(job.blob) else None)
+        size = job.repetitions * _sample_size(events)
+        words = self._words[samples // 8 : (samples + size) // 8].tolist()
+        return _counted(state, words, events) if events else _clocked(state, words)
+
+    def _load_fixed(self, control_at: int, calibration: native.Calibration) -> None:
+        for offset, name in ((server.CLOCK_DRIVER, "clock"), (server.PERF_DRIVER, "perf")):
+            self._code[offset : offset + len(native.driver(name))] = native.driver(name)
+        self._load(server.FAULT_HANDLER, native.fault_handler(control_at + server.FAULT), control_at + server.FAULT)
+        self._load(server.SHORT_CALIBRATION, calibration.short, control_at + server.CALIBRATION_CONTEXT)
+        self._load(server.LONG_CALIBRATION, calibration.long, control_at + server.CALIBRATION_CONTEXT)
+        self._load(server.WITNESS, calibration.witness, control_at + server.CALIBRATION_CONTEXT)
+
+    def _load(self, offset: int, blob: bytes, literal: int) -> None:
+        """Put a blob into the shared memory, with the address at its beginning."""
+        self._code[offset : offset + len(blob)] = blob
+        struct.pack_into("<Q", self._code, offset, literal)
+
+    def _write(self, data: bytes) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(data)
+            self._process.stdin.flush()
+        except OSError as error:
+            raise self._gone() from error
+
+    def _read(self, size: int, limit_seconds: float) -> bytes:
+        assert self._process.stdout is not None
+        readable, _, _ = select.select([self._process.stdout], [], [], limit_seconds)
+        data = os.read(self._process.stdout.fileno(), size) if readable else b""
+        if len(data) != size:
+            raise self._gone()
+        return data
+
+    def _gone(self) -> BackendError:
+        self._process.kill()
+        _, complaint = self._process.communicate()
+        last = complaint.decode(errors="replace").strip().splitlines()[-1:]
+        return BackendError(
+            "the child process that runs machine code cannot go on" + (f": {last[0]}" if last else ""),
+            hint="it needs memory that is executable (SELinux: execmem) and a CPU that this process may use",
+        )
+
+
+def fitting(jobs: Sequence[NativeJob], events: int = 0) -> int:
+    """Return how many jobs, from the first on, fit into the shared memory at once (0: the first never will)."""
+    code, samples = server.FIRST_BLOB, server.SAMPLES
+    for index, job in enumerate(jobs[: server.MAX_JOBS]):
+        code += _room(job.blob)
+        samples += job.repetitions * _sample_size(events)
+        if code > server.CODE_SIZE or samples > server.CONTROL_SIZE:
+            return index
+    return min(len(jobs), server.MAX_JOBS)
+
+
+def _sample_size(events: int) -> int:
+    """Return the bytes of one repetition: three clock readings, or two reads of the events."""
+    return 2 * server.read_size(events) if events else 8 * CLOCK_COLUMNS
+
+
+def _clocked(state: int, words: list[int]) -> NativeResult:
+    return NativeResult(state, tuple(tuple(words[column::CLOCK_COLUMNS]) for column in range(CLOCK_COLUMNS)))
+
+
+def _counted(state: int, words: list[int], events: int) -> NativeResult:
+    """Subtract the reads before from those after; a read that gave nothing has no number of events either."""
+    stride = 2 * (1 + events)
+    rows = [words[start : start + stride] for start in range(0, len(words), stride)]
+    there = [row for row in rows if row[0] == events == row[1 + events]]
+    columns = tuple(tuple(row[2 + events + event] - row[1 + event] for row in there) for event in range(events))
+    return NativeResult(state, columns, missed=len(rows) - len(there))
+
+
+def _room(blob: bytes) -> int:
+    """Blobs begin on pages of their own, so that each lies in the same way to caches and decoders."""
+    return -(-len(blob) // mmap.PAGESIZE) * mmap.PAGESIZE

@@ -1,0 +1,304 @@
+"""The child process that runs machine code: a small server, started as a script, that needs only the standard library.
+
+It has two ways to count: the clock with its calibration, or a group of perf events that are read by system calls.
+
+The parent and this process share two pieces of memory. In `code` the parent writes and this process only executes
+(no mapping is both writable and executable). In `control` are contexts, the table of jobs, records of faults, samples.
+For every batch the server forks a worker, so that code which kills its process costs one job: the server notes the
+signal or the time-out in the job's row and forks another worker for the rest.
+
+Layout of `control`, in bytes: CALIBRATION_CONTEXT, TEST_CONTEXT (see `generator.harness.harness`), ARGUMENTS of the
+driver, FAULT (u64 signal, RIP, address), CURRENT (u64 index of the running job), JOBS (rows of JOB), SAMPLES.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import mmap
+import os
+import select
+import signal
+import struct
+import sys
+import time
+
+CALIBRATION_CONTEXT = 0x0000
+TEST_CONTEXT = 0x1000
+ARGUMENTS = 0x2000
+FAULT = 0x2100
+CURRENT = 0x2140
+JOBS = 0x3000
+MAX_JOBS = 512
+JOB = struct.Struct("<5Q")
+"""Entry of the blob in `code`, repetitions, offset of its samples in `control`, state, detail.
+
+The detail is the number of the signal or the exit code, and RIP in the upper 56 bits.
+"""
+JOB_STATE = 24
+SAMPLES = JOBS + MAX_JOBS * JOB.size
+EVENTS = 0x2200
+EVENT = struct.Struct("<2Q")
+"""PMU type and config of a perf event; the first one leads the group."""
+CONTROL_SIZE = 8 << 20
+
+CODE_SIZE = 16 << 20
+CLOCK_DRIVER = 0x0000
+PERF_DRIVER = 0x0200
+FAULT_HANDLER = 0x0400
+SHORT_CALIBRATION = 0x1000
+LONG_CALIBRATION = 0x2000
+WITNESS = 0x3000
+FIRST_BLOB = 0x4000
+
+PENDING, DONE, FAULTED, TIMED_OUT, EXITED = range(5)
+"""States of a job; EXITED: it ended its process by itself."""
+NO_COUNTERS, BROKEN = 250, 251
+"""Exit codes of workers: the kernel refuses the events; the worker's own code went wrong."""
+
+COMMAND = struct.Struct("<QQQ")
+"""Number of jobs, time limit per job in microseconds, number of perf events (0: the clock is read)."""
+HELLO = struct.Struct("<QQ")
+"""Addresses of `code` and of `control` in this process."""
+
+AREA_SIZE = 1 << 20
+AREA_CLEAN = 8 << 10
+AREA_ADDRESSES = (0x20000000, 0x21000000, 0x22000000, 0x23000000, 0x24000000)
+"""Where the areas for R14, RSI, RDI, RBP and RSP are if the addresses are free: below 2 GiB for 32-bit addressing.
+
+The registers point to the middle of their areas, and what is around that is zero when a job begins.
+"""
+SIGNALS = (signal.SIGILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGTRAP)
+_MAP_FIXED_NOREPLACE = 0x100000
+_MAP_32BIT = 0x40
+_SA_SIGINFO, _SA_ONSTACK = 4, 0x08000000
+_ALTERNATE_STACK_SIZE = 1 << 16
+
+
+PERF_EVENT_OPEN = 298
+"""The system call (Linux, arch/x86/entry/syscalls/syscall_64.tbl)."""
+_ATTRIBUTES = struct.Struct("<IIQQQQQ")
+_ATTRIBUTES_SIZE = 128
+_FORMAT_GROUP = 8
+_PINNED, _EXCLUDE_KERNEL, _EXCLUDE_HYPERVISOR = 1 << 2, 1 << 5, 1 << 6
+
+
+def open_event(kind: int, config: int, leader: int = -1) -> int:
+    """Open a perf event that counts this process in user mode, in the group of `leader`; return a file descriptor.
+
+    The leader is pinned: if its group cannot be on the PMU as a whole, reading it gives nothing.
+
+    Raises:
+        OSError: the kernel refuses, as perf_event_open(2) says.
+    """
+    flags = _EXCLUDE_KERNEL | _EXCLUDE_HYPERVISOR | (_PINNED if leader < 0 else 0)
+    attributes = bytearray(_ATTRIBUTES_SIZE)
+    _ATTRIBUTES.pack_into(attributes, 0, kind, _ATTRIBUTES_SIZE, config, 0, 0, _FORMAT_GROUP, flags)
+    buffer = (ctypes.c_char * _ATTRIBUTES_SIZE).from_buffer(attributes)
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = int(libc.syscall(PERF_EVENT_OPEN, buffer, 0, -1, leader, 0))
+    if fd < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
+    return fd
+
+
+def read_size(events: int) -> int:
+    """Return the bytes of one read of a group: their number, then their values, u64 each."""
+    return 8 * (1 + events)
+
+
+class _StackT(ctypes.Structure):
+    _fields_ = (("sp", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t))
+
+
+class _SigAction(ctypes.Structure):
+    _fields_ = (
+        ("handler", ctypes.c_void_p),
+        ("mask", ctypes.c_ulong * 16),
+        ("flags", ctypes.c_int),
+        ("restorer", ctypes.c_void_p),
+    )
+
+
+class Memory:
+    """Memory mapped by the C library, so that its address and protection are ours to choose."""
+
+    def __init__(self) -> None:
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.libc.mmap.restype = ctypes.c_void_p
+        self.libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+
+    def map(self, size: int, protection: int, flags: int, fd: int = -1, wanted: int = 0) -> int:
+        """Map memory at the wanted address, else below 2 GiB, else anywhere; return the address.
+
+        Raises:
+            OSError: there is none.
+        """
+        for address, extra in ((wanted, _MAP_FIXED_NOREPLACE), (0, _MAP_32BIT), (0, 0)):
+            found = self.libc.mmap(address or None, size, protection, flags | (extra if wanted else 0), fd, 0)
+            if found is not None and found != ctypes.c_void_p(-1).value:
+                return int(found)
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
+
+
+class Server:
+    """The mappings, and the loop over commands."""
+
+    def __init__(self, code_fd: int, control_fd: int) -> None:
+        memory = Memory()
+        shared = mmap.MAP_SHARED | mmap.MAP_POPULATE
+        private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        read_write = mmap.PROT_READ | mmap.PROT_WRITE
+        self.control = mmap.mmap(control_fd, CONTROL_SIZE)
+        self.control_at = ctypes.addressof(ctypes.c_char.from_buffer(self.control))
+        self.code_at = memory.map(CODE_SIZE, mmap.PROT_READ | mmap.PROT_EXEC, shared, code_fd, 0x40000000)
+        self.areas = [memory.map(AREA_SIZE, read_write, private, wanted=at) + AREA_SIZE // 2 for at in AREA_ADDRESSES]
+        self.libc = memory.libc
+        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+        self.clock_driver, self.perf_driver = (
+            function(self.code_at + CLOCK_DRIVER),
+            function(self.code_at + PERF_DRIVER),
+        )
+        self.events = 0
+        self.stack = ctypes.create_string_buffer(_ALTERNATE_STACK_SIZE)
+
+    def serve(self) -> None:
+        """Run batches until the parent closes the pipe."""
+        hello = HELLO.pack(self.code_at, self.control_at)
+        os.write(1, hello)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # nobody reads it from here on
+        while len(command := os.read(0, COMMAND.size)) == COMMAND.size:
+            count, limit_microseconds, self.events = COMMAND.unpack(command)
+            self.run_batch(count, limit_microseconds / 1e6)
+            os.write(1, b"\x01")
+
+    def run_batch(self, count: int, limit_seconds: float) -> None:
+        """Run the jobs in workers, a new one after each that died, and note in the table what became of each."""
+        first = 0
+        while first < count:
+            state, detail = self.run_worker(first, count, limit_seconds)
+            if state == DONE:
+                return
+            died = self.u64(CURRENT)
+            if died == count:
+                return
+            died = min(max(first, died), count - 1)  # code under test may have written there
+            row = (state, detail | self.u64(FAULT + 8) << 8)
+            struct.pack_into("<2Q", self.control, JOBS + died * JOB.size + JOB_STATE, *row)
+            first = died + 1
+
+    def run_worker(self, first: int, count: int, limit_seconds: float) -> tuple[int, int]:
+        """Run jobs from `first` on in one worker; return DONE, or how job CURRENT ended it, with the signal or code."""
+        struct.pack_into("<5Q", self.control, FAULT, 0, 0, 0, 0, 0)
+        struct.pack_into("<Q", self.control, CURRENT, first)
+        alive, worker_end = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(alive)
+            try:
+                self.work(first, count)
+            except OSError:
+                os._exit(NO_COUNTERS)
+            finally:
+                os._exit(0 if self.u64(CURRENT) == count else BROKEN)
+        os.close(worker_end)
+        timed_out = not self.wait(alive, limit_seconds)
+        if timed_out:
+            os.kill(pid, signal.SIGKILL)
+        os.close(alive)
+        _, status = os.waitpid(pid, 0)
+        if timed_out:
+            return TIMED_OUT, 0
+        code = os.waitstatus_to_exitcode(status)
+        if code == 0 and self.u64(CURRENT) == count:
+            return DONE, 0
+        # The handler of faults exits with the signal's number, after writing it down.
+        return FAULTED if code < 0 or 0 < code == self.u64(FAULT) else EXITED, abs(code)
+
+    def wait(self, alive: int, limit_seconds: float) -> bool:
+        """Wait until the worker ends (true), or one job has taken longer than the limit (false)."""
+        seen, since = -1, time.monotonic()
+        while True:
+            readable, _, _ = select.select([alive], [], [], limit_seconds / 4)
+            if readable:
+                return True
+            now, current = time.monotonic(), self.u64(CURRENT)
+            if current != seen:
+                seen, since = current, now
+            elif now - since > limit_seconds:
+                return False
+
+    def work(self, first: int, count: int) -> None:
+        """Be the worker: run the jobs in this process."""
+        self.catch_signals()
+        pointers = struct.pack("<5Q", *self.areas)
+        self.control[CALIBRATION_CONTEXT + 0x40 : CALIBRATION_CONTEXT + 0x68] = pointers
+        leader = self.open_group() if self.events else -1
+        for index in range(first, count):
+            struct.pack_into("<Q", self.control, CURRENT, index)
+            blob, repetitions, samples, _, _ = JOB.unpack_from(self.control, JOBS + index * JOB.size)
+            for area in self.areas:
+                ctypes.memset(area - AREA_CLEAN, 0, 2 * AREA_CLEAN)
+            self.control[TEST_CONTEXT + 0x40 : TEST_CONTEXT + 0x68] = pointers
+            if self.events:
+                self.run_counted(leader, blob, repetitions, samples)
+            else:
+                self.run_clocked(blob, repetitions, samples)
+            struct.pack_into("<Q", self.control, JOBS + index * JOB.size + JOB_STATE, DONE)
+        struct.pack_into("<Q", self.control, CURRENT, count)
+
+    def run_clocked(self, blob: int, repetitions: int, samples: int) -> None:
+        """Run one job between calibration and witness."""
+        calibration = (self.code_at + SHORT_CALIBRATION + 8, self.code_at + LONG_CALIBRATION + 8)
+        contexts = (self.control_at + CALIBRATION_CONTEXT, self.control_at + TEST_CONTEXT)
+        rest = (repetitions, self.control_at + samples, self.code_at + WITNESS + 8)
+        struct.pack_into("<8Q", self.control, ARGUMENTS, *calibration, self.code_at + blob, *contexts, *rest)
+        self.clock_driver(self.control_at + ARGUMENTS)
+
+    def run_counted(self, leader: int, blob: int, repetitions: int, samples: int) -> None:
+        """Run one job between reads of the events; where a read gives nothing, the samples stay zero."""
+        size = read_size(self.events)
+        self.control[samples : samples + 2 * size * repetitions] = bytes(2 * size * repetitions)
+        rest = (leader, size, repetitions, self.control_at + samples)
+        struct.pack_into("<5Q", self.control, ARGUMENTS, self.code_at + blob, *rest)
+        self.perf_driver(self.control_at + ARGUMENTS)
+
+    def open_group(self) -> int:
+        """Open the events of the batch for this process; return the leader.
+
+        Raises:
+            OSError: the kernel refuses one of them.
+        """
+        leader = -1
+        for index in range(self.events):
+            kind, config = EVENT.unpack_from(self.control, EVENTS + index * EVENT.size)
+            fd = open_event(kind, config, leader)
+            leader = fd if leader < 0 else leader
+        return leader
+
+    def catch_signals(self) -> None:
+        """Let faults be written down by the native handler, on a stack of its own since RSP may be anything."""
+        stack = _StackT(ctypes.addressof(self.stack), 0, _ALTERNATE_STACK_SIZE)
+        self.libc.sigaltstack(ctypes.byref(stack), None)
+        action = _SigAction(handler=self.code_at + FAULT_HANDLER + 8, flags=_SA_SIGINFO | _SA_ONSTACK)
+        for number in SIGNALS:
+            self.libc.sigaction(int(number), ctypes.byref(action), None)
+
+    def u64(self, offset: int) -> int:
+        """Return a field of `control`."""
+        return int(struct.unpack_from("<Q", self.control, offset)[0])
+
+
+def main(code_fd: int, control_fd: int, cpu: int) -> None:
+    """Pin this process to the CPU and serve; Ctrl-C is the parent's business."""
+    os.sched_setaffinity(0, {cpu})
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(OSError):
+        os.nice(-10)
+    Server(code_fd, control_fd).serve()
+
+
+if __name__ == "__main__":
+    main(*[int(argument) for argument in sys.argv[1:4]])

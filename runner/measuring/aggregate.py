@@ -1,0 +1,163 @@
+"""From raw samples to values per copy: pure functions, so that stored samples can be looked at again.
+
+A series is condensed to its median, and its spread is half the distance between its quartiles: one preempted
+repetition in a hundred changes neither. The value per copy is the difference of two sizes divided by the difference of
+their copies, so that everything around the copies cancels. (The clock backend's
+samples are first thinned out by `runner.measuring.quiet`.)
+
+On a clock each repetition's ticks are divided by those of the calibration chain just before it, and the center is the
+mean between the quartiles, since the median of a clock that jumps is a multiple of its jumps. There may be four sizes,
+which make a short window (while no scheduler is full) and a steady one: on Zen 5 next to a busy sibling thread a chain
+of 1-cycle instructions runs at 1.00 cycles per link in the short window and at 1.02 to 1.04 in the steady one, and a
+chain of PADDD always at 1 in the short and 2 in the steady one. Where the short window says less than the steady one by
+no more than `WINDOW_TOLERANCE`, it is taken, else the steady one: what a window of 50 instructions does not see (front
+end, a full scheduler) belongs to the instruction.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
+
+from inference.experiment import Measured, Request
+from results.model import Measurement, Series, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+WINDOW_TOLERANCE = 0.06
+MOST_STEADY = Fraction(1 + WINDOW_TOLERANCE)
+BESIDE = ("calibration", "witness")
+"""Counters that are not about the code under test."""
+
+CLOCK_DENOMINATOR = 10**6
+NEGATIVE_TOLERANCE = Fraction(1, 20)
+PORT_SUM_TOLERANCE = Fraction(1, 20)
+
+
+class Summary(NamedTuple):
+    """A series in brief: its center and half the distance between the quartiles, in counts (or core cycles) per run.
+
+    Kept as integers, since reducing fractions is slow: the center is `total / parts / scale`, and `distance / scale`
+    is the one between the quartiles.
+    """
+
+    total: int
+    parts: int
+    distance: int
+    scale: int = 1
+
+    @property
+    def center(self) -> Fraction:
+        """The median, or the mean between the quartiles."""
+        return Fraction(self.total, self.parts * self.scale)
+
+    @property
+    def rough_center(self) -> float:
+        """The same, rounded."""
+        return self.total / (self.parts * self.scale)
+
+    @property
+    def spread(self) -> Fraction:
+        """Half the distance between the quartiles."""
+        return Fraction(self.distance, 2 * self.scale)
+
+
+def summarize(samples: Sequence[int]) -> Summary:
+    """Return median and spread of at least one sample."""
+    if samples.count(samples[0]) == len(samples):
+        return Summary(samples[0], 1, 0)
+    ordered = sorted(samples)
+    count = len(ordered)
+    return Summary(ordered[(count - 1) // 2] + ordered[count // 2], 2, _distance(ordered))
+
+
+def _distance(ordered: Sequence[int]) -> int:
+    """Return the distance between the quartiles of ordered samples."""
+    count = len(ordered)
+    return ordered[(3 * count) // 4 if count > 3 else count - 1] - ordered[count // 4]
+
+
+def measured(request: Request, measurement: Measurement, calibration_core_cycles: int = 0) -> Measured:
+    """Return the values per copy that a measurement shows; `calibration_core_cycles` is that of its backend.
+
+    A measurement that is not OK, has fewer than two sizes or a size without samples, gives no values.
+    """
+    has_samples = all(values for each in measurement.series for values in each.samples.values())
+    if measurement.status is not Status.OK or len(measurement.series) < 2 or not has_samples:
+        status = Status.UNCLEAN if measurement.status is Status.OK else measurement.status
+        return Measured(request, status, {}, {}, measurement, measurement.detail)
+    series = measurement.series
+    values, spread = {}, {}
+    for counter in series[0].samples:
+        if counter not in BESIDE:
+            low, high = (summarize(each.samples[counter]) for each in series[-2:])
+            values[counter], spread[counter] = _slope(series[-2], series[-1], low, high)
+    if "core_cycles" not in values:
+        values["core_cycles"], spread["core_cycles"] = _clock_cycles(series, calibration_core_cycles)
+    return Measured(request, Status.OK, values, spread, measurement, measurement.detail)
+
+
+def core_cycles_of(series: Series, calibration_core_cycles: int) -> Summary:
+    """Return what a series took in core cycles per run, whatever the clock."""
+    if "core_cycles" in series.samples:
+        return summarize(series.samples["core_cycles"])
+    pairs = zip(series.samples["tsc"], series.samples["calibration"], strict=True)
+    scale = calibration_core_cycles * CLOCK_DENOMINATOR
+    ratios = sorted([ticks * scale // beside for ticks, beside in pairs if beside > 0] or [0])
+    inner = ratios[len(ratios) // 4 : len(ratios) - len(ratios) // 4]
+    return Summary(sum(inner), len(inner), _distance(ratios), CLOCK_DENOMINATOR)
+
+
+def complaint(measured: Measured, ports: Sequence[str]) -> str:
+    """Say why values cannot be right ("" if nothing speaks against them); `ports` are all port counters of the CPU.
+
+    Nothing may be negative, no port may carry more µops than there were cycles, and if all ports were counted their
+    sum has to be near an integer (within 0.05 per µop).
+    """
+    if not measured.ok:
+        return "no repetition counts"
+    for counter, value in measured.values.items():
+        if value.numerator < 0 and value < -NEGATIVE_TOLERANCE:
+            return f"{counter} is negative: {float(value):.2f} per copy"
+    counted = {name: measured.values[name] for name in ports if name in measured.values}
+    for name, value in counted.items():
+        most = (measured.cycles + NEGATIVE_TOLERANCE) * (len(name) - 1) * (1 + PORT_SUM_TOLERANCE)
+        if value > most:
+            return f"{name} carries {float(value):.2f} µops in {float(measured.cycles):.2f} cycles"
+    return _port_sum_complaint(counted) if ports and len(counted) == len(ports) else ""
+
+
+def _port_sum_complaint(counted: Mapping[str, Fraction]) -> str:
+    total = sum(counted.values(), Fraction(0))
+    away = abs(total - round(total))
+    if away > PORT_SUM_TOLERANCE * max(1, round(total)):
+        return f"the ports carry {float(total):.2f} µops in all, which is no integer"
+    return ""
+
+
+def _slope(first: Series, last: Series, low: Summary, high: Summary) -> tuple[Fraction, Fraction]:
+    """Return what a copy takes, and its spread, from two series of different sizes; summaries have the same scale."""
+    scale = _scale(first, last, high)
+    return Fraction(*_ratio(low, high, scale)), Fraction(high.distance + low.distance, 2 * scale)
+
+
+def _scale(first: Series, last: Series, summary: Summary) -> int:
+    """Return by what differences of a summary's numbers are divided to be those of a copy."""
+    return (last.copies - first.copies) * max(1, last.iterations) * summary.scale
+
+
+def _ratio(low: Summary, high: Summary, scale: int) -> tuple[int, int]:
+    """Return what a copy takes as numerator and denominator (above 0), which are not reduced."""
+    return high.total * low.parts - low.total * high.parts, high.parts * low.parts * scale
+
+
+def _clock_cycles(series: Sequence[Series], calibration_core_cycles: int) -> tuple[Fraction, Fraction]:
+    found = [core_cycles_of(each, calibration_core_cycles) for each in series]
+    if len(series) >= 4:
+        short, short_runs = _ratio(found[0], found[1], _scale(series[0], series[1], found[1]))
+        steady, steady_runs = _ratio(found[-2], found[-1], _scale(series[-2], series[-1], found[-1]))
+        least, most = MOST_STEADY.denominator, MOST_STEADY.numerator
+        if short * steady_runs * least <= steady * short_runs * least <= short * steady_runs * most:
+            return _slope(series[0], series[1], found[0], found[1])
+    return _slope(series[-2], series[-1], found[-2], found[-1])

@@ -1,0 +1,345 @@
+"""The measurement protocol: from requests to jobs of a backend, and from its samples to values that can be trusted.
+
+Requests are measured in rounds of one batch each. After a round each request is judged: done when its spread is small
+enough, run again when it is not (samples are added), started anew when the values cannot be right; three such attempts
+make a recorded failure, not a number. On a clock a short probe goes first, which finds code that faults and how long
+the runs have to be.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from generator.microbenchmark import Line, Microbenchmark
+from inference.experiment import Measured, Request, Want
+from results.model import Measurement, Series, Status
+from runner.backend import Job, Repeat
+from runner.measuring import aggregate
+from runner.measuring.quiet import Patience, QuietFilter, Repetitions
+from runner.measuring.sizing import SHORT_TICKS, Size, clock_sizes, exact_sizes, larger_sizes, probe_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.backend import Backend, BackendInfo, JobResult
+
+SHARED = "another thread used the same core all the time: throughputs may be too high"
+HOPELESS_REQUESTS = 100
+"""After so many disturbed requests in a row there is no waiting for a quiet core any more."""
+
+SURVEY_PAUSE_SECONDS = 0.01
+NOTHING = Microbenchmark((), (Line(b"\x90", "NOP"),), "survey of the witness")
+RESTLESS_RATIO = Fraction(1, 20)
+MOST_ROUNDS = 1000
+"""While there is patience for a quiet core, which ends sooner; but what is never quiet itself has to end, too."""
+
+CLOCK_COUNTERS = ("tsc", "calibration", "witness")
+UOP_COUNTERS = ("uops_executed", "uops_issued", "uops_retire_slots")
+"""Counted together with the ports."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a user may change about measuring; all of it belongs into the provenance.
+
+    A request is measured in rounds of `repetitions`, at most `rounds` of them, until its spread per copy is at most
+    `stable_cycles` or the fraction `stable_ratio` of the value. On a clock `enough_quiet` repetitions must have been
+    undisturbed; `survey_looks` is how often the witness is looked at beforehand. Waiting for a quiet core and measuring
+    again takes at most `patience_seconds`, and `patience_ratio` times as long as everything else. `attempts` is how
+    often values that cannot be right are measured anew.
+    """
+
+    repetitions: int = 20
+    rounds: int = 6
+    enough_quiet: int = 10
+    stable_cycles: Fraction = Fraction(1, 50)
+    stable_ratio: Fraction = Fraction(1, 100)
+    attempts: int = 3
+    warm_ups: int = 2
+    survey_looks: int = 25
+    patience_seconds: float = 5.0
+    patience_ratio: float = 2.0
+    time_limit_seconds: float = 1.0
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A request while it is measured."""
+
+    request: Request
+    sizes: tuple[Size, ...] = ()
+    samples: list[dict[str, list[int]]] = field(default_factory=list)
+    repetitions: int = 0
+    rounds: int = 0
+    attempts: int = 1
+    resized: bool = False
+    status: Status | None = None
+    detail: str = ""
+    found: Measured | None = None
+    disturbed_at: tuple[float | None, bool] = (None, False)
+    """Whether it was disturbed, and with what best ratio of the filter that was found."""
+    _repetitions_of: list[Repetitions] = field(default_factory=list)
+
+    def add(self, results: Sequence[JobResult]) -> None:
+        """Take in one round's results, one per size."""
+        for index, result in enumerate(results):
+            if result.status is not Status.OK:
+                self.fail(result)
+                return
+            for counter, values in result.samples.items():
+                self.samples[index].setdefault(counter, []).extend(values)
+        self.rounds += 1
+        self._forget()
+
+    def fail(self, result: JobResult) -> None:
+        """Note that the code does not run."""
+        self.status, self.detail, self.samples = result.status, result.detail, []
+        self._forget()
+
+    def restart(self) -> None:
+        """Forget all samples."""
+        self.samples = [{} for _ in self.sizes]
+        self.rounds = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget what was found out about other samples."""
+        self.disturbed_at = None, False
+        self._repetitions_of = []
+
+    def looked_at(self) -> list[Repetitions]:
+        """Return what there is to know of the repetitions of each size, of a backend with a witness."""
+        if not self._repetitions_of:
+            self._repetitions_of = [Repetitions.of(samples) for samples in self.samples]
+        return self._repetitions_of
+
+    def last_round(self) -> list[Repetitions]:
+        """Return what there is to know of the repetitions of the last round, one size after the other."""
+        if self.rounds == 1:
+            return self.looked_at()
+        last = [{name: values[-self.repetitions :] for name, values in each.items()} for each in self.samples]
+        return [Repetitions.of(samples) for samples in last]
+
+    def enough_quiet(self, most: int) -> int:
+        """Return how many repetitions have to be undisturbed, at most so many."""
+        return min(most, max(2, self.repetitions // 2))
+
+    def measurement(self, quiet: QuietFilter | None, enough: int) -> Measurement:
+        """Return what there is so far, without what the filter finds disturbed where enough repetitions are not."""
+        if quiet and self.rounds:
+            pairs = zip(self.samples, self.looked_at(), strict=True)
+            kept = [quiet.undisturbed(samples, repetitions, enough) for samples, repetitions in pairs]
+        else:
+            kept = [{counter: tuple(values) for counter, values in samples.items()} for samples in self.samples]
+        pairs_of_size = zip(self.sizes, kept, strict=False)
+        series = tuple(Series(size.copies, size.iterations, samples) for size, samples in pairs_of_size)
+        return Measurement(self.request.benchmark.id, self.status or Status.OK, series, self.detail)
+
+
+class Measurer:
+    """Measures requests with one backend."""
+
+    def __init__(self, backend: Backend, options: Options | None = None) -> None:
+        """Ask the backend what it can do.
+
+        Raises:
+            BackendError: it cannot be used here.
+        """
+        self.backend = backend
+        self.info: BackendInfo = backend.info()
+        self.options = options or Options()
+        self._is_clock = self.info.preferred_iterations > 0
+        self._disturbed_in_a_row = 0
+        self._quiet = QuietFilter() if "witness" in self.info.counters else None
+        self._patience = Patience(self.options.patience_seconds, self.options.patience_ratio)
+
+    def measure(self, requests: Sequence[Request]) -> list[Measured]:
+        """Return what each request gave, in order; code that does not run is a result with a status.
+
+        Raises:
+            BackendError: the backend broke down.
+        """
+        entries = [_Entry(request) for request in requests]
+        if entries and self._quiet and not self._quiet.is_known:
+            self._survey(self._quiet)
+        self._choose_sizes(entries)
+        while active := [entry for entry in entries if entry.status is None]:
+            started = time.monotonic()
+            is_again = all(entry.rounds and self._is_disturbed(entry) for entry in active)
+            self._run_round(active)
+            self._patience.count(time.monotonic() - started, is_again=is_again)
+            for entry in active:
+                if entry.status is None:
+                    self._judge(entry)
+            most = self._most_rounds
+            for entry in entries:
+                if entry.status is Status.OK and entry.rounds < most and self._is_disturbed(entry):
+                    entry.status = None  # what seemed quiet was not: the witness has meanwhile been faster
+            if self._quiet and any(entry.status is None and self._is_disturbed(entry) for entry in active):
+                self._patience.wait(self._looks_quiet)
+        return [self._final(entry) for entry in entries]
+
+    @property
+    def lost_seconds(self) -> float:
+        """How long waiting for a quiet core, and measuring again, took."""
+        return self._patience.lost_seconds
+
+    @property
+    def _most_rounds(self) -> int:
+        """How often to run what is disturbed: few times where the core has not been quiet for long."""
+        if self._patience.is_left:
+            return MOST_ROUNDS
+        return 2 if self._disturbed_in_a_row > HOPELESS_REQUESTS else self.options.rounds
+
+    def conclude(self, request: Request, measurement: Measurement) -> Measured:
+        """Return the values of a measurement of this backend, new or stored."""
+        return aggregate.measured(request, measurement, self.info.calibration_core_cycles)
+
+    def _final(self, entry: _Entry) -> Measured:
+        """Return the values that `_judge` found, now with the status and what there is to say about it."""
+        if entry.found is None or entry.status is not Status.OK:
+            return self.conclude(entry.request, self._measurement(entry))
+        if entry.detail == entry.found.detail:
+            return entry.found
+        measurement = entry.found.measurement
+        said = dataclasses.replace(measurement, detail=entry.detail) if measurement else None
+        return dataclasses.replace(entry.found, measurement=said, detail=entry.detail)
+
+    def _measurement(self, entry: _Entry) -> Measurement:
+        return entry.measurement(self._quiet, entry.enough_quiet(self.options.enough_quiet))
+
+    def counters(self, want: Want) -> tuple[str, ...]:
+        """Return which of the backend's counters serve what is wanted."""
+        there = self.info.counters
+        if want is Want.ALL:
+            return there
+        clock = ("core_cycles",) if "core_cycles" in there else tuple(name for name in CLOCK_COUNTERS if name in there)
+        if want is Want.CYCLES:
+            return clock
+        return clock + self.info.ports + tuple(name for name in UOP_COUNTERS if name in there)
+
+    def _choose_sizes(self, entries: Sequence[_Entry]) -> None:
+        if self._is_clock:
+            self._probe(entries)
+        for entry in entries:
+            if not self._is_clock:
+                entry.sizes, entry.repetitions = exact_sizes(entry.request), self.options.repetitions
+            entry.restart()
+
+    def _probe(self, entries: Sequence[_Entry]) -> None:
+        """Run each request for a moment: code that faults is done with, and the others get their sizes."""
+        sizes = [probe_size(entry.request) for entry in entries]
+        jobs = [_job(entry.request, size) for entry, size in zip(entries, sizes, strict=True)]
+        repeat = Repeat(warm_ups=1, repetitions=3, time_limit_seconds=self.options.time_limit_seconds)
+        results = self.backend.run(jobs, self.counters(Want.CYCLES), repeat)
+        for entry, size, result in zip(entries, sizes, results, strict=True):
+            if result.status is not Status.OK:
+                entry.fail(result)
+                continue
+            series = Series(size.copies, size.iterations, result.samples)
+            cycles = aggregate.core_cycles_of(series, self.info.calibration_core_cycles).rough_center
+            entry.sizes = clock_sizes(entry.request, cycles)
+            entry.repetitions = self._repetitions(entry, cycles / (size.copies * size.iterations))
+
+    def _resize(self, entry: _Entry) -> bool:
+        """Start anew with more copies if the first round took far less than the probe; say whether that is so."""
+        if not self._is_clock or entry.rounds > 1 or entry.resized:
+            return False
+        size, samples = entry.sizes[-1], entry.samples[-1]
+        if min(samples["core_cycles" if "core_cycles" in samples else "tsc"]) > SHORT_TICKS:
+            return False
+        series = Series(size.copies, size.iterations, {name: tuple(each) for name, each in samples.items()})
+        cycles = aggregate.core_cycles_of(series, self.info.calibration_core_cycles).rough_center
+        larger = larger_sizes(entry.request, size, cycles)
+        if larger is None:
+            return False
+        entry.sizes, entry.resized = larger, True
+        entry.restart()
+        return True
+
+    def _survey(self, quiet: QuietFilter) -> None:
+        """Look at the witness for a while, to learn how long it takes when nobody disturbs."""
+        for _ in range(self.options.survey_looks):
+            result = self._look()
+            if result.status is Status.OK:
+                quiet.learn(Repetitions.of(result.samples))
+            time.sleep(SURVEY_PAUSE_SECONDS)
+
+    def _look(self) -> JobResult:
+        """Run the witness alone for a moment."""
+        repeat = Repeat(repetitions=10, time_limit_seconds=self.options.time_limit_seconds)
+        return self.backend.run([Job(NOTHING, 1)], CLOCK_COUNTERS, repeat)[0]
+
+    def _looks_quiet(self) -> bool:
+        result = self._look()
+        return not self._quiet or result.status is not Status.OK or self._quiet.is_quiet(result.samples)
+
+    def _repetitions(self, entry: _Entry, copy_cycles: float) -> int:
+        """Take fewer repetitions of code that takes long anyway."""
+        longest = entry.sizes[-1].copies * max(1, entry.sizes[-1].iterations) * copy_cycles
+        return self.options.repetitions if longest < 400_000 else max(4, self.options.repetitions // 4)
+
+    def _run_round(self, active: Sequence[_Entry]) -> None:
+        """Run all sizes of all these requests, in one batch per set of counters and number of repetitions."""
+        groups: dict[tuple[int, Want], list[_Entry]] = defaultdict(list)
+        for entry in active:
+            groups[entry.repetitions, entry.request.want].append(entry)
+        for (repetitions, want), group in groups.items():
+            jobs = [_job(entry.request, size) for entry in group for size in entry.sizes]
+            repeat = Repeat(self.options.warm_ups, repetitions, self.options.time_limit_seconds)
+            results = iter(self.backend.run(jobs, self.counters(want), repeat))
+            for entry in group:
+                entry.add([next(results) for _ in entry.sizes])
+            if self._quiet:
+                self._quiet.learn(*(run for entry in group if entry.status is None for run in entry.last_round()))
+
+    def _is_stable(self, found: Measured) -> bool:
+        """Say whether values are near enough to each other."""
+        spread = found.spread["core_cycles"]
+        return spread <= self.options.stable_cycles or spread <= self.options.stable_ratio * found.cycles
+
+    def _is_restless(self, found: Measured) -> bool:
+        """Say whether values jump about so much that a wrong one might come out."""
+        return self._is_clock and found.ok and found.spread["core_cycles"] > RESTLESS_RATIO * abs(found.cycles)
+
+    def _is_disturbed(self, entry: _Entry) -> bool:
+        """Say whether too few repetitions of some size were undisturbed; found anew when anything changed."""
+        if not self._quiet or not entry.rounds:
+            return False
+        if entry.disturbed_at[0] != self._quiet.best_ratio:
+            enough = entry.enough_quiet(self.options.enough_quiet)
+            few = min(map(self._quiet.count, entry.looked_at()), default=enough) < enough
+            entry.disturbed_at = self._quiet.best_ratio, few
+        return entry.disturbed_at[1]
+
+    def _judge(self, entry: _Entry) -> None:
+        """Decide whether the request is done, goes on, or starts anew."""
+        if self._resize(entry):
+            return
+        disturbed = self._is_disturbed(entry)
+        if disturbed and entry.rounds < self._most_rounds:
+            return
+        self._disturbed_in_a_row = self._disturbed_in_a_row + 1 if disturbed else 0
+        entry.found = found = self.conclude(entry.request, self._measurement(entry))
+        complaint = aggregate.complaint(found, self.info.ports)
+        if not complaint and self._is_stable(found):
+            entry.status, entry.detail = Status.OK, SHARED if disturbed else ""
+        elif entry.rounds < self.options.rounds * (2 if self._is_restless(found) else 1):
+            return
+        elif not complaint:
+            entry.status = Status.OK
+            entry.detail = SHARED if disturbed else f"not stable after {entry.rounds} x {entry.repetitions} repetitions"
+        elif entry.attempts < self.options.attempts:
+            entry.attempts += 1
+            entry.restart()
+        else:
+            entry.status, entry.detail = Status.UNCLEAN, f"{complaint}, {entry.attempts} times"
+
+
+def _job(request: Request, size: Size) -> Job:
+    return Job(request.benchmark, size.copies, size.iterations, size.fenced)

@@ -1,0 +1,122 @@
+"""How many copies and iterations a microbenchmark is run with.
+
+Counters that count exactly are read around 10 and 110 unrolled copies (uops.info, section 6.2; fewer where 110 would
+leave the L1 instruction cache). A clock that ticks coarsely needs more: a fenced loop runs the unrolled copies many
+times over, so many that a run takes about `TARGET_CYCLES`. For the loop mode, both sizes are loops around few copies.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from generator.microbenchmark import Microbenchmark
+    from inference.experiment import Request
+
+FEW_COPIES, MANY_COPIES = 10, 110
+CODE_BUDGET_BYTES = 24 << 10
+"""Three quarters of a 32 KiB L1 instruction cache: the rest is for harness, calibration and driver."""
+
+LOOP_LINES = 16
+LOOP_GROWTH = 4
+LOOP_ITERATIONS = 100
+"""Loop mode: copies of about 16 and 64 instructions, which fit into every µop cache, 100 iterations (paper: 5.3.1)."""
+
+TARGET_CYCLES = 30_000
+"""Long enough for a tick of 26 TSC cycles to be 0.1%, short enough for an interrupt to hit few repetitions."""
+
+MAX_CYCLES = 100_000
+MAX_ITERATIONS = 400
+FENCE_CYCLES = 20
+PROBE_ITERATIONS = 10
+
+SHORT_TICKS = 1000
+"""Even the fastest code takes several times as many ticks with the sizes for a clock: what takes less was slower in
+the probe than it is."""
+
+TOO_SMALL = 4
+"""Sizes are chosen anew where what was measured calls for more than so many times as many copies."""
+
+STEADY_LINES = 100
+"""On a clock the window begins after so many instructions: on Zen 5 it takes 60 until a scheduler is full."""
+
+SHORT_WINDOW_LINES = (10, 50)
+"""Two further sizes of so few instructions that no scheduler is full."""
+
+SHORT_WINDOW_COPIES = 20
+"""With 8 copies of five instructions the window's ends alone were 4% on Zen 5."""
+
+
+class Size(NamedTuple):
+    """One run: copies of the body, iterations of the loop around them (0: none), fenced or not."""
+
+    copies: int
+    iterations: int
+    fenced: bool = False
+
+
+def exact_sizes(request: Request) -> tuple[Size, ...]:
+    """Return the sizes for a backend whose counters count every cycle."""
+    few, many = _copies(request)
+    iterations = LOOP_ITERATIONS if _is_loop(request) else 0
+    return (Size(few, iterations), Size(many, iterations))
+
+
+def probe_size(request: Request) -> Size:
+    """Return a short run that shows whether the code runs at all, and about how long a copy takes."""
+    few, _ = _copies(request)
+    return Size(few, PROBE_ITERATIONS, fenced=True)
+
+
+def clock_sizes(request: Request, probe_cycles: float) -> tuple[Size, ...]:
+    """Return the sizes for a clock; `probe_cycles` is what the run of `probe_size` took, in core cycles.
+
+    Unrolled there are two windows where the code is short enough: a short one and a steady one (see
+    `runner.measuring.aggregate`), two sizes each.
+    """
+    few, many = _copies(request, steady=True)
+    copy_cycles = max(0.1, (probe_cycles / PROBE_ITERATIONS - FENCE_CYCLES) / probe_size(request).copies)
+    if many * copy_cycles > MAX_CYCLES:
+        many = max(4, int(MAX_CYCLES / copy_cycles))
+        few = max(1, many // 11)
+        return (Size(few, 1, fenced=True), Size(many, 1, fenced=True))
+    iterations = max(1, min(MAX_ITERATIONS, round(TARGET_CYCLES / (FENCE_CYCLES + many * copy_cycles))))
+    if _is_loop(request):
+        return (Size(few, iterations), Size(many, iterations))
+    copies = (*_short_window(request.benchmark), few, many)
+    return tuple(Size(count, iterations, fenced=True) for count in copies)
+
+
+def larger_sizes(request: Request, size: Size, cycles: float) -> tuple[Size, ...] | None:
+    """Return sizes to use instead if a run of that size took so few core cycles that it was far too small (None: not).
+
+    What is done later than it retires seems fast until buffers are full: after a probe of 250 cycles per CLZERO two
+    iterations of a loop around 48 of them took 100 cycles on Zen 5, as many as of one around 12.
+    """
+    copy_cycles = cycles / (size.copies * max(1, size.iterations))
+    probe_cycles = PROBE_ITERATIONS * (FENCE_CYCLES + copy_cycles * probe_size(request).copies)
+    sizes = clock_sizes(request, probe_cycles)
+    is_larger = sizes[-1].copies * sizes[-1].iterations > TOO_SMALL * size.copies * max(1, size.iterations)
+    return sizes if is_larger else None
+
+
+def _is_loop(request: Request) -> bool:
+    return request.loop
+
+
+def _copies(request: Request, *, steady: bool = False) -> tuple[int, int]:
+    size, lines = max(1, len(request.benchmark.body_code)), max(1, len(request.benchmark.body))
+    if _is_loop(request):
+        few = max(1, LOOP_LINES // lines)
+        many = few * LOOP_GROWTH
+    else:
+        few = max(FEW_COPIES, -(-STEADY_LINES // lines)) if steady else FEW_COPIES
+        many = few + MANY_COPIES - FEW_COPIES
+    most = max(2, CODE_BUDGET_BYTES // size)
+    return (few, many) if many <= most else (max(1, most * few // many), most)
+
+
+def _short_window(benchmark: Microbenchmark) -> tuple[int, ...]:
+    """Return the copies of the short window's ends, or none where it would hold too few copies to be accurate."""
+    start, end = (lines // max(1, len(benchmark.body)) for lines in SHORT_WINDOW_LINES)
+    return (start, end) if end - start >= SHORT_WINDOW_COPIES else ()

@@ -1,0 +1,372 @@
+"""From decoded instructions to the core's steps: operands become places, pairs fuse, places get numbers."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from results.model import LatencyPart
+from simulator.core.core import NO_PORT, PORT, ROTATE, SHARED
+from simulator.core.places import STACK, merges, place_of
+from simulator.machines.graph import Endpoint, ModelError, tracked, with_index
+from xed_convert.model import MemoryAddress, OperandKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from simulator.core.core import Step
+    from simulator.machines.graph import Uop
+    from simulator.machines.machine import MachineModel
+    from xed_convert.model import InstructionVariant, Operand, OperandValue
+
+Place = str | tuple[str, str, int, int]
+"""A register or flag by name, or a place in memory: (base, index, scale, displacement)."""
+
+FUSED_SLOTS_WITHOUT_MICROCODE = 4
+"""Instructions of more µops than this come from the microcode sequencer."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedUop:
+    """A µop whose inputs and outputs are places; `results` are the indices of earlier µops that it waits for."""
+
+    ports: tuple[int, ...]
+    latency: int
+    reads: tuple[Place, ...]
+    results: tuple[int, ...]
+    writes: tuple[Place, ...]
+    divider_cycles: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compiled:
+    """One instruction with its operands, ready for the core.
+
+    `uops` is None if the machine has nothing about it (it may still stand where no time is taken). `stack_change` is
+    by how many bytes PUSH and POP move RSP, `resets_stack` says that it is written otherwise; `stack_turn` is -1 for an
+    x87 push, +1 or +2 for pops. `fuses` says that a conditional jump after it becomes a part of it. `fast_form` is the
+    same with operand values of the fast kind (None: values do not matter). Equality is identity: the front end makes
+    one object of the same bytes.
+    """
+
+    variant: InstructionVariant
+    values: Mapping[int, OperandValue]
+    size_bytes: int
+    uops: tuple[PlacedUop, ...] | None
+    slots: int
+    eliminated_share: tuple[int, int] = (0, 1)
+    stack_change: int = 0
+    resets_stack: bool = False
+    stack_turn: int = 0
+    fuses: bool = False
+    fast_form: Compiled | None = None
+
+    @property
+    def relative(self) -> bool:
+        """Whether it addresses memory relative to RIP."""
+        return any(isinstance(value, MemoryAddress) and value.base == "RIP" for value in self.values.values())
+
+    def fuses_with(self, jump: Compiled) -> bool:
+        """Whether it becomes one µop with the conditional jump after it."""
+        return self.fuses and bool(jump.uops) and may_fuse_with(self.variant.iclass, jump.variant)
+
+
+def may_fuse_with(iclass: str, jump: InstructionVariant) -> bool:
+    """Whether a jump is a Jcc that a mnemonic fuses with, where it fuses at all."""
+    conditional = jump.category == "COND_BR" and jump.iclass.startswith("J") and "CXZ" not in jump.iclass
+    return conditional and jump.iclass not in unfused_jumps().get(iclass, ())
+
+
+@functools.cache
+def unfused_jumps() -> dict[str, frozenset[str]]:
+    """Read which jumps a mnemonic does not fuse with."""
+    text = resources.files("simulator").joinpath("models/fusion.tsv").read_text(encoding="utf-8")
+    rows = (line.split("\t") for line in text.splitlines() if not line.startswith("#"))
+    return {iclass: frozenset(jumps.split()) for iclass, jumps, _ in rows}
+
+
+def compile_instruction(
+    variant: InstructionVariant, values: Mapping[int, OperandValue], machine: MachineModel, size_bytes: int = 0
+) -> Compiled:
+    """Give an instruction's µops their places."""
+    behaviour = machine.behaviour(variant)
+    turn = sum(
+        {"X87PUSH": -1, "X87POP": 1, "X87POP2": 2}.get(o.registers[0], 0) for o in variant.operands if o.registers
+    )
+    if behaviour is None:
+        return Compiled(variant, values, size_bytes, None, 1, stack_turn=turn)
+    if behaviour.same_register is not None and _same_register(variant, values):
+        behaviour = behaviour.same_register
+    indexed = [index for index, value in values.items() if isinstance(value, MemoryAddress) and value.index]
+    uops = tuple(with_index(uop, indexed, machine.parameters.no_index) for uop in behaviour.uops)
+    placer = _Placer(variant, values, pushed=turn < 0)
+    port_index = {port: number for number, port in enumerate(machine.parameters.ports)}
+    one = Compiled(
+        variant,
+        values,
+        size_bytes,
+        tuple(_placed(uop, placer, port_index) for uop in uops),
+        max(1, min(behaviour.slots, machine.parameters.reorder_buffer)),  # what is more could never retire
+        behaviour.eliminated_share,
+        placer.stack_change,
+        placer.resets_stack(),
+        turn,
+        _fuses(variant, values, machine),
+    )
+    if all(uop.fast is None for uop in uops):
+        return one
+    fast = tuple(_placed(_hurried(uop), placer, port_index) for uop in uops)
+    return replace(one, fast_form=replace(one, uops=fast))
+
+
+def _hurried(uop: Uop) -> Uop:
+    """Return a µop as it is for operand values of the fast kind."""
+    return uop if uop.fast is None else replace(uop, latency=uop.fast[0], divider_cycles=uop.fast[1])
+
+
+def _fuses(variant: InstructionVariant, values: Mapping[int, OperandValue], machine: MachineModel) -> bool:
+    """Whether a jump can fuse: one of the mnemonics, and neither RIP-relative nor memory with an immediate."""
+    kinds = {o.kind for o in variant.operands}
+    relative = any(isinstance(value, MemoryAddress) and value.base == "RIP" for value in values.values())
+    writes_memory = any(o.kind is OperandKind.MEMORY and o.written for o in variant.operands)
+    memory_and_immediate = {OperandKind.MEMORY, OperandKind.IMMEDIATE} <= kinds
+    return variant.iclass in machine.parameters.fusing and not (relative or writes_memory or memory_and_immediate)
+
+
+def _same_register(variant: InstructionVariant, values: Mapping[int, OperandValue]) -> bool:
+    """Whether all register operands that are written in assembly and read are one register, at least two of them."""
+    read = [
+        place_of(str(values[o.index]))
+        for o in variant.operands
+        if o.kind is OperandKind.REGISTER and o.explicit and o.read and not o.opmask and o.index in values
+    ]
+    return len(read) >= 2 and len(set(read)) == 1
+
+
+class _Placer:
+    """Finds the places of one instruction's operands."""
+
+    def __init__(self, variant: InstructionVariant, values: Mapping[int, OperandValue], *, pushed: bool) -> None:
+        self.variant, self.values, self.pushed = variant, values, pushed
+        self.operands = {o.index: o for o in variant.operands}
+        self.stack_change = self._stack_change()
+        self.addresses = {
+            o.index: self._address(o) for o in variant.operands if o.kind in (OperandKind.MEMORY, OperandKind.AGEN)
+        }
+
+    def _stack_change(self) -> int:
+        for operand in self.variant.operands:
+            shape = operand.memory
+            if operand.suppressed and shape is not None and shape.base == "RSP" and self._moves_stack():
+                size = (operand.width_bits or 64) // 8
+                return -size if operand.written else size
+        return 0
+
+    def resets_stack(self) -> bool:
+        """Whether RSP is an operand that is written."""
+        written = (self.values.get(o.index) for o in self.variant.operands if o.written)
+        return any(isinstance(value, str) and place_of(value) == "RSP" for value in written)
+
+    def _moves_stack(self) -> bool:
+        return any(o.suppressed and o.written and o.registers == ("RSP",) for o in self.variant.operands)
+
+    def _address(self, operand: Operand) -> MemoryAddress:
+        value = self.values.get(operand.index)
+        if isinstance(value, MemoryAddress):
+            return value
+        if isinstance(value, int):
+            return MemoryAddress(displacement=value)
+        shape = operand.memory
+        if shape is None:
+            return MemoryAddress()
+        displacement = self.stack_change if operand.written and shape.base == "RSP" and self.stack_change < 0 else 0
+        return MemoryAddress(base=shape.base, index=shape.index, displacement=displacement)
+
+    def register_names(self, operand: Operand) -> list[str]:
+        value = self.values.get(operand.index)
+        if isinstance(value, str):
+            name = value
+        elif operand.registers:
+            name = operand.registers[0]
+        else:
+            raise ModelError(f"{self.variant.string}: operand {operand.index} has no register")
+        if operand.multireg and name.rstrip("0123456789") != name:
+            stem = name.rstrip("0123456789")
+            first = int(name[len(stem) :]) // operand.multireg * operand.multireg
+            return [f"{stem}{first + number}" for number in range(operand.multireg)]
+        return [name]
+
+    def places(self, endpoint: Endpoint, *, written: bool) -> list[Place]:
+        if endpoint.flag:
+            return [endpoint.flag]
+        operand = self.operands[endpoint.operand]
+        if operand.kind is OperandKind.REGISTER:
+            names = self.register_names(operand)
+            places = [place_of(name) for name in names if name not in ("RIP", "EIP")]
+            if self.pushed and not written:
+                places = [STACK[(STACK.index(p) + 1) % 8] if p in STACK else p for p in places]
+            return list(places)
+        address = self.addresses[endpoint.operand]
+        if endpoint.part is LatencyPart.MEMORY:
+            return [(place_of(address.base), place_of(address.index), address.scale, address.displacement)]
+        register = address.index if endpoint.part is LatencyPart.ADDRESS_INDEX else address.base
+        return [place_of(register)] if register and register != "RIP" else []
+
+    def merged(self, endpoint: Endpoint) -> list[Place]:
+        """Return the places that writing this endpoint must keep a part of."""
+        operand = self.operands[endpoint.operand]
+        if endpoint.flag or operand.kind is not OperandKind.REGISTER or not tracked(operand):
+            return []
+        return [place_of(name) for name in self.register_names(operand) if merges(name)]
+
+
+def _placed(uop: Uop, placer: _Placer, port_index: Mapping[str, int]) -> PlacedUop:
+    reads: list[Place] = []
+    for source in uop.inputs:
+        if isinstance(source, Endpoint):
+            reads += placer.places(source, written=False)
+    writes: list[Place] = []
+    for target in uop.outputs:
+        writes += placer.places(target, written=True)
+        reads += placer.merged(target)
+    return PlacedUop(
+        tuple(sorted(port_index[port] for port in uop.ports)),
+        uop.latency,
+        tuple(dict.fromkeys(reads)),
+        tuple(source for source in uop.inputs if isinstance(source, int)),
+        tuple(dict.fromkeys(writes)),
+        uop.divider_cycles,
+    )
+
+
+@dataclass(slots=True)
+class Numbering:
+    """Gives places their numbers in the core; µop results within an instruction have numbers too.
+
+    `known` keeps the steps of instructions (with what is fused to them) at so many bytes from where the stack was.
+    """
+
+    numbers: dict[Place, int] = field(default_factory=dict)
+    known: dict[tuple[Compiled, Compiled | None, int], list[Step]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """Return how many numbers there are."""
+        return len(self.numbers)
+
+    def of(self, place: Place) -> int:
+        """Return the number of a place, a new one if need be; the x87 stack gets its eight at once."""
+        if place not in self.numbers:
+            for one in STACK if place in STACK else (place,):
+                self.numbers[one] = len(self.numbers)
+        return self.numbers[place]
+
+
+def steps_of(instructions: Sequence[Compiled], numbering: Numbering) -> list[Step]:
+    """Return the core's steps for a stretch of code.
+
+    Raises:
+        ModelError: the machine has nothing about one of the instructions.
+    """
+    steps: list[Step] = []
+    offset = 0
+    position = 0
+    while position < len(instructions):
+        one = instructions[position]
+        if one.uops is None:
+            raise ModelError(f"the simulated machine has nothing about {one.variant.string}")
+        follower = instructions[position + 1] if position + 1 < len(instructions) else None
+        fused = follower is not None and one.fuses_with(follower)
+        steps += _known_steps(one, follower if fused else None, numbering, offset)
+        # What writes RSP besides PUSH and POP puts it back to where the stretch found it
+        offset = 0 if one.resets_stack else offset + (0 if fused else one.stack_change)
+        position += 2 if fused else 1
+    return steps
+
+
+def _known_steps(one: Compiled, jump: Compiled | None, numbering: Numbering, offset: int) -> list[Step]:
+    """Return the steps of an instruction, fused with a jump if there is one, made when they are first needed."""
+    found = numbering.known.get((one, jump, offset))
+    if found is None:
+        made = _instruction_steps(one, numbering, offset)
+        found = numbering.known[one, jump, offset] = made if jump is None else _fused_steps(made, jump)
+    return found
+
+
+def _shifted(place: Place, offset: int) -> Place:
+    """Return a place on the stack as seen from the beginning of the stretch."""
+    if offset and isinstance(place, tuple) and place[0] == "RSP":
+        return (place[0], place[1], place[2], place[3] + offset)
+    return place
+
+
+def _numbers(places: Iterable[Place], numbering: Numbering, offset: int) -> tuple[int, ...]:
+    return tuple([numbering.of(_shifted(place, offset)) for place in places])
+
+
+def _instruction_steps(one: Compiled, numbering: Numbering, offset: int) -> list[Step]:
+    uops = one.uops or ()
+    slots = _slots(one.slots, len(uops))
+    late = _late_writes(uops)
+    used = {earlier for uop in uops for earlier in uop.results}.union(*late.values())
+    steps: list[Step] = []
+    stack = _numbers(STACK, numbering, 0) if one.stack_turn else ()
+    if one.stack_turn < 0:
+        steps.append((ROTATE, (), 1, (), stack, 0, 0, 0))
+    total = sum(slots) + max(0, one.slots - len(uops))
+    steps += [(NO_PORT, (), 0, (), (), 0, 1, 0)] * (total - sum(slots))
+    for number, uop in enumerate(uops):
+        sources = _numbers(uop.reads, numbering, offset)
+        sources += tuple([numbering.of(f"uop {earlier}") for earlier in uop.results])
+        targets = _numbers([place for place in uop.writes if place not in late], numbering, offset)
+        if number in used:
+            targets += (numbering.of(f"uop {number}"),)
+        last = number == len(uops) - 1 and not late
+        kind = PORT if uop.ports else NO_PORT
+        extra = uop.divider_cycles
+        if one.eliminated_share[0] and kind == PORT:
+            kind, extra = SHARED, one.eliminated_share[0] << 8 | one.eliminated_share[1]
+        steps.append((kind, uop.ports, uop.latency, sources, targets, extra, slots[number], total if last else 0))
+    for position, (place, writers) in enumerate(late.items(), 1):
+        retiring = total if position == len(late) else 0
+        sources = tuple([numbering.of(f"uop {number}") for number in writers])
+        targets = _numbers((place,), numbering, offset)
+        steps.append((NO_PORT, (), 0, sources, targets, 0, 0, retiring))
+    steps += [(ROTATE, (), -1, (), stack, 0, 0, 0)] * max(0, one.stack_turn)
+    return steps
+
+
+def _late_writes(uops: Sequence[PlacedUop]) -> dict[Place, list[int]]:
+    """Return the places that are written at the instruction's end only, with the µops that write them.
+
+    These are places that a later µop of the instruction reads as they were before it, and places that several µops
+    write, which are ready when all of them are done (address and data of a store).
+    """
+    writers: dict[Place, list[int]] = {}
+    for number, uop in enumerate(uops):
+        for place in uop.writes:
+            writers.setdefault(place, []).append(number)
+    return {
+        place: numbers
+        for place, numbers in writers.items()
+        if len(numbers) > 1 or any(place in later.reads for later in uops[numbers[0] + 1 :])
+    }
+
+
+def _slots(slots: int, uops: int) -> list[int]:
+    """Share out issue slots: fused µops ride on the slots before them; there are at most as many as µops."""
+    given = min(slots, uops)
+    return [1] * given + [0] * (uops - given)
+
+
+def _fused_steps(first: Sequence[Step], jump: Compiled) -> list[Step]:
+    """Macro-fusion: the computing µop goes to the port of the jump, a load stays, and one issue slot is taken."""
+    *before, last = first
+    jumping = (jump.uops or ())[-1]
+    kind, _, latency, sources, targets, _, _, _ = last
+    kind = PORT if jumping.ports else kind
+    steps: list[Step] = [(*step[:6], 0, 0) for step in before]
+    steps.append((kind, jumping.ports, max(1, latency), sources, targets, 0, 0, 1))
+    steps[0] = (*steps[0][:6], 1, steps[0][7])
+    return steps

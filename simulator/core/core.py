@@ -1,0 +1,333 @@
+"""The out-of-order core: when each µop is issued, dispatched and retired.
+
+Per cycle so many µops are issued in program order (fused domain) while the reorder buffer and the scheduler have room.
+At issue a µop is bound to one of its ports: to one with the fewest µops waiting, among those to the one bound longest
+ago. Every cycle each port dispatches the oldest of its µops whose inputs are ready; µops without a port are done at
+issue. The divider takes its µops in program order. Retirement is in order, so many µops per cycle.
+
+Nothing that is younger can delay what is older under these rules, so the cycles need not be walked through one by one:
+`advance` takes the µops in program order and gives each the first cycle that its port has free from then on, which is
+the same outcome (tests compare it with a core that does walk through all cycles). A repeated stretch of code is not
+simulated to the end either: when the state after a copy equals the state after an earlier one, but for a shift in time,
+all that follows repeats too.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from simulator.machines.machine import Parameters
+
+PORT, NO_PORT, SHARED, ROTATE = range(4)
+"""Kinds of steps: a µop with ports, one without, a move that is eliminated now and then, a turn of the x87 stack."""
+
+Step = tuple[int, tuple[int, ...], int, tuple[int, ...], tuple[int, ...], int, int, int]
+"""(kind, ports, latency, places read, places written, extra, issue slots (0 or 1), reorder buffer entries that retire
+with this µop, the last of its instruction (else 0)). `extra` is for how many cycles the divider is occupied, or for
+kind SHARED the share that is eliminated: e of n as e << 8 | n."""
+
+_WAITING = 1 << 40
+"""A port's weight is the number of µops that wait for it times this, plus when it was last chosen."""
+
+_LAST = _WAITING - 1
+_ENDLESS = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What happened in a stretch of code: core cycles, µops per port, cycles of the divider."""
+
+    cycles: int
+    ports: tuple[int, ...]
+    divider: int
+
+    def plus(self, other: Counts, times: int = 1) -> Counts:
+        """Add another stretch so many times."""
+        return Counts(
+            self.cycles + times * other.cycles,
+            tuple(a + times * b for a, b in zip(self.ports, other.ports, strict=True)),
+            self.divider + times * other.divider,
+        )
+
+
+class Core:
+    """The state of the core between two instructions; a fresh one is drained."""
+
+    __slots__ = (
+        "busy",
+        "counts",
+        "cycle",
+        "divided",
+        "divider_free",
+        "eliminated",
+        "free_slots",
+        "hint_from",
+        "hint_to",
+        "last_retired",
+        "log",
+        "parameters",
+        "places",
+        "retired",
+        "retiring",
+        "sequence",
+        "waiting",
+        "weights",
+    )
+
+    def __init__(self, parameters: Parameters, places: int, order: Sequence[int] = ()) -> None:
+        """Begin drained at cycle 0, with so many places (registers, flags, memory) that are ready.
+
+        `order` are the ports in the order in which they were last chosen (none: as they are numbered).
+        """
+        ports = len(parameters.ports)
+        self.parameters = parameters
+        self.places = [0] * places
+        self.cycle, self.free_slots = 0, parameters.issue_width
+        self.busy: dict[int, int] = {}
+        self.weights, self.sequence, self.waiting = list(range(ports)), ports, 0
+        for place, port in enumerate(order):
+            self.weights[port] = place
+        self.counts, self.divided = [0] * ports, 0
+        self.hint_from, self.hint_to = [0] * ports, [0] * ports
+        self.retired = [0] * parameters.reorder_buffer  # when entries were freed; all are free from the start
+        self.log: list[tuple[int, int]] | None = None
+        self.last_retired, self.retiring = 0, 0
+        self.divider_free, self.eliminated = 0, 0
+
+    def copy(self) -> Core:
+        """Return a core in the same state that goes its own way from here."""
+        other = Core.__new__(Core)
+        for name in Core.__slots__:
+            value = getattr(self, name)
+            setattr(other, name, value.copy() if isinstance(value, (list, dict)) else value)
+        return other
+
+    def totals(self) -> Counts:
+        """Return what has happened once everything issued so far has retired."""
+        return Counts(max(self.last_retired, self.cycle), tuple(self.counts), self.divided)
+
+    def outline(self) -> tuple[object, ...]:
+        """Return a part of the state that is quickly made: states whose outlines differ are different."""
+        lag, order = self.last_retired - self.cycle, self.order()
+        return (lag, self.waiting, self.free_slots, len(self.busy), order, self.eliminated)
+
+    def state(self, watched: Iterable[int] | None = None) -> tuple[object, ...]:
+        """Return everything that the future depends on, relative to the current cycle.
+
+        `watched` are the places that matter (None: all of them).
+        """
+        now, places = self.cycle, self.places
+        indices = range(len(places)) if watched is None else watched
+        return (
+            self.free_slots,
+            tuple([places[index] - now if places[index] > now else 0 for index in indices]),
+            frozenset([(cycle - now, ports) for cycle, ports in self.busy.items()]),
+            tuple([weight // _WAITING for weight in self.weights]),
+            self.order(),
+            tuple([cycle - now for cycle in self.retired[bisect_right(self.retired, now) :]]),
+            self.retiring if self.last_retired > now else 0,
+            max(0, self.divider_free - now),
+            self.eliminated,
+        )
+
+    def order(self) -> tuple[int, ...]:
+        """Return the ports in the order in which they were last chosen."""
+        return tuple([port for _, port in sorted([(w % _WAITING, port) for port, w in enumerate(self.weights)])])
+
+    def advance(  # noqa: C901 - the inner loop of all simulations: one more call per µop would be felt
+        self, steps: Sequence[Step], log: list[tuple[int, int]] | None = None
+    ) -> None:
+        """Execute the steps once; `log` receives (cycle, port) of every dispatch."""
+        width, capacity = self.parameters.issue_width, self.parameters.scheduler
+        places, retired, dispatch = self.places, self.retired, self._dispatch
+        self.log = log
+        now, free = self.cycle, self.free_slots
+        issued, complete = len(retired) - self.parameters.reorder_buffer, 0
+        for kind, ports, latency, sources, targets, extra, slot, end in steps:
+            until = 0
+            if slot:
+                until = retired[issued]
+                issued += 1
+                if not free and until <= now:
+                    until = now + 1
+            if until > now or (self.waiting >= capacity and ports):
+                now, free = self._wait(now, until, capacity if ports else _ENDLESS), width
+            free -= slot
+            ready = now
+            for place in sources:
+                if places[place] > ready:  # noqa: PLR1730 - a call of max() here makes all simulations slower
+                    ready = places[place]
+            if kind == PORT or (kind == SHARED and not self._eliminates(extra)):
+                ready = dispatch(ports, ready if ready > now else now + 1, extra if kind == PORT else 0) + latency
+            elif kind == NO_PORT:
+                ready += latency
+            elif kind == ROTATE:
+                self._rotate(targets, latency)
+                continue
+            for place in targets:
+                places[place] = ready
+            if ready > complete:  # noqa: PLR1730 - likewise
+                complete = ready
+            if end:
+                self._retire(complete if complete > now else now + 1, end)
+                complete = 0
+        self.cycle, self.free_slots = now, free
+
+    def _wait(self, now: int, until: int, capacity: int) -> int:
+        """Let cycles pass until a cycle, and until fewer than `capacity` µops wait; return the cycle then."""
+        busy, weights, bits, waiting = self.busy, self.weights, _BITS, self.waiting
+        while now < until or waiting >= capacity:
+            now += 1
+            for port in bits[busy.pop(now, 0)]:
+                weights[port] -= _WAITING
+                waiting -= 1
+        self.waiting = waiting
+        return now
+
+    def _dispatch(self, ports: tuple[int, ...], ready: int, divided: int) -> int:
+        """Bind a µop whose inputs are ready in a cycle to one of its ports; return when it dispatches."""
+        weights, busy = self.weights, self.busy
+        port = ports[0] if len(ports) == 1 else min(ports, key=weights.__getitem__)
+        if divided and self.divider_free > ready:
+            ready = self.divider_free
+        bit = 1 << port
+        start = ready
+        hints = self.hint_to
+        if ready < hints[port] and self.hint_from[port] <= ready:
+            start, ready = self.hint_from[port], hints[port]
+        taken = busy.get(ready, 0)
+        while taken & bit:
+            ready += 1
+            taken = busy.get(ready, 0)
+        busy[ready] = taken | bit
+        self.hint_from[port], hints[port] = start, ready + 1
+        self.sequence = sequence = self.sequence + 1
+        weights[port] += _WAITING - (weights[port] & _LAST) + sequence
+        self.waiting += 1
+        self.counts[port] += 1
+        if divided:
+            self.divider_free = ready + divided
+            self.divided += divided
+        if self.log is not None:
+            self.log.append((ready, port))
+        return ready
+
+    def _retire(self, complete: int, entries: int) -> None:
+        """Retire an instruction of so many reorder buffer entries, not before a cycle."""
+        last, retiring, width = self.last_retired, self.retiring, self.parameters.retire_width
+        for _ in range(entries):
+            if complete > last:
+                last, retiring = complete, 1
+            elif retiring == width:
+                last, retiring = last + 1, 1
+            else:
+                retiring += 1
+            self.retired.append(last)
+        self.last_retired, self.retiring = last, retiring
+
+    def _eliminates(self, share: int) -> bool:
+        """Whether this instance of a move is eliminated, of which e of n are."""
+        self.eliminated += share >> 8
+        if self.eliminated < share & 0xFF:
+            return False
+        self.eliminated -= share & 0xFF
+        return True
+
+    def _rotate(self, targets: tuple[int, ...], turn: int) -> None:
+        """Turn the x87 stack: what was ST(0) becomes ST(1) (turn 1), or the other way round (turn -1)."""
+        values = [self.places[place] for place in targets]
+        values = values[-1:] + values[:-1] if turn == 1 else values[1:] + values[:1]
+        for place, value in zip(targets, values, strict=True):
+            self.places[place] = value
+
+
+def _bits_of(mask: int) -> tuple[int, ...]:
+    return tuple(port for port in range(16) if mask >> port & 1)
+
+
+class _Bits(dict[int, tuple[int, ...]]):
+    """The ports of a mask, worked out once."""
+
+    def __missing__(self, mask: int) -> tuple[int, ...]:
+        self[mask] = _bits_of(mask)
+        return self[mask]
+
+
+_BITS = _Bits()
+
+
+class RepeatedRun:
+    """A stretch of code repeated after a prefix, from a drained core; asked for any number of copies.
+
+    What was simulated for fewer copies is gone on from for more, and once the state repeats nothing is simulated
+    but the rest of the last period. Short stretches are taken several at a time.
+    """
+
+    BATCH_STEPS = 16
+    LONG_STEPS = 48
+    """From so many steps on the state is looked at each time: that takes less than one copy too many."""
+
+    def __init__(self, core: Core, unit: Sequence[Step]) -> None:
+        """Start after the prefix, in the state of `core`, which this object owns from now on."""
+        self.core, self.unit = core, list(unit)
+        self._per_batch = max(1, self.BATCH_STEPS // max(1, len(self.unit)))
+        self._batch = self.unit * self._per_batch
+        self._watched = sorted({place for step in self.unit for place in (*step[3], *step[4])})
+        self._settled = max(core.places, default=0)
+        self._done = 0
+        self._outlines: set[tuple[object, ...]] = set()
+        self._seen: dict[tuple[object, ...], tuple[int, Counts]] = {}
+        self._period: tuple[int, Counts] | None = None
+
+    @property
+    def copies(self) -> int:
+        """How many copies were simulated so far; fewer cannot be asked for any more."""
+        return self._done * self._per_batch
+
+    def after(self, copies: int) -> tuple[Core, Counts]:
+        """Return the core after so many copies, and what to add to its counts for copies that were skipped.
+
+        Raises:
+            ValueError: fewer copies than were already asked for.
+        """
+        if copies < self.copies:
+            message = "copies have to be asked for in increasing order"
+            raise ValueError(message)
+        batches, rest = divmod(copies, self._per_batch)
+        while self._done < batches and self._period is None:
+            self.core.advance(self._batch)
+            self._done += 1
+            self._look_for_period()
+        core = self.core.copy()
+        skipped = Counts(0, (0,) * len(core.counts), 0)
+        if self._period is not None:
+            length, per_period = self._period
+            periods, left = divmod(batches - self._done, length)
+            skipped = skipped.plus(per_period, periods)
+            core.advance(self._batch * left)
+        core.advance(self.unit * rest)
+        return core, skipped
+
+    def _look_for_period(self) -> None:
+        core = self.core
+        if core.cycle < self._settled:
+            return  # what stands before the copies is not yet done
+        if len(self._batch) < self.LONG_STEPS:
+            outline = core.outline()
+            if outline not in self._outlines:
+                self._outlines.add(outline)
+                return
+        state = core.state(self._watched)
+        here = Counts(core.cycle, tuple(core.counts), core.divided)
+        if state in self._seen:
+            done, then = self._seen[state]
+            self._period = (self._done - done, here.plus(then, -1))
+            self._seen.clear()
+            self._outlines.clear()
+        else:
+            self._seen[state] = (self._done, here)

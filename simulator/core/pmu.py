@@ -1,0 +1,234 @@
+"""What a performance monitoring unit would count while a program runs on a simulated machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simulator.core.compiler import Numbering, steps_of
+from simulator.core.core import Core, RepeatedRun
+from simulator.core.frontend import Frontend
+from simulator.core.runs import STATIC, Repetition, Run, Sequel, add, flat, reads, segments, values_matter
+from simulator.core.trace import Tracer
+from simulator.core.values import Values
+from simulator.errors import SimulatedFaultError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from simulator.core.compiler import Compiled
+    from simulator.core.core import Counts
+    from simulator.core.frontend import DecodesInstructions
+    from simulator.core.runs import Read, Segment
+    from simulator.core.trace import Copies
+    from simulator.machines.machine import MachineModel, Parameters
+
+Row = tuple[int, ...]
+"""Counts of all events, in the order of `event_names`."""
+
+
+Order = tuple[int, ...]
+"""The ports in the order in which they were last chosen (none: as they are numbered)."""
+
+
+def event_names(parameters: Parameters) -> tuple[str, ...]:
+    """Return what is counted: cycles, divider, `STATIC`, executed µops, and µops of every single port."""
+    ports = tuple(f"p{port}" for port in parameters.ports)
+    return ("core_cycles", "divider_active", *STATIC, "uops_executed", *ports)
+
+
+def _row(counts: Counts, static: Row) -> Row:
+    return (counts.cycles, counts.divider, *static, sum(counts.ports), *counts.ports)
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentResult:
+    """What happened in a segment in all, until each read of a counter in it, and the order of ports after it."""
+
+    total: Row
+    reads: tuple[tuple[Read, Row], ...]
+    order: Order
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """What was read: per counter index (-1: RDTSC) and event, at the start and at the end.
+
+    A moment is a pair of rows that are to be added: what was before the segment of the read, and what was in it.
+    """
+
+    names: Mapping[str, int]
+    start: Mapping[int, tuple[Row, Row]]
+    end: Mapping[int, tuple[Row, Row]]
+
+    def difference(self, index: int, event: str) -> int:
+        """Return by how much an event's count grew between the two reads of a counter.
+
+        Raises:
+            SimulatedFaultError: that counter is not read at both ends: the code went elsewhere.
+            KeyError: there is no such event.
+        """
+        at = self.names[event]
+        if index not in self.start or index not in self.end:
+            raise SimulatedFaultError("the code did not come to the counter reads that follow it")
+        (start, started), (end, ended) = self.start[index], self.end[index]
+        return end[at] + ended[at] - start[at] - started[at]
+
+
+class Simulator:
+    """Runs programs on a machine. What was simulated before is known by its content."""
+
+    CACHED_SEGMENTS = 4096
+
+    def __init__(self, machine: MachineModel, decoder: DecodesInstructions) -> None:
+        """Keep the machine; the decoder turns bytes into variants."""
+        self.machine = machine
+        self.frontend = Frontend(machine, decoder)
+        self._names = {name: number for number, name in enumerate(event_names(machine.parameters))}
+        self._results: dict[tuple[Segment, Order], SegmentResult] = {}
+        self._runs: dict[tuple[object, ...], RepeatedRun] = {}
+        self._numbering = Numbering()
+
+    @property
+    def parameters(self) -> Parameters:
+        """The machine's parameters."""
+        return self.machine.parameters
+
+    def run(self, data: bytes, copies: Copies | None = None) -> Readings:
+        """Run a blob and return what its reads of counters saw.
+
+        Of several reads of a counter before the copies the last counts, and of those after them the first.
+
+        Raises:
+            SimulatedFaultError: the code faults.
+            SimulatedHangError: the code does not end.
+            ModelError: the machine has nothing about an instruction between the reads.
+        """
+        runs = Tracer(self.frontend, data, copies).run()
+        trace = segments(Values(self.frontend).resolve(runs) if values_matter(runs) else runs)
+        timed = [number for number, (part, _) in enumerate(trace) if not isinstance(part, Sequel) and reads(part)]
+        now: Row = (0,) * len(self._names)
+        order: Order = ()
+        start: dict[int, tuple[Row, Row]] = {}
+        end: dict[int, tuple[Row, Row]] = {}
+        for part, times in trace[timed[0] : timed[-1] + 1] if timed else []:
+            if isinstance(part, Sequel) or not reads(part):
+                total, order = self._repeated(part, times, order)
+                now = add(now, total)
+                continue
+            # What the harness chose is forgotten, so that the same code gives the same whatever reads the counters
+            result, order = self._segment(part, ()), ()
+            for read, row in result.reads:
+                if not read.after and (copies is not None or read.index not in start):
+                    start[read.index] = (now, row)
+                elif copies is None or read.index not in end:
+                    end[read.index] = (now, row)
+            now = add(now, result.total, times)
+        return Readings(self._names, start, end)
+
+    def _repeated(self, part: Segment | Sequel, times: int, order: Order) -> tuple[Row, Order]:
+        """Simulate a part without reads so many times; each goes on with the order of ports that the last one left."""
+        if times == 1:
+            return self._once(part, order)
+        totals: list[Row] = [(0,) * len(self._names)]
+        seen: dict[Order, int] = {}
+        while len(totals) <= times and order not in seen:
+            seen[order] = len(totals) - 1
+            row, order = self._once(part, order)
+            totals.append(add(totals[-1], row))
+        done = len(totals) - 1
+        if done == times:
+            return totals[-1], order
+        first = seen[order]
+        periods, left = divmod(times - done, done - first)
+        total = add(totals[-1], add(totals[-1], totals[first], -1), periods)
+        return add(total, add(totals[first + left], totals[first], -1)), list(seen)[first + left]
+
+    def _once(self, part: Segment | Sequel, order: Order) -> tuple[Row, Order]:
+        if not isinstance(part, Sequel):
+            result = self._segment(part, order)
+            return result.total, result.order
+        total: Row = (0,) * len(self._names)
+        for inner, times in part.parts:
+            row, order = self._repeated(inner, times, order)
+            total = add(total, row)
+        return total, order
+
+    def _segment(self, segment: Segment, order: Order) -> SegmentResult:
+        result = self._results.get((segment, order))
+        if result is None:
+            if len(self._results) >= self.CACHED_SEGMENTS:
+                self._results.clear()
+                self._runs.clear()
+                self._numbering = Numbering()
+            result = self._simulate_reads(segment) if reads(segment) else self._simulate(segment, order)
+            self._results[segment, order] = result
+        return result
+
+    def _simulate(self, segment: Segment, order: Order) -> SegmentResult:
+        """Simulate a segment without reads: what is repeated is simulated until it repeats itself."""
+        place = next((n for n, run in enumerate(segment) if isinstance(run, Repetition)), len(segment))
+        core, skipped = self._repeat(segment[: place + 1], order)
+        steps = steps_of(flat(segment[place + 1 :]), self._numbering)
+        core.places += [0] * (len(self._numbering) - len(core.places))
+        core.advance(steps)
+        return SegmentResult(_row(core.totals().plus(skipped), _static_of(segment)), (), core.order())
+
+    def _repeat(self, segment: Segment, order: Order) -> tuple[Core, Counts]:
+        """Return the core after a segment that ends with its only repetition, if any.
+
+        A run of the same code with fewer copies is gone on with where it ended.
+        """
+        *before, last = segment
+        unit, count = (last.runs, last.count) if isinstance(last, Repetition) else ((last,), 1)
+        key = (*before, unit, order)
+        run = self._runs.get(key)
+        if run is None or run.copies > count:
+            prefix = steps_of(flat(before), self._numbering)
+            steps = steps_of(flat(unit), self._numbering)
+            core = Core(self.parameters, len(self._numbering), order)
+            core.advance(prefix)
+            run = self._runs[key] = RepeatedRun(core, steps)
+        return run.after(count)
+
+    def _simulate_reads(self, segment: Segment) -> SegmentResult:
+        """Simulate a segment with reads in it, in pieces; a read sees what is done when it retires."""
+        pieces = _pieces(segment)
+        prepared = [steps_of(piece, self._numbering) for piece, _ in pieces]
+        core = Core(self.parameters, len(self._numbering))
+        log: list[tuple[int, int]] = []
+        moments: list[tuple[Read, int, Row]] = []
+        static: Row = (0,) * len(STATIC)
+        for (piece, read), steps in zip(pieces, prepared, strict=True):
+            core.advance(steps, log)
+            static = add(static, self.frontend.run_of(tuple(piece)).static) if piece else static
+            if read is not None:
+                moments.append((read, core.last_retired, static))
+        seen = tuple((read, self._until(when, log, so_far)) for read, when, so_far in moments)
+        return SegmentResult(_row(core.totals(), static), seen, ())
+
+    def _until(self, when: int, log: Sequence[tuple[int, int]], static: Row) -> Row:
+        ports = [0] * len(self.parameters.ports)
+        for cycle, port in log:
+            ports[port] += cycle <= when
+        return (when, 0, *static, sum(ports), *ports)
+
+
+def _pieces(segment: Segment) -> list[tuple[list[Compiled], Read | None]]:
+    """Cut a segment after each read; what is repeated is written out."""
+    pieces: list[tuple[list[Compiled], Read | None]] = [([], None)]
+    for run in segment:
+        read_at = dict(run.reads) if isinstance(run, Run) else {}
+        for number, one in enumerate(run.code if isinstance(run, Run) else flat((run,))):
+            pieces[-1][0].append(one)
+            if number in read_at:
+                pieces[-1] = (pieces[-1][0], read_at[number])
+                pieces.append(([], None))
+    return pieces
+
+
+def _static_of(runs: Sequence[Run | Repetition]) -> Row:
+    total: Row = (0,) * len(STATIC)
+    for run in runs:
+        total = add(total, run.static) if isinstance(run, Run) else add(total, _static_of(run.runs), run.count)
+    return total

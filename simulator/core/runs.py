@@ -1,0 +1,175 @@
+"""What a trace is made of: runs of instructions, repetitions of them, and the segments that it is cut into.
+
+A segment ends with a serializing instruction, before which everything must have retired, so it starts with a drained
+core. What happens in it depends on nothing before it but the order in which ports were last chosen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simulator.core.compiler import FUSED_SLOTS_WITHOUT_MICROCODE
+from simulator.errors import SimulatedHangError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from simulator.core.compiler import Compiled
+
+SERIALIZING = frozenset(
+    {"LFENCE", "CPUID", "SERIALIZE", "IRET", "IRETD", "IRETQ", "RSM", "WBINVD", "INVD", "INVLPG", "WRMSR"}
+)
+"""Instructions before which all earlier ones complete (Intel SDM volume 3A, section 9.3; LFENCE: volume 2A)."""
+
+LONGEST_STRETCH = 1_000_000
+"""Instructions of the inside of a loop, loops in it written out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A read of a counter: the RDPMC index (-1: RDTSC), and whether it stands after the copies."""
+
+    index: int
+    after: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """Instructions that are executed one after another; the front end makes one object of the same instructions.
+
+    `reads` are the reads of counters in it: (index of the instruction, read). `static` sums up the `static_events`.
+    """
+
+    code: tuple[Compiled, ...]
+    reads: tuple[tuple[int, Read], ...]
+    static: tuple[int, ...]
+
+    @property
+    def values_matter(self) -> bool:
+        """Whether what it takes depends on operand values."""
+        return any(one.fast_form is not None for one in self.code)
+
+    @property
+    def serializes(self) -> bool:
+        """Whether the last instruction serializes (no other one does)."""
+        return self.code[-1].variant.iclass in SERIALIZING
+
+
+@dataclass(frozen=True, slots=True)
+class Repetition:
+    """A stretch of the trace so many times."""
+
+    runs: tuple[Run | Repetition, ...]
+    count: int
+
+
+Segment = tuple[Run | Repetition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sequel:
+    """Segments that come one after another, each so many times, and are repeated together. None of them reads."""
+
+    parts: tuple[tuple[Segment | Sequel, int], ...]
+
+
+STATIC = ("instructions", "uops_issued", "uops_retire_slots", "uops_MITE", "uops_MS")
+"""Counters that depend on which instructions there were, not on when."""
+
+
+FUSED_EVENTS = (1, 0, 0, 0, 0)
+"""The `STATIC` counters of a jump that is fused with the instruction before it."""
+
+
+def static_events(one: Compiled) -> tuple[int, ...]:
+    """Return the `STATIC` counters of one instruction."""
+    microcoded = one.slots > FUSED_SLOTS_WITHOUT_MICROCODE
+    return (1, one.slots, one.slots, 0 if microcoded else one.slots, one.slots if microcoded else 0)
+
+
+def add(first: tuple[int, ...], second: tuple[int, ...], times: int = 1) -> tuple[int, ...]:
+    """Add up two rows of counts, the second so many times."""
+    return tuple([a + times * b for a, b in zip(first, second, strict=True)])
+
+
+def cut(code: Sequence[Compiled]) -> Iterator[tuple[Compiled, ...]]:
+    """Cut straight code after each serializing instruction."""
+    part: list[Compiled] = []
+    for one in code:
+        part.append(one)
+        if one.variant.iclass in SERIALIZING:
+            yield tuple(part)
+            part = []
+    if part:
+        yield tuple(part)
+
+
+def segments(runs: Sequence[Run | Repetition]) -> list[tuple[Segment | Sequel, int]]:
+    """Cut a trace after each serializing instruction; a repetition with one in it becomes repeated segments."""
+    splitter = _Splitter()
+    splitter.feed(runs, 1)
+    if splitter.current:
+        splitter.found.append((tuple(splitter.current), 1))
+    return splitter.found
+
+
+class _Splitter:
+    def __init__(self) -> None:
+        self.found: list[tuple[Segment | Sequel, int]] = []
+        self.current: list[Run | Repetition] = []
+
+    def feed(self, runs: Sequence[Run | Repetition], times: int) -> None:
+        for run in runs:
+            if isinstance(run, Run):
+                self.current.append(run)
+                if run.serializes:
+                    self.found.append((tuple(self.current), times))
+                    self.current = []
+            elif not _serializes(run.runs):
+                self.current.append(run)
+            else:
+                self.feed(run.runs, times)
+                if run.count > 1:
+                    self._again(run, times * (run.count - 1))
+
+    def _again(self, run: Repetition, times: int) -> None:
+        """Add a repetition once more: its first segment begins with what the last one has left."""
+        if reads((run,)):
+            self.feed(run.runs, times)
+            return
+        found, self.found = self.found, []
+        self.feed(run.runs, 1)
+        self.found = [*found, (Sequel(tuple(self.found)), times)]
+
+
+def reads(segment: Segment) -> bool:
+    """Whether a counter is read in it."""
+    return any(reads(run.runs) if isinstance(run, Repetition) else run.reads for run in segment)
+
+
+def values_matter(runs: Sequence[Run | Repetition]) -> bool:
+    """Whether what a trace takes depends on operand values."""
+    return any(values_matter(run.runs) if isinstance(run, Repetition) else run.values_matter for run in runs)
+
+
+def _serializes(runs: Sequence[Run | Repetition]) -> bool:
+    return any(_serializes(run.runs) if isinstance(run, Repetition) else run.serializes for run in runs)
+
+
+def flat(runs: Sequence[Run | Repetition]) -> list[Compiled]:
+    """Return the instructions of a stretch with all repetitions written out.
+
+    Raises:
+        SimulatedHangError: they are too many.
+    """
+    found: list[Compiled] = []
+    for run in runs:
+        if isinstance(run, Run):
+            found += run.code
+        else:
+            inner = flat(run.runs)
+            if len(inner) * run.count > LONGEST_STRETCH:
+                raise SimulatedHangError("loops within loops that run for too long")
+            found += inner * run.count
+    return found

@@ -1,0 +1,272 @@
+"""From bytes to what is executed: control flow and repetitions.
+
+The trace of a program is a list of runs. Repetitions (copies of one body, loops that count a register down) are kept as
+such.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simulator.core.branches import branch_target, is_indirect, returns
+from simulator.core.frontend import Chunk, Head
+from simulator.core.places import place_of, width_of
+from simulator.core.runs import SERIALIZING, Read, Repetition, Run
+from simulator.errors import SimulatedFaultError, SimulatedHangError
+from xed_convert.model import OperandKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from simulator.core.compiler import Compiled
+    from simulator.core.frontend import Frontend
+
+ENTRY_OFFSET = 8
+"""Where code begins: offset 0 holds an address."""
+
+COUNTER_READS = frozenset({"RDPMC", "RDTSC", "RDTSCP"})
+
+LONGEST_LOOP = 1 << 32
+"""Iterations of a loop: what has more is taken to hang."""
+
+LONGEST_TRACE = 50_000
+"""Runs of straight code, repetitions counted once: what runs longer is taken to hang."""
+
+CHUNK_INSTRUCTIONS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """Where in the code copies of one body stand; that they do is checked before they are taken as a repetition."""
+
+    offset: int
+    size_bytes: int
+    count: int
+
+    @property
+    def end(self) -> int:
+        """The offset after the last copy."""
+        return self.offset + self.size_bytes * self.count
+
+
+class Tracer:
+    """Follows the control flow of one program."""
+
+    def __init__(self, frontend: Frontend, data: bytes, copies: Copies | None) -> None:
+        """Check where the copies stand."""
+        self.frontend, self.data = frontend, data
+        self.copies = copies or Copies(len(data), 0, 0)
+        self.told = copies is not None
+        self.history: list[tuple[int, Run | Repetition]] = []
+        self.constants: dict[str, int | None] = {}
+        self.returns: list[int] = []
+        self.body = self._body()
+
+    def _body(self) -> tuple[Run, ...] | None:
+        """Return the instructions of the body if the copies are straight code."""
+        copies = self.copies
+        body = self.data[copies.offset : copies.offset + copies.size_bytes]
+        if copies.count < 1 or not body or self.data[copies.offset : copies.end] != body * copies.count:
+            return None
+        return self.frontend.body(body)
+
+    def run(self) -> list[Run | Repetition]:
+        """Return the trace of the whole program.
+
+        Raises:
+            SimulatedFaultError: the code faults.
+            SimulatedHangError: the code does not end.
+        """
+        offset: int | None = self._take_head()
+        while offset is not None:
+            if len(self.history) > LONGEST_TRACE:
+                raise SimulatedHangError("the code does not come to an end")
+            if self.body is not None and offset == self.copies.offset:
+                self._keep_head()
+                self.history.append((offset, Repetition(self.body, self.copies.count)))
+                offset = self.copies.end
+            else:
+                offset = self._take_chunk(offset) or self._take(offset)
+        return [one for _, one in self.history]
+
+    def _take_head(self) -> int:
+        """Execute all that stands before the copies if it was executed before; return where to go on."""
+        known = self.frontend.head(self.data[: self.copies.offset]) if self.told and self.body is not None else None
+        if known is None:
+            return ENTRY_OFFSET
+        self.history += known.history
+        self.constants.update(known.constants)
+        return self.copies.offset
+
+    def _keep_head(self) -> None:
+        """Remember how the copies were reached, if nothing but the bytes before them had a part in it."""
+        straight = all(offset < self.copies.offset for offset, _ in self.history)
+        if self.told and straight and not self.returns:
+            head = Head(tuple(self.history), dict(self.constants))
+            self.frontend.remember_head(self.data[: self.copies.offset], head)
+
+    def _take_chunk(self, offset: int) -> int | None:
+        """Execute straight code that was seen before; return where to go on, None if there is none here."""
+        copies = self.copies
+        chunk = self.frontend.chunk(self.data, offset, after=self._after_copies(offset))
+        if chunk is None or offset < copies.offset < offset + len(chunk.data) or copies.offset <= offset < copies.end:
+            return None
+        self.history.append((offset, chunk.run))
+        self.constants.update(chunk.constants)
+        return offset + len(chunk.data)
+
+    def _take(self, start: int) -> int | None:
+        """Execute straight code up to a branch, a serializing instruction, the copies, or so many instructions."""
+        code: list[Compiled] = []
+        reads: list[tuple[int, Read]] = []
+        known: dict[str, int | None] = {}
+        whole = True
+        offset = start
+        while True:
+            one = self._fetch(offset)
+            read = self._read(one, offset)
+            if read is not None:
+                whole = whole and (read.index < 0 or "RCX" in known)
+                reads.append((len(code), read))
+            code.append(one)
+            whole = self._note_constants(one, known) and whole
+            following = offset + one.size_bytes
+            if is_indirect(one):
+                raise SimulatedFaultError(f"{one.variant.string} goes to where nothing in the code has pointed it to")
+            if returns(one) or branch_target(one, offset) not in (None, following):
+                self.history.append((start, self.frontend.run_of(tuple(code), tuple(reads))))
+                return self._branch(code, offset)
+            if self._ends_chunk(code, following):
+                break
+            offset = following
+        run = self.frontend.run_of(tuple(code), tuple(reads))
+        self.history.append((start, run))
+        if whole and not self.copies.offset <= start < self.copies.end:
+            chunk = Chunk(self.data[start:following], run, tuple(known.items()))
+            self.frontend.remember(chunk, after=self._after_copies(start))
+        return following
+
+    def _after_copies(self, offset: int) -> bool:
+        return self.told and offset >= self.copies.end
+
+    def _fetch(self, offset: int) -> Compiled:
+        if not ENTRY_OFFSET <= offset < len(self.data):
+            raise SimulatedFaultError(f"a jump out of the code, to offset {offset:#x}")
+        return self.frontend.at(self.data, offset)
+
+    def _ends_chunk(self, code: Sequence[Compiled], following: int) -> bool:
+        """Whether to stop after this instruction: what comes next may be elsewhere in other programs."""
+        last = code[-1]
+        if following == self.copies.offset or last.variant.iclass in SERIALIZING:
+            return True
+        return last.relative or (len(code) >= CHUNK_INSTRUCTIONS and last.variant.iclass != "MOV")
+
+    def _read(self, one: Compiled, offset: int) -> Read | None:
+        if one.variant.iclass not in COUNTER_READS or self.copies.offset <= offset < self.copies.end:
+            return None
+        index = (self.constants.get("RCX") or 0) & 0xFFFFFFFF if one.variant.iclass == "RDPMC" else -1
+        return Read(index, self._after_copies(offset))
+
+    def _note_constants(self, one: Compiled, known: dict[str, int | None]) -> bool:
+        """Know registers that MOV sets and that are counted down, until something else is written to them.
+
+        Returns whether that needs nothing but `known`, what the same stretch of code set before.
+        """
+        alone = True
+        for place in _written(one):
+            value = _constant(one)
+            if place == _counted_down(one):
+                alone = alone and place in known
+                before = self.constants.get(place)
+                value = None if before is None else (before - 1) % (1 << 64)
+            known[place] = self.constants[place] = value
+        return alone
+
+    def _branch(self, code: Sequence[Compiled], offset: int) -> int | None:
+        """Go on after a branch; conditional ones that do not count a loop down are not taken."""
+        one = code[-1]
+        following = offset + one.size_bytes
+        if returns(one):
+            return self.returns.pop() if self.returns else None
+        target = branch_target(one, offset)
+        assert target is not None
+        if one.variant.category == "CALL":
+            self.returns.append(following)
+            return target
+        if one.variant.category == "UNCOND_BR":
+            if target < following:
+                raise SimulatedHangError("a loop without an end")
+            return target
+        counter = self._loop_counter(code) if target < following else None
+        left = self.constants.get(counter) if counter is not None else None
+        if counter is not None and left:
+            if left >= LONGEST_LOOP:
+                raise SimulatedHangError(f"a loop that {counter} counts down from {left + 1}")
+            changed = _written_in(self._repeat_from(target, left + 1).runs)
+            self.constants |= dict.fromkeys(changed) | {counter: 0}
+        return following
+
+    def _loop_counter(self, code: Sequence[Compiled]) -> str | None:
+        """Return the register that a loop ends with when it is zero: RCX of LOOP, or that of the DEC before JNZ."""
+        if code[-1].variant.iclass == "LOOP":
+            return "RCX"
+        before = code[-2] if len(code) > 1 else None
+        return _counted_down(before) if before is not None and code[-1].variant.iclass == "JNZ" else None
+
+    def _repeat_from(self, target: int, count: int) -> Repetition:
+        """Make a repetition of all since `target`."""
+        start = max((n for n, (offset, _) in enumerate(self.history) if offset <= target), default=-1)
+        if start < 0:
+            raise SimulatedFaultError(f"a jump out of the code, to offset {target:#x}")
+        offset, first = self.history[start]
+        runs = [one for _, one in self.history[start:]]
+        del self.history[start:]
+        if offset < target and isinstance(first, Run):
+            before, runs[0] = self._split(first, offset, target)
+            self.history.append((offset, before))
+        loop = Repetition(tuple(runs), count)
+        self.history.append((target, loop))
+        return loop
+
+    def _split(self, run: Run, offset: int, target: int) -> tuple[Run, Run]:
+        """Cut a run in two at an offset."""
+        for number, one in enumerate(run.code):
+            if offset == target:
+                before = tuple((n, read) for n, read in run.reads if n < number)
+                after = tuple((n - number, read) for n, read in run.reads if n >= number)
+                return self.frontend.run_of(run.code[:number], before), self.frontend.run_of(run.code[number:], after)
+            offset += one.size_bytes
+        raise SimulatedFaultError(f"a jump into the middle of an instruction, at offset {target:#x}")
+
+
+def _written(one: Compiled) -> list[str]:
+    """Return the places of the general-purpose registers that an instruction writes."""
+    registers = [
+        one.values.get(operand.index, next(iter(operand.registers), ""))
+        for operand in one.variant.operands
+        if operand.written and operand.kind is OperandKind.REGISTER
+    ]
+    return [place_of(register) for register in registers if isinstance(register, str) and width_of(register)]
+
+
+def _written_in(runs: Sequence[Run | Repetition]) -> set[str]:
+    inner = [_written_in(run.runs) for run in runs if isinstance(run, Repetition)]
+    return {place for run in runs if isinstance(run, Run) for one in run.code for place in _written(one)}.union(*inner)
+
+
+def _constant(one: Compiled) -> int | None:
+    """Return what MOV writes to all of a general-purpose register, None if that is not known from the code."""
+    values = list(one.values.values())
+    if one.variant.iclass != "MOV" or len(values) != 2 or not isinstance(values[1], int):
+        return None
+    bits = width_of(values[0]) if isinstance(values[0], str) else 0
+    return values[1] % (1 << bits) if bits >= 32 else None
+
+
+def _counted_down(one: Compiled) -> str | None:
+    """Return the place of the whole register that an instruction makes one less."""
+    if one.variant.iclass == "LOOP":
+        return "RCX"
+    register = next(iter(one.values.values()), None) if one.variant.iclass == "DEC" else None
+    return place_of(register) if isinstance(register, str) and width_of(register) >= 32 else None

@@ -1,0 +1,161 @@
+"""Port usage is found again on machines whose port usage is known."""
+
+from collections import Counter
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inference.experiment import Request
+from inference.ports import hypotheses
+from inference.ports.blocking import isolated_of
+from inference.ports.hypotheses import HypothesisSpace, Isolated
+from inference.ports.infer import PortConclusion, infer_ports
+from inference.ports.portsets import PortLayout
+from results.model import PortUsage
+from tests.inference.oracle import Named, Oracle, machine, sequence
+
+HASWELL = {
+    "ADD": "1*p0156",
+    "SHL": "1*p06",
+    "IMUL": "1*p1",
+    "PSHUFD": "1*p5",
+    "LEA": "1*p15",
+    "JMP": "1*p6",
+    "PADDD": "1*p15",
+    "PAND": "1*p015",
+    "MOVD": "1*p0",
+    "MULPS": "1*p01",
+    "LOAD": "1*p23",
+    "STORE": "1*p237+1*p4",
+}
+COUNTERS = "p0 p1 p2 p3 p4 p5 p6 p7"
+
+
+def infer(core: Oracle, name: str) -> tuple[PortConclusion, int]:
+    blocking = core.blocking(stores=["STORE"])
+    isolated = isolated_of(core.measure(Request(sequence(name))), core.layout)
+    return core.answer(infer_ports(Named(name), isolated, blocking))
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        "1*p0156+1*p06",  # ADC on Haswell: alone, 0.5 on each of four ports
+        "2*p015",
+        "1*p015+1*p5",
+        "1*p01+2*p5",
+        "1*p23+1*p0156",
+        "1*p23+1*p06+1*p0156+1*p237+1*p4",
+        "3*p0156",
+        "1*p237+1*p4",
+        "2*p1+1*p0+1*p06",
+        "4*p5",
+        "1*p6+1*p06",
+        "6*p0156+2*p06+1*p23",
+        "12*p0156+4*p06+2*p5+1*p1+1*p237+1*p4",
+    ],
+)
+def test_a_usage_that_isolation_does_not_show(usage: str) -> None:
+    core = machine(COUNTERS, {**HASWELL, "X": usage}, width=4)
+    conclusion, _ = infer(core, "X")
+    assert str(conclusion.usage) == str(PortUsage.parse(usage)), conclusion
+
+
+def test_adc_on_haswell_looks_like_half_a_uop_on_each_of_four_ports() -> None:
+    core = machine(COUNTERS, {**HASWELL, "ADC": "1*p0156+1*p06"}, width=4)
+    isolated = isolated_of(core.measure(Request(sequence("ADC"))), core.layout)
+    assert [float(isolated.uops[f"p{port}"]) for port in "0156"] == pytest.approx([0.5] * 4, abs=0.02)
+
+
+def test_one_uop_that_keeps_its_ports_busy_needs_no_blocking() -> None:
+    core = machine(COUNTERS, HASWELL, width=4)
+    conclusion, measurements = infer(core, "MULPS")
+    assert str(conclusion.usage) == "1*p01"
+    assert measurements == 0
+
+
+def test_blocking_instructions_of_a_store_are_both_of_its_sets() -> None:
+    blocking = machine(COUNTERS, HASWELL, width=4).blocking(stores=["STORE"])
+    assert {frozenset("237"), frozenset("4")} <= set(blocking.instructions)
+
+
+def test_ports_that_share_a_counter_are_told_apart_by_time() -> None:
+    counters = "p0 p1 p23B p49 p5A p6 p78"
+    known = {
+        "ADD": "1*p0156A",
+        "ADDI": "1*p0156",
+        "SHUF": "1*p5",
+        "PADD": "1*p15",
+        "LEA": "1*p15A",
+        "AND": "1*p015",
+        "SHL": "1*p06",
+        "MUL": "1*p1",
+        "MOVD": "1*p0",
+        "FMUL": "1*p01",
+        "LOAD": "1*p23B",
+        "STORE": "1*p49+1*p78",
+    }
+    for usage in ("1*p15+1*p23B", "1*p15A+1*p23B", "1*p0156+1*p5", "1*p0156A+1*p5", "1*p0156+1*p0156A", "2*p5"):
+        core = machine(counters, {**known, "X": usage})
+        conclusion, _ = infer(core, "X")
+        assert str(conclusion.usage) == str(PortUsage.parse(usage)), conclusion
+
+
+def test_a_set_without_blocking_instruction_is_found_by_blocking_two_others() -> None:
+    core = machine(
+        "p0 p1 p5 p6", {"A": "1*p0", "B": "1*p5", "C": "1*p1", "D": "1*p6", "E": "1*p0156", "X": "1*p05+1*p16"}
+    )
+    conclusion, _ = infer(core, "X")
+    assert str(conclusion.usage) in {"1*p05+1*p16", "1*p16+1*p05"}, conclusion
+
+
+def test_what_blocking_cannot_tell_apart_is_a_failure_and_no_number() -> None:
+    core = machine("p0 p1 p5", {"A": "1*p01", "B": "1*p5", "X": "1*p0+1*p015"})
+    conclusion, _ = infer(core, "X")
+    assert conclusion.usage is None
+    assert "1*p015+1*p0" in conclusion.failure
+
+
+def test_too_many_usages_to_list_are_not_said_to_be_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hypotheses, "NODE_LIMIT", 3)
+    core = machine("p0 p1 p5", {"A": "1*p01", "B": "1*p5", "X": "1*p0+1*p015"})
+    conclusion, _ = infer(core, "X")
+    assert conclusion.usage is None
+    assert "cannot be listed" in conclusion.failure
+
+
+def test_a_usage_that_cannot_have_loaded_a_port_does_not_agree() -> None:
+    layout = PortLayout.of(["p0", "p1", "p5A", "p6"])
+    quarter = Fraction(1, 4)
+    isolated = Isolated({"p0": quarter, "p1": quarter, "p5A": 2 * quarter, "p6": Fraction(2)}, Fraction(2), 3)
+    space = HypothesisSpace(layout, isolated, ())
+    assert space.agrees(PortUsage.parse("1*p0156A+2*p6"))
+    assert not space.agrees(PortUsage.parse("1*p15A+2*p6"))
+
+
+def test_half_a_uop_is_a_failure() -> None:
+    core = machine(COUNTERS, {**HASWELL, "X": "1*p5"}, width=4)
+    isolated = isolated_of(core.measure(Request(sequence("X", 1))), core.layout)
+    broken = Isolated({**isolated.uops, "p0": isolated.uops["p0"] + Fraction(1, 2)}, isolated.cycles, 1)
+    conclusion, _ = core.answer(infer_ports(Named("X"), broken, core.blocking()))
+    assert conclusion.usage is None
+    assert "integer" in conclusion.failure
+
+
+sets_of_ports = st.frozensets(st.sampled_from("012345"), min_size=1, max_size=4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_every_usage_of_known_sets_is_found_on_random_machines(data: st.DataObject) -> None:
+    known = data.draw(st.lists(sets_of_ports, min_size=1, max_size=8, unique=True))
+    chosen = data.draw(st.lists(st.sampled_from(known), min_size=1, max_size=5))
+    width = data.draw(st.integers(5, 8))
+    usage = PortUsage(dict(Counter(chosen)))
+    instructions = {f"I{position}": str(PortUsage({ports: 1})) for position, ports in enumerate(known)}
+    core = machine("p0 p1 p2 p3 p4 p5", {**instructions, "X": str(usage)}, width=width)
+    conclusion, _ = infer(core, "X")
+    assert conclusion.usage is not None, conclusion
+    assert conclusion.usage.uops == usage.uops

@@ -1,0 +1,75 @@
+"""What loads in isolation say: even ones explain themselves, odd ones speak against a usage."""
+
+from fractions import Fraction
+
+import pytest
+
+from inference.ports.hypotheses import Isolated
+from inference.ports.load_balance import evenly_loaded, is_uneven, likeliest, rebalanced
+from inference.ports.portsets import PortLayout, PortSet
+from results.model import PortUsage
+
+LAYOUT = PortLayout.of(["p0", "p1", "p23B", "p49", "p5A", "p78"])
+
+
+def ports(letters: str) -> PortSet:
+    return frozenset(letters)
+
+
+def alone(**loads: float) -> Isolated:
+    uops = {name: Fraction(loads.get(name, 0)).limit_denominator(16) for name in LAYOUT.counters}
+    return Isolated(uops, Fraction(1), round(sum(uops.values())))
+
+
+def usage(*sets: str) -> PortUsage:
+    return PortUsage(dict.fromkeys(map(ports, sets), 1))
+
+
+@pytest.mark.parametrize(
+    ("loads", "sets", "odd"),
+    [
+        ({"p0": 1 / 2, "p1": 1 / 2}, ("01",), False),
+        ({"p0": 1}, ("01",), False),  # each has a counter of its own, so that it can be blocked
+        ({"p0": 1, "p23B": 1}, ("01", "23B"), False),
+        ({"p23B": 2 / 3, "p78": 1 / 3, "p49": 1}, ("237", "49"), False),
+        ({"p23B": 2 / 3, "p78": 1 / 3, "p49": 1}, ("2378B", "49"), True),
+        ({"p0": 1, "p1": 1}, ("01", "1"), False),  # they share a port: one may keep the other away
+    ],
+)
+def test_a_usage_is_odd_if_it_would_be_spread_otherwise(
+    loads: dict[str, float], sets: tuple[str, ...], odd: bool
+) -> None:
+    assert is_uneven(usage(*sets), alone(**loads), LAYOUT) is odd
+
+
+def test_so_many_uops_may_be_so_many_times_as_uneven() -> None:
+    loads = alone(p0=3 / 8, p1=7 / 16, p5A=13 / 16, p78=3 / 8)
+    assert not is_uneven(PortUsage({ports("0157A"): 2}), loads, LAYOUT)
+    assert is_uneven(PortUsage({ports("017A"): 2}), loads, LAYOUT)
+    one = alone(p0=3 / 16, p1=1 / 4, p5A=3 / 8, p78=3 / 16)
+    assert is_uneven(PortUsage({ports("0157A"): 1}), one, LAYOUT)
+
+
+def test_evenly_loaded_sets_have_the_first_ports_of_each_counter() -> None:
+    assert evenly_loaded(alone(p0=1 / 4, p1=1 / 4, p5A=1 / 4, p23B=1 / 4), LAYOUT) == [ports("0152")]
+    assert evenly_loaded(alone(p23B=1), LAYOUT) == [ports("2"), ports("23"), ports("23B")]
+
+
+def test_odd_sets_are_evened_only_if_there_is_one_way() -> None:
+    loads = alone(p23B=2 / 3, p78=1 / 3, p49=1)
+    assert rebalanced(usage("2378B", "49"), loads, LAYOUT) == usage("237", "49")
+
+
+def test_the_likeliest_usage_explains_the_loads_then_has_the_fewest_new_sets() -> None:
+    known = [ports("01"), ports("5A")]
+    loads = alone(p0=1 / 3, p5A=2 / 3)
+    assert likeliest([usage("05"), usage("05A")], [*known, ports("05")], loads, LAYOUT) == [usage("05A")]
+    even = alone(p0=1 / 2, p1=1 / 2, p5A=1)
+    assert likeliest([usage("01", "5A"), usage("01", "5")], known, even, LAYOUT) == [usage("01", "5A")]
+
+
+def test_stranger_sets_that_loads_say_nothing_about_do_not_win_over_known_ones() -> None:
+    known, strange = PortUsage({ports("05"): 2}), usage("05", "5")
+    loads = alone(p0=14 / 16, p5A=18 / 16)
+    assert is_uneven(known, loads, LAYOUT)
+    assert likeliest([known, strange], [ports("05")], loads, LAYOUT) == [known, strange]

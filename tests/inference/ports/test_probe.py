@@ -1,0 +1,47 @@
+"""What a set of ports ran while it was blocked, by counters and by time."""
+
+from fractions import Fraction
+
+import pytest
+
+from inference.experiment import Measured, Request
+from inference.ports.blocking import Blockers
+from inference.ports.hypotheses import HypothesisSpace, Isolated
+from inference.ports.probe import PortProbe
+from results.model import PortUsage, Status
+from tests.inference.oracle import Named, machine, sequence
+
+P05 = frozenset("05")
+
+
+@pytest.mark.parametrize(
+    ("cycles", "p0", "p5a", "count", "busy"),
+    [
+        (6, 6, 7, 2, True),
+        (6, Fraction(11, 2), 7, Fraction(3, 2), True),  # p0 was idle for half a cycle, as its counter says
+        (6, 5, 7, 1, False),
+        (5, Fraction(11, 2), 6, 1, True),  # no port runs more than a µop per cycle
+    ],
+)
+def test_of_ports_with_a_shared_counter_time_tells_and_of_others_their_counters(
+    cycles: int, p0: Fraction, p5a: int, count: Fraction, busy: bool
+) -> None:
+    core = machine("p0 p1 p5A", {"A": "1*p05", "B": "1*p1", "X": "1*p05+1*p015"})
+    blocking = core.blocking()
+    isolated = Isolated({"p0": Fraction(1), "p1": Fraction(0), "p5A": Fraction(1)}, Fraction(1), 2)
+    probe = PortProbe(Named("X"), blocking, HypothesisSpace(core.layout, isolated, ()), [P05])
+    blockers = Blockers((blocking.instructions[P05],), (10,))
+    assert blockers.usage == PortUsage({P05: 10})
+    values = {"p0": Fraction(p0), "p1": Fraction(0), "p5A": Fraction(p5a), "core_cycles": Fraction(cycles)}
+    load = probe.load(Measured(Request(sequence("X")), Status.OK, values, {}), blockers, P05)
+    assert (load.count, load.busy) == (count, busy)
+
+
+def test_two_sets_of_like_size_block_their_union_before_others() -> None:
+    known = {"A": "1*p6", "B": "1*p015", "C": "1*p06", "D": "1*p15", "E": "1*p05"}
+    core = machine("p0 p1 p5 p6", {**known, "X": "4*p0156"})
+    isolated = Isolated(dict.fromkeys(core.layout.counters, Fraction(1)), Fraction(1), 4)
+    probe = PortProbe(Named("X"), core.blocking(), HypothesisSpace(core.layout, isolated, ()), [])
+    pairs = [[one.variant.iform for one in blockers.instructions] for blockers in probe.choices(frozenset("0156"))]
+    assert pairs == [["C", "D"], ["A", "B"]]
+    assert len(probe.choices(P05)) == 1

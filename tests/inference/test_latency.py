@@ -1,0 +1,209 @@
+"""Latency inference: what is found on a simulated machine is what its model says."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import pytest
+
+from generator.chains.links import link_named
+from generator.chains.plan import plan_latency
+from generator.factory import Kit
+from inference.calibration import Calibrations, snapped
+from inference.experiment import Measured
+from inference.latency.infer import infer_latencies
+from results.model import Bound, Status
+from tests.latency_truth import Lab, compare, expected, judge
+from xed_convert.catalogue.catalogue import Catalogue
+
+if TYPE_CHECKING:
+    from inference.experiment import Request
+    from inference.latency.infer import LatencyOutcome
+
+
+@pytest.fixture(scope="module")
+def catalogue() -> Catalogue:
+    return Catalogue.load()
+
+
+def latencies(outcome: LatencyOutcome) -> dict[tuple[int, str, int], tuple[float, Bound]]:
+    return {
+        (result.source, result.part.value, result.destination): (float(result.cycles), result.bound)
+        for result in outcome.latencies
+        if not result.same_register
+    }
+
+
+def test_published_examples_with_different_and_with_the_same_register(catalogue: Catalogue) -> None:
+    string = "SHLD_IMMB (R64, R64, I8)"
+    nehalem, skylake = (Lab(catalogue, name).infer([string])[string] for name in ("NHM", "SKL"))
+    assert {key: latencies(nehalem)[key] for key in [(1, "", 1), (2, "", 1)]} == {
+        (1, "", 1): (3, Bound.EXACT),
+        (2, "", 1): (4, Bound.EXACT),
+    }
+    same = [result for result in skylake.latencies if result.same_register]
+    assert latencies(skylake)[2, "", 1] == (3, Bound.EXACT)
+    assert [result.cycles for result in same] == [1]
+
+
+@pytest.mark.parametrize(
+    ("seed", "string"),
+    [
+        ("32", "POP (M64)"),  # the place that it loads from is where the stack pointer is put back to
+        ("51", "CMOVBE (R32, R32)"),  # the dependency breakers keep the port of the chain busy for longer than it takes
+    ],
+)
+def test_what_other_causes_than_the_chain_may_have_is_no_latency(catalogue: Catalogue, seed: str, string: str) -> None:
+    counts, wrong = compare(Lab(catalogue, seed), [string])
+    assert not wrong
+    assert counts["bound"]
+
+
+def test_what_fills_the_core_is_not_taken_for_a_chain(catalogue: Catalogue) -> None:
+    """CMPSB of LLVM's Broadwell waits for neither address, but takes 100 cycles: links wait until the core is full."""
+    lab = Lab(catalogue, "BDW")
+    counts, wrong = compare(lab, ["CMPSB"])
+    assert not wrong
+    assert not counts["right"]
+    found = lab.infer(["CMPSB"])["CMPSB"]
+    assert {result.bound for result in found.latencies} == {Bound.UPPER}
+    texts = {derivation.quantity: derivation.text for derivation in found.derivations}
+    assert "chains of other lengths say otherwise" in texts["latency 1 addr→flags"]
+
+
+def test_every_upper_bound_is_the_latency_and_that_of_the_links_less_one_each(catalogue: Catalogue) -> None:
+    lab = Lab(catalogue, "HSW")
+    load = lab.model.truth(catalogue.by_string("MOV (R64, M64)")).latency(2, 1)
+    store = lab.model.truth(catalogue.by_string("MOV (M64, R64)")).latency(2, 1)
+    strings = ["MOV (M64, R64)", "ADD (M64, R64)", "MOV (R64, M64)", "ADC (R64, M64)"]
+    for string, outcome in lab.infer(strings).items():
+        truth = lab.model.truth(catalogue.by_string(string))
+        for result in outcome.latencies:
+            if result.bound is Bound.UPPER:
+                link = load if "load" in result.chain else store
+                wanted = expected(catalogue.by_string(string), truth, result)
+                assert wanted is not None
+                assert link is not None
+                assert result.cycles == wanted + link - 1
+
+
+def test_addresses_are_exact_and_base_and_index_are_apart(catalogue: Catalogue) -> None:
+    found = latencies(Lab(catalogue, "SKL").infer(["MOV (R64, M64)"])["MOV (R64, M64)"])
+    assert found[2, "addr", 1] == found[2, "addr_index", 1] == (5, Bound.EXACT)
+
+
+def test_throughput_is_not_taken_for_latency(catalogue: Catalogue) -> None:
+    """A slow divider, with the same time between two divisions as for one of them."""
+    lab = Lab(catalogue, "SKL")
+    for string in ("DIV (R32)", "DIV (R64)"):
+        truth = lab.model.truth(catalogue.by_string(string))
+        for result in lab.infer([string])[string].latencies:
+            assert judge(catalogue.by_string(string), truth, result) in {"right", "bound"}, result
+
+
+def test_what_is_inferred_is_the_same_every_time(catalogue: Catalogue) -> None:
+    strings = ["ADC_13 (R64, R64)", "XADD (R32, R32)", "MOV (R64, M64)"]
+    assert Lab(catalogue, "HSW").infer(strings) == Lab(catalogue, "HSW").infer(reversed(strings))
+
+
+def test_results_explain_themselves(catalogue: Catalogue) -> None:
+    outcome = Lab(catalogue, "HSW").infer(["ADC_13 (R64, R64)"])["ADC_13 (R64, R64)"]
+    texts = {derivation.quantity: derivation.text for derivation in outcome.derivations}
+    assert "3.00 cycles of the chain - 1.00 of movsxd = 2.00" in texts["latency 2→1"]
+    assert all(result.experiments for result in outcome.latencies)
+
+
+def test_links_are_calibrated_once_and_exactly(catalogue: Catalogue) -> None:
+    lab = Lab(catalogue, "HSW")
+    lab.infer(["ADC_13 (R64, R64)"])
+    before = dict(lab.calibrations.times)
+    assert before["movsxd"].latency == before["setb"].latency == before["test64"].latency == 1
+    assert all(time.exact for time in before.values())
+    lab.infer(["SBB_1B (R64, R64)"])
+    assert {name: lab.calibrations.times[name] for name in before} == before
+
+
+def test_noise_of_links_does_not_add_up() -> None:
+    assert snapped(Fraction(102, 100)) == 1
+    assert snapped(Fraction(125, 100)) == Fraction(5, 4)
+    assert snapped(Fraction(1, 100)) == Fraction(1, 100)
+
+
+def test_a_part_of_base_is_as_the_model_says(catalogue: Catalogue) -> None:
+    lab = Lab(catalogue, "HSW")
+    counts, wrong = compare(lab, lab.variants(23))
+    assert not wrong
+    assert counts["right"] > 2 * counts["bound"]
+
+
+@pytest.mark.parametrize("seed", [1, 3, 8])
+def test_machines_that_nobody_knows_are_found_out(catalogue: Catalogue, seed: int) -> None:
+    lab = Lab(catalogue, str(seed))
+    everything = frozenset(variant.extension for variant in catalogue)
+    counts, wrong = compare(lab, lab.variants(199, everything))
+    assert not wrong
+    assert counts["crowded"] <= counts["right"] // 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "step"), [("HSW", 1), ("SNB", 4), ("SKL", 4), ("ICX", 4)])
+def test_all_of_base_is_as_the_model_says(catalogue: Catalogue, name: str, step: int) -> None:
+    """Every variant on one machine, every fourth on the others: `benchmarks.latency_truth` has the time for all."""
+    lab = Lab(catalogue, name)
+    counts, wrong = compare(lab, lab.variants(step))
+    assert not wrong
+    assert counts["crowded"] <= counts["right"] // 50
+
+
+def test_every_link_but_the_crossing_ones_can_be_calibrated(catalogue: Catalogue) -> None:
+    lab = Lab(catalogue, "SKX")
+    names = ["movsx8h", "mov8h", "mov8h8h", "restore", "xor2", "cmc", "test16", "vpor512", "kmovq", "por_mm", "fchs"]
+    lab.session.run_one(lab.calibrations.need(names))
+    for name in names:
+        time = lab.calibrations.times[name]
+        assert time.ok, name
+        assert time.exact, name
+        assert time.latency >= time.throughput, name
+        assert not link_named(name).crossing
+
+
+def answered(request: Request) -> Measured:
+    """Say what Zen 4 does: merging into a register that has long been ready delays a masked instruction."""
+    benchmark = request.benchmark
+    cycles = Fraction(len(benchmark.body))
+    if benchmark.purpose.startswith("throughput"):
+        cycles = Fraction(len(benchmark.body), 4)
+    elif "4 → 1" in benchmark.purpose and "with_other_port" not in benchmark.purpose:
+        cycles = Fraction(len(benchmark.body) - 1) + Fraction(86, 100)
+    return Measured(request, Status.OK, {"core_cycles": cycles}, {"core_cycles": Fraction(0)})
+
+
+def test_a_fractional_latency_is_compared_with_that_of_swapped_operands(catalogue: Catalogue) -> None:
+    kit = Kit(catalogue)
+    variant = catalogue.by_string("VANDPS (XMM, K, XMM, XMM)")
+    procedure = infer_latencies(plan_latency(kit, variant), Calibrations(kit))
+    try:
+        requests = next(procedure)
+        while True:
+            requests = procedure.send([answered(request) for request in requests])
+    except StopIteration as end:
+        outcome = end.value
+    (found,) = [one for one in outcome.latencies if (one.source, one.destination, one.same_register) == (4, 1, False)]
+    assert (found.cycles, found.bound, found.chain) == (1, Bound.UPPER, "itself with_other_port")
+    text = next(one.text for one in outcome.derivations if "4→1" in one.quantity and "same" not in one.quantity)
+    assert "2.00 cycles of the chain / 2 = 1.00 (upper bound)" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "bound", "text"),
+    [("SKX", Bound.UPPER, "at least 1.00 of vmovq_r64_xmm"), ("HSW", Bound.EXACT, "- 1.00 of")],
+)
+def test_between_files_a_way_of_one_cycle_per_link_makes_it_exact(
+    catalogue: Catalogue, name: str, bound: Bound, text: str
+) -> None:
+    """VMOVQ takes 1 cycle each way on the model of Haswell, 1 and 2 on that of Skylake."""
+    (outcome,) = Lab(catalogue, name).infer(["VMOVQ (XMM, R64)"]).values()
+    (latency,) = outcome.latencies
+    assert latency.bound is bound
+    assert text in outcome.derivations[0].text

@@ -1,0 +1,163 @@
+import os
+import signal
+import statistics
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from generator.chains.plan import plan_latency
+from generator.factory import Kit
+from generator.microbenchmark import Line, Microbenchmark
+from generator.operands.values import kinds_of
+from generator.sequences.throughput import Shape, ThroughputFactory
+from results.model import Status
+from runner.backend import BackendError, Job, JobResult, Repeat
+from runner.backends.tsc import TscBackend
+from runner.host.cpu import choose, read_cpu
+from xed_convert.catalogue.catalogue import Catalogue
+
+ADD = "4801c0"
+IMUL = "480fafc0"
+BAD_CODE = {
+    "ud2": ("0f0b", "SIGILL in the body at offset 0"),
+    "int3": ("90cc", "SIGTRAP in the body at offset 2"),
+    "divide error": ("48f7f1", "SIGFPE in the body at offset 0"),
+    "load from NULL": ("90488b042500000000", "SIGSEGV in the body at offset 1"),
+    "store to a kernel address": ("48890425f8ffffff", "SIGSEGV in the body at offset 0"),
+    "no stack": ("31e450", "SIGSEGV in the body at offset 2"),
+    "privileged": ("f4", "SIGSEGV in the body at offset 0"),
+    "exit with success": ("b8e700000031ff0f05", "the process ended itself, exit code 0"),
+    "exit with a signal's number": ("b8e7000000bf0b0000000f05", "the process ended itself, exit code 11"),
+    "jump away": ("31c0ffe0", "SIGSEGV outside of the code under test"),
+}
+FEW = Repeat(warm_ups=1, repetitions=10, time_limit_seconds=0.2)
+
+
+@pytest.fixture(scope="module")
+def tsc() -> Iterator[TscBackend]:
+    try:
+        backend = TscBackend()
+    except BackendError as error:
+        pytest.skip(str(error))
+    yield backend
+    backend.close()
+
+
+def job(code: str, copies: int = 10, iterations: int = 100, *, setup: str = "", privileged: bool = False) -> Job:
+    lines = (Line(bytes.fromhex(setup), "setup"),) if setup else ()
+    bench = Microbenchmark(lines, (Line(bytes.fromhex(code), code),), "a test", privileged=privileged)
+    return Job(bench, copies, iterations, fenced=True)
+
+
+def core_cycles(backend: TscBackend, result: JobResult) -> float:
+    ratios = [t / c for t, c in zip(result.samples["tsc"], result.samples["calibration"], strict=True)]
+    return statistics.median(ratios) * backend.info().calibration_core_cycles
+
+
+def test_a_chain_of_imuls_takes_three_core_cycles_each(tsc: TscBackend) -> None:
+    few, many = tsc.run([job(IMUL, copies) for copies in (10, 110)], (), Repeat(repetitions=60))
+    cycles = (core_cycles(tsc, many) - core_cycles(tsc, few)) / (100 * 100)
+    assert cycles == pytest.approx(3, rel=0.05)
+
+
+@pytest.mark.parametrize("name", BAD_CODE)
+def test_code_that_kills_its_process_is_a_result_and_the_rest_goes_on(tsc: TscBackend, name: str) -> None:
+    code, detail = BAD_CODE[name]
+    results = tsc.run([job(ADD), job(code), job(IMUL)], (), FEW)
+    assert [result.status for result in results] == [Status.OK, Status.FAULTED, Status.OK]
+    assert results[1].detail == detail
+    assert results[1].samples == {}
+
+
+def test_a_fault_in_the_setup_says_so(tsc: TscBackend) -> None:
+    (result,) = tsc.run([job(ADD, setup="90900f0b")], (), FEW)
+    assert result.detail == "SIGILL in the setup at offset 2"
+
+
+def test_an_endless_loop_is_timed_out(tsc: TscBackend) -> None:
+    before = time.monotonic()
+    results = tsc.run([job("ebfe"), job(ADD), job("ebfe")], (), FEW)
+    assert [result.status for result in results] == [Status.TIMED_OUT, Status.OK, Status.TIMED_OUT]
+    assert "0.2 s" in results[0].detail
+    assert time.monotonic() - before < 5
+
+
+def test_privileged_and_oversized_jobs_are_refused_where_they_stand(tsc: TscBackend) -> None:
+    batch = [job(ADD), job("f4", privileged=True), job(ADD), job("90" * 15, copies=2_000_000), job(ADD)]
+    results = tsc.run(batch, (), FEW)
+    ok, refused = Status.OK, Status.REFUSED
+    assert [result.status for result in results] == [ok, refused, ok, refused, ok]
+    assert "ring 0" in results[1].detail
+    assert "too many" in results[3].detail
+
+
+def test_state_does_not_leak_from_job_to_job(tsc: TscBackend) -> None:
+    dirty = job("49c70607000000fd", setup="41bd99000000")  # MOV [R14], 7; STD; and R13 = 0x99
+    divide_by_memory = job("49f736")  # DIV [R14] faults if and only if the area is zero again
+    clean, result = tsc.run([dirty, divide_by_memory], (), FEW)
+    assert clean.status is Status.OK
+    assert result.detail == "SIGFPE in the body at offset 0"
+
+
+def test_more_jobs_than_fit_at_once(tsc: TscBackend) -> None:
+    results = tsc.run([job(ADD, 10 + index % 3, 1) for index in range(1500)], (), Repeat(repetitions=2))
+    assert len(results) == 1500
+    assert all(result.status is Status.OK for result in results)
+
+
+def test_the_child_stays_on_its_cpu_and_ends_with_the_backend(tsc: TscBackend) -> None:
+    tsc.run([job(ADD)], (), FEW)
+    pid = tsc._runner.process
+    assert pid is not None
+    assert os.sched_getaffinity(pid) == {tsc._cpu.number}
+    tsc.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_a_child_that_was_killed_is_an_error_with_a_hint(tsc: TscBackend) -> None:
+    tsc.run([job(ADD)], (), FEW)
+    assert tsc._runner.process is not None
+    os.kill(tsc._runner.process, signal.SIGKILL)
+    with pytest.raises(BackendError, match="cannot go on"):
+        tsc.run([job(ADD)], (), FEW)
+    tsc.close()
+
+
+def test_asking_for_what_the_machine_is_not(tsc: TscBackend) -> None:
+    assert tsc.info().provenance.architecture == read_cpu(choose()).architecture
+    with pytest.raises(BackendError, match="not FROBNICATE"):
+        TscBackend(architecture="FROBNICATE")
+    with pytest.raises(BackendError, match="CPU 12345"):
+        TscBackend(cpu=12345)
+
+
+AWKWARD = (
+    *("JMP (R64)", "JMP (M64)", "CALL_NEAR (R64)", "CALL_NEAR (M64)", "RET_NEAR", "RET_NEAR (I16)", "LEAVE", "LEAVE_W"),
+    *("ENTER (I16, I8)", "ENTER_W (I16, I8)", "IDIV (R8h)", "IDIV (M16)", "IDIV (R32)", "IDIV (R64)", "DIV (R64)"),
+    *("MOVSQ_REPE", "SCASB_REPNE", "LODSQ", "POP (M64)", "POPFQ", "CLZERO", "WRFSBASE (R64)", "WRGSBASE (R64)"),
+    *("XGETBV", "XLAT", "LDMXCSR (M32)", "FXRSTOR (M4096)"),
+)
+"""What would fault if its operands, its stack, or the place that it jumps to were anything."""
+
+
+@pytest.mark.parametrize("string", AWKWARD)
+def test_awkward_instructions_run_for_as_long_as_a_measurement_takes(tsc: TscBackend, string: str) -> None:
+    catalogue = Catalogue.load()
+    variant = catalogue.by_string(string)
+    if reason := tsc.lacks(variant):
+        pytest.skip(reason)
+    factory = ThroughputFactory(Kit(catalogue), variant)
+    jobs = [
+        Job(factory.sequence(Shape(8, breakers, balanced=True, kind=kind)), 113, 64, fenced=True)
+        for kind in kinds_of(variant)
+        for breakers in (False, True)
+    ]
+    chains = [
+        Job(pair.chain(None if pair.direct else pair.routes[0]).benchmark, 110, 64, fenced=True)
+        for pair in plan_latency(factory.kit, variant).pairs
+        if not pair.reason
+    ]
+    results = tsc.run([*jobs, *chains], (), Repeat(warm_ups=0, repetitions=1))
+    assert [result.detail for result in results if result.status is not Status.OK] == []

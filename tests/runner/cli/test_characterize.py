@@ -1,0 +1,202 @@
+"""`characterize` from options to exit codes, in this process and as real processes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import shlex
+import signal
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from lxml import etree
+
+from results.campaign.file import StoreError
+from results.campaign.store import Store
+from tests.runner.cli.commands import ADC, SIMULATED, called, command, environment, need_catalogue, process
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.usefixtures("catalogue")
+
+
+@pytest.fixture(scope="module")
+def catalogue() -> None:
+    need_catalogue()
+
+
+def test_the_first_example(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    files = {kind: tmp_path / f"out.{kind}" for kind in ("xml", "json", "csv")}
+    arguments = [word for kind, path in files.items() for word in (f"--{kind}", str(path))]
+    assert called([*SIMULATED, "--instr", ADC, *arguments]) == 0
+    printed = capfd.readouterr().out
+    assert re.search(r"^ADC_11 \(R64, R64\) +2 +1\*p0156\+1\*p06 ", printed, re.MULTILINE)
+    assert "HSW: simulated HSW (a model, not a CPU), backend sim" in printed
+    (measurement,) = etree.parse(files["xml"]).findall(".//architecture[@name='HSW']/measurement")
+    assert measurement.get("ports") == "1*p0156+1*p06"
+    assert measurement.get("simulated") == "1"
+    (result,) = json.loads(files["json"].read_text())["results"]
+    assert (result["string"], result["uops"], result["ports"]) == (ADC, 2, "1*p0156+1*p06")
+    (row,) = csv.DictReader(io.StringIO(files["csv"].read_text()))
+    assert (row["string"], row["uops"], row["ports"]) == (ADC, "2", "1*p0156+1*p06")
+
+
+def test_explanations_show_code_samples_and_arithmetic(capfd: pytest.CaptureFixture[str]) -> None:
+    assert called([*SIMULATED, "--instr", ADC, "--explain"]) == 0
+    printed = capfd.readouterr().out
+    assert re.search(r"^ports  1\*p0156\+1\*p06$", printed, re.MULTILINE)
+    assert re.search(r"48 11 [0-9a-f]{2} +.*ADC R..?, R", printed)
+    assert re.search(r"^ +p0 +\d+ +\d+ +4 +0\.50$", printed, re.MULTILINE)
+    assert "per copy = (110 copies - 10 copies) / 100" in printed
+
+
+def test_json_alone_goes_to_standard_output() -> None:
+    done = process([*SIMULATED, "--instr", ADC, "--json", "-"])
+    assert done.returncode == 0
+    assert [result["string"] for result in json.loads(done.stdout)["results"]] == [ADC]
+    assert "1*p0156+1*p06" in done.stderr
+
+
+def test_a_locale_without_the_signs_gets_plain_ones() -> None:
+    done = process([*SIMULATED, "--instr", ADC], PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr
+    assert " uops  Ports " in done.stdout
+    assert "1->flags 2" in done.stdout
+
+
+def test_a_closed_standard_output_stops_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    line = shlex.join(command([*SIMULATED, "--instr", ADC, "--json", str(out)]))
+    done = subprocess.run(
+        ["sh", "-c", f"exec {line} >&-"], check=False, capture_output=True, text=True, env=environment()
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(json.loads(out.read_text())["results"]) == 1
+
+
+def test_list_shows_what_is_meant(capfd: pytest.CaptureFixture[str]) -> None:
+    assert called(["--list", "--instr", "adc_gprv_gprv_11"]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert [line.split("  ")[0] for line in lines] == ["ADC_11 (R16, R16)", "ADC_11 (R32, R32)", ADC]
+
+
+def test_list_of_an_extension(capfd: pytest.CaptureFixture[str]) -> None:
+    assert called(["--list", "--extension", "sse4A", "--instr", "EXTRQ"]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert [line.split()[-2:] for line in lines] == [["SSE4a", "SSE4a"]] * 2
+    assert called(["--list", "--extension", "SSE22"]) == 2
+    assert "did you mean: SSE2" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--instr", "ADCX_GPR"], 2, "ADCX"),
+        ([], 2, "no instruction is named"),
+        (["--instr", "ADC", "--all"], 2, "contradict"),
+        (["--instr", "ADC", "--arch-auto", "--arch", "HSW"], 2, "contradict"),
+        (["--reinfer"], 2, "--reinfer needs the stored samples"),
+        (["--instr", "NOSUCH"], 2, "Nearest: "),
+        (["--instr", ADC, "--backend", "none"], 2, "no backend 'none'"),
+        (["--instr", ADC, "--backend", "tcs"], 2, "nearest: tsc"),
+        (["--instr", ADC, "--backend", "sim"], 2, "--arch"),
+        (["--instr", ADC, "--backend", "sim", "--arch", "PENTIUM"], 2, "PENTIUM"),
+        (["--instr", ADC, "--backend", "sim", "--arch", "SKLX"], 2, "nearest: SKX, SKL"),
+        (["--instr", ADC, "--arch", "HSWW"], 2, "no microarchitecture 'HSWW'"),
+        (["--instr", ADC, "--arch", "NHM"], 3, "not NHM"),
+        (["--instr", ADC, "--cpu", "4000"], 3, "CPU 4000"),
+        (["--instr", ADC, "--cpu", "-1"], 2, "--cpu"),
+        (["--instr", ADC, "--jobs", "0"], 2, "--jobs"),
+        (["--instr", ADC, "--nonsense"], 2, "--nonsense"),
+        ([*SIMULATED, "--instr", ADC, "--xml", "/nowhere/at/all.xml"], 3, "/nowhere/at/all.xml"),
+        ([*SIMULATED, "--all", "--csv", "/nowhere/at/all.csv"], 3, "folder /nowhere/at does not exist"),
+        ([*SIMULATED, "--all", "--json", "/proc"], 3, "/proc: cannot be written: it is a folder"),
+        ([*SIMULATED, "--instr", ADC, "--db", "/nowhere/at/all.sqlite"], 3, "/nowhere/at/all.sqlite"),
+        (["--db", "/nowhere/at/all.sqlite", "--reinfer"], 2, "no such file"),
+    ],
+)
+def test_wrong_input_is_named_and_has_its_code(
+    arguments: list[str], code: int, message: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert called(arguments) == code
+    said = capfd.readouterr().err
+    assert message in said
+    assert "Traceback" not in said
+
+
+def test_what_the_machine_lacks_is_skipped_with_the_reason(capfd: pytest.CaptureFixture[str]) -> None:
+    assert called([*SIMULATED, "--instr", "VPADDB (ZMM, ZMM, ZMM)"]) == 0
+    assert "skipped, the simulated HSW does not have it: VPADDB (ZMM, ZMM, ZMM)" in capfd.readouterr().out
+
+
+@pytest.mark.slow
+@settings(max_examples=1000, suppress_health_check=[HealthCheck.too_slow])
+@given(st.one_of(st.text(max_size=40), st.text("ADC_GPRvRM(64,)*?[]{}-\\ '\"\0\n", max_size=30)))
+def test_no_pattern_whatever_makes_a_traceback(pattern: str) -> None:
+    assert called([f"--instr={pattern}", "--list"]) in (0, 2)
+
+
+def test_a_campaign_is_stored_explained_and_inferred_again(tmp_path: Path) -> None:
+    database = str(tmp_path / "hsw.sqlite")
+    first = process([*SIMULATED, "--instr", ADC, "--db", database])
+    assert first.returncode == 0, first.stderr
+    again = process([*SIMULATED, "--instr", ADC, "--instr", "BSWAP", "--db", database])
+    assert again.returncode == 0, again.stderr
+    assert "BSWAP (R64)" in again.stdout
+    explained = process(["explain", database, ADC], module="uopscope")
+    assert explained.returncode == 0, explained.stderr
+    assert "1*p0156+1*p06" in explained.stdout
+    inferred = process(["--reinfer", "--db", database])
+    assert inferred.returncode == 0, inferred.stderr
+    with Store.read(tmp_path / "hsw.sqlite") as store:
+        assert {each.result.string for each in store.conclusions()} == {ADC, "BSWAP (R32)", "BSWAP (R64)"}
+    assert "start: HSW" in (tmp_path / "hsw.sqlite.log").read_text()
+
+
+def test_processes_share_a_simulated_campaign(tmp_path: Path) -> None:
+    alone, shared = tmp_path / "alone.sqlite", tmp_path / "shared.sqlite"
+    patterns = ["--instr", "ADD_GPRv_GPRv_01", "--instr", "BSWAP"]
+    for arguments in (["--db", str(alone)], ["--db", str(shared), "--jobs", "2"]):
+        done = process([*SIMULATED, *patterns, *arguments])
+        assert done.returncode == 0, done.stderr
+    with Store.read(alone) as first, Store.read(shared) as second:
+        found = [{each.result.key: each.result for each in store.conclusions()} for store in (first, second)]
+    assert found[0] == found[1]
+    assert found[0]
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_what_is_stopped_ends_cleanly_with_what_there_is(tmp_path: Path, sent: signal.Signals, code: int) -> None:
+    database, out = tmp_path / "c.sqlite", tmp_path / "out.json"
+    arguments = [*SIMULATED, "--instr", "ADD*", "--db", str(database), "--json", str(out)]
+    # Shells start what runs in the background with SIGINT ignored, and children inherit that.
+    started = ["env", "--default-signal=INT", *command(arguments)]
+    with subprocess.Popen(
+        started, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+    ) as campaign:
+        while not (database.exists() and _concluded(database)):
+            assert campaign.poll() is None, campaign.communicate()
+            time.sleep(0.2)
+        campaign.send_signal(sent)
+        _, said = campaign.communicate(timeout=60)
+    assert campaign.returncode == code, said
+    assert "Traceback" not in said
+    assert "start again to go on from here" in said
+    results = json.loads(out.read_text())["results"]
+    assert 0 < len(results) <= _concluded(database)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c.sqlite", "c.sqlite.log", "out.json"]
+
+
+def _concluded(database: Path) -> int:
+    try:
+        with Store.read(database) as store:
+            return len(store.outcomes())
+    except StoreError:  # it is being made
+        return 0

@@ -1,0 +1,148 @@
+"""Assembles text that people type.
+
+Keystone assembles what it can, in a child process; each instruction that comes out of it is accepted only if it decodes
+to a variant and operands that the text can mean. All else (AVX-512VL, AMX, APX, pseudo prefixes ...) is encoded from
+XED's patterns by mnemonic and operands.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from xed_convert.assembly.keystone_process import KeystoneProcess
+from xed_convert.assembly.matching import Match, Matcher
+from xed_convert.assembly.syntax import Kind, Statement, WrittenOperand, parse, parse_statement
+from xed_convert.catalogue.catalogue import Catalogue
+from xed_convert.encoding.decoder import Decoder
+from xed_convert.errors import AssemblyError, DecodingError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from xed_convert.model import InstructionVariant
+
+_MOST_ROUNDS = 20
+"""Branches grow at most so many times until all labels are in reach."""
+
+
+class Assembler:
+    """Assembles text with the instructions of a catalogue."""
+
+    def __init__(self, catalogue: Iterable[InstructionVariant], *, keystone: KeystoneProcess | None = None) -> None:
+        """Prepare; `keystone` is asked first if it is given."""
+        variants = tuple(catalogue)
+        self.matcher = Matcher(variants)
+        self.decoder = Decoder(variants)
+        self._keystone = keystone
+
+    def assemble(self, text: str) -> bytes:
+        """Return the bytes of all statements, one behind the other.
+
+        Raises:
+            AssemblyError: a statement cannot be read or encoded; the message names it.
+        """
+        statements = parse(text)
+        if not statements:
+            raise AssemblyError("there is no instruction in the text")
+        return b"".join(match.data for match in self.instructions(statements))
+
+    def variants_of(self, text: str) -> list[Match]:
+        """Return every variant that one instruction can mean, the shortest first.
+
+        Raises:
+            AssemblyError: there is none.
+        """
+        return self.matcher.matches(parse_statement(text))
+
+    def instructions(self, statements: list[Statement]) -> list[Match]:
+        """Choose a variant for each statement; labels are resolved.
+
+        Raises:
+            AssemblyError: a statement cannot be encoded, or names a label that does not exist.
+        """
+        sizes = [2] * len(statements)
+        for _ in range(_MOST_ROUNDS):
+            starts = [sum(sizes[:number]) for number in range(len(statements))]
+            labels = {label: start for one, start in zip(statements, starts, strict=True) for label in one.labels}
+            chosen = [
+                self._choose(_without_labels(statement, labels, start), size if _has_label(statement) else 0)
+                for statement, start, size in zip(statements, starts, sizes, strict=True)
+            ]
+            new_sizes = [len(match.data) for match in chosen]
+            if new_sizes == sizes:
+                return chosen
+            sizes = new_sizes
+        raise AssemblyError("the distances between branches and labels do not settle")
+
+    def _choose(self, statement: Statement, least: int) -> Match:
+        """Choose a variant: keystone's if it is one of those that the statement can mean, else the shortest.
+
+        A branch to a label never gets shorter than `least` bytes, so that the sizes settle.
+        """
+        matches = self.matcher.choose(statement)
+        if least:
+            return next((match for match in matches if len(match.data) >= least), matches[-1])
+        if self._keystone is None:
+            return matches[0]
+        return self._verified(statement, matches) or matches[0]
+
+    def _verified(self, statement: Statement, matches: list[Match]) -> Match | None:
+        """Return what keystone makes of a statement if it means one of the matches."""
+        if statement.pseudo or any(one.kind is Kind.HERE for one in statement.operands) or self._keystone is None:
+            return None
+        data = self._keystone.assemble(statement.text)
+        if not data:
+            return None
+        try:
+            decoded = self.decoder.decode(data)
+        except DecodingError:
+            return None
+        same = [one for one in matches if one.variant is decoded.variant and dict(one.values) == dict(decoded.values)]
+        return Match(same[0].variant, same[0].values, data) if same and decoded.length_bytes == len(data) else None
+
+
+def _has_label(statement: Statement) -> bool:
+    """Whether a statement refers to a label."""
+    return any(one.kind is Kind.LABEL for one in statement.operands)
+
+
+def _without_labels(statement: Statement, labels: dict[str, int], start: int) -> Statement:
+    """Replace labels by distances from the beginning of the instruction."""
+    if not _has_label(statement):
+        return statement
+    operands = []
+    for one in statement.operands:
+        if one.kind is not Kind.LABEL:
+            operands.append(one)
+        elif one.value in labels:
+            operands.append(WrittenOperand(Kind.HERE, labels[str(one.value)] - start))
+        else:
+            message = f"{statement.text[:200]!r}: {one.value} is neither a register nor a label"
+            raise AssemblyError(message, hint="Labels are written as `name:` before an instruction.")
+    return Statement(
+        statement.text,
+        statement.words,
+        statement.pseudo,
+        tuple(operands),
+        statement.mask,
+        statement.zeroing,
+        statement.rounding,
+        statement.default_flags,
+        statement.labels,
+    )
+
+
+@lru_cache(maxsize=1)
+def shipped_assembler() -> Assembler:
+    """Return an assembler for the shipped catalogue, with keystone."""
+    return Assembler(Catalogue.load(), keystone=KeystoneProcess())
+
+
+def assemble(text: str) -> bytes:
+    """Assemble text with the shipped catalogue.
+
+    Raises:
+        AssemblyError: a statement cannot be read or encoded; the message names it.
+    """
+    return shipped_assembler().assemble(text)

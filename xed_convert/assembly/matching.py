@@ -1,0 +1,347 @@
+"""Finds the variants that a written instruction can mean, and encodes it as each of them."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from xed_convert.assembly.formatting import format_instance
+from xed_convert.assembly.syntax import SIZES, Kind, Statement, WrittenOperand
+from xed_convert.encoding.encoder import ROUNDING, ROUNDING_MODES, encode
+from xed_convert.encoding.form import parse_encoding
+from xed_convert.encoding.registers import CLASS_OF, CLASSES, FORBIDS_REX, HIGH8, NUMBERS, canonical, numbers_of
+from xed_convert.errors import AssemblyError, ConversionError, EncodingError
+from xed_convert.model import MemoryAddress, OperandKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from xed_convert.model import InstructionVariant, Operand, OperandValue
+
+_VECTOR_INDEXES = {name: kind for kind in ("XMM", "YMM", "ZMM") for name in CLASSES[kind]}
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A variant that a written instruction can mean, with its operands and bytes.
+
+    `distance` is 1 if the text leaves out operands that the catalogue writes, else 0.
+    """
+
+    variant: InstructionVariant
+    values: Mapping[int, OperandValue]
+    data: bytes
+    distance: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Mnemonics:
+    """Other spellings of mnemonics: families of condition codes, conditions, and whole names."""
+
+    families: tuple[str, ...]
+    conditions: Mapping[str, str]
+    names: Mapping[str, str]
+
+    def spellings(self, word: str) -> tuple[str, ...]:
+        """Return a mnemonic and what else it may be called in the catalogue."""
+        found = [word, self.names.get(word, word)]
+        found += [
+            family + self.conditions[word.removeprefix(family)]
+            for family in self.families
+            if word.startswith(family) and word.removeprefix(family) in self.conditions
+        ]
+        if word.startswith("CMP") and word.endswith("XADD"):
+            found.append(f"CMP{self.conditions.get(word[3:-4], word[3:-4])}XADD")
+        return tuple(dict.fromkeys(found))
+
+
+@lru_cache(maxsize=1)
+def _mnemonics() -> _Mnemonics:
+    """Read the table of mnemonics.
+
+    Raises:
+        ConversionError: a row is not as expected; the message names the line.
+    """
+    name = "data/mnemonics.tsv"
+    text = resources.files("xed_convert").joinpath(name).read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    families: list[str] = []
+    tables: dict[str, dict[str, str]] = {"condition": {}, "name": {}}
+    for number, row in enumerate(csv.DictReader(io.StringIO("\n".join(lines)), delimiter="\t"), start=2):
+        if not row["source"] or row["kind"] not in ("family", *tables):
+            message = f"{name}: row {number}: expected kind, written, meant and source, not {row}"
+            raise ConversionError(message)
+        if row["kind"] == "family":
+            families.append(row["written"])
+        else:
+            tables[row["kind"]][row["written"]] = row["meant"]
+    return _Mnemonics(tuple(families), tables["condition"], tables["name"])
+
+
+class Matcher:
+    """Finds variants of a catalogue by mnemonic and operands."""
+
+    def __init__(self, catalogue: Iterable[InstructionVariant]) -> None:
+        """Sort the variants by their words: prefixes and mnemonic."""
+        self._by_words: dict[str, list[InstructionVariant]] = {}
+        for variant in catalogue:
+            if not variant.encoding:
+                continue
+            words = " ".join(word for word in variant.asm.split() if word[0] != "{")
+            for name in {words, variant.iclass}:
+                self._by_words.setdefault(name, []).append(variant)
+
+    def matches(self, statement: Statement) -> list[Match]:
+        """Return every variant that a statement can mean, encoded, the shortest first.
+
+        Among encodings of one length the one comes first that the GNU assembler would choose: a variant whose assembly
+        carries no pseudo prefix.
+
+        Raises:
+            AssemblyError: there is none; says what was nearest.
+        """
+        candidates = self._candidates(statement)
+        found: list[Match] = []
+        reason: EncodingError | None = None
+        for variant in candidates:
+            for distance, values in _assignments(variant, statement):
+                try:
+                    resolved = _resolve_here(variant, statement, values, len(encode(variant, values)))
+                    found.append(Match(variant, resolved, encode(variant, resolved), distance))
+                except EncodingError as error:
+                    reason = error
+        if not found:
+            raise self._no_match(statement, candidates, reason)
+        return sorted(found, key=lambda match: (match.distance, len(match.data), "{" in match.variant.asm))
+
+    def choose(self, statement: Statement) -> list[Match]:
+        """Return what `matches` returns, unless the operands leave open how wide the memory operand is.
+
+        Raises:
+            AssemblyError: there is no match, or a memory operand needs a size.
+        """
+        found = self.matches(statement)
+        sizes = {_memory_size(match) for match in found}
+        unsized = any(one.kind is Kind.MEMORY and one.size_bits is None for one in statement.operands)
+        if unsized and len(sizes) > 1:
+            names = [name for name, bits in SIZES.items() if bits in sizes and name not in ("mmword", "oword")]
+            hint = f"Write the size before it: {', '.join(f'{name} ptr' for name in names)}."
+            raise AssemblyError(f"{statement.text!r}: the size of the memory operand is not clear", hint=hint)
+        return found
+
+    def _candidates(self, statement: Statement) -> list[InstructionVariant]:
+        """Return the variants of the mnemonic.
+
+        Raises:
+            AssemblyError: the mnemonic is unknown.
+        """
+        table = _mnemonics()
+        spellings = [""]
+        for word in statement.words:
+            spellings = [f"{before} {one}".strip() for before in spellings for one in table.spellings(word)]
+        names = [name for name in dict.fromkeys(spellings) if name in self._by_words]
+        found = {id(variant): variant for name in names for variant in self._by_words[name]}
+        if found:
+            return list(found.values())
+        words = " ".join(statement.words)
+        near = difflib.get_close_matches(words[:40], self._by_words, n=4, cutoff=0.5)
+        hint = f"Similar: {', '.join(near)}." if near else ""
+        raise AssemblyError(f"{words[:80]!r} is not an instruction of the catalogue", hint=hint)
+
+    @staticmethod
+    def _no_match(
+        statement: Statement, candidates: list[InstructionVariant], reason: EncodingError | None
+    ) -> AssemblyError:
+        """Return the error for operands that no variant of the mnemonic takes."""
+        words = " ".join(statement.words)
+        if reason is not None:
+            return AssemblyError(f"{statement.text[:200]!r} cannot be encoded: {reason.message}", hint=reason.hint)
+        nearest = sorted(candidates, key=lambda variant: _mismatches(variant, statement))
+        forms = list(dict.fromkeys(variant.string for variant in nearest))
+        listed = "; ".join(forms[:6]) + ("; ..." if len(forms) > 6 else "")
+        message = f"no variant of {words} takes the operands of {statement.text[:200]!r}"
+        hint = _high8_beside_rex(statement) or f"The nearest: {listed}"
+        return AssemblyError(message, hint=hint)
+
+
+def _mismatches(variant: InstructionVariant, statement: Statement) -> tuple[int, bool]:
+    """Return how many operands do not fit, are missing or too many; and whether it takes a pseudo prefix."""
+    slots = [one for one in variant.operands if _is_written(one)]
+    pairs = zip(slots, statement.operands, strict=False)
+    wrong = sum(_value(variant, slot, written, "") is None for slot, written in pairs)
+    return wrong + abs(len(slots) - len(statement.operands)), "{" in variant.asm
+
+
+def _high8_beside_rex(statement: Statement) -> str:
+    """Say it if AH to BH stand beside what takes a REX prefix, where they would mean SPL to DIL ("": they do not)."""
+    names = [str(one.value) for one in statement.operands if one.kind is Kind.REGISTER]
+    addresses = [one.value for one in statement.operands if isinstance(one.value, MemoryAddress)]
+    names += [name for address in addresses for name in (address.base, address.index) if name]
+    high = next((name for name in names if name in HIGH8), None)
+    needing = [name for name in names if NUMBERS.get(name, 0) & ~FORBIDS_REX > 7 and CLASS_OF[name].startswith("GPR")]
+    if high is None or not needing:
+        return ""
+    return f"{high} has no encoding together with a REX prefix, which {needing[0]} needs."
+
+
+def _memory_size(match: Match) -> int | None:
+    """Return the width of a match's memory operand in bits."""
+    return next(
+        (one.width_bits for one in match.variant.operands if one.kind is OperandKind.MEMORY and not one.suppressed),
+        None,
+    )
+
+
+def _assignments(variant: InstructionVariant, statement: Statement) -> Iterable[tuple[int, dict[int, OperandValue]]]:
+    """Give the values of the operands if the variant fits what is written (no or one assignment).
+
+    Before the values stands how far the text is from the catalogue's own: 0, or 1 if implicit operands are left out.
+    """
+    if not (_fits_attributes(variant, statement) and _fits_pseudo(variant, statement)):
+        return
+    written = [one for one in variant.operands if _is_written(one)]
+    explicit = [one for one in written if one.explicit]
+    with_top = [one for one in variant.operands if _is_written(one) or _is_stack_top(one)]
+    for distance, slots in ((0, written), (0, with_top), (1, explicit)):
+        if len(slots) == len(statement.operands):
+            values = _assign(variant, statement, slots)
+            if values is not None:
+                yield distance, values
+                return
+
+
+def _is_stack_top(operand: Operand) -> bool:
+    """Whether an operand is the suppressed ST(0) of x87 arithmetic, which may be written."""
+    return operand.suppressed and bool(operand.registers) and canonical(operand.registers[0]) == "ST(0)"
+
+
+def _is_written(operand: Operand) -> bool:
+    """Whether an operand stands among the others in assembly."""
+    special = operand.kind in (OperandKind.FLAGS, OperandKind.DEFAULT_FLAGS)
+    return not (special or operand.suppressed or operand.opmask)
+
+
+def _fits_attributes(variant: InstructionVariant, statement: Statement) -> bool:
+    """Compare masks, zeroing, rounding and default flags."""
+    attributes = variant.attributes
+    masked = any(operand.opmask for operand in variant.operands)
+    rounding = "mode" if attributes.get("roundc") == "1" else "sae" if attributes.get("sae") == "1" else ""
+    written = "mode" if statement.rounding in ROUNDING_MODES else statement.rounding
+    default_flags = any(operand.kind is OperandKind.DEFAULT_FLAGS for operand in variant.operands)
+    return (
+        masked == bool(statement.mask)
+        and (attributes.get("zeroing") == "1") == statement.zeroing
+        and rounding == written
+        and default_flags == (statement.default_flags is not None)
+        and ("{nf}" in variant.asm) == ("nf" in statement.pseudo)
+    )
+
+
+def _fits_pseudo(variant: InstructionVariant, statement: Statement) -> bool:
+    """Compare the pseudo prefixes."""
+    form = parse_encoding(variant.encoding)[0]
+    first = form.places[0][1] if form.places else ""
+    for word in statement.pseudo:
+        if word in ("evex", "vex") and form.space != word:
+            return False
+        if word in ("vex2", "vex3") and form.space != "vex":
+            return False
+        if (word == "load" and first[:1] != "R") or (word == "store" and first[:1] not in ("B", "M")):
+            return False
+        if word in ("disp8", "disp32") and first[:1] == "D" and first[1:] != word[4:]:
+            return False
+    return True
+
+
+def _assign(variant: InstructionVariant, statement: Statement, slots: list[Operand]) -> dict[int, OperandValue] | None:
+    """Give the written operands to the variant's; None if one does not fit."""
+    values: dict[int, OperandValue] = {}
+    codes = {index: code for form in parse_encoding(variant.encoding) for index, code in form.places}
+    for operand, written in zip(slots, statement.operands, strict=True):
+        value = _value(variant, operand, written, codes.get(operand.index, ""))
+        if value is None:
+            return None
+        if isinstance(value, MemoryAddress) and (bits := _displacement_bits(statement)):
+            value = MemoryAddress(value.base, value.index, value.scale, value.displacement, value.segment, bits)
+        if operand.explicit:
+            values[operand.index] = value
+    for operand in variant.operands:
+        if operand.opmask:
+            values[operand.index] = statement.mask
+        elif operand.kind is OperandKind.DEFAULT_FLAGS and statement.default_flags is not None:
+            values[operand.index] = statement.default_flags
+    if statement.rounding in ROUNDING_MODES[1:]:
+        values[ROUNDING] = statement.rounding
+    return values
+
+
+def _displacement_bits(statement: Statement) -> int:
+    """Return the width of the displacement that a pseudo prefix asks for."""
+    return 8 if "disp8" in statement.pseudo else 32 if "disp32" in statement.pseudo else 0
+
+
+def _value(variant: InstructionVariant, operand: Operand, written: WrittenOperand, code: str) -> OperandValue | None:
+    """Return the value of one operand, None if what is written does not fit."""
+    value = written.value
+    if operand.kind is OperandKind.REGISTER:
+        names = numbers_of(operand.registers, extended=operand.explicit) or map(canonical, operand.registers)
+        return value if written.kind is Kind.REGISTER and value in names else None
+    if operand.kind in (OperandKind.MEMORY, OperandKind.AGEN):
+        return value if isinstance(value, MemoryAddress) and _fits_memory(operand, written, value, code) else None
+    if operand.kind is OperandKind.RELATIVE_BRANCH:
+        return value if written.kind in (Kind.NUMBER, Kind.HERE) else None
+    if written.kind is not Kind.NUMBER or not isinstance(value, int):
+        return None
+    if operand.value:
+        return value if value == int(operand.value, 0) else None
+    return _immediate(variant, value, code)
+
+
+def _fits_memory(operand: Operand, written: WrittenOperand, address: MemoryAddress, code: str) -> bool:
+    """Whether size, broadcast and kind of index fit."""
+    shape = operand.memory
+    prefix = shape.prefix.split() if shape and shape.prefix else []
+    size = SIZES.get(prefix[0]) if prefix else operand.width_bits
+    broadcast = shape.suffix if shape else ""
+    if written.broadcast != broadcast and (written.broadcast or "1to" in broadcast):
+        return False
+    if written.size_bits is not None and size and written.size_bits not in (size, operand.width_bits):
+        return False
+    vector = _VECTOR_INDEXES.get(address.index, "")
+    wanted = {"MX": "XMM", "MY": "YMM", "MZ": "ZMM"}.get(code, "")
+    return vector == wanted and not (code == "O" and (address.base or address.index))
+
+
+def _immediate(variant: InstructionVariant, value: int, code: str) -> int | None:
+    """Return the immediate as the variant sees it: sign-extended ones must give the value that is written."""
+    if code[:1] != "S":
+        return value
+    width = int(code[1:])
+    first = next((one for one in variant.operands if one.kind in (OperandKind.REGISTER, OperandKind.MEMORY)), None)
+    size = (first.width_bits if first and not first.suppressed else 64) or 64
+    if size > width and value >= (1 << size) - (1 << (width - 1)) and value < 1 << size:
+        value -= 1 << size
+    if size > width and not -(1 << (width - 1)) <= value < 1 << (width - 1):
+        return None
+    return value
+
+
+def _resolve_here(
+    variant: InstructionVariant, statement: Statement, values: dict[int, OperandValue], length: int
+) -> dict[int, OperandValue]:
+    """Turn distances from the beginning of the instruction into distances from its end."""
+    branch = next((one for one in variant.operands if one.kind is OperandKind.RELATIVE_BRANCH), None)
+    if branch is None or not any(one.kind is Kind.HERE for one in statement.operands):
+        return values
+    distance = values[branch.index]
+    return {**values, branch.index: distance - length if isinstance(distance, int) else distance}
+
+
+def describe(match: Match) -> str:
+    """Write a match as one line: bytes, text, variant."""
+    return f"{match.data.hex(' '):<32} {format_instance(match.variant, match.values)}  # {match.variant.string}"

@@ -1,0 +1,5 @@
+"""The stored catalogue of instruction variants.
+
+Reading order: `catalogue` (loading, finding variants), `store` (the shipped file), `xml` (instructions.xml), `schema`
+(its XSD), `diff` (what a new release brings), `describe` (a variant in words).
+"""

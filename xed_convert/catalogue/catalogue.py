@@ -1,0 +1,219 @@
+"""The catalogue of instruction variants: loading, and finding variants by what people type."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import TYPE_CHECKING
+
+from xed_convert.catalogue.store import SHIPPED, Store
+from xed_convert.errors import UnknownInstructionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+    from pathlib import Path
+
+    from xed_convert.model import InstructionVariant
+
+# difflib, fnmatch, lxml and pathlib are imported where they are needed: they cost more than loading a variant.
+
+
+def read_xml(path: Path | str) -> list[InstructionVariant]:
+    """Read the variants of an instructions.xml (plain, .gz or .xz).
+
+    Raises:
+        ConversionError: the file cannot be read or is not a catalogue; says the line.
+    """
+    from pathlib import Path  # noqa: PLC0415 - see above
+
+    from xed_convert.catalogue import xml as catalogue_xml  # noqa: PLC0415 - see above
+
+    return list(catalogue_xml.read_xml(Path(path)))
+
+
+@cache
+def _shipped() -> Store:
+    """Return the shipped catalogue: one for the process, since what was loaded of it never changes."""
+    return Store(SHIPPED)
+
+
+class _Memory:
+    """Variants in memory, with the interface of a `Store`."""
+
+    def __init__(self, variants: Iterable[InstructionVariant], source: str) -> None:
+        self._variants = tuple(variants)
+        self.source = source
+        self.strings = [variant.string for variant in self._variants]
+        self.iforms = list(dict.fromkeys(variant.iform for variant in self._variants))
+        self.iclasses = list(dict.fromkeys(variant.iclass for variant in self._variants))
+        iforms = {name: number for number, name in enumerate(self.iforms)}
+        iclasses = {name: number for number, name in enumerate(self.iclasses)}
+        self.iform_numbers = [iforms[variant.iform] for variant in self._variants]
+        self.iclass_numbers = [iclasses[variant.iclass] for variant in self._variants]
+
+    def __len__(self) -> int:
+        return len(self._variants)
+
+    def variant(self, number: int) -> InstructionVariant:
+        """Return the variant with that number."""
+        return self._variants[number]
+
+    def encoding(self, number: int) -> str:
+        """Return the encoding of the variant with that number."""
+        return self._variants[number].encoding
+
+
+class Catalogue:
+    """A set of variants with unique strings and keys, loaded as they are asked for."""
+
+    def __init__(self, variants: Iterable[InstructionVariant] | Store, source: str = "") -> None:
+        self._store = variants if isinstance(variants, Store) else _Memory(variants, source)
+        self._numbers: dict[str, int] = {}
+
+    @classmethod
+    def load(cls, path: Path | str | None = None) -> Catalogue:
+        """Load the shipped catalogue, or the one at `path`: an instructions.xml (plain, .gz, .xz) or a catalogue.bin.
+
+        Raises:
+            ConversionError: the file cannot be read or is not a catalogue.
+        """
+        if path is None:
+            return cls(_shipped())
+        if str(path).endswith(".bin"):
+            return cls(Store(path))
+        return cls(read_xml(path), source=str(path))
+
+    @property
+    def source(self) -> str:
+        """What the catalogue was made from."""
+        return self._store.source
+
+    def __iter__(self) -> Iterator[InstructionVariant]:
+        return (self._store.variant(number) for number in range(len(self._store)))
+
+    def __len__(self) -> int:
+        return len(self._store)
+
+    def encodings(self) -> Iterator[tuple[Callable[[], InstructionVariant], str]]:
+        """Return the encoding of each variant, and what loads the variant."""
+        store = self._store
+        return ((partial(store.variant, number), store.encoding(number)) for number in range(len(store)))
+
+    def of_iclasses(self, iclasses: Collection[str]) -> Iterator[InstructionVariant]:
+        """Return the variants of those iclasses, in the catalogue's order, without loading others."""
+        store = self._store
+        wanted = {number for number, name in enumerate(store.iclasses) if name in iclasses}
+        return (store.variant(number) for number, iclass in enumerate(store.iclass_numbers) if iclass in wanted)
+
+    def by_string(self, string: str) -> InstructionVariant:
+        """Return the variant with that string.
+
+        Raises:
+            UnknownInstructionError: there is none; names the nearest.
+        """
+        if not self._numbers:
+            self._numbers = {name: number for number, name in enumerate(self._store.strings)}
+        if string not in self._numbers:
+            raise self._unknown(string)
+        return self._store.variant(self._numbers[string])
+
+    def by_key(self, key: str) -> InstructionVariant:
+        """Return the variant with that key.
+
+        Raises:
+            UnknownInstructionError: there is none; names the nearest.
+        """
+        iform = key.partition("|")[0]
+        for number in self._of_iforms(lambda name: name == iform):
+            if self._store.variant(number).key == key:
+                return self._store.variant(number)
+        raise self._unknown(iform)
+
+    def find(self, pattern: str) -> list[InstructionVariant]:
+        """Return the variants that a pattern means: an iform, its stem, a string, an iclass, or a glob of one of these.
+
+        A stem is an iform without the opcode behind its last underscore: ADC_GPRv_GPRv means ADC_GPRv_GPRv_11 and
+        ADC_GPRv_GPRv_13; if there is no such iform, it is any beginning of an iform that ends before an underscore.
+        Case does not matter. _EVEX or _VEX in a string may stand where the catalogue's string does without. An iform
+        or iclass that exists is not taken as a stem too.
+
+        Raises:
+            UnknownInstructionError: no variant matches; names the nearest.
+        """
+        exact = self._equal(pattern.strip())
+        if exact:
+            return [self._store.variant(number) for number in exact]
+        wanted = pattern.strip().upper()
+        numbers = self._named(lambda name: name == wanted)
+        if not numbers and wanted:
+            start = wanted + "_"
+            numbers = self._of_iforms(lambda name: name.startswith(start) and _is_opcode(name[len(start) :]))
+            numbers = numbers or self._of_iforms(lambda name: name.startswith(start))
+        if not numbers and any(character in wanted for character in "*?["):
+            from fnmatch import translate  # noqa: PLC0415 - see above
+            from re import compile as compile_pattern  # noqa: PLC0415 - see above
+
+            glob = compile_pattern(translate(wanted))
+            numbers = self._named(lambda name: glob.match(name) is not None)
+        if numbers:
+            return [self._store.variant(number) for number in numbers]
+        if found := self._in_named_encoding(wanted):
+            return found
+        raise self._unknown(pattern)
+
+    def _in_named_encoding(self, wanted: str) -> list[InstructionVariant]:
+        """Return the variants that a pattern with _EVEX or _VEX means where the strings do without it."""
+        for mark, attribute in (("_EVEX", "evex"), ("_VEX", "vex")):
+            if mark in wanted:
+                numbers = self._named(wanted.replace(mark, "", 1).__eq__)
+                variants = [self._store.variant(number) for number in numbers]
+                return [variant for variant in variants if variant.attributes.get(attribute) == "1"]
+        return []
+
+    def _equal(self, name: str) -> list[int]:
+        """Return the numbers of the variants of which the iform, the iclass or the string is exactly that."""
+        store = self._store
+        found: set[int] = set()
+        for names, numbers in ((store.iforms, store.iform_numbers), (store.iclasses, store.iclass_numbers)):
+            if name in names:
+                wanted = names.index(name)
+                found.update(number for number, of in enumerate(numbers) if of == wanted)
+        if name in store.strings:
+            found.add(store.strings.index(name))
+        return sorted(found)
+
+    def _named(self, matches: Callable[[str], bool]) -> list[int]:
+        """Return the numbers of the variants of which the iform, the iclass or the string matches, in upper case."""
+        store = self._store
+        iclasses = {number for number, name in enumerate(store.iclasses) if matches(name.upper())}
+        found = set(self._of_iforms(matches))
+        found.update(number for number, name in enumerate(store.strings) if matches(name.upper()))
+        if iclasses:
+            found.update(number for number, iclass in enumerate(store.iclass_numbers) if iclass in iclasses)
+        return sorted(found)
+
+    def _of_iforms(self, matches: Callable[[str], bool]) -> list[int]:
+        """Return the numbers of the variants of which the iform, in upper case or as it is, matches."""
+        store = self._store
+        iforms = {number for number, name in enumerate(store.iforms) if matches(name) or matches(name.upper())}
+        return [number for number, iform in enumerate(store.iform_numbers) if iform in iforms] if iforms else []
+
+    def _unknown(self, pattern: str) -> UnknownInstructionError:
+        """Return the error that names what is nearest to a pattern."""
+        from difflib import get_close_matches  # noqa: PLC0415 - see above
+
+        names = {name.upper(): name for name in [*self._store.strings, *self._store.iforms, *self._store.iclasses]}
+        wanted = pattern.strip().upper()[:60]
+        near = [name for name in names if name[:1] == wanted[:1]]
+        matches = get_close_matches(wanted, near, n=5, cutoff=0.6) or get_close_matches(
+            wanted, [name.upper() for name in self._store.iclasses], n=5, cutoff=0.4
+        )
+        hint = "`characterize --all --list` shows all that there are."
+        if matches:
+            hint = f"Nearest: {', '.join(names[name] for name in matches)}."
+        return UnknownInstructionError(f"no instruction matches {pattern!r}", hint=hint)
+
+
+def _is_opcode(text: str) -> bool:
+    """Whether the last part of an iform, in upper case, names an opcode: 11, 8B, 0F7F, C0R4."""
+    opcode, _, extension = text.partition("R")
+    return len(opcode) in (2, 4) and set(opcode) <= set("0123456789ABCDEF") and extension in ("", *"01234567")

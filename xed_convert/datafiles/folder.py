@@ -1,0 +1,129 @@
+"""All that is read from a folder of XED's datafiles, in one object.
+
+`Datafiles.load(folder)` reads the layers in order and gives records, nonterminals, macros and tables, each error
+with `file:line`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from xed_convert.datafiles import tables
+from xed_convert.datafiles.corrections import corrected, load_corrections
+from xed_convert.datafiles.layers import find_datafiles, layer_order, read_layers, version_of
+from xed_convert.datafiles.nonterminals import Nonterminal, read_nonterminals
+from xed_convert.datafiles.operand_spec import OperandReader, OperandSpec
+from xed_convert.datafiles.pattern import Macros, Token
+from xed_convert.datafiles.records import Record, read_records
+from xed_convert.datafiles.source import Line, read_lines
+from xed_convert.errors import ConversionError
+from xed_convert.memory import without_collection
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from xed_convert.datafiles.layers import DataFile
+
+REQUIRED_KINDS = (
+    "dec-instructions",
+    "dec-patterns",
+    "state",
+    "widths",
+    "extra-widths",
+    "fields",
+    "element-types",
+    "registers",
+    "pointer-names",
+    "conversion-table",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Datafiles:
+    """The datafiles of one version of XED.
+
+    `version` is the known version with the same layers ("": none); `files` lists the datafiles by type;
+    `flat_nonterminals` are those of the nonterminals that give no register;
+    `extra_widths` maps registers and nonterminals to width codes; `pointer_names` sizes in bits to names; `strings`
+    conversion tables (BCASTSTR ...) by name.
+    """
+
+    folder: Path
+    version: str
+    files: dict[str, list[DataFile]]
+    macros: Macros
+    records: list[Record]
+    nonterminals: dict[str, Nonterminal]
+    flat_nonterminals: dict[str, Nonterminal]
+    widths: dict[str, tables.Width]
+    element_types: dict[str, tables.ElementType]
+    fields: dict[str, tables.Field]
+    registers: dict[str, tables.Register]
+    extra_widths: dict[str, str]
+    pointer_names: dict[int, str]
+    strings: dict[str, tables.ConversionTable]
+    operand_reader: OperandReader
+
+    @classmethod
+    def load(cls, folder: Path, *, layers: list[str] | None = None) -> Datafiles:
+        """Read a datafiles folder or an XED checkout; `layers` names the `.cfg` files if their order is not known.
+
+        Raises:
+            ConversionError: something is missing or is not of the known form; says where.
+        """
+        with without_collection():
+            return cls._load(find_datafiles(folder), layers)
+
+    @classmethod
+    def _load(cls, root: Path, layers: list[str] | None) -> Datafiles:
+        """Read the datafiles folder `root`."""
+        order = layers if layers is not None else layer_order(root)
+        files = read_layers(root, order)
+        if missing := [kind for kind in REQUIRED_KINDS if kind not in files]:
+            message = f"{root / 'files.cfg'}: the layers name no file of type {', '.join(missing)}"
+            raise ConversionError(message, hint="The list of layers is probably incomplete.")
+        corrections = load_corrections()
+
+        def lines_of(file: DataFile) -> list[Line]:
+            return corrected(read_lines(file.path, file.name, named_by=file.named_by), file.name, corrections)
+
+        def all_lines(kind: str) -> list[Line]:
+            return [line for file in files[kind] for line in lines_of(file)]
+
+        macros = Macros.read(all_lines("state"))
+        nonterminals = read_nonterminals(all_lines("dec-patterns"), macros)
+        fields = tables.read_fields(all_lines("fields"))
+        return cls(
+            folder=root,
+            version=version_of(order),
+            files=files,
+            macros=macros,
+            records=read_records(lines_of(file) for file in files["dec-instructions"]),
+            nonterminals=nonterminals,
+            flat_nonterminals={name: one for name, one in nonterminals.items() if not one.gives_register},
+            widths=tables.read_widths(all_lines("widths")),
+            element_types=tables.read_element_types(all_lines("element-types")),
+            fields=fields,
+            registers=tables.read_registers(all_lines("registers")),
+            extra_widths=tables.read_extra_widths(all_lines("extra-widths")),
+            pointer_names=tables.read_pointer_names(all_lines("pointer-names")),
+            strings=tables.read_conversion_tables(all_lines("conversion-table")),
+            operand_reader=OperandReader(fields, macros),
+        )
+
+    def pattern(self, record: Record) -> tuple[Token, ...]:
+        """Return the tokens of a record's pattern with the macros expanded.
+
+        Raises:
+            ConversionError: a token is not of the language.
+        """
+        return self.macros.expand(record.pattern, record.location)
+
+    def operands(self, record: Record) -> tuple[OperandSpec, ...]:
+        """Return a record's operands as written, ECOND ones included.
+
+        Raises:
+            ConversionError: an operand is not of the known form.
+        """
+        return self.operand_reader.read(record.operands, record.location)

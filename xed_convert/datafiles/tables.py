@@ -1,0 +1,191 @@
+"""The small tables of the datafiles: widths, element types, fields, registers, pointer names, broadcast strings."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from xed_convert.datafiles.source import Line
+
+
+@dataclass(frozen=True, slots=True)
+class Width:
+    """A width code (oc2): its default element type and its size in bits for EOSZ 1, 2 and 3."""
+
+    code: str
+    xtype: str
+    bits: tuple[int, int, int]
+
+    @property
+    def varies(self) -> bool:
+        """Whether the size depends on the operand size."""
+        return len(set(self.bits)) > 1
+
+
+@dataclass(frozen=True, slots=True)
+class ElementType:
+    """An element type (xtype): its base type (INT, SINGLE ...) and size in bits (0: all of the operand)."""
+
+    name: str
+    base: str
+    bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of the decoder: default visibility of operands with this name, and whether it is internal."""
+
+    name: str
+    visibility: str
+    internal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A register: class, width in bits (None: NA), the widest register that contains it, and its number."""
+
+    name: str
+    kind: str
+    width_bits: int | None
+    enclosing: str
+    number: int | None
+
+
+def read_widths(lines: Iterable[Line]) -> dict[str, Width]:
+    """Read `code xtype size` or `code xtype size16 size32 size64`; sizes are in bytes unless they end in `bits`.
+
+    Raises:
+        ConversionError: a line is not of that form.
+    """
+    widths: dict[str, Width] = {}
+    for line in lines:
+        words = line.text.split()
+        if len(words) not in (3, 5):
+            raise line.error("expected a width code, an element type, and one size or three")
+        sizes = [_size_bits(word, line) for word in words[2:]]
+        three = (sizes[0], sizes[0], sizes[0]) if len(sizes) == 1 else (sizes[0], sizes[1], sizes[2])
+        widths[words[0]] = Width(words[0], words[1], three)
+    return widths
+
+
+def _size_bits(text: str, line: Line) -> int:
+    """Read a size in bytes (`8`) or bits (`5bits`)."""
+    match = re.fullmatch(r"(\d+)(bits)?", text)
+    if not match:
+        raise line.error(f"expected a size in bytes or, as `5bits`, in bits, not {text!r}")
+    return int(match[1]) * (1 if match[2] else 8)
+
+
+def read_element_types(lines: Iterable[Line]) -> dict[str, ElementType]:
+    """Read `xtype BASE bits`.
+
+    Raises:
+        ConversionError: a line is not of that form.
+    """
+    types: dict[str, ElementType] = {}
+    for line in lines:
+        words = line.text.split()
+        if len(words) != 3 or not words[2].isdigit():
+            raise line.error("expected an element type, its base type and its size in bits")
+        types[words[0]] = ElementType(words[0], words[1], int(words[2]))
+    return types
+
+
+def read_fields(lines: Iterable[Line]) -> dict[str, Field]:
+    """Read `name SCALAR type bits VISIBILITY PRINT|NOPRINT INTERNAL|PUBLIC ...`.
+
+    Raises:
+        ConversionError: a line is not of that form.
+    """
+    fields: dict[str, Field] = {}
+    for line in lines:
+        words = line.text.split()
+        if len(words) < 7 or words[4] not in ("EXPLICIT", "IMPLICIT", "SUPPRESSED"):
+            raise line.error("expected name, SCALAR, type, bits, visibility, PRINT or NOPRINT, INTERNAL or PUBLIC")
+        fields[words[0]] = Field(words[0], words[4], words[6] == "INTERNAL")
+    return fields
+
+
+def read_registers(lines: Iterable[Line]) -> dict[str, Register]:
+    """Read `name class [width [enclosing [number]]]`; a later line for the same register replaces the earlier.
+
+    Raises:
+        ConversionError: a line is not of that form.
+    """
+    registers: dict[str, Register] = {}
+    for line in lines:
+        words = line.text.split()
+        if len(words) < 2:
+            raise line.error("expected a register, its class, and perhaps width, enclosing register and number")
+        name = words[0]
+        widths = words[2].split("/") if len(words) > 2 else []
+        enclosing = words[3].partition("/")[0] if len(words) > 3 else name
+        number = int(words[4]) if len(words) > 4 and words[4].isdigit() else None
+        width = max((int(text) for text in widths if text.isdigit()), default=None)
+        registers[name] = Register(name, words[1], width, enclosing, number)
+    return registers
+
+
+def read_extra_widths(lines: Iterable[Line]) -> dict[str, str]:
+    """Read `reg|nt|imm_const NAME code`: the width codes of registers and nonterminals that records give none for.
+
+    Raises:
+        ConversionError: a line is not of that form.
+    """
+    extra: dict[str, str] = {}
+    for line in lines:
+        words = line.text.split()
+        if len(words) != 3 or words[0] not in ("reg", "nt", "imm_const"):
+            raise line.error("expected reg, nt or imm_const, a name, and a width code")
+        extra[words[1]] = words[2]
+    return extra
+
+
+def read_pointer_names(lines: Iterable[Line]) -> dict[int, str]:
+    """Read `bytes name suffix`: the assembler's name of memory operands by their size in bits.
+
+    Raises:
+        ConversionError: a line is not of that form.
+    """
+    names: dict[int, str] = {}
+    for line in lines:
+        words = line.text.split()
+        if len(words) < 2 or not words[0].isdigit():
+            raise line.error("expected a size in bytes and the name of pointers of that size")
+        names[int(words[0]) * 8] = words[1]
+    return names
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionTable:
+    """The strings that a field's values are written as: `NAME(FIELD)::` with lines `value -> 'string'`."""
+
+    name: str
+    field: str
+    strings: dict[int, str]
+
+
+def read_conversion_tables(lines: Iterable[Line]) -> dict[str, ConversionTable]:
+    """Read conversion tables.
+
+    Raises:
+        ConversionError: a line is not of the known forms, or a value is listed twice.
+    """
+    tables: dict[str, ConversionTable] = {}
+    current: ConversionTable | None = None
+    for line in lines:
+        if head := re.fullmatch(r"(\w+)\((\w+)\)::", line.text):
+            current = tables.setdefault(head[1], ConversionTable(head[1], head[2], {}))
+            continue
+        row = re.fullmatch(r"(\d+)\s*->\s*'([^']*)'", line.text)
+        if not row or current is None:
+            raise line.error("expected `NAME(FIELD)::` or `value -> 'string'`")
+        value = int(row[1])
+        if value in current.strings:
+            raise line.error(f"{current.name} lists {value} twice")
+        current.strings[value] = row[2]
+    return tables

@@ -1,0 +1,214 @@
+"""The forms that an opcode can stand for: which of them the fields select, and the operands that the fields give.
+
+Of several that fit, the more a form demands, the earlier it comes (`ADD_R0 (R8l, 0)` before `ADD_R0 (R8l, I8)`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from xed_convert.encoding.address import decode_address
+from xed_convert.encoding.encoder import ROUNDING, ROUNDING_MODES, address_shape, check_distinct
+from xed_convert.encoding.form import FIELDS, parse_encoding
+from xed_convert.encoding.raw import SHIFT
+from xed_convert.encoding.registers import FORBIDS_REX, NEEDS_REX, names_of
+from xed_convert.errors import EncodingError
+from xed_convert.model import MemoryAddress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from xed_convert.encoding.address import AddressShape
+    from xed_convert.encoding.form import Form
+    from xed_convert.encoding.raw import Raw
+    from xed_convert.model import InstructionVariant, OperandValue
+
+
+def _take_reg(raw: Raw, argument: _Registers) -> OperandValue | None:
+    return (argument[0] if raw.bytes8 else argument[1]).get(raw.reg & argument[2])
+
+
+def _take_rm(raw: Raw, argument: _Registers) -> OperandValue | None:
+    return (argument[0] if raw.bytes8 else argument[1]).get(raw.rm & argument[2])
+
+
+def _take_vector_rm(raw: Raw, argument: _Registers) -> OperandValue | None:
+    return argument[0].get(raw.rmx)
+
+
+def _take_vvvv(raw: Raw, argument: _Registers) -> OperandValue | None:
+    return argument[0].get(raw.vvvv & argument[2])
+
+
+def _take_mask(raw: Raw, argument: _Registers) -> OperandValue | None:
+    return argument[0].get(raw.aaa)
+
+
+def _take_srm(raw: Raw, argument: _Registers) -> OperandValue | None:
+    return (argument[0] if raw.bytes8 else argument[1]).get(raw.srm)
+
+
+def _take_is4(raw: Raw, argument: _Registers) -> OperandValue | None:
+    return argument[0].get(raw.data[raw.immediate] >> 4)
+
+
+def _take_nibble(raw: Raw, _argument: object) -> OperandValue | None:
+    return raw.data[raw.immediate] & 15
+
+
+def _take_default_flags(raw: Raw, _argument: object) -> OperandValue | None:
+    return 15 - (raw.vvvv & 15)
+
+
+def _take_memory(raw: Raw, shape: AddressShape) -> OperandValue | None:
+    return decode_address(raw, shape)
+
+
+def _take_offset(raw: Raw, offset: int) -> OperandValue | None:
+    start = raw.immediate + offset
+    if raw.wide:
+        value = int.from_bytes(raw.data[start : start + 8], "little", signed=True)
+        return MemoryAddress(displacement=value, segment=raw.segment)
+    raw.missing = 4
+    value = int.from_bytes(raw.data[start : start + 4], "little")
+    return MemoryAddress(displacement=value, segment=raw.segment, displacement_bits=32)
+
+
+def _take_immediate(raw: Raw, argument: tuple[int, int, bool, int | None, bool]) -> OperandValue | None:
+    offset, size, signed, fixed, not_zero = argument
+    start = raw.immediate + offset
+    value = int.from_bytes(raw.data[start : start + size], "little", signed=signed)
+    if (fixed is not None and value != fixed) or (not_zero and not value):
+        return None
+    return value
+
+
+_TAKERS: dict[str, Callable[[Raw, Any], OperandValue | None]] = {
+    "R": _take_reg,
+    "B": _take_rm,
+    "V": _take_vvvv,
+    "K": _take_mask,
+    "S": _take_srm,
+    "Q": _take_is4,
+    "F": _take_default_flags,
+}
+
+_Registers = tuple[dict[int, str], dict[int, str], int]
+_Step = tuple[int, "Callable[[Raw, Any], OperandValue | None]", object]
+
+
+class Candidate:
+    """One form of one variant, prepared for decoding."""
+
+    __slots__ = ("distinct", "immediate_size", "key", "rounding", "selects", "steps", "suffix", "variant")
+
+    def __init__(self, variant: InstructionVariant, form: Form) -> None:
+        self.variant = variant
+        self.suffix = form.suffix
+        self.distinct = form if form.differ or form.unlike else None
+        self.rounding = form.rounding
+        self.immediate_size = int(any(code in ("Q", "U4") for _, code in form.places))
+        self.steps: tuple[_Step, ...] = tuple(self._step(index, code, form) for index, code in form.places)
+        self.selects = tuple(
+            (SHIFT[name], (1 << FIELDS[name][1]) - 1, frozenset(values)) for name, values in form.conditions.items()
+        )
+        fixed = sum(bool(operand.value) for operand in variant.operands)
+        agen = variant.attributes.get("agen", "0") != "0"
+        self.key = (form.old, -len(form.conditions) - fixed - agen)
+
+    def _step(self, index: int, code: str, form: Form) -> _Step:
+        """Prepare the reading of one operand."""
+        operand = self.variant.operand(index)
+        if code == "U4":
+            return index, _take_nibble, None
+        if code == "O":
+            self.immediate_size += 8
+            return index, _take_offset, self.immediate_size - 8
+        if code[0] in "UD" or (code[0] == "S" and code != "S5"):
+            offset, size = self.immediate_size, int(code[1:]) // 8
+            self.immediate_size += size
+            signed = code[0] == "S" or code in ("D8", "D16", "D32")
+            fixed = int(operand.value, 0) if operand.value else None
+            not_zero = self.variant.attributes.get("immzero") == "0" and operand.name == "IMM0"
+            return index, _take_immediate, (offset, size, signed, fixed, not_zero)
+        if code[0] == "M":
+            return index, _take_memory, address_shape(self.variant, code, form)
+        names = names_of(operand.registers, extended=form.has_extended_registers)
+        with_rex = {number & 31: name for number, name in names.items() if not number & FORBIDS_REX}
+        without = {number & 31: name for number, name in names.items() if not number & NEEDS_REX}
+        mask = {"3": 7, "4": 15}.get(code[1:], 31)
+        return index, _take_vector_rm if code == "BX" else _TAKERS[code[0]], (with_rex, without, mask)
+
+    def matches(self, state: int) -> bool:
+        """Whether the fields are those of the form."""
+        return all(state >> shift & mask in values for shift, mask, values in self.selects)
+
+    def extract(self, raw: Raw) -> dict[int, OperandValue] | None:
+        """Return the values of the operands, None if an operand does not fit."""
+        if self.suffix is not None and raw.data[raw.immediate] != self.suffix:
+            return None
+        values: dict[int, OperandValue] = {}
+        for index, take, argument in self.steps:
+            value = take(raw, argument)
+            if value is None:
+                return None
+            values[index] = value
+        if self.distinct is not None and not _are_distinct(self.distinct, values):
+            return None
+        if self.rounding and raw.length:
+            values[ROUNDING] = ROUNDING_MODES[raw.length]
+        return values
+
+
+def _are_distinct(form: Form, values: Mapping[int, OperandValue]) -> bool:
+    """Whether the registers differ that have to."""
+    try:
+        check_distinct(form, values)
+    except EncodingError:
+        return False
+    return True
+
+
+class Opcode:
+    """All forms with one opcode; prepared when the opcode is met for the first time."""
+
+    __slots__ = ("_candidates", "_memo", "_pending", "has_modrm", "ignores_mod", "mask")
+
+    def __init__(self) -> None:
+        self._pending: list[tuple[Callable[[], InstructionVariant], int]] = []
+        self._candidates: list[Candidate] = []
+        self._memo: dict[int, tuple[Candidate, ...]] = {}
+        self.mask = 0
+        self.has_modrm = False
+        self.ignores_mod = True
+
+    def add(self, load: Callable[[], InstructionVariant], number: int) -> None:
+        """Add the form with that number of the variant that `load` returns."""
+        self._pending.append((load, number))
+
+    def prepare(self) -> None:
+        """Prepare what was added."""
+        for load, number in self._pending:
+            variant = load()
+            form = parse_encoding(variant.encoding)[number]
+            self._candidates.append(Candidate(variant, form))
+            self.has_modrm |= form.has_modrm and not form.old
+            self.ignores_mod &= "mod" not in form.conditions
+            for name in form.conditions:
+                shift, width = FIELDS[name]
+                self.mask |= (1 << width) - 1 << shift
+        self._pending.clear()
+        self._candidates.sort(key=lambda candidate: candidate.key)
+
+    def select(self, state: int) -> tuple[Candidate, ...]:
+        """Return the forms with these fields, those that demand most first."""
+        state &= self.mask
+        found = self._memo.get(state)
+        if found is None:
+            found = self._memo[state] = tuple(one for one in self._candidates if one.matches(state))
+        return found
+
+    @property
+    def pending(self) -> bool:
+        """Whether `prepare` has something to do."""
+        return bool(self._pending)
