@@ -1,7 +1,7 @@
 """Turns the instructions of our own assembly templates into bytes, without an assembler at run time.
 
 `templates/assembled.tsv` holds the bytes of every line that the templates can render, made through keystone by
-`python -m generator.harness.assemble_templates`; a test makes it again and compares. A missing line is an error of ours,
+`python -m generator.harness.assemble_templates`; a test makes it again and compares. A missing line is our error,
 never of a user: text that people type goes through `xed_convert.assembly.text.assemble`.
 """
 
