@@ -206,7 +206,7 @@ def test_another_schema_version_is_refused(path: Path) -> None:
 
 def test_a_file_of_the_first_version_is_gone_on_with(path: Path) -> None:
     """There the table of microbenchmarks has no row numbers; all else is the same."""
-    schema = (CHECKOUT / "results" / "schema.sql").read_text(encoding="utf-8")
+    schema = (CHECKOUT / "results" / "campaign" / "schema.sql").read_text(encoding="utf-8")
     table, end, rest = schema.partition("body TEXT NOT NULL\n)")
     connection = sqlite3.connect(path)
     connection.executescript(f"{table}{end} WITHOUT ROWID{rest}")
@@ -254,8 +254,8 @@ WRITER = """
 import sys
 from pathlib import Path
 from tests.results.test_store import BENCHMARK, MACHINE, MEASURED, result
-from results.records import Sample
-from results.store import Store
+from results.campaign.records import Sample
+from results.campaign.store import Store
 
 with Store.open(Path(sys.argv[1])) as store:
     store.begin(MACHINE)
