@@ -42,9 +42,22 @@ build_environment() {
     return $status
 }
 
+# packages: the folders that pyproject.toml installs, so that there is one list of them.
+packages() {
+    "$python" - "$here/pyproject.toml" <<'PYTHON'
+import sys
+import tomllib
+
+with open(sys.argv[1], "rb") as file:
+    patterns = tomllib.load(file)["tool"]["setuptools"]["packages"]["find"]["include"]
+print(*(pattern.removesuffix("*") for pattern in patterns))
+PYTHON
+}
+
 copy_sources() {
+    # shellcheck disable=SC2046 # one word per folder
     (cd "$here" && tar -c --exclude=__pycache__ --exclude=build \
-        pyproject.toml README.md LICENSE xed_convert results simulator generator runner) | tar -x -C "$1"
+        pyproject.toml README.md LICENSE $(packages)) | tar -x -C "$1"
 }
 
 link_commands() {

@@ -63,6 +63,14 @@ def test_every_data_file_is_installed_with_its_package() -> None:
     assert forgotten == []
 
 
+def test_every_package_is_installed_and_has_its_place_in_the_import_direction() -> None:
+    with (CHECKOUT / "pyproject.toml").open("rb") as file:
+        tool = tomllib.load(file)["tool"]
+    packages = {path.parent.name for path in CHECKOUT.glob("*/__init__.py")} - {"benchmarks"}
+    assert {pattern.removesuffix("*") for pattern in tool["setuptools"]["packages"]["find"]["include"]} == packages
+    assert set(tool["importlinter"]["root_packages"]) == packages
+
+
 def test_the_tables_of_figures_are_those_of_their_files() -> None:
     stale = update(CHECKOUT, write=False)
     assert stale == [], "run python -m benchmarks.tables"
