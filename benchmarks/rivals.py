@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from inference.characterizer import Characterizer
-from inference.ports.portsets import moved
 from results.model import PortUsage
+from results.ports import moved
 from runner.backends.sim import SimBackend
 from runner.measuring import aggregate
 from runner.measuring.protocol import Measurer, Options
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from generator.sequences.blocking import CodeKind
     from inference.experiment import Request
-    from inference.ports.blocking import BlockingSet
-    from inference.ports.portsets import PortSet
+    from inference.ports.blocking_instructions import BlockingSet
     from results.model import Measurement
+    from results.ports import PortSet
     from simulator.machines.graph import Uop
     from xed_convert.catalogue.catalogue import Catalogue
     from xed_convert.model import InstructionVariant

@@ -17,8 +17,9 @@ from generator.sequences.blocking import MOST_INSTANCES, CodeKind, is_store, kin
 from generator.sequences.throughput import Shape, ThroughputFactory
 from inference.calibration import Calibrations, find_width
 from inference.context import Context
-from inference.ports.blocking import BlockingSet, Candidate, find_blocking
-from inference.ports.portsets import PortLayout
+from inference.ports.blocking import find_blocking
+from inference.ports.blocking_instructions import BlockingSet, Candidate
+from inference.ports.layout import PortLayout
 from inference.variant import characterize_variant
 from xed_convert.errors import EncodingError
 

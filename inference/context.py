@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from generator.factory import Kit
     from generator.sequences.blocking import CodeKind
     from inference.calibration import Calibrations
-    from inference.ports.blocking import BlockingSet
-    from inference.ports.portsets import PortLayout
+    from inference.ports.blocking_instructions import BlockingSet
+    from inference.ports.layout import PortLayout
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from inference.ports.portsets import throughput_of
 from inference.throughput import COUNTED, Sequence, derivation_of, rounded_count
 from results.model import Characterization, Derivation, PortUsage, Throughput
+from results.ports import throughput_of
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -18,10 +18,9 @@ from inference.draft import Draft
 from inference.experiment import Procedure, Request, Want
 from inference.fusion import infer_fusion
 from inference.latency.infer import infer_latencies
-from inference.ports.blocking import is_integral, isolated_of, name_ports
 from inference.ports.infer import PortConclusion, infer_ports
+from inference.ports.isolation import is_integral, isolated_of, name_ports
 from inference.ports.load_balance import evenly_loaded
-from inference.ports.portsets import PortLayout, describe, joined, throughput_of
 from inference.throughput import (
     COUNTED,
     Search,
@@ -35,6 +34,7 @@ from inference.throughput import (
     search_unrolled,
 )
 from results.model import Characterization, Derivation, PortUsage
+from results.ports import describe, joined, throughput_of
 from xed_convert.errors import EncodingError
 from xed_convert.model import OperandKind
 
@@ -44,8 +44,9 @@ if TYPE_CHECKING:
     from generator.microbenchmark import Line
     from inference.context import Context
     from inference.experiment import Measured
-    from inference.ports.blocking import Blockers, BlockingInstruction
-    from inference.ports.hypotheses import Isolated
+    from inference.ports.blocking_instructions import Blockers, BlockingInstruction
+    from inference.ports.isolation import Isolated
+    from inference.ports.layout import PortLayout
     from xed_convert.model import InstructionVariant
 
 DIVISIBLE = 12

@@ -13,15 +13,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from generator.errors import GenerationError
-from inference.ports.blocking import Blockers
+from inference.ports.blocking_instructions import Blockers
 from inference.ports.hypotheses import Answer
-from inference.ports.portsets import PortSet, confined
+from results.ports import PortSet, confined
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from inference.experiment import Procedure
-    from inference.ports.blocking import BlockingSet
+    from inference.ports.blocking_instructions import BlockingSet
     from inference.ports.probe import PortProbe
     from results.model import PortUsage
 

@@ -14,70 +14,23 @@ from fractions import Fraction
 from math import floor
 from typing import TYPE_CHECKING
 
-from inference.ports.portsets import (
-    PortLayout,
-    PortSet,
-    confined,
-    describe,
-    mask_of,
-    mask_unions,
-    ports_of,
-    throughput_of,
-)
 from results.model import PortUsage
+from results.ports import PortSet, confined, describe, mask_of, mask_unions, ports_of, throughput_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from inference.ports.isolation import Isolated
+    from inference.ports.layout import PortLayout
+
 NODE_LIMIT = 4000
 """How many partial hypotheses are looked at before the sets are asked about one by one instead."""
-
-UNUSED = Fraction(1, 25)
-"""A port that carries no more of a µop than this per instruction counts as unused."""
-
-TOLERANCE_PER_UOP = Fraction(1, 20)
-"""How far a port sum may be from an integer, per µop (measured on hardware by the method's authors' successors)."""
 
 WHOLE_TIME = Fraction(49, 50)
 """What takes this share of the time explains it."""
 
 THROUGHPUT_TOLERANCE = Fraction(1, 25)
 """How much faster than the ports of a hypothesis allow an instruction may seem."""
-
-
-@dataclass(frozen=True, slots=True)
-class Isolated:
-    """What an instruction did alone: µops per counter and core cycles, per instruction; `total` µops in all.
-
-    `free` says that instances do not depend on each other, so that ports alone can limit them. `issued` are the
-    µops of the fused domain (0: they were not counted).
-    """
-
-    uops: Mapping[str, Fraction]
-    cycles: Fraction
-    total: int
-    free: bool = False
-    issued: Fraction = Fraction(0)
-
-    @property
-    def tolerance(self) -> Fraction:
-        """How much a sum over ports may be wrong."""
-        return min(Fraction(3, 10), Fraction(1, 20) + TOLERANCE_PER_UOP * self.total)
-
-    def used(self, layout: PortLayout) -> PortSet:
-        """Return the ports whose counters counted anything."""
-        busy = (ports for name, ports in layout.counters.items() if self.uops[name] > UNUSED)
-        return frozenset().union(*busy)
-
-    def explained(self, usage: PortUsage, layout: PortLayout) -> bool:
-        """Whether every counter that counted something can have counted µops of the usage."""
-        reached = frozenset().union(*(ports for ports, count in usage.uops.items() if count))
-        most = self.tolerance / 2  # of one counter: sums over several are less exact
-        return all(ports & reached or self.uops[name] <= most for name, ports in layout.counters.items())
-
-    def separable(self, layout: PortLayout) -> bool:
-        """Whether every port that was used has a counter of its own."""
-        return all(len(ports) == 1 for name, ports in layout.counters.items() if self.uops[name] > UNUSED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,15 +13,16 @@ from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from inference.ports.blocking import FEW_UOPS, SATURATED, Blockers, BlockingSet, is_integral, name_ports
+from inference.ports.blocking_instructions import FEW_UOPS, SATURATED, Blockers, BlockingSet
 from inference.ports.equalize import equalize_queues
-from inference.ports.hypotheses import Answer, HypothesisSpace, Isolated
+from inference.ports.hypotheses import Answer, HypothesisSpace
+from inference.ports.isolation import Isolated, is_integral, name_ports
 from inference.ports.load_balance import evenly_loaded, is_uneven, likeliest, rebalanced
-from inference.ports.portsets import PortSet, confined, describe, moved, pairs_of, throughput_of
 from inference.ports.probe import CLEAR, PortProbe, Subject
 from inference.ports.shared_counters import with_other_port
 from inference.ports.timing import consistent_with_time, has_the_time, is_slower
 from results.model import PortUsage
+from results.ports import PortSet, confined, describe, moved, pairs_of, throughput_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

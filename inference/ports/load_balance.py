@@ -17,8 +17,9 @@ from results.model import PortUsage
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from inference.ports.hypotheses import Isolated
-    from inference.ports.portsets import PortLayout, PortSet
+    from inference.ports.isolation import Isolated
+    from inference.ports.layout import PortLayout
+    from results.ports import PortSet
 
 EVEN = Fraction(1, 25)
 """Loads are even if they differ from equal ones by no more than this share of the µops that are dealt out."""

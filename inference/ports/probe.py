@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Protocol
 
 from generator.errors import GenerationError
 from inference.experiment import Procedure, Request, Want
-from inference.ports.blocking import FEW_UOPS, Blockers, BlockingSet, Pace, blockers_for
+from inference.ports.blocking_instructions import FEW_UOPS, Blockers, BlockingSet, Pace, blockers_for
 from inference.ports.hypotheses import Answer, HypothesisSpace, Observation
-from inference.ports.portsets import PortSet, confined, describe, joined, pairs_of
+from results.ports import PortSet, confined, describe, joined, pairs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from generator.microbenchmark import Microbenchmark
     from inference.experiment import Measured
-    from inference.ports.blocking import BlockingInstruction
-    from inference.ports.portsets import PortLayout
+    from inference.ports.blocking_instructions import BlockingInstruction
+    from inference.ports.layout import PortLayout
     from results.model import PortUsage
 
 CLEAR = Fraction(1, 5)

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from generator.microbenchmark import Microbenchmark
-    from inference.ports.blocking import BlockingInstruction
-    from inference.ports.portsets import PortLayout, PortSet
+    from inference.ports.blocking_instructions import BlockingInstruction
+    from inference.ports.layout import PortLayout
+    from results.ports import PortSet
     from xed_convert.model import InstructionVariant
 
     Mix = Callable[[Sequence[tuple[InstructionVariant, int]]], Microbenchmark]

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from inference.ports.load_balance import is_first, is_uneven
-from inference.ports.portsets import moved, throughput_of
+from results.ports import moved, throughput_of
 
 if TYPE_CHECKING:
     from inference.ports.hypotheses import HypothesisSpace

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from generator.sequences.blocking import CodeKind
     from inference.context import Context
     from inference.experiment import Request
-    from inference.ports.blocking import BlockingSet
+    from inference.ports.blocking_instructions import BlockingSet
     from results.campaign.records import Sample
     from results.model import Characterization, Measurement
 

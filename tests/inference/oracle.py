@@ -12,9 +12,11 @@ from typing import Any, TypeVar
 
 from generator.microbenchmark import Line, Microbenchmark
 from inference.experiment import Measured, Request
-from inference.ports.blocking import Blockers, BlockingInstruction, BlockingSet, Candidate, find_blocking
-from inference.ports.portsets import PortLayout, PortSet
+from inference.ports.blocking import find_blocking
+from inference.ports.blocking_instructions import Blockers, BlockingInstruction, BlockingSet, Candidate
+from inference.ports.layout import PortLayout
 from results.model import PortUsage, Status
+from results.ports import PortSet
 from xed_convert.model import InstructionVariant
 
 Result = TypeVar("Result")

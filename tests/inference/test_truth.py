@@ -15,10 +15,10 @@ from benchmarks.truth import Report, chosen, run
 from generator.factory import Kit
 from inference.calibration import find_width
 from inference.characterizer import Characterizer
-from inference.ports.portsets import confined
 from results.campaign import codec
 from results.database import xml
 from results.model import PortUsage
+from results.ports import confined
 from runner.backends.sim import SimBackend, open_machine
 from runner.measuring.protocol import Measurer
 from runner.measuring.session import Session

@@ -5,9 +5,9 @@ from collections.abc import Generator, Sequence
 import pytest
 
 from inference.experiment import Measured, Request
-from inference.ports.blocking import isolated_of
 from inference.ports.equalize import equalize_queues, level
 from inference.ports.hypotheses import Answer, HypothesisSpace
+from inference.ports.isolation import isolated_of
 from inference.ports.probe import PortProbe
 from results.model import PortUsage
 from tests.inference.oracle import Named, machine, sequence

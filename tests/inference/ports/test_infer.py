@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from inference.experiment import Request
 from inference.ports import hypotheses
-from inference.ports.blocking import isolated_of
-from inference.ports.hypotheses import HypothesisSpace, Isolated
+from inference.ports.hypotheses import HypothesisSpace
 from inference.ports.infer import PortConclusion, infer_ports
-from inference.ports.portsets import PortLayout
+from inference.ports.isolation import Isolated, isolated_of
+from inference.ports.layout import PortLayout
 from results.model import PortUsage
 from tests.inference.oracle import Named, Oracle, machine, sequence
 

@@ -4,10 +4,11 @@ from fractions import Fraction
 
 import pytest
 
-from inference.ports.hypotheses import Isolated
+from inference.ports.isolation import Isolated
+from inference.ports.layout import PortLayout
 from inference.ports.load_balance import evenly_loaded, is_uneven, likeliest, rebalanced
-from inference.ports.portsets import PortLayout, PortSet
 from results.model import PortUsage
+from results.ports import PortSet
 
 LAYOUT = PortLayout.of(["p0", "p1", "p23B", "p49", "p5A", "p78"])
 

@@ -5,8 +5,9 @@ from fractions import Fraction
 import pytest
 
 from inference.experiment import Measured, Request
-from inference.ports.blocking import Blockers
-from inference.ports.hypotheses import HypothesisSpace, Isolated
+from inference.ports.blocking_instructions import Blockers
+from inference.ports.hypotheses import HypothesisSpace
+from inference.ports.isolation import Isolated
 from inference.ports.probe import PortProbe
 from results.model import PortUsage, Status
 from tests.inference.oracle import Named, machine, sequence

@@ -1,4 +1,4 @@
-"""Ports, the counters that can tell them apart, and what a port usage implies.
+"""Sets of ports, and what a port usage implies: arithmetic that inference, simulator and analysis share.
 
 The formulas are those of Abel and Reineke, ASPLOS 2019, §5.1.2 (µops confined to a set) and §5.3.2 (throughput from
 port usage). Port sets are `frozenset`s of one-letter port names, as in `results.model`.
@@ -6,67 +6,22 @@ port usage). Port sets are `frozenset`s of one-letter port names, as in `results
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING, TypeAlias
 
 from results.model import PORT_LETTERS, PortUsage, port_set_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
 PortSet: TypeAlias = frozenset[str]
 """A set of ports, each one letter of `PORT_LETTERS`."""
 
 CLOSED_FORM_SETS = 14
-"""Up to so many different port sets the closed form looks at all their unions; above, the linear program is used."""
-
-
-@dataclass(frozen=True)
-class PortLayout:
-    """The counters that count µops per port: `{"p0": {0}, "p23": {2, 3}}`; ports that share a counter share a name."""
-
-    counters: Mapping[str, PortSet]
-
-    @classmethod
-    def of(cls, names: Iterable[str]) -> PortLayout:
-        """Read counter names as a backend gives them ("p0", "p23").
-
-        Raises:
-            ValueError: a name is not `p` and port letters, or a port is counted twice.
-        """
-        counters = {name: frozenset(name.removeprefix("p")) for name in names}
-        letters = [letter for ports in counters.values() for letter in ports]
-        bad = [name for name, ports in counters.items() if not ports or not ports <= set(PORT_LETTERS)]
-        if bad or len(letters) != len(set(letters)):
-            raise ValueError(f"not a list of port counters: {' '.join(counters)}")
-        return cls(counters)
-
-    @cached_property
-    def ports(self) -> PortSet:
-        """All ports that any counter counts."""
-        return frozenset().union(*self.counters.values()) if self.counters else frozenset()
-
-    def touching(self, ports: PortSet) -> tuple[str, ...]:
-        """Return the counters that count any of the ports."""
-        return tuple(name for name, counted in self.counters.items() if counted & ports)
-
-    def separable(self, ports: PortSet) -> bool:
-        """Whether counters can tell these ports from all others: no counter counts some of them and others too."""
-        return all(counted <= ports for counted in self.counters.values() if counted & ports)
-
-    def on(self, ports: PortSet, uops: Mapping[str, Fraction]) -> Fraction:
-        """Return how many µops the counters that touch these ports have counted."""
-        return sum((uops[name] for name in self.touching(ports)), Fraction(0))
-
-    def first(self, counters: Mapping[str, int]) -> PortSet:
-        """Return the first so many ports of each counter: the names that ports with a shared counter are given."""
-        chosen: list[str] = []
-        for name, count in counters.items():
-            chosen += sorted(self.counters[name], key=PORT_LETTERS.index)[:count]
-        return frozenset(chosen)
+"""Up to so many different port sets the closed form looks at all their unions (16,384 at most); above, the linear
+program is quicker."""
 
 
 def confined(usage: PortUsage, ports: PortSet) -> int:

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference.ports.portsets import PortLayout, confined, throughput_by_linear_program, throughput_of
+from inference.ports.layout import PortLayout
 from results.model import PortUsage
+from results.ports import confined, throughput_by_linear_program, throughput_of
 
 port_sets = st.frozensets(st.sampled_from("01234567"), min_size=1, max_size=6)
 
