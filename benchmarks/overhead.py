@@ -19,7 +19,7 @@ from inference.characterizer import Characterizer
 from results.campaign.store import Store
 from runner.backend import KnowsCpu
 from runner.backends.registry import open_backend
-from runner.campaigns.campaign import Campaign, SkippingMethod
+from runner.campaigns.campaign import Campaign
 from runner.measuring.protocol import Measurer
 from runner.measuring.recording import info_to_json
 from xed_convert.catalogue.catalogue import Catalogue
@@ -77,9 +77,7 @@ def row(name: str, architecture: str | None, every: int, folder: Path) -> tuple[
     started, cpu = time.monotonic(), time.process_time()
     with Store.open(path) as store:
         store.begin(measurer.info.provenance, info_to_json(measurer.info))
-        campaign = Campaign(
-            store, measurer, SkippingMethod(Characterizer(catalogue, measurer.info.capabilities), lacks)
-        )
+        campaign = Campaign(store, measurer, Characterizer(catalogue, measurer.info.capabilities), lacks)
         done = [
             each for each in campaign.run(list(catalogue)[::every], on_change=lambda _tally: None) if not each.skipped
         ]

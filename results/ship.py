@@ -38,6 +38,7 @@ MAXIMUM_BYTES = 2_000_000
 """A larger file has no place in the source tree."""
 
 DENOMINATOR = 1000
+"""Cycles are rounded to thousandths of a cycle: below every spread, and half as many bytes."""
 
 
 class ShipError(UopscopeError):

@@ -46,7 +46,7 @@ COLUMNS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ResultRow:
     """A variant with what was concluded about it; the variant is None where the catalogue does not have it."""
 
     result: Characterization
@@ -66,7 +66,7 @@ class Footing:
     lost_seconds: float = 0.0
 
 
-def render(rows: Sequence[Row]) -> Table:
+def render(rows: Sequence[ResultRow]) -> Table:
     """Return the table of all variants that were not skipped."""
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("Instruction", overflow="fold")
@@ -79,7 +79,7 @@ def render(rows: Sequence[Row]) -> Table:
     return table
 
 
-def footing_lines(rows: Sequence[Row], footing: Footing) -> Iterator[Text]:
+def footing_lines(rows: Sequence[ResultRow], footing: Footing) -> Iterator[Text]:
     """Yield the lines beneath the table."""
     results = [row.result for row in rows]
     for result in results:
@@ -97,7 +97,7 @@ def footing_lines(rows: Sequence[Row], footing: Footing) -> Iterator[Text]:
         yield Text(f"{_counts(results)} in {taken_text(footing.seconds, footing.lost_seconds)}")
 
 
-def frame(rows: Iterable[tuple[Row, Provenance]]) -> pd.DataFrame:
+def frame(rows: Iterable[tuple[ResultRow, Provenance]]) -> pd.DataFrame:
     """Return a data frame with one row per variant and machine: numbers as numbers, missing where unknown."""
     import pandas as pd  # noqa: PLC0415 - takes most of a second to load, and few starts need it
 
@@ -105,12 +105,12 @@ def frame(rows: Iterable[tuple[Row, Provenance]]) -> pd.DataFrame:
     return pd.DataFrame(records, columns=list(COLUMNS)).astype(COLUMNS)
 
 
-def write_csv(rows: Iterable[tuple[Row, Provenance]]) -> str:
+def write_csv(rows: Iterable[tuple[ResultRow, Provenance]]) -> str:
     """Return the data frame as CSV text."""
     return str(frame(rows).to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC))
 
 
-def _record(row: Row, provenance: Provenance) -> dict[str, object]:
+def _record(row: ResultRow, provenance: Provenance) -> dict[str, object]:
     result = row.result
     return {
         "architecture": provenance.architecture,
@@ -128,7 +128,7 @@ def _record(row: Row, provenance: Provenance) -> dict[str, object]:
     }
 
 
-def _cells(row: Row) -> Iterator[Text]:
+def _cells(row: ResultRow) -> Iterator[Text]:
     result, throughput = row.result, row.result.throughput
     yield Text(f"{FAILED} {result.string}" if result.failures else result.string)
     yield Text(UNKNOWN if result.uops is None else str(result.uops))

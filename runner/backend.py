@@ -3,9 +3,11 @@
 Counters are named as follows; a backend says in `BackendInfo.counters` which it has:
 
 - `core_cycles`: core clock cycles while not halted; `reference_cycles`: those of the reference clock meanwhile;
-- `tsc`: ticks of the time-stamp counter; `calibration`: ticks of a chain of `BackendInfo.calibration_core_cycles` core
-  cycles that was run beside each repetition, by which ticks become core cycles; `witness`: ticks of code that keeps
-  every ALU busy, run beside each repetition: it takes longer while another thread uses the same core;
+- `tsc`: ticks of the time-stamp counter;
+- `calibration`: ticks of a chain that takes `BackendInfo.calibration_core_cycles` core cycles. It runs beside each
+  repetition, and turns ticks into core cycles;
+- `witness` (`CONTENTION_PROBE`): ticks of the contention probe, code that keeps every ALU busy. It runs beside each
+  repetition, and takes longer while another thread uses the same core;
 - `instructions`: retired instructions;
 - `uops_issued`, `uops_executed`, `uops_retire_slots`, `uops_MITE`, `uops_MS`, `divider_active`: as in PMU events;
 - `p0`, `p1`, `p23` ...: µops dispatched to that port, or to any of those ports where they share a counter.
@@ -26,6 +28,13 @@ if TYPE_CHECKING:
     from generator.microbenchmark import Microbenchmark
     from results.model import Provenance, Status
     from xed_convert.model import InstructionVariant
+
+
+CONTENTION_PROBE = "witness"
+"""The counter of the contention probe. Campaign files and the kernel module's reports have it under this name."""
+
+CLOCK_COUNTERS = ("tsc", "calibration", CONTENTION_PROBE)
+"""What a backend counts that has only a clock."""
 
 
 class BackendError(UopscopeError):

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 LOOP_REGISTER = {names[15] for names in GPR.values()}
 _WRITES = {OpAccess.WRITE, OpAccess.COND_WRITE, OpAccess.READ_WRITE, OpAccess.READ_COND_WRITE}
 MAX_BODY_BYTES = 4096
+"""The largest size runs 110 copies or fills 24 KiB; with more bytes too few copies fit into an L1 cache of 32 KiB."""
 
 
 class MeasureError(UopscopeError):
@@ -44,7 +45,7 @@ class MeasureError(UopscopeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CounterRow:
     """One counter's value per copy, unrolled and in a loop, with spreads; None where it was not measured."""
 
     counter: str
@@ -63,11 +64,11 @@ class Report:
     loop: Measured
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[CounterRow]:
         """One row per counter that either mode has, cycles first."""
         names = dict.fromkeys(("core_cycles", *self.unrolled.values, *self.loop.values))
         return [
-            Row(
+            CounterRow(
                 name,
                 self.unrolled.values.get(name),
                 self.unrolled.spread.get(name),

@@ -1,7 +1,7 @@
 """What the clock backend sees when it measures what is known: used by `uopscope doctor`.
 
-It measures instructions whose latency is known, and looks at how coarse the clock is and at the witness
-(`runner.measuring.quiet`) with this machine's other CPUs idle and busy: that shows a core that is shared, even where a
+It measures instructions whose latency is known, and how coarse the clock is. It then runs the contention probe
+(`runner.measuring.quiet`) with this machine's other CPUs idle and busy: that shows a shared core, even where a
 hypervisor hides it.
 """
 
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from generator.microbenchmark import Line, Microbenchmark
 from inference.experiment import Request
 from results.model import Status
-from runner.backend import Backend, BackendError, Job, Repeat
+from runner.backend import CONTENTION_PROBE, Backend, BackendError, Job, Repeat
 from runner.doctor import Finding, Level
 from runner.measuring.protocol import Measurer
 
@@ -36,9 +36,13 @@ EXPECTED = ((IMUL, 3), (ADD, 1))
 
 SPIN = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True: sum(range(10000))"
 START_SECONDS = 0.2
+"""Until spinning processes have started."""
 
 TOLERANCE = 0.03
+"""By how much known latencies may be off, of their value."""
 SHARED_RATIO = 1.05
+"""A contention probe that takes this many times its best shares its core: alone it stays within 1%, shared it takes
+14% longer or more (`runner.measuring.quiet`)."""
 
 LOOKS = 5
 """With other CPUs idle and busy in turn: a host moves virtual CPUs about, so that two share a core only at times."""
@@ -46,16 +50,16 @@ LOOKS = 5
 
 @dataclass(frozen=True, slots=True)
 class ClockState:
-    """How the clock behaves: it moves so many ticks at a time; median ticks of calibration and witness."""
+    """How the clock behaves: its smallest step, and the medians of calibration and contention probe, all in ticks."""
 
     step_ticks: int
     calibration_ticks: int
-    witness_ticks: int
+    probe_ticks: int
 
     @property
-    def witness_ratio(self) -> float:
-        """The witness in units of the calibration, whatever the frequency."""
-        return self.witness_ticks / max(1, self.calibration_ticks)
+    def probe_ratio(self) -> float:
+        """The contention probe in units of the calibration, whatever the frequency."""
+        return self.probe_ticks / max(1, self.calibration_ticks)
 
 
 def findings(backend: Backend) -> list[Finding]:
@@ -74,12 +78,12 @@ def findings(backend: Backend) -> list[Finding]:
 
 
 def _looks(backend: Backend, others: list[int]) -> tuple[list[float], list[float]]:
-    """Return how long the witness takes, in calibrations, while other CPUs are idle and while they are busy."""
+    """Return the contention probe's times in calibrations while other CPUs are idle, and while they are busy."""
     idle, busy = [], []
     for _ in range(LOOKS):
-        idle.append(clock_state(backend).witness_ratio)
+        idle.append(clock_state(backend).probe_ratio)
         with _busy(others):
-            busy.append(clock_state(backend).witness_ratio)
+            busy.append(clock_state(backend).probe_ratio)
     return idle, busy
 
 
@@ -93,9 +97,9 @@ def clock_state(backend: Backend) -> ClockState:
     if result.status is not Status.OK:
         raise BackendError(f"the simplest code does not run: {result.detail}", hint="see `uopscope doctor`")
     samples = result.samples
-    step = reduce(math.gcd, [*samples["tsc"], *samples["witness"]])
+    step = reduce(math.gcd, [*samples["tsc"], *samples[CONTENTION_PROBE]])
     middle = {name: sorted(values)[len(values) // 2] for name, values in samples.items()}
-    return ClockState(step, middle["calibration"], middle["witness"])
+    return ClockState(step, middle["calibration"], middle[CONTENTION_PROBE])
 
 
 def _known_latencies(backend: Backend) -> list[tuple[Measured, int]]:
@@ -120,7 +124,7 @@ def _known(result: Measured, cycles: int) -> Finding:
 
 
 def _sharing(idle: list[float], busy: list[float], others: list[int]) -> Finding:
-    """Judge by how often the witness takes longer than at best; idle CPUs tell what others of a host do anyway."""
+    """Judge by how often the contention probe takes longer than at best, with the other CPUs busy and idle."""
     best, names = min(idle), ", ".join(map(str, others))
     slow, slow_anyway = (sum(ratio > SHARED_RATIO * best for ratio in looks) for looks in (busy, idle))
     found = (

@@ -31,6 +31,7 @@ MAXIMUM_LINE = 4 << 20
 """Bytes: a conclusion with hundreds of latencies has some ten thousand."""
 
 MAXIMUM_LINES = 500_000
+"""Lines of a file: thirty campaigns over the whole catalogue. More is not ours."""
 
 
 class PackedError(UopscopeError):

@@ -46,6 +46,7 @@ _NUMERIC: dict[str, Callable[[float, float], bool]] = {
 }
 _VARIANT_FIELDS = ("iform", "string", "asm", "iclass", "category", "extension", "isa_set", "key")
 _MAXIMUM_NESTING = 50
+"""Levels of parentheses and `not`: far more than a person writes, far fewer than Python's stack takes."""
 
 
 class QueryError(UopscopeError):

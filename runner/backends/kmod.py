@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 PREFERENCE = 100
+"""The first choice of `auto`: exact counters, interrupts off, privileged code."""
 SUMMARY = "the kernel module: ring 0, interrupts off, the PMU's counters (needs root)"
 
 CALIBRATION_ITERATIONS = 100

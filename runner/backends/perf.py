@@ -31,9 +31,11 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 PREFERENCE = 50
+"""`auto` takes it where there is no kernel module: it counts ports too, but in loops and with interrupts."""
 SUMMARY = "perf events of Linux: the PMU's counters for an ordinary user, in loops"
 
 PREFERRED_ITERATIONS = 100
+"""Iterations of the loop around every benchmark, so that it rises above the clock's resolution and the reads' cost."""
 DEVICES = Path("/sys/bus/event_source/devices")
 GENERIC = {"core_cycles": PerfEvent(0, 0), "instructions": PerfEvent(0, 1)}
 """PERF_TYPE_HARDWARE: the kernel knows where these are counted (also on a fixed counter)."""

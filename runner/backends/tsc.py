@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from generator.harness import native
-from runner.backend import BackendError, BackendInfo, Job, JobResult, Repeat
+from runner.backend import CLOCK_COUNTERS, BackendError, BackendInfo, Job, JobResult, Repeat
 from runner.host import cpu as cpus
 from runner.host.isa_sets import lacking
 from runner.host.native.runner import NativeRunner
@@ -29,7 +29,7 @@ CALIBRATION_ITERATIONS = 100
 """Of 30 IMULs each: 9000 core cycles, so that a clock that moves 26 ticks at a time errs by less than 1%."""
 
 PREFERRED_ITERATIONS = 100
-COUNTERS = ("tsc", "calibration", "witness")
+"""Iterations of the loop around every benchmark, so that it rises above the clock's resolution and the reads' cost."""
 
 CAVEAT = "a clock only: no µop counts and no ports; core cycles by a calibration chain of IMULs beside each repetition"
 VIRTUAL_CAVEAT = "inside a virtual machine: its host may take the core away or share it"
@@ -61,7 +61,7 @@ class TscBackend:
         return BackendInfo(
             name=self.name,
             provenance=cpus.provenance(self._cpu, self.name, options, caveats),
-            counters=COUNTERS,
+            counters=CLOCK_COUNTERS,
             ports=(),
             caveats=caveats,
             preferred_iterations=PREFERRED_ITERATIONS,
@@ -71,7 +71,7 @@ class TscBackend:
     def run(self, batch: Sequence[Job], counters: Sequence[str], repeat: Repeat) -> list[JobResult]:
         """Run the jobs; `counters` may leave nothing out, since all clocks come together."""
         del counters
-        return self._runner.run(batch, repeat, COUNTERS)
+        return self._runner.run(batch, repeat, CLOCK_COUNTERS)
 
     def lacks(self, variant: InstructionVariant) -> str:
         """Return the reason why this CPU cannot run a variant ("": it can, or CPUID does not tell)."""

@@ -10,10 +10,10 @@ import re
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
 from inference.version import inference_version
-from results.campaign.records import Outcome as Kept
+from results.campaign.records import Outcome
 from results.model import Characterization
 from runner.measuring.session import Limits, Session, StoreSource, Task
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 Context = TypeVar("Context")
+
+Lacks: TypeAlias = "Callable[[InstructionVariant], str]"
+"""Returns the reason why the machine at hand cannot run a variant ("": it can)."""
 
 _FIGURE = re.compile(r"\d[\d.]*(?<!\.)")
 
@@ -44,19 +47,14 @@ class Method(Protocol[Context]):
         """Return the reason why nothing of a variant can be measured here ("": it can)."""
 
 
-class SkippingMethod(Generic[Context]):
-    """A method that also skips what the machine at hand lacks."""
+def lacks_nothing(_variant: InstructionVariant) -> str:
+    """Answer for machines that cannot tell what they lack."""
+    return ""
 
-    def __init__(self, method: Method[Context], lacks: Callable[[InstructionVariant], str]) -> None:
-        """Ask `lacks` for the reason why the machine cannot run a variant ("": it can)."""
-        self.prepare = method.prepare
-        self.characterize = method.characterize
-        self._method_skips = method.skipped
-        self._lacks = lacks
 
-    def skipped(self, variant: InstructionVariant) -> str:
-        """Return the reason why nothing of a variant can be measured here ("": it can)."""
-        return self._lacks(variant) or self._method_skips(variant)
+def skip_reason(variant: InstructionVariant, method: Method[Context], lacks: Lacks) -> str:
+    """Return why nothing of a variant can be measured here ("": it can): the machine lacks it, or the method does."""
+    return lacks(variant) or method.skipped(variant)
 
 
 @dataclass(slots=True)
@@ -68,7 +66,7 @@ class Tally:
 
     total: int
     resumed: int = 0
-    outcomes: Counter[Kept] = field(default_factory=Counter)
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     measured: int = 0
     lost_seconds: float = 0.0
@@ -82,7 +80,7 @@ class Tally:
     @property
     def concluded(self) -> int:
         """Variants that were measured since the start, with failures or without."""
-        return self.outcomes[Kept.MEASURED] + self.outcomes[Kept.FAILED]
+        return self.outcomes[Outcome.MEASURED] + self.outcomes[Outcome.FAILED]
 
     @property
     def seconds(self) -> float:
@@ -96,11 +94,11 @@ class Tally:
 
     def count(self, result: Characterization) -> None:
         """Take note of a conclusion."""
-        outcome = Kept.of(result)
+        outcome = Outcome.of(result)
         self.outcomes[outcome] += 1
-        if outcome is Kept.SKIPPED:
+        if outcome is Outcome.SKIPPED:
             self.reasons[f"skipped: {result.skipped}"] += 1
-        elif outcome is Kept.FAILED:
+        elif outcome is Outcome.FAILED:
             self.reasons.update(f"failed: {reason_of(failure)}" for failure in result.failures)
 
 
@@ -113,12 +111,18 @@ class Campaign(Generic[Context]):
     """Characterizes variants on one machine and stores what was found."""
 
     def __init__(
-        self, store: Store, measurer: MeasuresRequests, method: Method[Context], spread: Spread | None = None
+        self,
+        store: Store,
+        measurer: MeasuresRequests,
+        method: Method[Context],
+        lacks: Lacks = lacks_nothing,
+        spread: Spread | None = None,
     ) -> None:
         """Measure with that measurer, or spread over processes; `Store.begin` was called."""
         self._store = store
         self._spread = spread
         self._method = method
+        self._lacks = lacks
         self._session = Session(measurer, StoreSource(store), Limits(remembered=5_000, keep_raw=False), self._progress)
         self._tally: Tally | None = None
 
@@ -134,7 +138,7 @@ class Campaign(Generic[Context]):
             StoreError: the file cannot be written any more.
         """
         outcomes = self._store.outcomes()
-        there = {key for key, outcome in outcomes.items() if not again or outcome is Kept.SKIPPED}
+        there = {key for key, outcome in outcomes.items() if not again or outcome is Outcome.SKIPPED}
         todo = [variant for variant in variants if variant.key not in there]
         tally = self._tally = Tally(len(variants), len(variants) - len(todo))
         on_change(tally)
@@ -147,7 +151,7 @@ class Campaign(Generic[Context]):
     def _results(self, todo: Sequence[InstructionVariant]) -> Iterator[tuple[Characterization, tuple[str, ...]]]:
         possible = []
         for variant in todo:
-            if reason := self._method.skipped(variant):
+            if reason := skip_reason(variant, self._method, self._lacks):
                 yield about(variant, skipped=reason), ()
             else:
                 possible.append(variant)

@@ -12,20 +12,25 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from runner.campaigns.campaign import lacks_nothing, skip_reason
 from runner.measuring.session import Limits, Session, Task
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from runner.campaigns.campaign import Context, Method
+    from runner.campaigns.campaign import Context, Lacks, Method
     from runner.measuring.session import MeasuresRequests
     from xed_convert.model import InstructionVariant
 
 SAMPLE_SECONDS = 3.0
+"""How long variants of the sample are measured: a person waits for the plan."""
+
 PREPARATION_SECONDS = 4.0
+"""How long to look for blocking instructions; if it takes longer, the plan gives no time."""
+
 SAMPLE_ACTIVE = 8
-"""Variants of the sample that are measured together."""
+"""Variants of the sample that are measured together: few, so that some are done before the time is up."""
 
 
 class _TimeIsUpError(UopscopeError):
@@ -61,14 +66,16 @@ def make_plan(
     method: Method[Context],
     measurer: MeasuresRequests,
     *,
+    lacks: Lacks = lacks_nothing,
     clock: Callable[[], float] = time.monotonic,
 ) -> Plan:
     """Plan for variants, those with conclusions already (`there`, by key) left out.
 
-    `clock` tells the time in seconds: for simulated machines, which only compute, the process's own is the better one.
+    `lacks` says what the machine cannot run. `clock` tells the time in seconds: for simulated machines, which only
+    compute, the process's own is the better one.
     """
     todo = [variant for variant in variants if variant.key not in there]
-    reasons = [method.skipped(variant) for variant in todo]
+    reasons = [skip_reason(variant, method, lacks) for variant in todo]
     possible = [variant for variant, reason in zip(todo, reasons, strict=True) if not reason]
     plan = Plan(len(variants), len(variants) - len(todo), len(possible), Counter(filter(None, reasons)))
     if possible:

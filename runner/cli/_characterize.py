@@ -13,10 +13,10 @@ from rich.text import Text
 from inference.characterizer import Characterizer
 from results.campaign.records import Outcome
 from results.campaign.store import Store
-from results.table import Footing, Row, footing_lines, render
+from results.table import Footing, ResultRow, footing_lines, render
 from runner.backend import KnowsCpu
 from runner.backends.registry import open_backend
-from runner.campaigns.campaign import Campaign, SkippingMethod, Tally
+from runner.campaigns.campaign import Campaign, Tally, lacks_nothing
 from runner.campaigns.plan import make_plan
 from runner.cli import _guard, _output
 from runner.cli._options import UsageError, chosen
@@ -28,13 +28,13 @@ from runner.measuring.session import StoredOnly
 from xed_convert.catalogue.catalogue import Catalogue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from inference.context import Context
     from results.campaign.records import Conclusion
     from runner.backend import BackendInfo
+    from runner.campaigns.campaign import Lacks
     from runner.campaigns.parallel import Spread
-    from runner.cli._options import Options
+    from runner.cli._options import CampaignOptions
     from runner.measuring.session import MeasuresRequests
     from xed_convert.model import InstructionVariant
 
@@ -51,10 +51,10 @@ class CampaignSetup:
     info: BackendInfo
     measurer: MeasuresRequests
     store: Store
-    lacks: Callable[[InstructionVariant], str]
+    lacks: Lacks
 
 
-def run(options: Options) -> int:
+def run(options: CampaignOptions) -> int:
     """Do what the options say; return the exit code.
 
     Raises:
@@ -63,15 +63,17 @@ def run(options: Options) -> int:
     catalogue = Catalogue.load()
     _output.check_files(options.files)
     if options.reinfer:
-        with _stored(catalogue, options) as bench:
-            return _carry_out(bench, options)
+        with _stored(catalogue, options) as setup:
+            return _carry_out(setup, options)
     variants = chosen(catalogue, options)
-    with _machine(catalogue, variants, options) as bench:
-        return _plan(bench, options) if options.plan else _carry_out(bench, options)
+    with _machine(catalogue, variants, options) as setup:
+        return _plan(setup, options) if options.plan else _carry_out(setup, options)
 
 
 @contextmanager
-def _machine(catalogue: Catalogue, variants: Sequence[InstructionVariant], options: Options) -> Iterator[CampaignSetup]:
+def _machine(
+    catalogue: Catalogue, variants: Sequence[InstructionVariant], options: CampaignOptions
+) -> Iterator[CampaignSetup]:
     """Open backend and store for measuring."""
     backend = open_backend(options.backend, cpu=options.cpu, architecture=options.architecture)
     try:
@@ -80,18 +82,13 @@ def _machine(catalogue: Catalogue, variants: Sequence[InstructionVariant], optio
         with _store(options) as store:
             if not options.plan:
                 store.begin(info.provenance, info_to_json(info))
-            lacks = backend.lacks if isinstance(backend, KnowsCpu) else _lacks_nothing
+            lacks = backend.lacks if isinstance(backend, KnowsCpu) else lacks_nothing
             yield CampaignSetup(catalogue, variants, info, measurer, store, lacks)
     finally:
         backend.close()
 
 
-def _lacks_nothing(_variant: InstructionVariant) -> str:
-    """Answer for machines that cannot tell what they lack."""
-    return ""
-
-
-def _store(options: Options) -> Store:
+def _store(options: CampaignOptions) -> Store:
     """Open the campaign's file; a plan only reads it."""
     if options.plan and options.database and options.database.is_file():
         return Store.read(options.database)
@@ -99,7 +96,7 @@ def _store(options: Options) -> Store:
 
 
 @contextmanager
-def _stored(catalogue: Catalogue, options: Options) -> Iterator[CampaignSetup]:
+def _stored(catalogue: Catalogue, options: CampaignOptions) -> Iterator[CampaignSetup]:
     """Open a store whose samples take the place of a machine."""
     assert options.database is not None
     if not options.database.is_file():
@@ -114,28 +111,28 @@ def _stored(catalogue: Catalogue, options: Options) -> Iterator[CampaignSetup]:
         info = info_from_json(store.backend(), provenance)
         there = store.outcomes()
         variants = [variant for variant in chosen(catalogue, options) if variant.key in there]
-        yield CampaignSetup(catalogue, variants, info, StoredOnly(info.calibration_core_cycles), store, _lacks_nothing)
+        yield CampaignSetup(catalogue, variants, info, StoredOnly(info.calibration_core_cycles), store, lacks_nothing)
 
 
-def _carry_out(bench: CampaignSetup, options: Options) -> int:
+def _carry_out(setup: CampaignSetup, options: CampaignOptions) -> int:
     """Run the campaign, or as much of it as there is time for, and show what there is."""
-    method = _method(bench, thorough=options.thorough)
-    campaign = Campaign(bench.store, bench.measurer, method, _spread(bench.info, options))
+    method = Characterizer(setup.catalogue, setup.info.capabilities, thorough=options.thorough)
+    campaign = Campaign(setup.store, setup.measurer, method, setup.lacks, _spread(setup.info, options))
     code: int = _guard.ExitCode.DONE
-    tally = Tally(len(bench.variants))
-    with Reporter(len(bench.variants), options.database, bench.info.provenance) as reporter:
+    tally = Tally(len(setup.variants))
+    with Reporter(len(setup.variants), options.database, setup.info.provenance) as reporter:
         try:
-            for result in campaign.run(bench.variants, again=options.reinfer, on_change=reporter.update):
+            for result in campaign.run(setup.variants, again=options.reinfer, on_change=reporter.update):
                 reporter.note(result)
         except _guard.Terminated:
             code = _guard.ExitCode.TERMINATED
         except KeyboardInterrupt:
             code = _guard.ExitCode.INTERRUPTED
         tally = reporter.tally or tally
-        tally.lost_seconds = bench.measurer.lost_seconds
-    conclusions = _conclusions(bench)
-    _show(bench, conclusions, tally, options)
-    _output.write_files(options.files, bench.variants, conclusions)
+        tally.lost_seconds = setup.measurer.lost_seconds
+    conclusions = _conclusions(setup)
+    _show(setup, conclusions, tally, options)
+    _output.write_files(options.files, setup.variants, conclusions)
     if code:
         _say_stopped(tally, options)
         return code
@@ -143,12 +140,7 @@ def _carry_out(bench: CampaignSetup, options: Options) -> int:
     return _guard.ExitCode.SOME_FAILED if failed else _guard.ExitCode.DONE
 
 
-def _method(bench: CampaignSetup, *, thorough: bool) -> SkippingMethod[Context]:
-    """Return how variants are characterized, those that the machine lacks left out."""
-    return SkippingMethod(Characterizer(bench.catalogue, bench.info.capabilities, thorough=thorough), bench.lacks)
-
-
-def _spread(info: BackendInfo, options: Options) -> Spread | None:
+def _spread(info: BackendInfo, options: CampaignOptions) -> Spread | None:
     """Return how to spread the campaign over processes, if it is to be.
 
     Raises:
@@ -163,44 +155,45 @@ def _spread(info: BackendInfo, options: Options) -> Spread | None:
     return Spread(options.jobs, info.name, options.architecture, options.thorough)
 
 
-def _plan(bench: CampaignSetup, options: Options) -> int:
+def _plan(setup: CampaignSetup, options: CampaignOptions) -> int:
     """Say what would be done."""
-    method = _method(bench, thorough=False)
-    clock = time.process_time if bench.info.is_model else time.monotonic
-    plan = make_plan(bench.variants, set(bench.store.outcomes()), method, bench.measurer, clock=clock)
-    for line in _output.plan_lines(plan, bench.info.provenance, options.jobs):
+    method = Characterizer(setup.catalogue, setup.info.capabilities)
+    clock = time.process_time if setup.info.is_model else time.monotonic
+    there = set(setup.store.outcomes())
+    plan = make_plan(setup.variants, there, method, setup.measurer, lacks=setup.lacks, clock=clock)
+    for line in _output.plan_lines(plan, setup.info.provenance, options.jobs):
         print(line)
     return _guard.ExitCode.DONE
 
 
-def _conclusions(bench: CampaignSetup) -> list[Conclusion]:
+def _conclusions(setup: CampaignSetup) -> list[Conclusion]:
     """Return what is known about the chosen variants, in their order."""
-    wanted = {variant.key: index for index, variant in enumerate(bench.variants)}
-    found = [each for each in bench.store.conclusions() if each.result.key in wanted]
+    wanted = {variant.key: index for index, variant in enumerate(setup.variants)}
+    found = [each for each in setup.store.conclusions() if each.result.key in wanted]
     return sorted(found, key=lambda each: wanted[each.result.key])
 
 
-def _show(bench: CampaignSetup, conclusions: Sequence[Conclusion], tally: Tally, options: Options) -> None:
+def _show(setup: CampaignSetup, conclusions: Sequence[Conclusion], tally: Tally, options: CampaignOptions) -> None:
     """Print the table (or a summary of very many), what stands beneath it, and explanations."""
     console = _output.console(to_stderr=any(str(path) == "-" for path in options.files.values()))
-    by_key = {variant.key: variant for variant in bench.variants}
-    rows = [Row(each.result, by_key[each.result.key]) for each in conclusions]
+    by_key = {variant.key: variant for variant in setup.variants}
+    rows = [ResultRow(each.result, by_key[each.result.key]) for each in conclusions]
     if len(rows) <= TABLE_AT_MOST or not (options.database or options.files):
         if any(not row.result.skipped for row in rows):
             console.print(render(rows))
             console.print()
-        footing = Footing(bench.info.provenance, unknown_reasons(bench.info), tally.seconds, tally.lost_seconds)
+        footing = Footing(setup.info.provenance, unknown_reasons(setup.info), tally.seconds, tally.lost_seconds)
         for line in footing_lines(rows, footing):
             console.print(line, soft_wrap=True)
     else:
-        for line in _output.summary_lines(tally, bench.info.provenance):
+        for line in _output.summary_lines(tally, setup.info.provenance):
             console.print(line, soft_wrap=True)
     if options.explain:
         for each in conclusions:
             console.print()
-            evidence = bench.store.evidence(each)
+            evidence = setup.store.evidence(each)
             variant = by_key[each.result.key]
-            case = Case(each.result, variant, evidence, each.provenance, bench.info.calibration_core_cycles)
+            case = Case(each.result, variant, evidence, each.provenance, setup.info.calibration_core_cycles)
             for line in explanation(case):
                 console.print(line, soft_wrap=True)
 
@@ -214,7 +207,7 @@ def unknown_reasons(info: BackendInfo) -> tuple[str, ...]:
     return (f"{missing} are unknown: the backend {info.name} has no counters for them",)
 
 
-def _say_stopped(tally: Tally, options: Options) -> None:
+def _say_stopped(tally: Tally, options: CampaignOptions) -> None:
     console = Console(stderr=True)
     hint = "; start again to go on from here" if options.database else ""
     console.print(Text(f"stopped after {tally.done} of {tally.total} variants{hint}", style="yellow"), soft_wrap=True)

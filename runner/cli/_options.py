@@ -21,7 +21,7 @@ class UsageError(UopscopeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class CampaignOptions:
     """The options of `characterize`; `files` are output files by format."""
 
     patterns: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class Options:
         return self.everything or (bool(self.selection) and not self.patterns)
 
 
-def check(options: Options) -> None:
+def check(options: CampaignOptions) -> None:
     """Refuse options that contradict each other.
 
     Raises:
@@ -67,7 +67,7 @@ def check(options: Options) -> None:
         raise UsageError("only one format can go to standard output")
 
 
-def chosen(catalogue: Catalogue, options: Options) -> list[InstructionVariant]:
+def chosen(catalogue: Catalogue, options: CampaignOptions) -> list[InstructionVariant]:
     """Return the variants that are meant, each once, in the order in which they were named.
 
     Raises:

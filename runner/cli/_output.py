@@ -12,7 +12,7 @@ from rich.text import Text
 
 from results import table
 from results.campaign import codec
-from results.table import Row
+from results.table import ResultRow
 from results.text import duration_text, machine_text, taken_text
 from xed_convert.files import atomic_write, check_writable
 
@@ -99,7 +99,7 @@ def json_bytes(variants: Sequence[InstructionVariant], conclusions: Sequence[Con
 def csv_bytes(variants: Sequence[InstructionVariant], conclusions: Sequence[Conclusion]) -> bytes:
     """Return a line of CSV per variant."""
     by_key = {variant.key: variant for variant in variants}
-    rows = [(Row(each.result, by_key.get(each.result.key)), each.provenance) for each in conclusions]
+    rows = [(ResultRow(each.result, by_key.get(each.result.key)), each.provenance) for each in conclusions]
     return table.write_csv(rows).encode()
 
 

@@ -102,10 +102,10 @@ def characterize(
 ) -> None:
     """Measure latency per operand pair, throughput and port usage of x86 instructions."""
     from runner.campaigns.selection import Selection  # noqa: PLC0415 - likewise
-    from runner.cli._options import Options, check, chosen, listing_lines  # noqa: PLC0415 - `--help` does not need it
+    from runner.cli._options import CampaignOptions, check, chosen, listing_lines  # noqa: PLC0415 - `--help` does not need it
     from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415 - likewise
 
-    options = Options(
+    options = CampaignOptions(
         patterns=tuple(instr or ()),
         selection=Selection(tuple(extension or ()), tuple(isa_set or ())),
         everything=everything,

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from runner.backend import BackendInfo
-    from runner.measure import Report, Row
+    from runner.measure import CounterRow, Report
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -61,7 +61,7 @@ def _text(report: Report, info: BackendInfo) -> list[str]:
     return [*lines, *(f"  {caveat}" for caveat in info.caveats)]
 
 
-def _row(row: Row) -> str:
+def _row(row: CounterRow) -> str:
     unrolled = _value(row.unrolled, row.unrolled_spread)
     return f"{row.counter:20} {unrolled:>20} {_value(row.loop, row.loop_spread):>20}"
 

@@ -11,7 +11,7 @@ import typer
 
 from runner.campaigns.selection import Selection
 from runner.nightly import night as nights
-from runner.nightly import systemd as units
+from runner.nightly import systemd
 
 app = typer.Typer(help=__doc__, add_completion=False)
 
@@ -48,7 +48,7 @@ def nightly(
     elif install:
         options = ["--state", str(state.absolute()), "--free-gb", str(free_gb), *chosen, *machine]
         options += ["--arch", arch] if arch else []
-        for path in units.install([_program(), "nightly", *options], at):
+        for path in systemd.install([_program(), "nightly", *options], at):
             print(f"written: {path}")
         print("See it with: systemctl list-timers uopscope-nightly.timer; journalctl -u uopscope-nightly")
     else:
@@ -67,7 +67,7 @@ def _program() -> str:
 
 
 def _uninstall(state: Path, *, purge: bool) -> None:
-    for path in units.uninstall():
+    for path in systemd.uninstall():
         print(f"removed: {path}")
     if not state.exists():
         return

@@ -21,18 +21,24 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from inference.experiment import Measured, Request
 from results.model import Measurement, Series, Status
+from runner.backend import CONTENTION_PROBE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 WINDOW_TOLERANCE = 0.06
+"""By how much of the short window's value the steady one may exceed it and still be called disturbed: 2 to 4% were
+seen next to a busy sibling thread."""
 MOST_STEADY = Fraction(1 + WINDOW_TOLERANCE)
-BESIDE = ("calibration", "witness")
+BESIDE = ("calibration", CONTENTION_PROBE)
 """Counters that are not about the code under test."""
 
 CLOCK_DENOMINATOR = 10**6
+"""Core cycles on a clock are integers in millionths: finer than a tick by four orders."""
 NEGATIVE_TOLERANCE = Fraction(1, 20)
+"""Counts per copy this far below zero are noise (differences of two sizes); further below, they are wrong."""
 PORT_SUM_TOLERANCE = Fraction(1, 20)
+"""Per µop, how far the sum over all ports may be from an integer."""
 
 
 class Summary(NamedTuple):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from generator.microbenchmark import Line, Microbenchmark
 from inference.experiment import Measured, Request, Want
 from results.model import Measurement, Series, Status
-from runner.backend import Job, Repeat
+from runner.backend import CLOCK_COUNTERS, CONTENTION_PROBE, Job, Repeat
 from runner.measuring import aggregate
 from runner.measuring.quiet import Patience, QuietFilter, Repetitions
 from runner.measuring.sizing import SHORT_TICKS, Size, clock_sizes, exact_sizes, larger_sizes, probe_size
@@ -33,12 +33,13 @@ HOPELESS_REQUESTS = 100
 """After so many disturbed requests in a row there is no waiting for a quiet core any more."""
 
 SURVEY_PAUSE_SECONDS = 0.01
-NOTHING = Microbenchmark((), (Line(b"\x90", "NOP"),), "survey of the witness")
+"""Between two looks: 25 looks then cover more than a scheduler's time slice of a few milliseconds."""
+NOTHING = Microbenchmark((), (Line(b"\x90", "NOP"),), "survey of the contention probe")
 RESTLESS_RATIO = Fraction(1, 20)
+"""A spread above this share of the value asks for more rounds, and is said in the result."""
 MOST_ROUNDS = 1000
 """While there is patience for a quiet core, which ends sooner; but what is never quiet itself has to end, too."""
 
-CLOCK_COUNTERS = ("tsc", "calibration", "witness")
 UOP_COUNTERS = ("uops_executed", "uops_issued", "uops_retire_slots")
 """Counted together with the ports."""
 
@@ -47,11 +48,13 @@ UOP_COUNTERS = ("uops_executed", "uops_issued", "uops_retire_slots")
 class Options:
     """What a user may change about measuring; all of it belongs into the provenance.
 
-    A request is measured in rounds of `repetitions`, at most `rounds` of them, until its spread per copy is at most
-    `stable_cycles` or the fraction `stable_ratio` of the value. On a clock `enough_quiet` repetitions must have been
-    undisturbed; `survey_looks` is how often the witness is looked at beforehand. Waiting for a quiet core and measuring
-    again takes at most `patience_seconds`, and `patience_ratio` times as long as everything else. `attempts` is how
-    often values that cannot be right are measured anew.
+    - A request is measured in at most `rounds` rounds of `repetitions` each. It is done when its spread per copy is at
+      most `stable_cycles`, or the fraction `stable_ratio` of the value.
+    - Values that cannot be right are measured `attempts` times. `warm_ups` runs before each round do not count.
+    - On a clock, `enough_quiet` repetitions must be undisturbed. `survey_looks` is how often to survey the probe.
+    - Waiting for a quiet core and measuring again takes at most `patience_seconds`, plus `patience_ratio` times what
+      all the rest took.
+    - A run that takes longer than `time_limit_seconds` has hung.
     """
 
     repetitions: int = 20
@@ -113,7 +116,7 @@ class _Entry:
         self._repetitions_of = []
 
     def looked_at(self) -> list[Repetitions]:
-        """Return what there is to know of the repetitions of each size, of a backend with a witness."""
+        """Return what there is to know of the repetitions of each size, of a backend with a contention probe."""
         if not self._repetitions_of:
             self._repetitions_of = [Repetitions.of(samples) for samples in self.samples]
         return self._repetitions_of
@@ -155,7 +158,7 @@ class Measurer:
         self.options = options or Options()
         self._is_clock = self.info.preferred_iterations > 0
         self._disturbed_in_a_row = 0
-        self._quiet = QuietFilter() if "witness" in self.info.counters else None
+        self._quiet = QuietFilter() if CONTENTION_PROBE in self.info.counters else None
         self._patience = Patience(self.options.patience_seconds, self.options.patience_ratio)
 
     def measure(self, requests: Sequence[Request]) -> list[Measured]:
@@ -179,7 +182,7 @@ class Measurer:
             most = self._most_rounds
             for entry in entries:
                 if entry.status is Status.OK and entry.rounds < most and self._is_disturbed(entry):
-                    entry.status = None  # what seemed quiet was not: the witness has meanwhile been faster
+                    entry.status = None  # what seemed quiet was not: the contention probe has meanwhile been faster
             if self._quiet and any(entry.status is None and self._is_disturbed(entry) for entry in active):
                 self._patience.wait(self._looks_quiet)
         return [self._final(entry) for entry in entries]
@@ -263,7 +266,7 @@ class Measurer:
         return True
 
     def _survey(self, quiet: QuietFilter) -> None:
-        """Look at the witness for a while, to learn how long it takes when nobody disturbs."""
+        """Look at the contention probe for a while, to learn how long it takes when nobody disturbs."""
         for _ in range(self.options.survey_looks):
             result = self._look()
             if result.status is Status.OK:
@@ -271,7 +274,7 @@ class Measurer:
             time.sleep(SURVEY_PAUSE_SECONDS)
 
     def _look(self) -> JobResult:
-        """Run the witness alone for a moment."""
+        """Run the contention probe alone for a moment."""
         repeat = Repeat(repetitions=10, time_limit_seconds=self.options.time_limit_seconds)
         return self.backend.run([Job(NOTHING, 1)], CLOCK_COUNTERS, repeat)[0]
 

@@ -1,10 +1,13 @@
 """Which repetitions on a clock count: those that nobody disturbed.
 
-Beside each repetition run a calibration chain and a witness that keeps every ALU busy (`generator.harness.native`). A
-repetition does not count where its calibration took longer than that of the others (an interrupt hit it, and it would
-make the code under test look fast), or where the witness took longer, in calibrated cycles, than it does on a quiet
-core: then another thread uses the same core, and throughputs are not those of the instruction. Where that is so all
-the time, the quietest repetitions count.
+Two pieces of code run beside each repetition (`generator.harness.native`): a calibration chain, and a contention probe
+that keeps every ALU busy. A repetition does not count
+
+- where its calibration took longer than the others': an interrupt hit it, and the code under test would look fast;
+- where its contention probe took longer, in calibrated cycles, than on a quiet core: another thread uses the core, and
+  throughputs would be too high.
+
+Where all repetitions are disturbed, the quietest ones count.
 """
 
 from __future__ import annotations
@@ -17,31 +20,40 @@ from collections import Counter
 from itertools import accumulate, compress
 from typing import TYPE_CHECKING, NamedTuple
 
+from runner.backend import CONTENTION_PROBE
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 CALIBRATION_SLACK = 1.05
-WITNESS_SLACK = 1.03
-"""On a quiet core of Zen 5 the witness stays within 1%; with a busy sibling thread it takes 14% longer or more."""
+"""A calibration that takes this many times the median was interrupted: the clock's step makes undisturbed ones differ
+by less than 1%, and an interrupt adds thousands of cycles to its 9,000."""
+
+CONTENTION_SLACK = 1.03
+"""A contention probe may take this many times its best: on a quiet core of Zen 5 it stays within 1%, and a busy sibling
+thread makes it at least 14% longer."""
 
 BIN_WIDTH = 0.002
-"""Runs are counted by how long the witness took, in bins of 0.2%."""
+"""Runs are counted by the logarithm of their ratio, in bins of this width (0.2%): a fifteenth of the slack."""
 
-FEW_RUNS, LEAST_RUNS, LEAST_SHARE = 8, 3, 0.005
-"""From a few runs on, so many of them, and that share, have to be as fast as what is taken for quiet."""
+FEW_RUNS = 8
+"""With fewer runs than this, the fastest one is taken for quiet."""
+
+LEAST_RUNS, LEAST_SHARE = 3, 0.005
+"""With more, this many runs and this share of all must be as fast: one run in 20,000 looks fast by mistake."""
 
 WAIT_PAUSE_SECONDS = 0.02
-"""After a look at the witness that was not quiet."""
+"""Pause after a look at the contention probe that was not quiet: short beside disturbances, which last seconds."""
 
 CALM_LOOKS = 3
-"""So many in a row have to be quiet: who disturbs leaves gaps."""
+"""This many looks in a row must be quiet before measuring goes on: disturbances have short gaps."""
 
 
 class Repetitions(NamedTuple):
-    """What there is to know of the repetitions of a run, whatever is taken for quiet: it is asked for in every round.
+    """The repetitions of a run, as far as they do not depend on what is taken for quiet; kept, for every round asks.
 
-    `ratios` say how long the witness took, in calibrations, and are in order in `ordered`; `steady` whether the
-    calibration was not interrupted; `calm` are the ratios of those that were not, in order.
+    `ratios` are the times of the contention probe in calibrations, `ordered` the same sorted. `steady` says for each
+    repetition that no interrupt hit its calibration; `calm` are the sorted ratios of those repetitions.
     """
 
     ratios: list[float]
@@ -51,14 +63,14 @@ class Repetitions(NamedTuple):
 
     @classmethod
     def of(cls, samples: Mapping[str, Sequence[int]]) -> Repetitions:
-        """Look at samples; the shorter half of the calibrations was never interrupted."""
+        """Return what the samples say; the shorter half of the calibrations is taken for never interrupted."""
         calibration = samples["calibration"]
         if not calibration:
             return cls([], [], [], [])
         in_order = sorted(calibration)
         # At least 1: a clock may have been set back
         divisors = calibration if in_order[0] > 0 else [max(1, ticks) for ticks in calibration]
-        ratios = list(map(operator.truediv, samples["witness"], divisors))
+        ratios = list(map(operator.truediv, samples[CONTENTION_PROBE], divisors))
         ordered = sorted(ratios)
         most = CALIBRATION_SLACK * in_order[len(in_order) // 2]
         if in_order[-1] <= most:
@@ -68,7 +80,7 @@ class Repetitions(NamedTuple):
 
 
 class QuietFilter:
-    """Knows how short a time the witness typically takes when it is quiet, and filters by it."""
+    """Learns how long the contention probe takes on a quiet core, and filters repetitions by it."""
 
     def __init__(self) -> None:
         self.best_ratio = float("inf")
@@ -80,10 +92,10 @@ class QuietFilter:
         return self.best_ratio < float("inf")
 
     def learn(self, *runs: Repetitions) -> None:
-        """Look at some runs; of each the median of its repetitions counts, so that no single odd one does.
+        """Look at some runs; the median of its repetitions stands for each, so that one odd repetition has no weight.
 
-        Nor does an odd run: a disturbed calibration makes the witness look fast. Where the least of all runs counted,
-        one in 20,000 made all later ones seem disturbed.
+        The fastest run has none either: a disturbed calibration makes the contention probe look fast, in one run of
+        20,000, and all later runs would then seem disturbed.
         """
         for run in runs:
             ratios = run.ordered[bisect_right(run.ordered, 0) :]
@@ -93,7 +105,7 @@ class QuietFilter:
             self.best_ratio = math.exp(BIN_WIDTH * self._low_bin())
 
     def _low_bin(self) -> int:
-        """Return the first bin up to which there are runs enough to believe in."""
+        """Return the first bin up to which there are enough runs to believe in."""
         total = self._runs.total()
         enough = 1 if total < FEW_RUNS else max(LEAST_RUNS, LEAST_SHARE * total)
         ordered = sorted(self._runs)
@@ -102,18 +114,18 @@ class QuietFilter:
 
     def count(self, repetitions: Repetitions) -> int:
         """Return how many repetitions were undisturbed."""
-        return bisect_right(repetitions.calm, WITNESS_SLACK * self.best_ratio)
+        return bisect_right(repetitions.calm, CONTENTION_SLACK * self.best_ratio)
 
     def is_quiet(self, samples: Mapping[str, Sequence[int]]) -> bool:
         """Say whether nobody disturbed most repetitions of a run."""
-        return 2 * self.count(Repetitions.of(samples)) > len(samples["witness"])
+        return 2 * self.count(Repetitions.of(samples)) > len(samples[CONTENTION_PROBE])
 
     def undisturbed(
         self, samples: Mapping[str, Sequence[int]], repetitions: Repetitions, enough: int
     ) -> dict[str, tuple[int, ...]]:
-        """Return the samples that count; where they are not enough, the quietest quarter of all, or that many."""
+        """Return the undisturbed samples; if they are fewer than `enough`, the quietest quarter (at least `enough`)."""
         ratios, steady, calm = repetitions.ratios, repetitions.steady, repetitions.calm
-        limit = WITNESS_SLACK * self.best_ratio
+        limit = CONTENTION_SLACK * self.best_ratio
         quiet = self.count(repetitions)
         if quiet == len(ratios):
             return {counter: tuple(values) for counter, values in samples.items()}
@@ -124,14 +136,14 @@ class QuietFilter:
 
 
 class Patience:
-    """Waits for a quiet core, for who disturbs does so for seconds; not forever, for some do so all the time.
+    """Waits for a quiet core, but not forever.
 
-    On one virtual machine the witness was slowed for 1 to 30 seconds at a time, nearly all of its repetitions meanwhile
-    and 1 to 5% of them in between, by other guests of the same host.
+    Most disturbances last seconds: on one virtual machine, other guests slowed the contention probe for 1 to 30 seconds
+    at a time. Nearly all repetitions were slow then, and 1 to 5% in between. Some disturbances never end.
     """
 
     def __init__(self, seconds: float, ratio: float) -> None:
-        """Let waiting and measuring again take those seconds and, besides, that many times what all the rest took."""
+        """Allow waiting and measuring again these seconds, plus `ratio` times what undisturbed measuring took."""
         self._seconds = seconds
         self._ratio = ratio
         self._useful_seconds = 0.0
@@ -143,7 +155,7 @@ class Patience:
         return self.lost_seconds < self._seconds + self._ratio * self._useful_seconds
 
     def count(self, seconds: float, *, is_again: bool) -> None:
-        """Take note of a round, which may have been only for what was disturbed before."""
+        """Take note of a round; `is_again` if all of it was for what was disturbed before."""
         if is_again:
             self.lost_seconds += seconds
         else:

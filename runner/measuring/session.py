@@ -120,7 +120,7 @@ class Task(Generic[Result]):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome(Generic[Result]):
+class Finished(Generic[Result]):
     """What became of a task: its result, or the error that ended it; and the keys of the requests that it used."""
 
     name: str
@@ -166,7 +166,7 @@ class Session:
         self._known: dict[str, Measured] = {}
         self._tasks_done = self._requests = self._measured = 0
 
-    def run(self, tasks: Iterable[Task[Result]]) -> Iterator[Outcome[Result]]:
+    def run(self, tasks: Iterable[Task[Result]]) -> Iterator[Finished[Result]]:
         """Yield the outcome of each task as it is done (not in order).
 
         Whatever ends the iteration early (Ctrl-C, the caller) closes the procedures; what was yielded and saved stays.
@@ -202,7 +202,7 @@ class Session:
             raise outcome.error
         return outcome.result  # type: ignore[return-value] # a task without error has a result of its procedure's type
 
-    def _admit(self, waiting: Iterator[Task[Result]], active: list[_Active[Result]]) -> Iterator[Outcome[Result]]:
+    def _admit(self, waiting: Iterator[Task[Result]], active: list[_Active[Result]]) -> Iterator[Finished[Result]]:
         """Start tasks until enough are active; yield those that end without asking for anything."""
         while len(active) < self._limits.active:
             task = next(waiting, None)
@@ -248,7 +248,7 @@ class Session:
         kept = measured if self._limits.keep_raw else measured.without_samples()
         self._known[measured.request.key] = kept
 
-    def _advance(self, entry: _Active[Result]) -> Outcome[Result] | None:
+    def _advance(self, entry: _Active[Result]) -> Finished[Result] | None:
         """Send a procedure what it asked for; return its outcome if it is done."""
         self._requests += len(entry.wanted)
         entry.used.update(dict.fromkeys(request.key for request in entry.wanted))
@@ -259,15 +259,15 @@ class Session:
         known = self._known[request.key]
         return known if known.request is request else dataclasses.replace(known, request=request)
 
-    def _send(self, entry: _Active[Result], answers: Sequence[Measured] | None) -> Outcome[Result] | None:
+    def _send(self, entry: _Active[Result], answers: Sequence[Measured] | None) -> Finished[Result] | None:
         """Resume a procedure; return its outcome if that was the end, else note what it asks for now."""
         try:
             # A generator that has not started takes nothing but None
             entry.wanted = entry.task.procedure.send(answers)  # type: ignore[arg-type]
         except StopIteration as end:
-            return Outcome(entry.task.name, end.value, None, tuple(entry.used))
+            return Finished(entry.task.name, end.value, None, tuple(entry.used))
         except UopscopeError as error:
-            return Outcome(entry.task.name, None, error, tuple(entry.used))
+            return Finished(entry.task.name, None, error, tuple(entry.used))
         except Exception as error:  # noqa: BLE001 - a fault in one variant's inference must not end a campaign
             return self._broken(entry, f"internal error: {type(error).__name__}: {error}", error)
         entry.rounds += 1
@@ -279,12 +279,12 @@ class Session:
             return self._broken(entry, f"asks for more than {most}", None)
         return None
 
-    def _broken(self, entry: _Active[Result], message: str, cause: Exception | None) -> Outcome[Result]:
+    def _broken(self, entry: _Active[Result], message: str, cause: Exception | None) -> Finished[Result]:
         error = SessionError(f"{entry.task.name}: {message}", hint="this is a fault of uopscope, please report it")
         error.__cause__ = cause
-        return Outcome(entry.task.name, None, error, tuple(entry.used))
+        return Finished(entry.task.name, None, error, tuple(entry.used))
 
-    def _count(self, outcome: Outcome[Result]) -> Outcome[Result]:
+    def _count(self, outcome: Finished[Result]) -> Finished[Result]:
         self._tasks_done += 1
         self._report()
         return outcome

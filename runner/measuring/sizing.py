@@ -14,21 +14,33 @@ if TYPE_CHECKING:
     from inference.experiment import Request
 
 FEW_COPIES, MANY_COPIES = 10, 110
+"""Unrolled copies of the two sizes; 100 between them make a hundredth of a count visible (uops.info, section 6.2)."""
+
 CODE_BUDGET_BYTES = 24 << 10
 """Three quarters of a 32 KiB L1 instruction cache: the rest is for harness, calibration and driver."""
 
 LOOP_LINES = 16
+"""Instructions in the smaller loop."""
+
 LOOP_GROWTH = 4
+"""The larger loop has this many times the copies of the smaller one."""
 LOOP_ITERATIONS = 100
-"""Loop mode: copies of about 16 and 64 instructions, which fit into every µop cache, 100 iterations (paper: 5.3.1)."""
+"""Iterations of both; 16 and 64 instructions fit into every µop cache (uops.info, section 5.3.1)."""
 
 TARGET_CYCLES = 30_000
 """Long enough for a tick of 26 TSC cycles to be 0.1%, short enough for an interrupt to hit few repetitions."""
 
 MAX_CYCLES = 100_000
+"""Core cycles: copies that take longer together run once, and fewer of them."""
+
 MAX_ITERATIONS = 400
+"""Of a fenced loop, also around the fastest code: beyond that, its ticks are far above the clock's step."""
+
 FENCE_CYCLES = 20
+"""About what the fence and the end of an iteration take, in core cycles (Zen 5, Skylake)."""
+
 PROBE_ITERATIONS = 10
+"""Of the first run: its ticks are above the clock's step, and code that hangs is found soon."""
 
 SHORT_TICKS = 1000
 """Even the fastest code takes several times as many ticks with the sizes for a clock: what takes less was slower in

@@ -22,7 +22,7 @@ from results.database.xml import Conclusion, database_entry, rounded
 from results.exports.frames import entries_of
 from results.model import Bound, Characterization, Derivation, LatencyResult, Provenance, Throughput
 from runner.cli import _characterize
-from runner.cli._options import Options, UsageError
+from runner.cli._options import CampaignOptions, UsageError
 from xed_convert.catalogue.catalogue import Catalogue
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def test_what_is_no_packed_campaign_is_refused(tmp_path: Path, data: bytes, mess
 
 
 def test_there_is_nothing_to_draw_again_from_a_condensed_campaign(campaign: Path) -> None:
-    options = Options(patterns=(ADC,), reinfer=True, database=campaign)
+    options = CampaignOptions(patterns=(ADC,), reinfer=True, database=campaign)
     with pytest.raises(UsageError, match="no raw samples"):
         _characterize.run(options)
 

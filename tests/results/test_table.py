@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from results.model import Bound, Characterization, LatencyPart, LatencyResult, PortUsage, Provenance, Throughput
-from results.table import Footing, Row, footing_lines, render, write_csv
+from results.table import Footing, ResultRow, footing_lines, render, write_csv
 from results.text import duration_text, latencies_text, taken_text
 from tests.results import strategies
 from tests.results.test_xml import ADC, MACHINE, SIMULATED
 
 
-def shown(rows: list[Row], footing: Footing) -> str:
+def shown(rows: list[ResultRow], footing: Footing) -> str:
     console = Console(file=io.StringIO(), width=200)
     console.print(render(rows))
     for line in footing_lines(rows, footing):
@@ -45,7 +45,7 @@ MEASURED = Characterization(
 
 
 def test_a_row_holds_what_is_known() -> None:
-    text = shown([Row(MEASURED, ADC)], Footing(MACHINE, ("never shown",), 0.5))
+    text = shown([ResultRow(MEASURED, ADC)], Footing(MACHINE, ("never shown",), 0.5))
     row = next(line for line in text.splitlines() if line.startswith("ADC_11 (R64, R64)"))
     assert row.split()[3:] == [
         *("2", "1*p0156+1*p06", "1.00", "1.00", "0.75"),
@@ -58,7 +58,7 @@ def test_a_row_holds_what_is_known() -> None:
 
 def test_what_is_unknown_is_explained_once() -> None:
     unknown = dataclasses.replace(MEASURED, uops=None, ports=None, throughput=Throughput(Fraction(1)))
-    text = shown([Row(unknown, ADC)] * 3, Footing(MACHINE, ("µops and ports: the clock cannot count them",)))
+    text = shown([ResultRow(unknown, ADC)] * 3, Footing(MACHINE, ("µops and ports: the clock cannot count them",)))
     assert text.count("the clock cannot count them") == 1
 
 
@@ -68,21 +68,21 @@ def test_failures_and_skipped_variants_are_named_with_their_reasons() -> None:
         dataclasses.replace(MEASURED, string=f"VADDPS {number}", skipped="not on this CPU (AVX)")
         for number in range(20)
     ]
-    text = shown([Row(failed, ADC), *(Row(each, None) for each in skipped)], Footing(MACHINE))
+    text = shown([ResultRow(failed, ADC), *(ResultRow(each, None) for each in skipped)], Footing(MACHINE))
     assert "✗ ADC_11 (R64, R64): the ports do not add up" in text
     assert text.count("skipped, not on this CPU (AVX): VADDPS 0; VADDPS 1;") == 1
     assert "and 12 more" in text
 
 
 def test_a_model_is_called_a_model() -> None:
-    assert "(a model, not a CPU)" in shown([Row(MEASURED, ADC)], Footing(SIMULATED))
+    assert "(a model, not a CPU)" in shown([ResultRow(MEASURED, ADC)], Footing(SIMULATED))
 
 
 def test_same_register_results_stand_beside_the_usual_ones() -> None:
     result = dataclasses.replace(
         MEASURED, ports_same_register=PortUsage({}), throughput_same_register=Throughput(Fraction(1, 4))
     )
-    assert "; same reg: ports -, TP 0.25" in shown([Row(result, ADC)], Footing(MACHINE))
+    assert "; same reg: ports -, TP 0.25" in shown([ResultRow(result, ADC)], Footing(MACHINE))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_what_others_took_of_the_time_is_said_from_a_second_on() -> None:
 
 @given(st.lists(strategies.characterizations, max_size=3), strategies.provenances)
 def test_csv_has_a_row_for_every_variant(results: list[Characterization], provenance: Provenance) -> None:
-    text = write_csv([(Row(result, None), provenance) for result in results])
+    text = write_csv([(ResultRow(result, None), provenance) for result in results])
     read = list(csv.DictReader(io.StringIO(text, newline="")))
     assert [row["string"] for row in read] == [result.string for result in results]
     assert [row["uops"] for row in read] == ["" if each.uops is None else str(each.uops) for each in results]

@@ -24,10 +24,13 @@ if TYPE_CHECKING:
 DEVICE = Path("/dev/uopscope")
 INSTALL_HINT = "`sudo make install-kmod` builds and installs it for the running kernel"
 LOAD_SECONDS = 30
+"""Seconds for modprobe: it takes well under one unless the machine is stuck."""
 
 NO_FLAGS = abi.BatchFlag(0)
 MAX_BATCH_CODE = 32 << 20
+"""Bytes of code in one batch, so that a batch's memory stays small."""
 MAX_BATCH_SAMPLES = 4 << 20
+"""Samples (8 bytes each) in one batch, likewise."""
 
 
 @dataclass(frozen=True, slots=True)

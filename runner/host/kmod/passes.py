@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from runner.backend import CLOCK_COUNTERS
 from runner.host.kmod import abi
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ FREE_RUNNING = (
 )
 """What counts without a PMU: core and reference cycles while not halted (Intel SDM volume 3, 15.2)."""
 
-CLOCK = tuple(Slot(name, abi.COUNTER_TSC, index, 0) for index, name in enumerate(("tsc", "calibration", "witness")))
+CLOCK = tuple(Slot(name, abi.COUNTER_TSC, index, 0) for index, name in enumerate(CLOCK_COUNTERS))
 """What there always is; see `generator.harness.native.clocked`."""
 
 

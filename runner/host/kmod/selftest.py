@@ -26,10 +26,15 @@ if TYPE_CHECKING:
 
 ENTRY = 8
 ROUNDS = 20
+"""How often each blob that faults or hangs runs, with a good one in between: damage may show only later."""
 TIME_LIMIT_NS = 1_000_000_000
+"""For blobs that end: far longer than any of them takes."""
 LOOP_LIMIT_NS = 50_000_000
+"""For endless blobs: long enough to be ended by a timer, short enough for 20 rounds of each."""
 TOLERANCE = Fraction(3, 100)
+"""By how much known latencies may be off, of their value."""
 BATCH_JOBS = 2000
+"""Jobs in the batch that is timed: about a second at the slowest."""
 NOTHING = abi.Changed(0)
 
 

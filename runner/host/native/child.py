@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 START_LIMIT_SECONDS = 20.0
+"""How long the server may take to start: a Python without packages needs 0.1 s, under heavy load several."""
 CLOCK_COLUMNS = 3
+"""Columns of a clocked job: ticks, calibration, contention probe."""
 
 
 class NativeJob(NamedTuple):
@@ -41,11 +43,11 @@ class PerfEvent:
 
 
 class NativeResult(NamedTuple):
-    """What became of a job: a state of `runner.host.native.server`, and if it is DONE one column per counter.
+    """What became of a job: a state of `runner.host.native.server`, and one column per counter if the state is DONE.
 
-    The columns are ticks, calibration and witness of the clock, or the events. `signal` (an exit code if it EXITED) and
-    `fault_offset` (in the blob; None if outside) say how and where it ended otherwise. `missed`
-    repetitions had no counters, because others had them.
+    The columns are the clock's ticks, calibration and contention probe, or the events. In other states, `signal` (an
+    exit code if EXITED) says how it ended, and `fault_offset` where in the blob (None: outside). In `missed`
+    repetitions other users had the counters.
     """
 
     state: int
@@ -139,7 +141,7 @@ class NativeChild:
         self._load(server.FAULT_HANDLER, native.fault_handler(control_at + server.FAULT), control_at + server.FAULT)
         self._load(server.SHORT_CALIBRATION, calibration.short, control_at + server.CALIBRATION_CONTEXT)
         self._load(server.LONG_CALIBRATION, calibration.long, control_at + server.CALIBRATION_CONTEXT)
-        self._load(server.WITNESS, calibration.witness, control_at + server.CALIBRATION_CONTEXT)
+        self._load(server.CONTENTION_PROBE, calibration.witness, control_at + server.CALIBRATION_CONTEXT)
 
     def _load(self, offset: int, blob: bytes, literal: int) -> None:
         """Put a blob into the shared memory, with the address at its beginning."""

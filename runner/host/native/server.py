@@ -48,7 +48,7 @@ PERF_DRIVER = 0x0200
 FAULT_HANDLER = 0x0400
 SHORT_CALIBRATION = 0x1000
 LONG_CALIBRATION = 0x2000
-WITNESS = 0x3000
+CONTENTION_PROBE = 0x3000
 FIRST_BLOB = 0x4000
 
 PENDING, DONE, FAULTED, TIMED_OUT, EXITED = range(5)
@@ -250,10 +250,10 @@ class Server:
         struct.pack_into("<Q", self.control, CURRENT, count)
 
     def run_clocked(self, blob: int, repetitions: int, samples: int) -> None:
-        """Run one job between calibration and witness."""
+        """Run one job between calibration and contention probe."""
         calibration = (self.code_at + SHORT_CALIBRATION + 8, self.code_at + LONG_CALIBRATION + 8)
         contexts = (self.control_at + CALIBRATION_CONTEXT, self.control_at + TEST_CONTEXT)
-        rest = (repetitions, self.control_at + samples, self.code_at + WITNESS + 8)
+        rest = (repetitions, self.control_at + samples, self.code_at + CONTENTION_PROBE + 8)
         struct.pack_into("<8Q", self.control, ARGUMENTS, *calibration, self.code_at + blob, *contexts, *rest)
         self.clock_driver(self.control_at + ARGUMENTS)
 

@@ -109,7 +109,7 @@ def kill_and_resume(folder: Path, kills: int, count: int, seed: int) -> None:
     command = [
         sys.executable,
         "-m",
-        "tests.runner.campaigns",
+        "tests.runner.small_campaigns",
         str(folder / "c.sqlite"),
         str(folder / "journal"),
         str(count),

@@ -120,7 +120,7 @@ def test_a_survey_learns_what_quiet_is_before_anything_counts() -> None:
     assert float(found.cycles) == pytest.approx(1, rel=0.01)
 
 
-def test_what_seemed_quiet_until_the_witness_was_faster_is_measured_again() -> None:
+def test_what_seemed_quiet_until_the_contention_probe_was_faster_is_measured_again() -> None:
     backend = clock(Fraction(1), busy_until=100)
     found = Measurer(backend, NO_SURVEY).measure([Request(bench()), Request(bench(2))])
     assert [round(float(each.cycles), 1) for each in found] == [1, 1]

@@ -10,7 +10,7 @@ from results.campaign.store import Store
 from results.model import Measurement, Status
 from runner.backend import BackendError, Job
 from runner.measuring.protocol import Measurer
-from runner.measuring.session import Limits, Outcome, Progress, Session, SessionError, StoredOnly, StoreSource, Task
+from runner.measuring.session import Finished, Limits, Progress, Session, SessionError, StoredOnly, StoreSource, Task
 from tests.runner.fake_backend import PROVENANCE, FakeBackend
 from xed_convert.errors import UopscopeError
 
@@ -48,7 +48,7 @@ def session(**options: object) -> tuple[FakeBackend, Session]:
     return backend, Session(Measurer(backend), **options)  # type: ignore[arg-type] # options of the session under test
 
 
-def by_name(outcomes: Sequence[Outcome[Fraction]]) -> dict[str, Outcome[Fraction]]:
+def by_name(outcomes: Sequence[Finished[Fraction]]) -> dict[str, Finished[Fraction]]:
     return {outcome.name: outcome for outcome in outcomes}
 
 
