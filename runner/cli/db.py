@@ -7,6 +7,8 @@ import sys
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import asdict
+from fractions import Fraction
+from io import StringIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
 
@@ -26,6 +28,7 @@ from xed_convert.files import atomic_write
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from results.database.compare import Comparison
     from results.database.diff import Group
     from results.database.reader import Entry
     from results.database.rules import Violation
@@ -76,8 +79,8 @@ def _report_merge(merged: Merge, unknown: list[str], output: Path) -> None:
     print(f"{output}: {len(merged)} variants")
 
 
-def _and_more(count: int, what: str) -> None:
-    if count > SHOWN:
+def _and_more(count: int, what: str, shown: int = SHOWN) -> None:
+    if count > shown:
         print(f"... {count} {what} in all")
 
 
@@ -181,6 +184,134 @@ def _agreement(first: Path, second: Path, arch: str, show: int) -> int:
     if len(groups) > show:
         print(f"  ... {len(groups)} groups in all")
     return _guard.ExitCode.FAULT if found.missed() else _guard.ExitCode.DONE
+
+
+@app.command("compare")
+def compare_with_published(
+    published: Annotated[
+        Path, typer.Argument(help="What others measured: a table (.csv) or an instructions.xml (plain, .gz or .xz).")
+    ],
+    campaign: Database,
+    arch: Architecture = "",
+    published_arch: Annotated[
+        str, typer.Option(help="The architecture in the published instructions.xml, if it has another name there.")
+    ] = "",
+    percent: Annotated[
+        float, typer.Option(min=0, max=100, help="Values agree within so many percent of the published one ...")
+    ] = 10,
+    cycles: Annotated[float, typer.Option(min=0, help="... throughputs also within so many cycles.")] = 0.02,
+    by: Annotated[
+        str, typer.Option(help="What differences are grouped by: some of direction,ratio,extension,operands,category.")
+    ] = "direction,ratio,extension,operands,category",
+    show: Annotated[int, typer.Option(min=0, help="How many groups, and how many of the worst, to list.")] = SHOWN,
+    csv: Annotated[str, typer.Option(help="Write all differences as CSV to this file (- for standard output).")] = "",
+    json_file: Annotated[
+        str, typer.Option("--json", help="Write shares, groups and differences as JSON to this file (-: as above).")
+    ] = "",
+) -> None:
+    """Compare a campaign with published measurements of the same CPU; exit with 1 if a goal is missed."""
+    from results.database import compare as comparing  # noqa: PLC0415 - only for this command
+    from results.exports.frames import entries_of  # noqa: PLC0415 - pandas is slow to import
+
+    fields = [name.strip() for name in by.split(",")]
+    if unknown := [name for name in fields if name not in comparing.GROUPINGS]:
+        raise UsageError(
+            f"differences cannot be grouped by {unknown[0]!r}", hint=f"Use {', '.join(comparing.GROUPINGS)}."
+        )
+    is_table = published.suffix == ".csv"
+    theirs = [] if is_table else list(entries_of(published))
+    entries = list(entries_of(campaign))
+    name = arch or _only_architecture(entries)
+    theirs_name = "" if is_table else published_arch or _architecture_among(theirs, name)
+    rows = comparing.read_published(published, theirs, theirs_name)
+    tolerance = comparing.Tolerance(Fraction(str(percent)) / 100, Fraction(str(cycles)))
+    found = comparing.compare_published(rows, entries, tolerance, name)
+    if not found.variants:
+        raise UsageError(
+            f"{campaign.name} has no result of {name} for any variant of {published.name}",
+            hint="Compare measurements of the same instructions.",
+        )
+    for target, write in ((csv, _write_differences), (json_file, _write_comparison)):
+        if target:
+            with _output(target) as file:
+                write(found, fields, file)
+    if "-" not in {csv, json_file}:
+        _print_comparison(found, fields, show, (published.name, campaign.name))
+    raise typer.Exit(_guard.ExitCode.FAULT if found.missed() else _guard.ExitCode.DONE)
+
+
+def _architecture_among(entries: list[Entry], name: str) -> str:
+    """Return the architecture of that name, if there is one, or the only one that there is."""
+    return name if any(name in entry.results for entry in entries) else _only_architecture(entries)
+
+
+def _print_comparison(found: Comparison, by: list[str], show: int, names: tuple[str, str]) -> None:
+    """Print the shares that agree, the largest groups of differences, and the worst ones."""
+    from results.database.compare import GOALS  # noqa: PLC0415 - only for this command
+
+    print(f"{found.variants} variants of {names[0]} are in {names[1]}, {len(found.missing)} are not")
+    for kind, goal in GOALS.items():
+        share = found.share(kind)
+        if share is None:
+            print(f"{kind}: nothing to compare")
+            continue
+        print(
+            f"{kind}: {found.agreed[kind]} of {found.compared[kind]} agree: {float(share):.2%} "
+            f"(goal {float(goal):.1%}: {'missed' if kind in found.missed() else 'met'}), "
+            f"{found.equal[kind]} are equal, {found.without[kind]} were not measured"
+        )
+    groups = found.groups(by)
+    if groups:
+        print(f"groups of differences, by {', '.join(by)}:")
+    for (kind, *values), differences in groups[:show]:
+        one = differences[0]
+        example = f"{one.string} {one.name}".rstrip()
+        where = ", ".join(value or "no operands" for value in values)
+        print(f"  {len(differences):5} {kind}: {where}: {example}: published {one.published}, ours {one.measured}")
+    _and_more(len(groups), "groups", show)
+    if found.differences:
+        print("the worst:")
+    for one in found.worst()[:show]:
+        print(f"  {one.kind} of {one.string} {one.name}".rstrip() + f": published {one.published}, ours {one.measured}")
+    _and_more(len(found.differences), "differences", show)
+
+
+def _write_differences(found: Comparison, _by: list[str], file: IO[bytes]) -> None:
+    from csv import DictWriter  # noqa: PLC0415 - only for this command
+
+    from results.database.compare import FIELDS  # noqa: PLC0415 - only for this command
+
+    text = StringIO()
+    writer = DictWriter(text, FIELDS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(asdict(one) for one in found.worst())
+    file.write(text.getvalue().encode())
+
+
+def _write_comparison(found: Comparison, by: list[str], file: IO[bytes]) -> None:
+    from results.database.compare import GOALS  # noqa: PLC0415 - only for this command
+
+    document = {
+        "variants": found.variants,
+        "missing": found.missing,
+        "kinds": {
+            kind: {
+                "compared": found.compared[kind],
+                "agreed": found.agreed[kind],
+                "equal": found.equal[kind],
+                "not_measured": found.without[kind],
+                "goal": float(goal),
+                "goal_is_met": kind not in found.missed(),
+            }
+            for kind, goal in GOALS.items()
+        },
+        "groups": [
+            {"kind": kind, **dict(zip(by, values, strict=True)), "strings": [one.string for one in differences]}
+            for (kind, *values), differences in found.groups(by)
+        ],
+        "differences": [asdict(one) for one in found.worst()],
+    }
+    file.write(json.dumps(document, indent=1, ensure_ascii=False).encode() + b"\n")
 
 
 def _print_groups(groups: list[Group], show: int) -> None:
