@@ -65,26 +65,43 @@ _ROWS = (
     Rows(CAMPAIGN, "{machine}, all extensions"),
     Rows(RANDOM, "{machines} random machines", together=True),
 )
+_TOGETHER = (
+    Rows(CAMPAIGN, "{machines} port models of LLVM 19", together=True),
+    Rows(RANDOM, "{machines} random machines", together=True),
+)
 _VARIANTS = Column("variants", "variants")
 _PORTS = (
-    Column("named", "ports_named"),
+    Column("several named", "ports_named"),
     Column("not stated", "ports_unstated"),
-    Column("proved", "ports_proved"),
-    Column("alike", "ports_alike"),
+    Column("proven ambiguous", "ports_proved"),
+    Column("indistinguishable", "ports_alike"),
     Column("wrong", "ports_wrong"),
 )
 _BOUNDS = (
-    Column("least bound", "pairs_least", "pairs"),
-    Column("untellable", "pairs_free", "pairs"),
+    Column("tight bound", "pairs_least", "pairs"),
+    Column("undeterminable", "pairs_free", "pairs"),
     Column("other bound", "pairs_bound", "pairs"),
 )
 _LATENCIES = (
-    Column("crowded", "pairs_crowded"),
-    Column("not told", "pairs_untold"),
+    Column("port contention", "pairs_crowded"),
+    Column("no dependency", "pairs_untold"),
     Column("wrong", "pairs_wrong"),
 )
 
 TABLES = {
+    "accuracy": Table(
+        (
+            _VARIANTS,
+            Column("ports right", "ports_right", "variants"),
+            Column("wrong", "ports_wrong"),
+            Column("µops right", "uops_right", "variants"),
+            Column("throughput wrong", "tp_wrong"),
+            Column("latencies", "pairs"),
+            Column("exact", "pairs_exact", "pairs"),
+            Column("wrong", "pairs_wrong"),
+        ),
+        _TOGETHER,
+    ),
     "summary": Table(
         (
             _VARIANTS,

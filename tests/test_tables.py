@@ -28,7 +28,7 @@ def checkout(tmp_path: Path) -> Path:
         rows = [["machine", *NEEDED], [f"M{number}", *["999"] * len(NEEDED)], [f"N{number}", *["1"] * len(NEEDED)]]
         (tmp_path / "benchmarks" / name).write_text("".join("\t".join(row) + "\n" for row in rows))
     for path, names in (
-        ("README.md", ["summary"]),
+        ("README.md", ["accuracy", "summary"]),
         ("docs/a.md", ["ports", "latencies"]),
         ("benchmarks/README.md", []),
     ):
@@ -38,7 +38,12 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def test_tables_are_made_once_and_then_current(checkout: Path) -> None:
-    assert update(checkout, write=True) == ["README.md: summary", "docs/a.md: ports", "docs/a.md: latencies"]
+    assert update(checkout, write=True) == [
+        "README.md: accuracy",
+        "README.md: summary",
+        "docs/a.md: ports",
+        "docs/a.md: latencies",
+    ]
     text = (checkout / "docs" / "a.md").read_text()
     assert text.startswith("before\n")
     assert text.endswith("<!-- end table: latencies -->\nafter\n")
@@ -122,7 +127,7 @@ def test_marks_that_are_not_as_they_should_be(text: str, message: str) -> None:
 
 def test_a_table_that_no_document_has_is_named(checkout: Path) -> None:
     (checkout / "README.md").write_text("nothing\n")
-    with pytest.raises(TableError, match="no document has the table summary"):
+    with pytest.raises(TableError, match="no document has the table accuracy, summary"):
         update(checkout, write=False)
 
 
