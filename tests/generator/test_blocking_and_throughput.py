@@ -21,6 +21,7 @@ from generator.sequences.blocking import (
     representatives,
 )
 from generator.sequences.throughput import FLAGS, Shape, ThroughputFactory, same_register_operands, stack_bytes
+from tests.nonempty import some
 from xed_convert.catalogue.catalogue import Catalogue
 
 
@@ -89,9 +90,9 @@ def test_instances_depend_on_each_other_only_through_what_cannot_be_chosen(strin
     variant = catalogue().by_string(string)
     carried = ThroughputFactory(Kit(catalogue()), variant).carried()
     effects = [effects_of(instance) for instance in independent_instances(variant, 6)]
-    for position, one in enumerate(effects):
+    for position, one in enumerate(some(effects, 2)):
         others = [other for place, other in enumerate(effects) if place != position]
-        assert not any((one.writes & other.inputs) - carried - FLAGS - harness_registers() for other in others)
+        assert not any((one.writes & other.inputs) - carried - FLAGS - harness_registers() for other in some(others))
 
 
 @pytest.mark.parametrize("string", ["ADC_11 (R64, R64)", "MUL (R64)"])

@@ -15,6 +15,7 @@ from generator.operands.reserved import harness_registers
 from generator.operands.values import value_rows, values_of
 from generator.support.breakers import COPIES
 from results.model import LatencyPart
+from tests.nonempty import some
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.encoding.decoder import Decoder
 
@@ -130,10 +131,10 @@ def base_variants(catalogue: Catalogue, step: int) -> list[str]:
 
 
 def test_every_pair_is_planned_or_has_a_reason(kit: Kit, catalogue: Catalogue) -> None:
-    for string in base_variants(catalogue, 5):
+    for string in some(base_variants(catalogue, 5), 100):
         plan = plan_latency(kit, catalogue.by_string(string))
         assert plan.reason or plan.pairs
-        for factory in plan.factories.values():
+        for factory in [] if plan.reason else some(plan.factories.values()):
             wanted = {(str(s), str(d)) for s in sources(factory.instance) for d in destinations(factory.instance)}
             assert wanted <= {(str(pair.source), str(pair.destination)) for pair in plan.pairs}
         for pair in plan.pairs:
@@ -142,16 +143,16 @@ def test_every_pair_is_planned_or_has_a_reason(kit: Kit, catalogue: Catalogue) -
 
 def test_chains_decode_to_what_they_say_and_spare_the_harness(kit: Kit, catalogue: Catalogue) -> None:
     decoder = Decoder(catalogue)
-    for string in base_variants(catalogue, 29):
-        for pair in plan_latency(kit, catalogue.by_string(string)).pairs:
-            for route in [None] if pair.direct else pair.routes:
-                chain = pair.chain(route)
-                offset = 0
-                for line in chain.benchmark.body:
-                    decoded = decoder.decode(chain.benchmark.body_code, offset)
-                    assert decoded.length_bytes == len(line.code)
-                    offset += decoded.length_bytes
-                assert "R15," not in chain.benchmark.body[0].text or "TEST" in chain.benchmark.body[0].text
+    plans = [plan_latency(kit, catalogue.by_string(string)) for string in base_variants(catalogue, 29)]
+    pairs = [pair for plan in plans for pair in plan.pairs]
+    chains = [pair.chain(route) for pair in pairs for route in ([None] if pair.direct else pair.routes)]
+    for chain in some(chains, 100):
+        offset = 0
+        for line in some(chain.benchmark.body):
+            decoded = decoder.decode(chain.benchmark.body_code, offset)
+            assert decoded.length_bytes == len(line.code)
+            offset += decoded.length_bytes
+        assert "R15," not in chain.benchmark.body[0].text or "TEST" in chain.benchmark.body[0].text
 
 
 def test_a_broken_register_is_not_read_by_its_breaker(kit: Kit, catalogue: Catalogue) -> None:
@@ -177,10 +178,9 @@ def test_rows_of_tables_are_about_the_catalogue(catalogue: Catalogue) -> None:
 
 def test_links_write_what_they_lead_to(catalogue: Catalogue) -> None:
     flags = {"CF", "ZF", "SF", "OF", "PF"}
-    for link in links():
-        if link.target in flags:
-            effects = [o.flags for o in catalogue.by_string(link.lines[-1][0]).operands if o.flags]
-            assert any("w" in found.get(link.target, "") for found in effects), link.name
+    for link in some((link for link in links() if link.target in flags), len(flags)):
+        effects = [o.flags for o in catalogue.by_string(link.lines[-1][0]).operands if o.flags]
+        assert any("w" in found.get(link.target, "") for found in effects), link.name
 
 
 def test_addresses_and_data_of_memory_are_apart(kit: Kit, catalogue: Catalogue) -> None:
@@ -190,13 +190,12 @@ def test_addresses_and_data_of_memory_are_apart(kit: Kit, catalogue: Catalogue) 
 
 
 def test_instances_do_not_write_the_harness_registers(kit: Kit, catalogue: Catalogue) -> None:
-    for string in base_variants(catalogue, 11):
-        plan = plan_latency(kit, catalogue.by_string(string))
-        for factory in plan.factories.values():
-            fixed = {
-                name
-                for operand in factory.instance.variant.operands
-                if not operand.explicit
-                for name in (*operand.registers, operand.memory.base if operand.memory else "")
-            }
-            assert not (effects_of(factory.instance).writes & harness_registers()) - fixed
+    plans = [plan_latency(kit, catalogue.by_string(string)) for string in base_variants(catalogue, 11)]
+    for factory in some((factory for plan in plans for factory in plan.factories.values()), 50):
+        fixed = {
+            name
+            for operand in factory.instance.variant.operands
+            if not operand.explicit
+            for name in (*operand.registers, operand.memory.base if operand.memory else "")
+        }
+        assert not (effects_of(factory.instance).writes & harness_registers()) - fixed

@@ -10,6 +10,7 @@ from generator.microbenchmark import Line, Microbenchmark
 from generator.operands.values import ValueKind
 from generator.sequences.throughput import Shape, ThroughputFactory
 from generator.support.prologue import helpers, row_of, rows
+from tests.nonempty import some
 from xed_convert.catalogue.catalogue import Catalogue
 
 
@@ -59,7 +60,7 @@ def test_every_row_is_about_something_that_is_measured() -> None:
 
 
 def test_lines_of_every_row_can_be_encoded() -> None:
-    for row in rows():
+    for row in some(rows()):
         variant = next(v for v in catalogue() if row_of(v) is row and not excluded(v))
         made = ThroughputFactory(Kit(catalogue()), variant)
         (instance,) = made.instances(Shape(1))

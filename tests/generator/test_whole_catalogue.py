@@ -9,6 +9,7 @@ from generator.factory import Kit
 from generator.operands.values import kinds_of
 from generator.sequences.throughput import Shape, ThroughputFactory
 from generator.support.prologue import surrounded
+from tests.nonempty import some
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.encoding.decoder import Decoder
 from xed_convert.model import InstructionVariant
@@ -28,7 +29,7 @@ def measured() -> list[InstructionVariant]:
 
 def test_every_variant_has_a_sequence_or_a_reason() -> None:
     kit = Kit(catalogue())
-    for variant in measured():
+    for variant in some(measured()):
         (instance,) = ThroughputFactory(kit, variant).instances(Shape(1))
         assert surrounded(kit, instance)
 
@@ -36,8 +37,8 @@ def test_every_variant_has_a_sequence_or_a_reason() -> None:
 def test_every_class_has_a_whole_microbenchmark_that_decodes_to_it() -> None:
     kit, decoder = Kit(catalogue()), Decoder(catalogue())
     first = {variant.iclass: variant for variant in reversed(measured())}
-    for variant in first.values():
-        for kind in kinds_of(variant):
+    for variant in some(first.values()):
+        for kind in some(kinds_of(variant)):
             benchmark = ThroughputFactory(kit, variant).sequence(Shape(2, kind=kind, balanced=True))
             assert benchmark.divisor == 2
             offset, classes = 0, []
@@ -50,7 +51,7 @@ def test_every_class_has_a_whole_microbenchmark_that_decodes_to_it() -> None:
 
 def test_every_pair_of_operands_has_a_chain_or_a_reason() -> None:
     kit = Kit(catalogue())
-    for variant in measured()[::EVERY]:
+    for variant in some(measured()[::EVERY]):
         plan = plan_latency(kit, variant)
         assert plan.reason or plan.pairs, variant.string
         assert all(pair.reason or pair.routes or pair.direct for pair in plan.pairs), variant.string
@@ -64,7 +65,7 @@ def test_reasons_are_specific() -> None:
             reasons[reason].add(variant.category)
             assert len(reason.split()) >= 3, reason
             assert not {"unknown", "unsupported", "todo", "various"} & set(reason.lower().split()), reason
-    assert all(len(categories) <= 6 for categories in reasons.values()), reasons
+    assert max(map(len, reasons.values())) <= 6, reasons
 
 
 def test_few_are_left_out_altogether() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -54,7 +53,7 @@ def merged(one: InstructionVariant, *conclusions: Conclusion) -> tuple[merge.Mer
     ],
 )
 def test_which_of_two_conclusions_counts(winner: Conclusion, loser: Conclusion) -> None:
-    for order in itertools.permutations([winner, loser]):
+    for order in ([winner, loser], [loser, winner]):
         (entry,) = merged(VARIANT, *order)[1]
         assert entry == database_entry(VARIANT, [winner])
 

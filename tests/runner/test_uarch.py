@@ -11,6 +11,7 @@ import pytest
 
 from runner.uarch import from_perfmon, tables
 from runner.uarch.tables import CpuIdentity, MicroarchitectureError
+from tests.nonempty import some
 
 INTEL = [uarch for uarch in tables.all_microarchitectures().values() if uarch.vendor == "GenuineIntel"]
 MINIMAL = """
@@ -43,8 +44,8 @@ def events() -> list[dict[str, str]]:
 
 def test_every_event_is_in_its_source_with_the_same_encoding(events: list[dict[str, str]]) -> None:
     rows = {(f"perfmon {r['file']} {r['version']}", r["event_name"]): r for r in reversed(events)}
-    for uarch in INTEL:
-        for event in uarch.events:
+    for uarch in some(INTEL):
+        for event in some(uarch.events):
             row = rows[event.source, event.event]
             assert event.code == int(row["event_code"], 16), (uarch.name, event)
             assert event.umask == int(row["umask"], 16), (uarch.name, event)
@@ -63,7 +64,7 @@ def test_the_files_are_what_the_generator_writes(events: list[dict[str, str]], t
         writer = csv.DictWriter(file, list(events[0]))
         writer.writeheader()
         writer.writerows(events)
-    for written in from_perfmon.write_all(path, tmp_path):
+    for written in some(from_perfmon.write_all(path, tmp_path)):
         shipped = Path(str(tables.__file__)).parent / written.name
         assert written.read_text(encoding="utf-8") == shipped.read_text(encoding="utf-8"), written.name
 
@@ -76,7 +77,7 @@ def test_every_cpu_of_the_events_is_known_exactly_once(events: list[dict[str, st
             digits = steppings[0].strip("[]") if steppings else "0"
             wanted |= {(int(family), int(model, 16), int(digit, 16), row["core_role"]) for digit in digits}
     types = {"": (0, 0), "Core": (0x40, 0), "Atom": (0x20, 0), "LowPower_Atom": (0x20, 2)}
-    for family, model, stepping, role in wanted:
+    for family, model, stepping, role in some(wanted):
         cpu = CpuIdentity("GenuineIntel", family, model, stepping, *types[role])
         found = tables.for_cpu(cpu)
         assert found is not None, cpu
@@ -90,7 +91,7 @@ def test_every_cpu_of_the_events_is_known_exactly_once(events: list[dict[str, st
 
 
 def test_every_intel_big_core_counts_cycles_instructions_and_ports() -> None:
-    for uarch in tables.all_microarchitectures().values():
+    for uarch in some(tables.all_microarchitectures().values()):
         assert {"core_cycles", "instructions", "uops_retire_slots"} <= set(uarch.counters) or uarch.name == "BNL", uarch
         covered = {letter for name in uarch.port_counters for letter in name[1:]}
         assert covered == set(uarch.ports), uarch.name

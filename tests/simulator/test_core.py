@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.core.core import NO_PORT, PORT, SHARED, Core, RepeatedRun
@@ -52,7 +51,7 @@ def test_walking_through_every_cycle_gives_the_same(unit: list[Step], copies: in
 def test_finding_the_period_gives_what_stepping_all_copies_gives(unit: list[Step], sizes: list[int]) -> None:
     run = RepeatedRun(Core(HASWELL, PLACES), unit)
     stepped = Core(HASWELL, PLACES)
-    done = 0
+    done = compared = 0
     for size in sizes:
         while done < size:
             stepped.advance(unit)
@@ -61,6 +60,8 @@ def test_finding_the_period_gives_what_stepping_all_copies_gives(unit: list[Step
             continue
         core, skipped = run.after(size)
         assert core.totals().plus(skipped) == stepped.totals()
+        compared += 1
+    assert compared
 
 
 @given(steps(), st.integers(1, 60))
@@ -109,10 +110,3 @@ def test_two_of_three_moves_are_eliminated() -> None:
         core.advance(unit)
     assert sum(core.totals().ports) == 100
     assert core.totals().cycles == pytest.approx(100, abs=3)
-
-
-@settings(max_examples=20)
-@given(steps())
-def test_the_same_program_takes_the_same_time(unit: list[Step]) -> None:
-    first, second = (RepeatedRun(Core(replace(SMALL), PLACES), unit).after(40)[0].totals() for _ in range(2))
-    assert first == second

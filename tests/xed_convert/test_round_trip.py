@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.nonempty import some
 from tests.random_operands import random_values
 from tests.shared import XED_NEW, XED_OLD, xed_datafiles
 from xed_convert.assembly.formatting import format_instance
@@ -74,7 +75,7 @@ def test_every_variant_of_both_versions(version: str) -> None:
 def test_text_can_be_read_back() -> None:
     matcher = Matcher(shipped())
     chooser = random.Random(3)
-    for variant in chooser.sample(shipped(), 1000):
+    for variant in some(chooser.sample(shipped(), 1000)):
         values = random_values(variant, chooser, form=chooser.choice(parse_encoding(variant.encoding)))
         text = format_instance(variant, values)
         wanted = with_fixed(variant, values)
@@ -88,10 +89,10 @@ def test_any_bytes_decode_or_name_the_offset(data: bytes) -> None:
     try:
         decoded = shipped_decoder().decode(data)
     except DecodingError as error:
-        if "offset 0" not in str(error):
-            raise
+        assert "offset 0" in str(error)  # noqa: PT017 - either outcome is right
         return
     again = encode(decoded.variant, decoded.values)
+    assert again
     if decoded.address_bits == 64:
         assert shipped_decoder().decode(again).values == decoded.values
         assert len(again) <= decoded.length_bytes

@@ -33,7 +33,9 @@ def write(path: Path, variants: list[InstructionVariant]) -> Path:
 
 
 def test_what_is_written_is_valid(some: list[InstructionVariant], tmp_path: Path) -> None:
-    validate(write(tmp_path / "x.xml", some))
+    path = write(tmp_path / "x.xml", some)
+    validate(path)
+    assert path.read_text().count("<instruction ") == len(some) > 200
 
 
 @pytest.mark.parametrize(

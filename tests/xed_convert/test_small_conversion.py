@@ -68,6 +68,15 @@ def test_what_is_wrong_is_named_with_its_place(
     assert expected in str(caught.value)
 
 
+def refusal(folder: Path) -> str | None:
+    """Return what is said of datafiles that are refused."""
+    try:
+        convert(Datafiles.load(folder))
+    except UopscopeError as error:
+        return str(error)
+    return None
+
+
 @given(st.sampled_from(sorted(set(FILES) - {"layers.txt"})), st.data())
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_damaged_datafiles_are_converted_or_refused_with_a_place(
@@ -78,11 +87,8 @@ def test_damaged_datafiles_are_converted_or_refused_with_a_place(
     end = data.draw(st.integers(start, min(len(text), start + 30)))
     middle = data.draw(st.text(alphabet="{}()[]=!:|\\#\n ABCDEFGHIJKLMNOPabcxyz0189_-'", max_size=12))
     folder = write_datafiles(tmp_path_factory.mktemp("xed"), {name: text[:start] + middle + text[end:]})
-    try:
-        convert(Datafiles.load(folder))
-    except UopscopeError as error:
-        place = re.search(r":\d+: |^/.*files\.cfg: |variants share", str(error))
-        assert place, str(error)  # noqa: PT017 - either outcome is right
+    said = refusal(folder)
+    assert said is None or re.search(r":\d+: |^/.*files\.cfg: |variants share", said)
 
 
 def test_chips_are_expanded(tmp_path: Path) -> None:

@@ -131,11 +131,11 @@ def means_the_same(text: str, result: bytes, data: bytes, decoder: Decoder, matc
     if ours is None or decoded.length_bytes != len(result):
         return False
     wanted = without_width(decoded.values)
-    with_other_port = [wanted[index] for index in sorted(wanted)]
+    swapped = [wanted[index] for index in sorted(wanted)]
     same = [without_width(one.values) for one in matches if one.variant is decoded.variant]
     if wanted in same:
         return True
     commutes = decoded.variant.iclass == "XCHG" or (
         decoded.variant.attributes.get("vex") == "1" and len(result) < len(data)
     )
-    return commutes and any(sorted(map(str, one.values())) == sorted(map(str, with_other_port)) for one in same)
+    return commutes and any(sorted(map(str, one.values())) == sorted(map(str, swapped)) for one in same)

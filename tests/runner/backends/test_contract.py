@@ -39,6 +39,7 @@ def test_a_backend_that_cannot_be_used_says_what_to_do(name: str) -> None:
     if isinstance(opened, BackendError):
         assert opened.hint
     else:
+        assert opened.info().name == name
         opened.close()
 
 
