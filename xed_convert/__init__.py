@@ -1,1 +1,5 @@
-"""From XED's datafiles to a catalogue of instruction variants, and from variants to bytes and back."""
+"""From XED's datafiles to a catalogue of instruction variants, and from variants to bytes and back.
+
+Reading order: `model` (variants, operands, values), `datafiles` (reads XED), `expansion` (records to variants),
+`encoding` (variants to bytes and back), `assembly` (text), `catalogue` (the stored result), `cpus` (their ISA sets).
+"""

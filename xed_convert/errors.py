@@ -1,12 +1,12 @@
 """The base of every error that a person may see, and this layer's own errors.
 
-An error says what is wrong, where (file and line, variant, option) and what the user can do. The command line
-prints `str(error)` and exits; nothing else of an error is shown.
+An error says what is wrong, where (file and line, variant, option) and what the user can do. The command line prints
+`str(error)` and exits.
 """
 
 
 class UopscopeError(Exception):
-    """What is wrong and where, with an optional hint that says what to do about it."""
+    """What is wrong and where, and an optional hint: what to do about it."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         """Keep the message, and the hint for `__str__`."""
@@ -20,7 +20,7 @@ class UopscopeError(Exception):
 
 
 class ConversionError(UopscopeError):
-    """A datafile or a catalogue cannot be read; the message begins with `file:line:`, or `file:` if it is all of it."""
+    """A datafile or a catalogue cannot be read. The message begins with `file:line:` or, about all of it, `file:`."""
 
 
 class EncodingError(UopscopeError):
@@ -32,7 +32,7 @@ class DecodingError(UopscopeError):
 
 
 class UnknownInstructionError(UopscopeError):
-    """No variant of the catalogue matches what was asked for; the hint names the nearest."""
+    """No variant of the catalogue matches a name or pattern; the hint lists similar ones."""
 
 
 class AssemblyError(UopscopeError):

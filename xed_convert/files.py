@@ -19,7 +19,7 @@ class OutputError(UopscopeError):
 
 
 def check_writable(path: Path | str) -> None:
-    """Find out before long work whether `atomic_write` could write there; nothing is left behind.
+    """Check before long work that `atomic_write` can write there. Nothing is left behind.
 
     Raises:
         OutputError: the folder does not exist or cannot be written, or `path` is a folder.
@@ -37,9 +37,8 @@ def check_writable(path: Path | str) -> None:
 def atomic_write(path: Path | str) -> Iterator[IO[bytes]]:
     """Open a temporary file beside `path` for writing bytes; rename it to `path` if the block does not raise.
 
-    A device or pipe (`/dev/null`) is written to, not replaced; a link stays one.
-
-    The file gets the permissions that a plain `open` would give it. Whatever stood at `path` stays until the rename.
+    Until then the old file stays. The new one gets the permissions that a plain `open` gives. If `path` is a link, its
+    target is replaced. A device or pipe (`/dev/null`) is written to directly.
 
     Raises:
         OutputError: the folder does not exist or cannot be written, or the disk is full.
@@ -74,7 +73,7 @@ def _temporary(path: Path) -> tuple[int, str]:
 
 @contextmanager
 def _device(path: Path) -> Iterator[IO[bytes]]:
-    """Open what is not a regular file for writing."""
+    """Open a device or pipe for writing."""
     try:
         with path.open("wb") as file:
             yield file
@@ -83,7 +82,7 @@ def _device(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _umask() -> int:
-    """Return the process's file creation mask (it can only be read by setting it)."""
+    """Return the process's file creation mask. It can only be read by setting it."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

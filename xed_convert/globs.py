@@ -11,5 +11,5 @@ if TYPE_CHECKING:
 
 
 def any_pattern(patterns: Iterable[str]) -> re.Pattern[str]:
-    """Return a regular expression that matches what any of the patterns matches."""
+    """Return one regular expression for all of the patterns."""
     return re.compile("|".join(map(translate, patterns)))

@@ -1,6 +1,6 @@
 """The catalogue's data model: instruction variants, their operands, and values for those operands.
 
-The terms and the attributes are those of uops.info's instructions.xml, which the catalogue stays compatible with.
+Terms and attributes are those of uops.info's instructions.xml, so that its readers can read ours.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ KEY_ATTRIBUTES = ("agen", "bcast", "eosz", "high8", "immzero", "mask", "rep", "r
 """Together with the iform these identify a variant; an attribute that is absent counts as "0"."""
 
 APX_KEY_ATTRIBUTES = ("ndd", "nf", "opcode")
-"""What the key grows by for APX variants (those that have any of them)."""
+"""Further parts of the key of APX variants: those that have any of these attributes."""
 
 
 class OperandKind(StrEnum):
@@ -33,7 +33,7 @@ class OperandKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MemoryShape:
-    """What is fixed about a memory operand: assembler decorations and implicit address registers ("" if free)."""
+    """The fixed parts of a memory operand: assembler decorations and implicit address registers ("" if free)."""
 
     prefix: str = ""
     suffix: str = ""
@@ -48,10 +48,12 @@ class MemoryShape:
 class Operand:
     """One operand of a variant.
 
-    `index` counts from 1 as in the XML (`idx`). `flags` maps a status flag ("CF") to its access ("r", "w", "cw",
-    "r/w", "r/cw", "undef") and is empty but for the flags operand. `registers` lists the registers that a register
-    operand may be; `value` is an immediate's fixed value as text. A suppressed operand is not written in assembly;
-    an implicit one is written, but fixed.
+    - `index`: counts from 1 as in the XML (`idx`).
+    - `flags`: of the flags operand, the access ("r", "w", "cw", "r/w", "r/cw", "undef") by status flag ("CF").
+    - `registers`: which registers a register operand may be.
+    - `value`: an immediate's fixed value as text.
+    - `suppressed`: the operand is no part of the assembly text.
+    - `implicit`: it is part of the text, but has only one value.
     """
 
     index: int
@@ -81,9 +83,9 @@ class Operand:
 class InstructionVariant:
     """What the catalogue says of one instruction variant.
 
-    `attributes` holds the further XML attributes by name (`eosz`, `high8`, `mask`, `evex`, `locked` ...), "0"
-    included where the XML has it. `encoding` is what the encoder needs beyond that: XED's pattern in the form that
-    `xed_convert.encoding.encoder` reads ("" in catalogues that other tools wrote).
+    - `attributes`: the further XML attributes by name (`eosz`, `high8`, `mask`, `evex`, `locked` ...), with the value
+      "0" where the XML has it.
+    - `encoding`: XED's pattern as `xed_convert.encoding.form` describes it ("" in catalogues by other tools).
     """
 
     iform: str
@@ -101,9 +103,9 @@ class InstructionVariant:
 
     @property
     def key(self) -> str:
-        """The identity of the variant: iform and key attributes joined by `|`, as in the reference's tools."""
+        """The identity of the variant: iform and key attributes, joined by `|`."""
         if not self._key:
-            # Asked for several times per line of generated code, so it is kept
+            # Kept, since generators ask for it several times per instruction
             object.__setattr__(self, "_key", self._joined_key())
         return self._key
 
@@ -128,9 +130,9 @@ class InstructionVariant:
 
 @dataclass(frozen=True, slots=True)
 class MemoryAddress:
-    """The value of a memory or agen operand: [segment: base + index * scale + displacement]; "" is none.
+    """The value of a memory or agen operand: [segment: base + index * scale + displacement], "" for none.
 
-    `displacement_bits` forces the width of the encoded displacement (0: the shortest that is legal).
+    `displacement_bits` forces the width of the encoded displacement (0: the shortest legal one).
     """
 
     base: str = ""

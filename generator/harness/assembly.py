@@ -2,7 +2,7 @@
 
 `templates/assembled.tsv` holds the bytes of every line that the templates can render, made through keystone by
 `python -m generator.harness.assemble_templates`; a test makes it again and compares. A missing line is our error,
-never of a user: text that people type goes through `xed_convert.assembly.text.assemble`.
+never of a user: text that people type goes through `xed_convert.assembly.assembler.assemble`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Assembles text that people type.
 
-Keystone assembles what it can, in a child process; each instruction that comes out of it is accepted only if it decodes
-to a variant and operands that the text can mean. All else (AVX-512VL, AMX, APX, pseudo prefixes ...) is encoded from
-XED's patterns by mnemonic and operands.
+Keystone, in a child process, assembles what it can. Its bytes count only if they decode to a variant and operands that
+the text can mean. Everything else (AVX-512VL, AMX, APX, pseudo prefixes ...) is encoded from XED's patterns.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 _MOST_ROUNDS = 20
-"""Branches grow at most so many times until all labels are in reach."""
+"""How many times branches may grow until all labels are in reach."""
 
 
 class Assembler:
@@ -37,7 +36,7 @@ class Assembler:
         self._keystone = keystone
 
     def assemble(self, text: str) -> bytes:
-        """Return the bytes of all statements, one behind the other.
+        """Return the bytes of all statements in order.
 
         Raises:
             AssemblyError: a statement cannot be read or encoded; the message names it.
@@ -76,9 +75,9 @@ class Assembler:
         raise AssemblyError("the distances between branches and labels do not settle")
 
     def _choose(self, statement: Statement, least: int) -> Match:
-        """Choose a variant: keystone's if it is one of those that the statement can mean, else the shortest.
+        """Choose a variant: keystone's choice if the statement can mean it, else the shortest.
 
-        A branch to a label never gets shorter than `least` bytes, so that the sizes settle.
+        A branch to a label gets at least `least` bytes: it never shrinks, so the sizes settle.
         """
         matches = self.matcher.choose(statement)
         if least:
@@ -88,7 +87,7 @@ class Assembler:
         return self._verified(statement, matches) or matches[0]
 
     def _verified(self, statement: Statement, matches: list[Match]) -> Match | None:
-        """Return what keystone makes of a statement if it means one of the matches."""
+        """Return keystone's bytes for a statement if they are one of the matches."""
         if statement.pseudo or any(one.kind is Kind.HERE for one in statement.operands) or self._keystone is None:
             return None
         data = self._keystone.assemble(statement.text)

@@ -1,7 +1,6 @@
-"""Instructions as assembly text: Intel syntax in the dialect of the GNU assembler, as the catalogue's `asm` is.
+"""Writes instructions as assembly text: Intel syntax in the dialect of the GNU assembler.
 
-Registers and mnemonics are in upper case; masks, broadcasts, rounding and default flags are written as in Intel's
-manuals: `VADDPS ZMM1{K2}{z}, ZMM3, dword ptr [R14]{1to16}`.
+Example: `VADDPS ZMM1{K2}{z}, ZMM3, dword ptr [R14]{1to16}`. Registers and mnemonics are in upper case.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ def format_number(value: int) -> str:
 def format_address(address: MemoryAddress) -> str:
     """Write an address as `FS:[RAX+RCX*4+0x10]`.
 
-    One without registers is written `DS:[0x10]`: without the segment the GNU assembler takes it for an immediate.
+    Without registers it is `DS:[0x10]`: without the segment the GNU assembler reads an immediate.
     """
     parts = [address.base] if address.base else []
     if address.index:
@@ -48,9 +47,9 @@ def format_default_flags(value: int) -> str:
 
 
 def format_instance(variant: InstructionVariant, values: Mapping[int, OperandValue]) -> str:
-    """Write an instruction; operands without a value are written as `?`.
+    """Write an instruction. An operand without a value is `?`.
 
-    A relative branch is written as `.+n`, n bytes from the beginning of the instruction.
+    A relative branch is `.+n`: n bytes from the beginning of the instruction.
     """
     mnemonic = variant.asm
     mask = zero = ""

@@ -1,11 +1,11 @@
 """The process in which keystone runs: `python -m xed_convert.assembly.keystone_child`.
 
-Keystone 0.9.2 can end the process that calls it (`mov r8b, ah`); so it runs in a process of its own. Each line of
-standard input is a JSON text to assemble, each line of standard output the answer: the bytes in hexadecimal, or null if
-keystone cannot assemble it. The first line of output says whether keystone could be loaded.
+Keystone 0.9.2 can end the process that calls it (`mov r8b, ah`), so it gets a process of its own. Each line of standard
+input is a JSON text to assemble. Each line of standard output is the answer: the bytes in hexadecimal, or null if
+keystone cannot assemble the text. The first line of output says whether keystone could be loaded.
 
-keystone-engine 0.9.2 imports `pkg_resources` to find its library; setuptools 82 and later, and Python 3.12 and later
-without setuptools, do not have it. A module with the one function that keystone calls takes its place there.
+keystone-engine 0.9.2 imports `pkg_resources` to find its library. Setuptools lacks that module from version 82 on.
+Where it is missing, a module with the one function that keystone calls takes its place.
 """
 
 from __future__ import annotations

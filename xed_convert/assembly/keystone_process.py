@@ -1,4 +1,4 @@
-"""Keystone behind a process boundary: it may crash or hang, and the caller only gets no answer."""
+"""Keystone behind a process boundary: if it crashes or hangs, the caller only gets no answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TIMEOUT_SECONDS = 2.0
 """How long one answer may take; keystone needs less than a millisecond for an instruction."""
 
 _MOST_CRASHES = 20
-"""After so many crashes of the child it is not started again."""
+"""The child is not started again after this many crashes."""
 
 
 class KeystoneProcess:
@@ -26,7 +26,7 @@ class KeystoneProcess:
         atexit.register(self.close)
 
     def assemble(self, text: str) -> bytes | None:
-        """Return the bytes that keystone makes of a text, None if it cannot, crashes, hangs, or is not installed."""
+        """Return keystone's bytes for a text; None if it fails, crashes, hangs, or is not installed."""
         child = self._running()
         if child is None:
             return None

@@ -1,4 +1,4 @@
-"""Finds the variants that a written instruction can mean, and encodes it as each of them."""
+"""Finds the variants that an instruction in text can mean, and encodes it as each of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from functools import lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from xed_convert.assembly.formatting import format_instance
 from xed_convert.assembly.syntax import SIZES, Kind, Statement, WrittenOperand
 from xed_convert.encoding.encoder import ROUNDING, ROUNDING_MODES, encode
 from xed_convert.encoding.form import parse_encoding
@@ -28,9 +27,9 @@ _VECTOR_INDEXES = {name: kind for kind in ("XMM", "YMM", "ZMM") for name in CLAS
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A variant that a written instruction can mean, with its operands and bytes.
+    """A variant that an instruction in text can mean, with its operands and bytes.
 
-    `distance` is 1 if the text leaves out operands that the catalogue writes, else 0.
+    `distance` is 1 if the text omits implicit operands that the catalogue's syntax has, else 0.
     """
 
     variant: InstructionVariant
@@ -99,11 +98,10 @@ class Matcher:
     def matches(self, statement: Statement) -> list[Match]:
         """Return every variant that a statement can mean, encoded, the shortest first.
 
-        Among encodings of one length the one comes first that the GNU assembler would choose: a variant whose assembly
-        carries no pseudo prefix.
+        Of equally long ones, variants without a pseudo prefix in their assembly come first, as with the GNU assembler.
 
         Raises:
-            AssemblyError: there is none; says what was nearest.
+            AssemblyError: there is none; the message names the nearest.
         """
         candidates = self._candidates(statement)
         found: list[Match] = []
@@ -120,7 +118,7 @@ class Matcher:
         return sorted(found, key=lambda match: (match.distance, len(match.data), "{" in match.variant.asm))
 
     def choose(self, statement: Statement) -> list[Match]:
-        """Return what `matches` returns, unless the operands leave open how wide the memory operand is.
+        """Return what `matches` returns if the width of the memory operand is clear.
 
         Raises:
             AssemblyError: there is no match, or a memory operand needs a size.
@@ -170,7 +168,7 @@ class Matcher:
 
 
 def _mismatches(variant: InstructionVariant, statement: Statement) -> tuple[int, bool]:
-    """Return how many operands do not fit, are missing or too many; and whether it takes a pseudo prefix."""
+    """Return how many operands are wrong, missing or too many, and whether the variant has a pseudo prefix."""
     slots = [one for one in variant.operands if _is_written(one)]
     pairs = zip(slots, statement.operands, strict=False)
     wrong = sum(_value(variant, slot, written, "") is None for slot, written in pairs)
@@ -178,7 +176,7 @@ def _mismatches(variant: InstructionVariant, statement: Statement) -> tuple[int,
 
 
 def _high8_beside_rex(statement: Statement) -> str:
-    """Say it if AH to BH stand beside what takes a REX prefix, where they would mean SPL to DIL ("": they do not)."""
+    """Return a hint if AH to BH stand beside a register that needs a REX prefix, else ""."""
     names = [str(one.value) for one in statement.operands if one.kind is Kind.REGISTER]
     addresses = [one.value for one in statement.operands if isinstance(one.value, MemoryAddress)]
     names += [name for address in addresses for name in (address.base, address.index) if name]
@@ -198,10 +196,7 @@ def _memory_size(match: Match) -> int | None:
 
 
 def _assignments(variant: InstructionVariant, statement: Statement) -> Iterable[tuple[int, dict[int, OperandValue]]]:
-    """Give the values of the operands if the variant fits what is written (no or one assignment).
-
-    Before the values stands how far the text is from the catalogue's own: 0, or 1 if implicit operands are left out.
-    """
+    """Yield distance (see `Match`) and operands' values if the variant fits the statement; nothing if it does not."""
     if not (_fits_attributes(variant, statement) and _fits_pseudo(variant, statement)):
         return
     written = [one for one in variant.operands if _is_written(one)]
@@ -216,12 +211,12 @@ def _assignments(variant: InstructionVariant, statement: Statement) -> Iterable[
 
 
 def _is_stack_top(operand: Operand) -> bool:
-    """Whether an operand is the suppressed ST(0) of x87 arithmetic, which may be written."""
+    """Whether an operand is the suppressed ST(0) of x87 arithmetic, which text may have."""
     return operand.suppressed and bool(operand.registers) and canonical(operand.registers[0]) == "ST(0)"
 
 
 def _is_written(operand: Operand) -> bool:
-    """Whether an operand stands among the others in assembly."""
+    """Whether an operand is in the list of operands in assembly."""
     special = operand.kind in (OperandKind.FLAGS, OperandKind.DEFAULT_FLAGS)
     return not (special or operand.suppressed or operand.opmask)
 
@@ -259,7 +254,7 @@ def _fits_pseudo(variant: InstructionVariant, statement: Statement) -> bool:
 
 
 def _assign(variant: InstructionVariant, statement: Statement, slots: list[Operand]) -> dict[int, OperandValue] | None:
-    """Give the written operands to the variant's; None if one does not fit."""
+    """Return the values of a variant's operands by the statement; None if one does not fit."""
     values: dict[int, OperandValue] = {}
     codes = {index: code for form in parse_encoding(variant.encoding) for index, code in form.places}
     for operand, written in zip(slots, statement.operands, strict=True):
@@ -286,7 +281,7 @@ def _displacement_bits(statement: Statement) -> int:
 
 
 def _value(variant: InstructionVariant, operand: Operand, written: WrittenOperand, code: str) -> OperandValue | None:
-    """Return the value of one operand, None if what is written does not fit."""
+    """Return the value of one operand, None if the text does not fit."""
     value = written.value
     if operand.kind is OperandKind.REGISTER:
         names = numbers_of(operand.registers, extended=operand.explicit) or map(canonical, operand.registers)
@@ -318,7 +313,7 @@ def _fits_memory(operand: Operand, written: WrittenOperand, address: MemoryAddre
 
 
 def _immediate(variant: InstructionVariant, value: int, code: str) -> int | None:
-    """Return the immediate as the variant sees it: sign-extended ones must give the value that is written."""
+    """Return the immediate to encode; None if its sign extension is not the number in the text."""
     if code[:1] != "S":
         return value
     width = int(code[1:])
@@ -340,8 +335,3 @@ def _resolve_here(
         return values
     distance = values[branch.index]
     return {**values, branch.index: distance - length if isinstance(distance, int) else distance}
-
-
-def describe(match: Match) -> str:
-    """Write a match as one line: bytes, text, variant."""
-    return f"{match.data.hex(' '):<32} {format_instance(match.variant, match.values)}  # {match.variant.string}"

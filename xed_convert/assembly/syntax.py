@@ -1,9 +1,9 @@
 """Reads Intel assembly syntax: statements with prefixes, mnemonic and operands.
 
-Known are registers, numbers, memory (`dword ptr FS:[RAX+RCX*4-8]`), masks (`{K1}{z}`), broadcasts (`{1to16}`), rounding
-(`{rn-sae}`, `{sae}`), default flags (`{dfv=of,cf}`), the pseudo prefixes of the GNU assembler (`{evex}`, `{disp32}`;
-GNU assembler manual, section 9.16.4.1), labels, and `.+n`, the address n bytes from the beginning of the instruction.
-Statements are separated by `;` and line ends; `#` and `//` begin comments.
+It knows registers, numbers, memory (`dword ptr FS:[RAX+RCX*4-8]`), masks (`{K1}{z}`), broadcasts (`{1to16}`), rounding
+(`{rn-sae}`, `{sae}`), default flags (`{dfv=of,cf}`), labels, and `.+n`: the address n bytes from the beginning of the
+instruction. Pseudo prefixes (`{evex}`, `{disp32}`) are those of the GNU assembler (its manual, section 9.16.4.1).
+`;` and line ends separate statements; `#` and `//` begin comments.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from xed_convert.errors import AssemblyError
 from xed_convert.model import MemoryAddress
 
 LONGEST_TEXT = 100_000
-"""More characters than this are refused."""
+"""The most characters of a text."""
 
 SIZES = {
     "byte": 8,
@@ -49,7 +49,7 @@ _HERE = re.compile(r"[.$]\s*([+-].+)?", re.DOTALL)
 
 
 class Kind(StrEnum):
-    """What a written operand is."""
+    """The kind of an operand in text."""
 
     REGISTER = "register"
     MEMORY = "memory"
@@ -60,7 +60,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WrittenOperand:
-    """An operand as written. `size_bits` is the size that a memory operand names, `broadcast` its `{1toN}`."""
+    """An operand in text. `size_bits` is the size named with a memory operand, `broadcast` its `{1toN}`."""
 
     kind: Kind
     value: str | int | MemoryAddress
@@ -70,9 +70,9 @@ class WrittenOperand:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One written instruction.
+    """One instruction in text.
 
-    `words` are prefixes and mnemonic in upper case; `rounding` is `sae`, a rounding mode, or empty.
+    `words` are prefixes and mnemonic in upper case. `rounding` is `sae`, a rounding mode, or "".
     """
 
     text: str
@@ -88,7 +88,7 @@ class Statement:
 
 @dataclass(slots=True)
 class _Decorations:
-    """What stands in braces behind or between operands."""
+    """The decorations in braces behind or between operands."""
 
     mask: str = ""
     zeroing: bool = False
@@ -100,7 +100,7 @@ class _Decorations:
         """Take in the text between two braces.
 
         Raises:
-            ValueError: it is none of those known, or comes twice.
+            ValueError: it is unknown here, or comes twice.
         """
         word = inside.strip().lower()
         if re.fullmatch(r"k[0-7]", word) and not self.mask:
@@ -154,7 +154,7 @@ def parse_statement(text: str, labels: tuple[str, ...] = ()) -> Statement:
     """Read one instruction.
 
     Raises:
-        AssemblyError: it cannot be read; says what was expected.
+        AssemblyError: it cannot be read; the message says what was expected.
     """
     try:
         return _parse_statement(text, labels)
@@ -169,7 +169,7 @@ def _shorten(text: str) -> str:
 
 
 def _parse_statement(text: str, labels: tuple[str, ...]) -> Statement:
-    """Read one instruction; a ValueError says what is wrong."""
+    """Read one instruction. Raises ValueError if it cannot be read."""
     decorations = _Decorations()
     words, pseudo, rest = _parse_mnemonic(text)
     while match := re.match(r"\s*\{(dfv=[^{}]*)\}\s*,?", rest, re.IGNORECASE):
@@ -260,10 +260,10 @@ def _parse_operand(text: str, decorations: _Decorations) -> WrittenOperand:
 
 
 def parse_number(text: str) -> int:
-    """Read a number: decimal, `0x`, `0b`, `0o`, or hexadecimal with a trailing `h`; a sign may stand before it.
+    """Read a number, with or without a sign: decimal, `0x`, `0b`, `0o`, or hexadecimal with a trailing `h`.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a number.
     """
     compact = text.replace(" ", "")
     sign = -1 if compact.startswith("-") else 1
@@ -287,7 +287,7 @@ def _parse_memory(match: re.Match[str], broadcast: str) -> WrittenOperand:
 
 
 def _parse_address(text: str, segment: str) -> MemoryAddress:
-    """Read what stands between the brackets."""
+    """Read the text between the brackets."""
     base, index, scale, displacement = "", "", 0, 0
     for sign, term in _terms(text):
         register, factor = _parse_term(term)

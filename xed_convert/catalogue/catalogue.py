@@ -1,4 +1,4 @@
-"""The catalogue of instruction variants: loading, and finding variants by what people type."""
+"""The catalogue of instruction variants: loading it, and finding variants by name or pattern."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
     from xed_convert.model import InstructionVariant
 
-# difflib, fnmatch, lxml and pathlib are imported where they are needed: they cost more than loading a variant.
+# difflib, fnmatch, lxml and pathlib are imported in functions: each import takes longer than loading a variant.
 
 
 def read_xml(path: Path | str) -> list[InstructionVariant]:
     """Read the variants of an instructions.xml (plain, .gz or .xz).
 
     Raises:
-        ConversionError: the file cannot be read or is not a catalogue; says the line.
+        ConversionError: the file cannot be read or is not a catalogue; the message names the line.
     """
     from pathlib import Path  # noqa: PLC0415 - see above
 
@@ -32,7 +32,7 @@ def read_xml(path: Path | str) -> list[InstructionVariant]:
 
 @cache
 def _shipped() -> Store:
-    """Return the shipped catalogue: one for the process, since what was loaded of it never changes."""
+    """Return the shipped catalogue, one for the process."""
     return Store(SHIPPED)
 
 
@@ -63,7 +63,7 @@ class _Memory:
 
 
 class Catalogue:
-    """A set of variants with unique strings and keys, loaded as they are asked for."""
+    """A set of variants with unique strings and keys. Each is loaded when it is first used."""
 
     def __init__(self, variants: Iterable[InstructionVariant] | Store, source: str = "") -> None:
         self._store = variants if isinstance(variants, Store) else _Memory(variants, source)
@@ -84,7 +84,7 @@ class Catalogue:
 
     @property
     def source(self) -> str:
-        """What the catalogue was made from."""
+        """The version of XED, or the file, from which the catalogue was made."""
         return self._store.source
 
     def __iter__(self) -> Iterator[InstructionVariant]:
@@ -94,12 +94,12 @@ class Catalogue:
         return len(self._store)
 
     def encodings(self) -> Iterator[tuple[Callable[[], InstructionVariant], str]]:
-        """Return the encoding of each variant, and what loads the variant."""
+        """Yield, for each variant, a function that loads it, and its encoding."""
         store = self._store
         return ((partial(store.variant, number), store.encoding(number)) for number in range(len(store)))
 
     def of_iclasses(self, iclasses: Collection[str]) -> Iterator[InstructionVariant]:
-        """Return the variants of those iclasses, in the catalogue's order, without loading others."""
+        """Yield the variants of those iclasses in the catalogue's order. Others are not loaded."""
         store = self._store
         wanted = {number for number, name in enumerate(store.iclasses) if name in iclasses}
         return (store.variant(number) for number, iclass in enumerate(store.iclass_numbers) if iclass in wanted)
@@ -108,7 +108,7 @@ class Catalogue:
         """Return the variant with that string.
 
         Raises:
-            UnknownInstructionError: there is none; names the nearest.
+            UnknownInstructionError: there is none; the hint lists similar ones.
         """
         if not self._numbers:
             self._numbers = {name: number for number, name in enumerate(self._store.strings)}
@@ -120,7 +120,7 @@ class Catalogue:
         """Return the variant with that key.
 
         Raises:
-            UnknownInstructionError: there is none; names the nearest.
+            UnknownInstructionError: there is none; the hint lists similar ones.
         """
         iform = key.partition("|")[0]
         for number in self._of_iforms(lambda name: name == iform):
@@ -131,13 +131,12 @@ class Catalogue:
     def find(self, pattern: str) -> list[InstructionVariant]:
         """Return the variants that a pattern means: an iform, its stem, a string, an iclass, or a glob of one of these.
 
-        A stem is an iform without the opcode behind its last underscore: ADC_GPRv_GPRv means ADC_GPRv_GPRv_11 and
-        ADC_GPRv_GPRv_13; if there is no such iform, it is any beginning of an iform that ends before an underscore.
-        Case does not matter. _EVEX or _VEX in a string may stand where the catalogue's string does without. An iform
-        or iclass that exists is not taken as a stem too.
+        A stem is an iform without its opcode: ADC_GPRv_GPRv means ADC_GPRv_GPRv_11 and ADC_GPRv_GPRv_13. If no iform
+        has it, any beginning of an iform up to an underscore is a stem. The name of an existing iform or iclass means
+        that one only. Case does not matter. A string may have _EVEX or _VEX where the catalogue's string has not.
 
         Raises:
-            UnknownInstructionError: no variant matches; names the nearest.
+            UnknownInstructionError: no variant matches; the hint lists similar ones.
         """
         exact = self._equal(pattern.strip())
         if exact:
@@ -161,7 +160,7 @@ class Catalogue:
         raise self._unknown(pattern)
 
     def _in_named_encoding(self, wanted: str) -> list[InstructionVariant]:
-        """Return the variants that a pattern with _EVEX or _VEX means where the strings do without it."""
+        """Return the variants that a pattern with _EVEX or _VEX means whose strings have no such mark."""
         for mark, attribute in (("_EVEX", "evex"), ("_VEX", "vex")):
             if mark in wanted:
                 numbers = self._named(wanted.replace(mark, "", 1).__eq__)
@@ -170,7 +169,7 @@ class Catalogue:
         return []
 
     def _equal(self, name: str) -> list[int]:
-        """Return the numbers of the variants of which the iform, the iclass or the string is exactly that."""
+        """Return the numbers of the variants with exactly that iform, iclass or string."""
         store = self._store
         found: set[int] = set()
         for names, numbers in ((store.iforms, store.iform_numbers), (store.iclasses, store.iclass_numbers)):
@@ -182,7 +181,7 @@ class Catalogue:
         return sorted(found)
 
     def _named(self, matches: Callable[[str], bool]) -> list[int]:
-        """Return the numbers of the variants of which the iform, the iclass or the string matches, in upper case."""
+        """Return the numbers of the variants whose iform, iclass or string matches in upper case."""
         store = self._store
         iclasses = {number for number, name in enumerate(store.iclasses) if matches(name.upper())}
         found = set(self._of_iforms(matches))
@@ -192,13 +191,13 @@ class Catalogue:
         return sorted(found)
 
     def _of_iforms(self, matches: Callable[[str], bool]) -> list[int]:
-        """Return the numbers of the variants of which the iform, in upper case or as it is, matches."""
+        """Return the numbers of the variants whose iform matches, as it is or in upper case."""
         store = self._store
         iforms = {number for number, name in enumerate(store.iforms) if matches(name) or matches(name.upper())}
         return [number for number, iform in enumerate(store.iform_numbers) if iform in iforms] if iforms else []
 
     def _unknown(self, pattern: str) -> UnknownInstructionError:
-        """Return the error that names what is nearest to a pattern."""
+        """Return the error for a pattern without variants; it lists similar names."""
         from difflib import get_close_matches  # noqa: PLC0415 - see above
 
         names = {name.upper(): name for name in [*self._store.strings, *self._store.iforms, *self._store.iclasses]}
@@ -207,13 +206,13 @@ class Catalogue:
         matches = get_close_matches(wanted, near, n=5, cutoff=0.6) or get_close_matches(
             wanted, [name.upper() for name in self._store.iclasses], n=5, cutoff=0.4
         )
-        hint = "`characterize --all --list` shows all that there are."
+        hint = "`characterize --all --list` shows all instructions."
         if matches:
             hint = f"Nearest: {', '.join(names[name] for name in matches)}."
         return UnknownInstructionError(f"no instruction matches {pattern!r}", hint=hint)
 
 
 def _is_opcode(text: str) -> bool:
-    """Whether the last part of an iform, in upper case, names an opcode: 11, 8B, 0F7F, C0R4."""
+    """Whether the last part of an iform, in upper case, is an opcode: 11, 8B, 0F7F, C0R4."""
     opcode, _, extension = text.partition("R")
     return len(opcode) in (2, 4) and set(opcode) <= set("0123456789ABCDEF") and extension in ("", *"01234567")

@@ -1,4 +1,4 @@
-"""Everything that the catalogue says of a variant, as lines for people."""
+"""A variant of the catalogue in full, as lines for people."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant, Operand
 
 MANY_REGISTERS = 8
-"""Longer lists of registers are shown by their first and last."""
+"""Of longer lists of registers only the first few and the last are shown."""
 
 OPERAND_SIZES = {"1": "16 bits", "2": "32 bits", "3": "64 bits"}
 _SHOWN_ELSEWHERE = frozenset({"idx", "name", "type", "r", "w", "conditionalWrite", "suppressed", "implicit", "width"})
 
 
 def describe(variant: InstructionVariant) -> list[str]:
-    """Return what the catalogue says of a variant, without a sample of its encoding."""
+    """Return all that the catalogue says of a variant as lines."""
     lines = [
         variant.string,
         f"  assembly    {variant.asm}",
@@ -40,7 +40,7 @@ def describe(variant: InstructionVariant) -> list[str]:
 
 
 def _attribute(name: str, variant: InstructionVariant) -> str:
-    """Return an attribute as `name=value`, those of the key marked."""
+    """Return an attribute as `name=value`, with `*` if it is part of the key."""
     return f"{name}={variant.attributes[name]}" + ("*" if name in KEY_ATTRIBUTES else "")
 
 

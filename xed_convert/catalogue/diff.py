@@ -1,4 +1,4 @@
-"""What a new catalogue brings: variants that were added, removed, renamed, changed."""
+"""The differences of two catalogues: variants that are added, removed, renamed or changed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class CatalogueDiff:
     """The differences, each list in the order of the strings.
 
-    `renamed` are pairs of variants with other keys but the same encoding and operands; `changed` pairs of variants
-    with the same key and sentences that say what differs.
+    `renamed` has pairs of variants with different keys but the same encoding and operands. `changed` has variants whose
+    key stays, each with a line for every difference.
     """
 
     added: list[InstructionVariant]
@@ -54,18 +54,18 @@ def diff_catalogues(old: Iterable[InstructionVariant], new: Iterable[Instruction
 
 
 def _string(variant: InstructionVariant) -> str:
-    """Return what to sort by."""
+    """Return the string, to sort by."""
     return variant.string
 
 
 def _meaning(variant: InstructionVariant) -> tuple[object, ...]:
-    """Return what stays the same when a variant gets another name."""
+    """Return the parts of a variant that a new name does not change."""
     operands = tuple((o.kind, o.name, o.read, o.written, o.width_bits, o.registers) for o in variant.operands)
     return variant.encoding, operands, variant.attributes.get("high8"), variant.attributes.get("immzero")
 
 
 def differences_of(old: InstructionVariant, new: InstructionVariant) -> list[str]:
-    """Return a sentence for each difference between two variants."""
+    """Return a line for each difference between two variants."""
     found = _named_differences("", instruction_attributes(old), instruction_attributes(new))
     if old.encoding != new.encoding and old.encoding and new.encoding:
         found.append(f"encoding: {old.encoding} -> {new.encoding}")
@@ -82,7 +82,7 @@ def _contents(operand: Operand) -> dict[str, str]:
 
 
 def _named_differences(prefix: str, old: dict[str, str], new: dict[str, str]) -> list[str]:
-    """Return a sentence for each attribute that differs."""
+    """Return a line for each attribute that differs."""
     return [
         f"{prefix}{name}: {old.get(name, '') or 'none'} -> {new.get(name, '') or 'none'}"
         for name in sorted(old.keys() | new.keys())

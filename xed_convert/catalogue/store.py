@@ -1,15 +1,16 @@
 """The shipped catalogue's file: compressed blocks, so that a few variants load without the rest.
 
-The file is a magic line, a line of JSON (the header: where each block begins and how long it is, and what the
-catalogue was made from), and the blocks, each compressed with zlib:
+The file has a magic line, a header (a line of JSON: where each block begins, how long it is, and the catalogue's
+source), and blocks, each compressed with zlib:
 
-- `strings`: those of all variants, in order, one a line; `iforms`, `iclasses`: each name once, one a line;
-- `iform`, `iclass`: for each variant the number of its name, 16 bits, the low byte first;
-- `operands`, `attributes`: each distinct one, a line of JSON; `registers`: each list of registers, and `texts`: other
-  names, one a line; variants and operands refer to them by the number of the line, from 0;
-- `variants/N`: the variants N * 128 and following, as JSON rows.
+- `strings`: the strings of all variants in order, one per line.
+- `iforms`, `iclasses`: each name once, one per line.
+- `iform`, `iclass`: for each variant the number of its name, 16 bits, low byte first.
+- `operands`, `attributes`: each distinct one as a line of JSON.
+- `registers`: each distinct list of registers, one per line; `texts`: other names, one per line.
+- `variants/N`: the variants from number N * 128 on, as rows of JSON.
 
-Writing is deterministic: the same variants give the same bytes (with the same version of zlib).
+Rows refer to lines by their number, from 0. The same variants give the same bytes (with the same version of zlib).
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ if TYPE_CHECKING:
 MAGIC = b"uopscope catalogue 2\n"
 ROWS_PER_BLOCK = 128
 SHIPPED = os.path.join(os.path.dirname(__file__), "..", "data", "catalogue.bin")  # noqa: PTH118, PTH120
-"""The shipped catalogue; no `Path`, since to import pathlib takes as long as to open the catalogue."""
+"""The shipped catalogue. Not a `Path`: importing pathlib takes as long as opening the catalogue."""
 
-Row = list[Any]
-"""A row of JSON: its columns are those that the function that writes it lists."""
+JsonRow = list[Any]
+"""A row of JSON; `operand_row` and `variant_row` list the columns."""
 
 
 class _Lines:
@@ -55,7 +56,7 @@ class _Lines:
 
 
 class _Tables:
-    """The tables while a catalogue is written."""
+    """The tables of lines that rows refer to; they grow as rows are written."""
 
     def __init__(self) -> None:
         self.iforms = _Lines()
@@ -65,7 +66,7 @@ class _Tables:
         self.attributes = _Lines()
         self.texts = _Lines()
 
-    def operand_row(self, operand: Operand) -> Row:
+    def operand_row(self, operand: Operand) -> JsonRow:
         """Return an operand as a row."""
         memory = operand.memory
         return [
@@ -93,8 +94,8 @@ class _Tables:
             dict(sorted(operand.flags.items())),
         ]
 
-    def variant_row(self, variant: InstructionVariant) -> Row:
-        """Return a variant as a row; names that the index has are left out."""
+    def variant_row(self, variant: InstructionVariant) -> JsonRow:
+        """Return a variant as a row, without the names that have blocks of their own."""
         return [
             variant.asm,
             self.texts.number(variant.category),
@@ -112,7 +113,7 @@ class _Tables:
 
 
 def write_store(variants: Iterable[InstructionVariant], file: WritesBytes, *, source: str) -> None:
-    """Write a catalogue; `source` says what it was made from."""
+    """Write a catalogue; `source` names its origin."""
     ordered = sorted(variants, key=lambda variant: (variant.extension, variant.string))
     tables = _Tables()
     rows = [tables.variant_row(variant) for variant in ordered]
@@ -146,7 +147,7 @@ def _numbers(numbers: list[int]) -> bytes:
 
 
 class Store:
-    """A catalogue file, open for reading: names at once, variants when they are asked for."""
+    """A catalogue file. It reads all names at once, and each variant when it is first used."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = path
@@ -169,12 +170,12 @@ class Store:
         self.iclass_numbers = self._numbers("iclass")
         self._operands: dict[int, Operand] = {}
         self._attributes: dict[int, dict[str, str]] = {}
-        self._rows: dict[int, list[Row]] = {}
+        self._rows: dict[int, list[JsonRow]] = {}
         self._variants: dict[int, InstructionVariant] = {}
 
     @property
     def source(self) -> str:
-        """What the catalogue was made from."""
+        """The origin of the catalogue."""
         return str(self._header["source"])
 
     def __len__(self) -> int:
@@ -192,7 +193,7 @@ class Store:
         encoding: str = self._row(number)[-1]
         return encoding
 
-    def _row(self, number: int) -> Row:
+    def _row(self, number: int) -> JsonRow:
         """Return the row of the variant with that number."""
         block = number // ROWS_PER_BLOCK
         rows = self._rows.get(block)
@@ -252,7 +253,7 @@ class Store:
     def _texts(self) -> list[str]:
         return self._lines("texts")
 
-    def _variant(self, number: int, row: Row) -> InstructionVariant:
+    def _variant(self, number: int, row: JsonRow) -> InstructionVariant:
         """Make a variant from its row."""
         texts = self._texts
         asm, category, extension, isa_set, cpl, attributes, operands, encoding = row
@@ -285,7 +286,7 @@ class Store:
             known = self._attributes[number] = self._parse(self._attribute_lines[number], "attributes")
         return known
 
-    def _make_operand(self, row: Row) -> Operand:
+    def _make_operand(self, row: JsonRow) -> Operand:
         """Make an operand from its row."""
         index, kind, name, access, visibility, width, xtype, registers, value, multireg, memory, flags = row
         names = self._registers[registers]

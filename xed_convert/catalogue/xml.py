@@ -1,7 +1,7 @@
 """The catalogue as XML: the format of uops.info's instructions.xml, with the encoding as a child element.
 
-Attributes are written in the order of their names, extensions by name, instructions by `string`. An operand's text
-lists its registers, or its fixed value. Measurements that other tools wrote below an instruction are skipped.
+Attributes and extensions are in the order of their names, instructions in that of `string`. An operand's text lists its
+registers, or its fixed value. Reading skips the measurements below an instruction.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def read_xml(path: Path) -> Iterator[InstructionVariant]:
     """Yield the variants of a catalogue (plain, .gz or .xz) in the order of the file.
 
     Raises:
-        ConversionError: the file cannot be read, is not well-formed, or an element lacks what it must have.
+        ConversionError: the file cannot be read, is not well-formed, or lacks an attribute.
     """
     line = 0
     with open_catalogue(path) as file:
@@ -66,7 +66,7 @@ def variant_of(element: etree._Element) -> InstructionVariant:
 
     Raises:
         KeyError: an attribute is missing.
-        ValueError: an attribute has a value that it cannot have.
+        ValueError: an attribute has an impossible value.
     """
     attributes = {str(name): str(value) for name, value in element.attrib.items()}
     named = {name: attributes.pop(name) for name in _NAMED}
@@ -91,7 +91,7 @@ def operand_of(element: etree._Element) -> Operand:
 
     Raises:
         KeyError: an attribute is missing.
-        ValueError: an attribute has a value that it cannot have.
+        ValueError: an attribute has an impossible value.
     """
     get = element.attrib.get
     kind = OperandKind(str(element.attrib["type"]))
@@ -121,7 +121,7 @@ def operand_of(element: etree._Element) -> Operand:
 
 
 def _memory_of(element: etree._Element) -> MemoryShape:
-    """Return what the attributes of a memory operand say of its address."""
+    """Return the fixed parts of a memory operand's address."""
     get = element.attrib.get
     return MemoryShape(
         prefix=get("memory-prefix", ""),
@@ -135,7 +135,7 @@ def _memory_of(element: etree._Element) -> MemoryShape:
 
 
 def operand_attributes(operand: Operand) -> dict[str, str]:
-    """Return the XML attributes of an operand, without those that are absent."""
+    """Return the XML attributes of an operand."""
     memory = operand.memory or MemoryShape()
     values = {
         "idx": str(operand.index),
@@ -178,7 +178,7 @@ def instruction_attributes(variant: InstructionVariant) -> dict[str, str]:
 
 
 class WritesBytes(Protocol):
-    """Whatever takes bytes: a file, a compressor."""
+    """Takes bytes: a file or a compressor."""
 
     def write(self, data: bytes, /) -> object:
         """Take bytes."""
@@ -192,10 +192,11 @@ def write_xml(
     below: Callable[[InstructionVariant], str] | None = None,
     empty_extensions: Iterable[str] = (),
 ) -> None:
-    """Write a catalogue: deterministic, extensions by name, instructions by `string`, attributes by name.
+    """Write a catalogue; the same variants give the same bytes.
 
-    `head` is XML text to stand at the start of the root element, `below(variant)` XML text to stand in the variant's
-    element after its operands (whole lines, indented). `empty_extensions` get an element even if they have no variant.
+    - `head`: XML text for the start of the root element.
+    - `below`: returns XML text (whole lines, indented) for the end of a variant's element.
+    - `empty_extensions`: extensions that get an element even without variants.
     """
     extensions: dict[str, list[InstructionVariant]] = {name: [] for name in empty_extensions}
     for variant in variants:
@@ -216,7 +217,7 @@ def write_xml(
 
 
 class OperandTexts:
-    """Writes operands; one that many variants share is made into text once."""
+    """Writes operands; those that variants share are formatted once."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Operand, str]] = {}
@@ -251,7 +252,7 @@ def _operand_text(operand: Operand) -> str:
 
 
 def attributes_text(attributes: dict[str, str]) -> str:
-    """Return attributes in the order of their names, each with a blank before it."""
+    """Return attributes in the order of their names, each after a blank."""
     if _SPECIAL.search("".join(attributes.values())):
         attributes = {name: escape(value) for name, value in attributes.items()}
     return "".join([f' {name}="{attributes[name]}"' for name in sorted(attributes)])
@@ -262,5 +263,5 @@ _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
 
 
 def escape(text: str) -> str:
-    """Return text as it may stand between tags and within quotes."""
+    """Escape text for use between tags and within quotes."""
     return _SPECIAL.sub(lambda match: _ESCAPES[match[0]], text) if _SPECIAL.search(text) else text

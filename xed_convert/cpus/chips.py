@@ -1,10 +1,11 @@
-"""Which ISA sets a processor has by its name, out of XED's chip tables (`*-chips.txt`).
+"""Which ISA sets a processor has, by its name. The source is XED's chip tables (`*-chips.txt`).
 
-A line there is `HASWELL : ALL_OF(IVYBRIDGE) FMA BMI1 ...`: ISA sets, those of another chip with `ALL_OF(...)`, what
-two chips have in common with `COMMON_SUBSET(A,B)`, and without those in `NOT(...)`. The shipped table
-`data/chips.tsv` has them expanded. Chips that XED does not have (AMD's after Zen 2), and what it has wrong, are rows of
-`data/chip_additions.tsv`: another chip, with these ISA sets and without those. Further names (SKL) are in
-`data/chip_names.tsv`.
+A line there is `HASWELL : ALL_OF(IVYBRIDGE) FMA BMI1 ...`. It names ISA sets; `ALL_OF(...)` adds those of other chips,
+`COMMON_SUBSET(A,B)` those that two chips share, and `NOT(...)` removes some.
+
+Shipped tables: `data/chips.tsv` has these lines expanded. `data/chip_additions.tsv` corrects them and adds chips that
+XED lacks (AMD's after Zen 2); a row is another chip with and without some ISA sets. `data/chip_names.tsv` has further
+names (SKL).
 
     python -m xed_convert.cpus.chips DATAFILES      # writes data/chips.tsv again
 """
@@ -46,22 +47,22 @@ def shipped_chips() -> dict[str, frozenset[str]]:
     """Return the ISA sets of each chip by XED's name, as shipped, in upper case (XED writes SSE4A and SSE4a).
 
     Raises:
-        ConversionError: a row is wrong, is based on no chip, or names an ISA set that no chip has.
+        ConversionError: a row is not of the known form, or names an unknown chip or ISA set.
     """
     chips = {name: frozenset(isa_sets.upper().split()) for name, isa_sets, _ in _rows("chips.tsv")}
     known = frozenset.union(*chips.values())
     for name, base, added, removed, _ in _rows("chip_additions.tsv"):
         if base not in chips:
-            raise ConversionError(f"chip_additions.tsv: {name} is based on {base}, which is no chip above it")
+            raise ConversionError(f"chip_additions.tsv: {name} is based on {base}, but no row before it has that chip")
         chips[name] = chips[base] - _meant(removed, known) | _meant(added, known)
     return chips
 
 
 def _meant(patterns: str, known: frozenset[str]) -> frozenset[str]:
-    """Return the ISA sets that patterns parted by blanks mean.
+    """Return the ISA sets that match any of the patterns, which are separated by blanks.
 
     Raises:
-        ConversionError: a pattern means none.
+        ConversionError: a pattern matches none.
     """
     found: set[str] = set()
     for pattern in patterns.split():
@@ -77,7 +78,7 @@ def short_names() -> dict[str, str]:
     """Return XED's names of chips by the short names that people use (SKL).
 
     Raises:
-        ConversionError: a row is wrong, or names a chip that there is not.
+        ConversionError: a row is not of the known form, or names an unknown chip.
     """
     names = {name: chip for name, chip, _ in _rows("chip_names.tsv")}
     if unknown := set(names.values()) - set(shipped_chips()):
@@ -86,7 +87,7 @@ def short_names() -> dict[str, str]:
 
 
 def _rows(table: str) -> list[list[str]]:
-    """Return the rows of a shipped table; the first column, and the last, which is the source, must not be empty."""
+    """Return the rows of a shipped table. The first and the last column (the source) must not be empty."""
     text = resources.files("xed_convert").joinpath("data", table).read_text(encoding="utf-8")
     header, *lines = text.splitlines()
     if header != TABLES[table]:
@@ -120,7 +121,7 @@ def chip_isa_sets(name: str) -> frozenset[str]:
 
 
 def _plain(name: str) -> str:
-    """Return a name without what people write in different ways."""
+    """Return a name in upper case without blanks, hyphens and underscores."""
     return re.sub(r"[\s_-]", "", name).upper()
 
 
@@ -143,7 +144,7 @@ def read_chips(folder: Path) -> dict[str, frozenset[str]]:
 
 
 class _Resolver:
-    """Expands the definitions of chips, which may name chips that come later."""
+    """Expands the definitions of chips. A definition may name chips of later lines."""
 
     def __init__(self, definitions: dict[str, tuple[str, Line]]) -> None:
         self.definitions = definitions
@@ -162,7 +163,7 @@ class _Resolver:
         return self.known[name]
 
     def _expand(self, text: str, line: Line) -> frozenset[str]:
-        """Return the ISA sets that the right side of a line means."""
+        """Return the ISA sets that the right side of a line stands for."""
         found: set[str] = set()
         without: set[str] = set()
         for function, inside in _OF.findall(text):

@@ -1,9 +1,10 @@
-"""Which CPUID bits mean that a CPU has an ISA set, out of XED's datafiles (`cpuid*.xed.txt`).
+"""Which CPUID bits tell that a CPU has an ISA set. The source is XED's datafiles (`cpuid*.xed.txt`).
 
-A line there is `XED_ISA_SET_AVX512_VBMI_128 : avx512vbmi.7.0.ecx.1 avx512vl.7.0.ebx.31`: all tests have to hold.
-`, AVX10` or `, FBIT` after the name begins an alternative; several lines of a name are alternatives as well. A test is
-`name.leaf.subleaf.register.bit` (hexadecimal leaves), the bit also as `[bit]`, or `[low:high]=version` (at least that
-version). `n/a` means that CPUID does not tell. What XED leaves open is in data/cpuid_additions.tsv.
+A line there is `XED_ISA_SET_AVX512_VBMI_128 : avx512vbmi.7.0.ecx.1 avx512vl.7.0.ebx.31`: all of its tests must hold.
+Several lines of a name are alternatives; some have `, AVX10` or `, FBIT` after the name. A test is
+`name.leaf.subleaf.register.bit` (leaves in hexadecimal). Instead of `.bit` it may end in `[bit]` or
+`[low:high]=version`, which means at least that version. `n/a`: CPUID does not tell. `data/cpuid_additions.tsv` has ISA
+sets for which XED has no tests.
 
     python -m xed_convert.cpus.cpuid DATAFILES      # writes data/cpuid.tsv again
 """
@@ -32,7 +33,7 @@ _TEST = re.compile(r"(\w+)\.([0-9a-fA-F]+)\.([0-9a-fA-F]+)\.(e[abcd]x)(?:\.(\d+)
 
 @dataclass(frozen=True, slots=True, order=True)
 class CpuidTest:
-    """A field of a CPUID leaf's register that has to be at least a value."""
+    """A field of a CPUID register, and the least value that it must have."""
 
     leaf: int
     subleaf: int
@@ -62,13 +63,13 @@ class CpuidTest:
         return cls(int(leaf, 16), int(subleaf, 16), register, first, int(high or first), int(least or 1), name)
 
     def holds(self, registers: tuple[int, int, int, int]) -> bool:
-        """Whether EAX, EBX, ECX, EDX of its leaf fulfil it."""
+        """Whether the test holds for EAX, EBX, ECX, EDX of its leaf."""
         value = registers[REGISTERS.index(self.register)] >> self.low_bit
         return value & ((1 << self.high_bit - self.low_bit + 1) - 1) >= self.least
 
 
 Alternatives = frozenset[frozenset[CpuidTest]]
-"""A CPU has an ISA set if all tests of one of these hold; the empty alternative always does."""
+"""A CPU has an ISA set if all tests of one alternative hold; an empty alternative always holds."""
 
 
 @cache

@@ -1,6 +1,6 @@
-"""Reading XED's datafiles: what each kind of file says, without interpretation.
+"""Reading XED's datafiles, without interpretation.
 
 Reading order: `folder` (everything of a folder, in one object), `layers` (which files, in which order), `source` (lines
 with their places), `records` (instructions), `pattern` and `nonterminals` (the language of patterns), `operand_spec`
-(operands as written), `tables` (widths, types, fields), `corrections` (known faults), `fetch` (getting a release).
+(operands of records), `tables` (widths, types, fields), `corrections` (known faults), `fetch` (getting a release).
 """

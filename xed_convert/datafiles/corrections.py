@@ -1,4 +1,4 @@
-"""Faults of XED's datafiles and what is read instead, as a table (`data/corrections.toml`)."""
+"""Known faults of XED's datafiles, and what is read instead (`data/corrections.toml`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xed_convert.errors import ConversionError
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """A line of a datafile, what to read instead, why, and how one knows."""
+    """A line of a datafile, what to read instead, why, and the source of that."""
 
     file: str
     line: str

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PINNED_TAG = "v2026.07.15"
-"""The version that the shipped catalogue is made from."""
+"""The version from which the shipped catalogue is made."""
 
 REPOSITORY = "https://github.com/intelxed/xed.git"
 REPOSITORY_VARIABLE = "UOPSCOPE_XED_REPOSITORY"
@@ -28,7 +28,7 @@ TIMEOUT_SECONDS = 900.0
 
 
 class FetchError(UopscopeError):
-    """The datafiles cannot be had."""
+    """The datafiles cannot be fetched."""
 
     exit_code = 3
 
@@ -57,9 +57,9 @@ def cached(tag: str = PINNED_TAG) -> Path | None:
 
 
 def fetch(tag: str = PINNED_TAG, *, progress: Callable[[str], None] | None = None) -> Path:
-    """Return the checkout of that version, cloned if it is not in the cache; a clone that fails leaves nothing.
+    """Return the checkout of that version; clone it if it is not in the cache. A failed clone leaves nothing behind.
 
-    `progress` is called with a line of text whenever there is something new to say of the clone.
+    `progress` gets lines of text on how far the clone is.
 
     Raises:
         FetchError: git is missing, the repository cannot be reached, or has no such tag.
@@ -91,7 +91,7 @@ def _clone(repository: str, tag: str, target: Path, progress: Callable[[str], No
     """Clone a tag without its history.
 
     Raises:
-        FetchError: git is missing or fails; the message has its reason.
+        FetchError: git is missing, or fails; the message has git's reason.
     """
     progress(f"cloning {repository}")
     command = ["git", "-c", "advice.detachedHead=false", "clone", "--progress", "--depth", "1", "--branch", tag]
@@ -103,7 +103,7 @@ def _clone(repository: str, tag: str, target: Path, progress: Callable[[str], No
             text=True,
             errors="replace",
             env={**os.environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
-            start_new_session=True,  # git has children of its own, which are to be ended with it
+            start_new_session=True,  # so that `_end` reaches git's children, too
         )
     except FileNotFoundError as error:
         raise FetchError("git is not installed", hint="Install git, or name a datafiles folder.") from error
@@ -115,7 +115,7 @@ def _clone(repository: str, tag: str, target: Path, progress: Callable[[str], No
 
 
 def _follow(process: subprocess.Popen[str], repository: str, progress: Callable[[str], None]) -> list[str]:
-    """Pass on what git says until it ends; return the lines that are no progress.
+    """Pass on git's progress until it ends; return its other lines.
 
     Raises:
         FetchError: it takes too long.
@@ -131,7 +131,7 @@ def _follow(process: subprocess.Popen[str], repository: str, progress: Callable[
     said: list[str] = []
     assert process.stderr is not None
     try:
-        for line in process.stderr:  # progress ends in a carriage return, which is read as the end of a line
+        for line in process.stderr:  # a carriage return ends progress; Python reads it as the end of a line
             text = line.strip()
             if "%" in text:
                 progress(text)
@@ -148,7 +148,7 @@ def _follow(process: subprocess.Popen[str], repository: str, progress: Callable[
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """End git and its children if they are still there."""
+    """End git and its children if they are still running."""
     if process.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,6 +1,6 @@
-"""All that is read from a folder of XED's datafiles, in one object.
+"""A folder of XED's datafiles as one object.
 
-`Datafiles.load(folder)` reads the layers in order and gives records, nonterminals, macros and tables, each error
+`Datafiles.load(folder)` reads the layers in order, and gives records, nonterminals, macros and tables. Its errors begin
 with `file:line`.
 """
 
@@ -33,7 +33,6 @@ REQUIRED_KINDS = (
     "extra-widths",
     "fields",
     "element-types",
-    "registers",
     "pointer-names",
     "conversion-table",
 )
@@ -43,10 +42,12 @@ REQUIRED_KINDS = (
 class Datafiles:
     """The datafiles of one version of XED.
 
-    `version` is the known version with the same layers ("": none); `files` lists the datafiles by type;
-    `flat_nonterminals` are those of the nonterminals that give no register;
-    `extra_widths` maps registers and nonterminals to width codes; `pointer_names` sizes in bits to names; `strings`
-    conversion tables (BCASTSTR ...) by name.
+    - `version`: the known version with the same layers ("": none).
+    - `files`: the datafiles by type.
+    - `flat_nonterminals`: the nonterminals that give no register.
+    - `extra_widths`: width codes of registers and nonterminals.
+    - `pointer_names`: the assembler's names of memory sizes, by size in bits.
+    - `strings`: conversion tables (BCASTSTR ...) by name.
     """
 
     folder: Path
@@ -59,7 +60,6 @@ class Datafiles:
     widths: dict[str, tables.Width]
     element_types: dict[str, tables.ElementType]
     fields: dict[str, tables.Field]
-    registers: dict[str, tables.Register]
     extra_widths: dict[str, str]
     pointer_names: dict[int, str]
     strings: dict[str, tables.ConversionTable]
@@ -70,7 +70,7 @@ class Datafiles:
         """Read a datafiles folder or an XED checkout; `layers` names the `.cfg` files if their order is not known.
 
         Raises:
-            ConversionError: something is missing or is not of the known form; says where.
+            ConversionError: something is missing or not of the known form; the message says where.
         """
         with without_collection():
             return cls._load(find_datafiles(folder), layers)
@@ -105,7 +105,6 @@ class Datafiles:
             widths=tables.read_widths(all_lines("widths")),
             element_types=tables.read_element_types(all_lines("element-types")),
             fields=fields,
-            registers=tables.read_registers(all_lines("registers")),
             extra_widths=tables.read_extra_widths(all_lines("extra-widths")),
             pointer_names=tables.read_pointer_names(all_lines("pointer-names")),
             strings=tables.read_conversion_tables(all_lines("conversion-table")),
@@ -121,7 +120,7 @@ class Datafiles:
         return self.macros.expand(record.pattern, record.location)
 
     def operands(self, record: Record) -> tuple[OperandSpec, ...]:
-        """Return a record's operands as written, ECOND ones included.
+        """Return a record's operands, including those with the visibility ECOND.
 
         Raises:
             ConversionError: an operand is not of the known form.

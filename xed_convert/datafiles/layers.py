@@ -1,8 +1,8 @@
 """Which datafiles there are, and in which order: XED's layers.
 
-A layer is a folder with a `.cfg` file, whose lines say `type : file [: priority]`, `add:type:file:priority`,
-`remove:type:file` or `clear:type`. Which layers a version of XED has, and their order, is data: a `layers.txt` in or
-beside the datafiles, or the list that is shipped for the version (`data/layers.toml`).
+A layer is a folder with a `.cfg` file. Its lines are `type : file [: priority]`, `add:type:file:priority`,
+`remove:type:file` or `clear:type`. A `layers.txt` in or beside the datafiles lists the layers in their order; for known
+versions `data/layers.toml` does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PRIORITY = 1
 IGNORED_KINDS = frozenset({"define", "add-source", "remove-source", "add-tests", "no-enc2-instructions"})
-"""First words of lines that say nothing about datafiles."""
+"""First words of lines without effect here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class DataFile:
 
 @dataclass(slots=True)
 class _FileList:
-    """The files of one type while layers are read."""
+    """The files of one type in the layers read so far."""
 
     priority: int = 0
     files: list[DataFile] = field(default_factory=list)
@@ -64,8 +64,8 @@ def known_layers() -> dict[str, list[str]]:
 def layer_order(folder: Path) -> list[str]:
     """Return the `.cfg` files of a datafiles folder in the order in which to read them, relative to it.
 
-    A `layers.txt` in the folder or beside it wins; otherwise that known version whose layers are all here and that has
-    the most of them.
+    A `layers.txt` in the folder or beside it counts first. Without one, it is the known version with the most layers
+    among those whose layers are all here.
 
     Raises:
         ConversionError: there is no `layers.txt` and no known version fits.
@@ -89,7 +89,7 @@ def layer_order(folder: Path) -> list[str]:
 
 
 def version_of(order: list[str]) -> str:
-    """Return the known version of XED that has exactly these layers, "" if none has."""
+    """Return the known version of XED with exactly these layers, "" if there is none."""
     return next((version for version, names in known_layers().items() if names == order), "")
 
 
@@ -137,7 +137,7 @@ def _apply(line: Line, folder: Path, lists: dict[str, _FileList], removed: set[t
 
 
 def _append(line: Line, folder: Path, lists: dict[str, _FileList], parts: list[str]) -> None:
-    """Add a file to its type's list if its priority allows it; a higher one than so far starts the list anew."""
+    """Add a file to its type's list unless its priority is lower; a higher priority starts the list anew."""
     kind, file = parts[0], parts[1]
     if not kind or not file:
         raise line.error("expected a type and a file name on both sides of the colon")

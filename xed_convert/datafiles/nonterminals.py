@@ -1,7 +1,7 @@
 """Nonterminals of the decoder patterns: named lists of rules `conditions | bindings`.
 
-`NAME()::` begins a nonterminal, `xed_reg_enum_t NAME()::` one that gives a register (it binds OUTREG to a register
-`XED_REG_x` or to another nonterminal). Rules are tried in order. A name that occurs again gets further rules.
+`NAME()::` begins a nonterminal. `xed_reg_enum_t NAME()::` begins one that gives a register: it binds OUTREG to a
+register `XED_REG_x` or to another nonterminal. Rules are tried in order. A name that occurs again gets further rules.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ _HEAD = re.compile(r"(?:(xed_reg_enum_t)\s+)?([A-Za-z_][A-Za-z0-9_]*)\(\)::")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule: the tokens that must match, and what is bound if they do (`Constraint`, `Call`, `Word`).
+    """One rule: conditions, and the bindings that count if the conditions hold (`Constraint`, `Call`, `Word`).
 
-    `allowed` are the values that the conditions leave for the fields that they name, `values` those that the bindings
-    give; `is_otherwise` says that the rule matches whatever the rules before it did not.
+    - `allowed`: the values that the conditions leave to each field they name.
+    - `values`: the values that the bindings give to fields.
+    - `is_otherwise`: the rule matches if no rule before it does.
     """
 
     conditions: tuple[Token, ...]
@@ -57,7 +58,7 @@ class Rule:
         return True
 
     def certain(self, known: Mapping[str, frozenset[int]]) -> bool:
-        """Whether the rule matches whatever the fields that are not known are."""
+        """Whether the rule matches for every value of the unknown fields."""
         return all(name in known and known[name] <= values for name, values in self.allowed.items())
 
 
@@ -65,8 +66,9 @@ class Rule:
 class Nonterminal:
     """A nonterminal with its rules in order.
 
-    `gives_register` is true where it binds OUTREG; `fields` are those that the rules name or bind, `conditions` those
-    that decide which rule matches.
+    - `gives_register`: it binds OUTREG.
+    - `fields`: all that the rules name or bind.
+    - `conditions`: the fields that decide which rule matches.
     """
 
     name: str
@@ -86,7 +88,7 @@ class Nonterminal:
         object.__setattr__(self, "fields", frozenset(conditions | bound))
 
     def bound_values(self, field: str, known: Mapping[str, frozenset[int]]) -> frozenset[int] | None:
-        """Return the values that a call may give to a field, None if it may leave it as it is."""
+        """Return the values that a call may give to a field, None if it may leave the field as it is."""
         key = (field, *[known.get(name) for name in self.conditions])
         if key not in self._bound:
             self._bound[key] = self._values(field, known)
@@ -123,7 +125,7 @@ def read_nonterminals(lines: Iterable[Line], macros: Macros) -> dict[str, Nonter
     """Read nonterminals with flat rules.
 
     Raises:
-        ConversionError: a rule stands outside of a nonterminal, has not exactly one `|`, or has a token that is none.
+        ConversionError: a rule is outside of a nonterminal, lacks its one `|`, or has an unknown token.
     """
     heads: dict[str, bool] = {}
     rules: dict[str, dict[tuple[tuple[Token, ...], tuple[Token, ...]], Rule]] = {}

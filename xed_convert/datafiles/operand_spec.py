@@ -1,7 +1,7 @@
-"""Operands as records write them: `NAME[=rhs]:rw[:visibility]:oc2[:xtype][:TXT=..][:MULTI{SOURCE,DEST,SOURCEDEST}n]`.
+"""Operands of records: `NAME[=rhs]:rw[:visibility]:oc2[:xtype][:TXT=..][:MULTI{SOURCE,DEST,SOURCEDEST}n]`.
 
-What comes after the name goes by its form: an action (r, w, rw, cw, crw, rcw), a visibility, `TXT=`, `MULTI`, and of
-the further lower-case words the first is the width code (oc2) and the second the element type. A bare word is a
+The form of each part after the name tells what it is: an action (r, w, rw, cw, crw, rcw), a visibility, `TXT=`,
+`MULTI`. Of other lower-case words the first is the width code (oc2), the second the element type. A bare word is a
 macro and stands for suppressed operands.
 """
 
@@ -31,10 +31,12 @@ _MULTI = re.compile(r"MULTI(?:SOURCEDEST|SOURCE|DEST)(\d+)")
 class OperandSpec:
     """One operand of a record.
 
-    `value` is what stands behind the `=`: a register ("XED_REG_AX"), a nonterminal ("GPRv_R()"), a number, or None.
-    `visibility` is EXPLICIT, IMPLICIT, SUPPRESSED or ECOND; `oc2` and `xtype` are "" where not given; `text` holds
-    the names behind TXT=, `multi` the number behind MULTI (None: not given). `internal` is what the fields table
-    says of the name.
+    - `value`: behind the `=`, a register ("XED_REG_AX"), a nonterminal ("GPRv_R()"), a number, or None.
+    - `register`, `nonterminal`: its name alone if `value` is one of these, else "".
+    - `visibility`: EXPLICIT, IMPLICIT, SUPPRESSED or ECOND.
+    - `oc2`, `xtype`: width code and element type, "" if not given.
+    - `text`: the names behind TXT=; `multi`: the number behind MULTI, or None.
+    - `internal`: whether the fields table calls the name internal.
     """
 
     name: str
@@ -50,7 +52,7 @@ class OperandSpec:
     nonterminal: str = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Split `value` into what it may be."""
+        """Set `register` and `nonterminal`."""
         value = self.value if isinstance(self.value, str) else ""
         fixed = value.removeprefix("XED_REG_") if value.startswith("XED_REG_") else ""
         object.__setattr__(self, "register", fixed)
@@ -59,7 +61,7 @@ class OperandSpec:
 
 @dataclass(slots=True)
 class OperandReader:
-    """Reads operands with the fields' defaults and the macros; remembers what it has read."""
+    """Reads operands with the fields' defaults and the macros; each distinct text once."""
 
     fields: dict[str, Field]
     macros: Macros
@@ -120,7 +122,7 @@ class OperandReader:
 
 
 def _suppressed(spec: OperandSpec) -> OperandSpec:
-    """Return the operand with suppressed visibility: a macro's operands are never written."""
+    """Return the operand with suppressed visibility: a macro's operands are no part of the assembly."""
     return OperandSpec(
         spec.name, spec.value, spec.action, "SUPPRESSED", spec.oc2, spec.xtype, spec.text, spec.multi, spec.internal
     )

@@ -1,8 +1,8 @@
 """The language of XED's patterns: tokens, and the macros that stand for several tokens.
 
 A pattern is a sequence of hexadecimal or binary literals (`0x0F`, `0b0100_1`), bit fields (`MOD[0b11]`, `REG[rrr]`,
-`UIMM0[i/8]`, `REG[1-7]`), constraints (`MOD!=3`, `VL=1`), calls of nonterminals (`MODRM()`), and names of macros, which
-the `state` datafiles define. The rules of nonterminals are written in the same language.
+`UIMM0[i/8]`, `REG[1-7]`), constraints (`MOD!=3`, `VL=1`), calls of nonterminals (`MODRM()`), and names of macros. The
+`state` datafiles define the macros. Rules of nonterminals use the same language.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 RESET = "XED_RESET"
 OTHERWISE = "otherwise"
 WORDS = frozenset({RESET, OTHERWISE, "nothing"})
-"""Words of the language that are no macros."""
+"""Words of the language itself, besides macros."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Bits:
-    """The bits of a field at this place: one character per bit, 0, 1, or the letter of what is captured."""
+    """The bits of a field: one character per bit, 0, 1, or a letter for a bit to capture."""
 
     field: str
     bits: str
@@ -71,7 +71,7 @@ class BitRange:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """A field has a value, or has not (`negated`); in what a rule binds, the field gets that value."""
+    """A field has a value, or does not have it (`negated`). In a binding, the field gets the value."""
 
     field: str
     value: int | str
@@ -122,10 +122,10 @@ _REPEATED = re.compile(r"([a-z])/(\d+)")
 
 
 def parse_value(text: str) -> int | str:
-    """Return a number (decimal, 0x, 0b) as an integer, and anything else as it is.
+    """Return a number (decimal, 0x, 0b) as an integer, and any other text unchanged.
 
     Raises:
-        ValueError: it begins like a number, but is none.
+        ValueError: it begins with a digit, but is no number.
     """
     if text.isdecimal():
         return int(text)
@@ -135,10 +135,10 @@ def parse_value(text: str) -> int | str:
 
 
 def parse_token(text: str) -> Token:
-    """Read one token that is not a macro's name.
+    """Read one token other than a macro's name.
 
     Raises:
-        ValueError: it is none; the message says what was expected.
+        ValueError: it is no token; the message says what was expected.
     """
     for form, make in _FORMS:
         if match := form.fullmatch(text):
@@ -179,12 +179,12 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Token]], ...] = (
     (re.compile("|".join(sorted(WORDS))), lambda match: Word(match[0])),
     (re.compile(r"[a-z]{1,8}"), lambda match: Letters(match[0])),
 )
-"""What each form of token is read as; the first that fits counts."""
+"""The forms of tokens, and the function that makes one of each; the first that fits counts."""
 
 
 @dataclass(slots=True)
 class Macros:
-    """The macros of the `state` datafiles, and the patterns expanded with them so far."""
+    """The macros of the `state` datafiles, with a cache of expanded patterns."""
 
     definitions: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _words: dict[str, tuple[Token, ...]] = field(default_factory=dict)
@@ -195,7 +195,7 @@ class Macros:
         """Read `NAME token...` lines.
 
         Raises:
-            ConversionError: a line has a name and nothing else.
+            ConversionError: a line has a name only.
         """
         definitions: dict[str, tuple[str, ...]] = {}
         for line in lines:
@@ -222,7 +222,7 @@ class Macros:
         return known
 
     def _expand_word(self, word: str, within: tuple[str, ...]) -> tuple[Token, ...]:
-        """Expand a word; `within` names the macros that it came out of."""
+        """Expand a word; `within` names the macros around it."""
         known = self._words.get(word)
         if known is not None:
             return known
@@ -248,7 +248,7 @@ DOMAINS = {
     "REP": frozenset({0, 2, 3}),
     "VL": frozenset({0, 1, 2}),
 }
-"""The values that fields can have at all; other fields are taken as they are constrained."""
+"""All values of those fields for which they matter."""
 
 
 def numeric_constraints(tokens: tuple[Token, ...]) -> dict[str, frozenset[int]]:

@@ -1,8 +1,8 @@
 """Instruction records: `{ KEY : value ... }` in nonterminals whose name contains INSTRUCTIONS.
 
-The groups PATTERN / OPERANDS / IFORM repeat within a record, and each PATTERN makes a `Record` of its own. Records are
-deleted by `UDELETE : uname` and `DELETE : iclass` anywhere; of the records of an iclass only those of the highest
-VERSION count.
+The groups PATTERN / OPERANDS / IFORM repeat within a record; each PATTERN makes a `Record` of its own.
+`UDELETE : uname` and `DELETE : iclass`, anywhere, delete records. Of an iclass, only the records of the highest VERSION
+count.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ _DELETIONS = ("UDELETE", "DELETE")
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One PATTERN of a record, with what the record says of all its patterns.
+    """One PATTERN of a record, with the keys that all patterns of the record share.
 
-    `location` is the line of the PATTERN. `isa_set` is the extension where the record gives none, `attributes` are
-    in upper case, `iform` is "" where the record gives none.
+    `location` is the line of the PATTERN. If the record gives no ISA set, `isa_set` is the extension; if it gives no
+    iform, `iform` is "". `attributes` are in upper case.
     """
 
     location: Location
@@ -66,12 +66,10 @@ class Record:
     cpl: int
     attributes: frozenset[str]
     flags: str
-    comment: str
     uname: str
     version: int
     disasm: str
     disasm_intel: str
-    exceptions: str
     real_opcode: str
     pattern: str
     operands: str
@@ -86,7 +84,7 @@ def read_records(files: Iterable[list[Line]]) -> list[Record]:
     """Read the records of instruction files (each a list of lines) and apply deletions and versions.
 
     Raises:
-        ConversionError: a line is not of the known forms, a record is not closed, or lacks what it must have.
+        ConversionError: a line is not of the known forms, or a record is not closed or lacks a key.
     """
     reader = _Reader()
     for lines in files:
@@ -104,7 +102,7 @@ class _Reader:
         self.nonterminal = ""
 
     def read(self, lines: list[Line]) -> None:
-        """Read one file; records before its first `NAME()::` belong to the nonterminal of the file before."""
+        """Read one file. Records before its first `NAME()::` belong to the last nonterminal of the file before."""
         opened: Line | None = None
         body: list[Line] = []
         for line in lines:
@@ -123,7 +121,7 @@ class _Reader:
             )
 
     def _outside(self, line: Line) -> Line | None:
-        """Handle a line between records; return it if it opens one."""
+        """Handle a line between records; return the line if it opens one."""
         if head := match_head(line):
             if "INSTRUCTIONS" not in head[0]:
                 raise line.error(f"expected a nonterminal with INSTRUCTIONS in its name, not {head[0]}")
@@ -140,7 +138,7 @@ class _Reader:
         return None
 
     def surviving(self) -> list[Record]:
-        """Return the records that are neither deleted nor superseded, in order."""
+        """Return the records that count, in order: not deleted, and of the highest version."""
         kept = [
             record
             for record in self.records
@@ -196,12 +194,10 @@ def _record(common: dict[str, str], group: dict[str, str], location: Location, n
         cpl=int(common["CPL"]),
         attributes=frozenset(common.get("ATTRIBUTES", "").upper().split()),
         flags=common.get("FLAGS", ""),
-        comment=common.get("COMMENT", ""),
         uname=common.get("UNAME", ""),
         version=int(common.get("VERSION", "0")),
         disasm=common.get("DISASM", ""),
         disasm_intel=common.get("DISASM_INTEL", ""),
-        exceptions=common.get("EXCEPTIONS", ""),
         real_opcode=common.get("REAL_OPCODE", ""),
         pattern=group["PATTERN"],
         operands=group.get("OPERANDS", ""),

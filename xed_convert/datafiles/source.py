@@ -1,4 +1,4 @@
-"""Lines of a datafile with their places: comments stripped, continued lines joined.
+"""Lines of a datafile with their places, without comments, continued lines joined.
 
 In XED's datafiles `#` starts a comment anywhere in a line and a trailing backslash continues a line.
 """
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Location(NamedTuple):
-    """A line of a file; `str()` gives `file:line`, with which every error about the line begins."""
+    """A line of a file. Errors about it begin with its `str()`, which is `file:line`."""
 
     path: str
     line: int
@@ -25,7 +25,7 @@ class Location(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A non-empty line without comment; `number` is that of the first physical line (1-based)."""
+    """A non-empty line without comment; `number` counts the file's lines from 1 (of joined lines, the first)."""
 
     path: str
     number: int
@@ -45,7 +45,7 @@ def read_text(path: Path, *, named_by: str = "") -> str:
     """Read a datafile as UTF-8.
 
     Raises:
-        ConversionError: the file is missing, unreadable or not text; `named_by` (`file:line`) says who asked for it.
+        ConversionError: the file is missing, unreadable or not text; begins with `named_by` (`file:line`) if given.
     """
     prefix = f"{named_by}: " if named_by else f"{path}: "
     try:
@@ -59,7 +59,7 @@ def read_text(path: Path, *, named_by: str = "") -> str:
 
 
 def split_lines(text: str, path: str) -> list[Line]:
-    """Return the lines of `text` that are not empty once comments are stripped and continued lines are joined.
+    """Strip comments, join continued lines, and return the lines that are not empty.
 
     Raises:
         ConversionError: the last line ends with a backslash.
@@ -70,7 +70,7 @@ def split_lines(text: str, path: str) -> list[Line]:
     for number, raw in enumerate(text.removesuffix("\n").split("\n"), 1):
         stripped = raw.partition("#")[0].strip()
         if not stripped and (not pending or "#" in raw):
-            continue  # an empty line, or a comment between continued lines
+            continue  # an empty line, or a comment between continued ones
         if stripped[-1:] == "\\":
             start = start or number
             pending += stripped[:-1] + " "

@@ -1,4 +1,4 @@
-"""The small tables of the datafiles: widths, element types, fields, registers, pointer names, broadcast strings."""
+"""The small tables of the datafiles: widths, element types, fields, pointer names, broadcast strings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Width:
 
 @dataclass(frozen=True, slots=True)
 class ElementType:
-    """An element type (xtype): its base type (INT, SINGLE ...) and size in bits (0: all of the operand)."""
+    """An element type (xtype): its base type (INT, SINGLE ...) and size in bits (0: the whole operand)."""
 
     name: str
     base: str
@@ -37,22 +37,11 @@ class ElementType:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of the decoder: default visibility of operands with this name, and whether it is internal."""
+    """A field of the decoder: the default visibility of operands with its name, and whether it is internal."""
 
     name: str
     visibility: str
     internal: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Register:
-    """A register: class, width in bits (None: NA), the widest register that contains it, and its number."""
-
-    name: str
-    kind: str
-    width_bits: int | None
-    enclosing: str
-    number: int | None
 
 
 def read_widths(lines: Iterable[Line]) -> dict[str, Width]:
@@ -110,28 +99,8 @@ def read_fields(lines: Iterable[Line]) -> dict[str, Field]:
     return fields
 
 
-def read_registers(lines: Iterable[Line]) -> dict[str, Register]:
-    """Read `name class [width [enclosing [number]]]`; a later line for the same register replaces the earlier.
-
-    Raises:
-        ConversionError: a line is not of that form.
-    """
-    registers: dict[str, Register] = {}
-    for line in lines:
-        words = line.text.split()
-        if len(words) < 2:
-            raise line.error("expected a register, its class, and perhaps width, enclosing register and number")
-        name = words[0]
-        widths = words[2].split("/") if len(words) > 2 else []
-        enclosing = words[3].partition("/")[0] if len(words) > 3 else name
-        number = int(words[4]) if len(words) > 4 and words[4].isdigit() else None
-        width = max((int(text) for text in widths if text.isdigit()), default=None)
-        registers[name] = Register(name, words[1], width, enclosing, number)
-    return registers
-
-
 def read_extra_widths(lines: Iterable[Line]) -> dict[str, str]:
-    """Read `reg|nt|imm_const NAME code`: the width codes of registers and nonterminals that records give none for.
+    """Read `reg|nt|imm_const NAME code`: default width codes of registers and nonterminals.
 
     Raises:
         ConversionError: a line is not of that form.
@@ -162,7 +131,7 @@ def read_pointer_names(lines: Iterable[Line]) -> dict[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class ConversionTable:
-    """The strings that a field's values are written as: `NAME(FIELD)::` with lines `value -> 'string'`."""
+    """Strings for the values of a field: `NAME(FIELD)::` with lines `value -> 'string'`."""
 
     name: str
     field: str

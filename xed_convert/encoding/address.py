@@ -14,7 +14,7 @@ from xed_convert.errors import EncodingError
 from xed_convert.model import MemoryAddress
 
 SEGMENT_PREFIXES = {"FS": 0x64, "GS": 0x65}
-"""Segment overrides that mean something in 64-bit mode."""
+"""Segment overrides that have an effect in 64-bit mode."""
 
 _SCALES = {1: 0, 2: 1, 4: 2, 8: 3}
 _RIP = {"RIP": 64, "EIP": 32}
@@ -27,9 +27,12 @@ _BASES = {name: (NUMBERS[name], width) for width in (32, 64) for name in GPR[wid
 class AddressShape:
     """What a form says of its memory operand.
 
-    `code` is the place's code (`M`, `MX` ...), `scale` the unit of an 8-bit displacement in bytes, `needs_sib` whether
-    there must be a SIB byte, `modes` the allowed values of ModRM.mod, `agen` the variant's attribute of that name,
-    `rip` whether the address may be relative to RIP.
+    - `code`: the place's code (`M`, `MX` ...).
+    - `scale`: the unit of an 8-bit displacement in bytes.
+    - `needs_sib`: there must be a SIB byte.
+    - `modes`: the allowed values of ModRM.mod.
+    - `agen`: the variant's attribute of that name.
+    - `rip`: the address may be relative to RIP.
     """
 
     code: str = "M"
@@ -63,10 +66,10 @@ def agen_form(address: MemoryAddress, displacement_bits: int) -> str:
 
 @lru_cache(maxsize=65536)
 def encode_address(address: MemoryAddress, shape: AddressShape) -> AddressBytes:
-    """Encode an address in the shortest form that is legal, unless it says how wide its displacement is.
+    """Encode an address in the shortest legal form, or with the width of displacement that it demands.
 
     Raises:
-        EncodingError: there is no such address in 64-bit mode, or the form does not allow it.
+        EncodingError: 64-bit mode has no such address, or the form does not allow it.
     """
     prefixes = _segment_prefix(address.segment)
     if address.base in _RIP:
@@ -158,10 +161,10 @@ def _signed(value: int, size: int) -> bytes:
 
 
 class RawAddress:
-    """The fields of an address as they stand in an instruction.
+    """The fields of an encoded address.
 
-    `displacement` is as encoded; `base_high` and `index_high` are what the prefixes add to the numbers of base and
-    index (0, 8, 16, 24), `vector_high` to that of a vector index; `wide` says that addresses have 64 bits.
+    `displacement` is the encoded number, not yet scaled. The prefixes add `base_high`, `index_high` (0, 8, 16, 24) and,
+    for a vector index, `vector_high` to the register numbers. `wide`: addresses have 64 bits.
     """
 
     __slots__ = ("base_high", "displacement", "index_high", "modrm", "segment", "sib", "vector_high", "wide")
@@ -177,7 +180,7 @@ class RawAddress:
 
 
 def displacement_size(modrm: int, sib: int) -> int:
-    """Return the bytes of displacement that ModRM (mod not 3) and SIB (if ModRM.rm is 4) announce."""
+    """Return the size of the displacement in bytes, from ModRM (mod not 3) and SIB (if ModRM.rm is 4)."""
     mod = modrm >> 6
     if mod:
         return 1 if mod == 1 else 4
@@ -186,9 +189,9 @@ def displacement_size(modrm: int, sib: int) -> int:
 
 
 def decode_address(raw: RawAddress, shape: AddressShape) -> MemoryAddress | None:
-    """Turn the fields of an address back into its value; None if the shape does not allow it.
+    """Return the address that the fields encode; None if the shape does not allow it.
 
-    The value's `displacement_bits` is 0 where the encoder would choose the same width.
+    Its `displacement_bits` is 0 where the encoder would choose the same width.
     """
     names = _GPR64 if raw.wide else _GPR32
     modrm, sib = raw.modrm, raw.sib
@@ -223,7 +226,7 @@ def decode_address(raw: RawAddress, shape: AddressShape) -> MemoryAddress | None
 
 
 def _forced_bits(base: str, displacement: int, width: int, shape: AddressShape) -> int:
-    """Return the width of a displacement in bits if the encoder would choose another one, else 0."""
+    """Return the displacement's width in bits if the encoder would choose another one, else 0."""
     if base in _RIP or not base or shape.agen:
         return 0
     if width == 1:

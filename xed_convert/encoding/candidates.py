@@ -1,6 +1,6 @@
-"""The forms that an opcode can stand for: which of them the fields select, and the operands that the fields give.
+"""The forms that an opcode can stand for, selected by fields; and the operands that the fields give.
 
-Of several that fit, the more a form demands, the earlier it comes (`ADD_R0 (R8l, 0)` before `ADD_R0 (R8l, I8)`).
+Of several forms that fit, the one with the most conditions comes first (`ADD_R0 (R8l, 0)` before `ADD_R0 (R8l, I8)`).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _take_default_flags(raw: Raw, _argument: object) -> OperandValue | None:
     return 15 - (raw.vvvv & 15)
 
 
-def _take_memory(raw: Raw, shape: AddressShape) -> OperandValue | None:
+def _take_selectedry(raw: Raw, shape: AddressShape) -> OperandValue | None:
     return decode_address(raw, shape)
 
 
@@ -132,7 +132,7 @@ class Candidate:
             not_zero = self.variant.attributes.get("immzero") == "0" and operand.name == "IMM0"
             return index, _take_immediate, (offset, size, signed, fixed, not_zero)
         if code[0] == "M":
-            return index, _take_memory, address_shape(self.variant, code, form)
+            return index, _take_selectedry, address_shape(self.variant, code, form)
         names = names_of(operand.registers, extended=form.has_extended_registers)
         with_rex = {number & 31: name for number, name in names.items() if not number & FORBIDS_REX}
         without = {number & 31: name for number, name in names.items() if not number & NEEDS_REX}
@@ -140,7 +140,7 @@ class Candidate:
         return index, _take_vector_rm if code == "BX" else _TAKERS[code[0]], (with_rex, without, mask)
 
     def matches(self, state: int) -> bool:
-        """Whether the fields are those of the form."""
+        """Whether the fields meet the form's conditions."""
         return all(state >> shift & mask in values for shift, mask, values in self.selects)
 
     def extract(self, raw: Raw) -> dict[int, OperandValue] | None:
@@ -161,7 +161,7 @@ class Candidate:
 
 
 def _are_distinct(form: Form, values: Mapping[int, OperandValue]) -> bool:
-    """Whether the registers differ that have to."""
+    """Whether those registers differ that must differ."""
     try:
         check_distinct(form, values)
     except EncodingError:
@@ -170,14 +170,14 @@ def _are_distinct(form: Form, values: Mapping[int, OperandValue]) -> bool:
 
 
 class Opcode:
-    """All forms with one opcode; prepared when the opcode is met for the first time."""
+    """All forms with one opcode. They are prepared when the decoder first meets it."""
 
-    __slots__ = ("_candidates", "_memo", "_pending", "has_modrm", "ignores_mod", "mask")
+    __slots__ = ("_candidates", "_pending", "_selected", "has_modrm", "ignores_mod", "mask")
 
     def __init__(self) -> None:
         self._pending: list[tuple[Callable[[], InstructionVariant], int]] = []
         self._candidates: list[Candidate] = []
-        self._memo: dict[int, tuple[Candidate, ...]] = {}
+        self._selected: dict[int, tuple[Candidate, ...]] = {}
         self.mask = 0
         self.has_modrm = False
         self.ignores_mod = True
@@ -187,7 +187,7 @@ class Opcode:
         self._pending.append((load, number))
 
     def prepare(self) -> None:
-        """Prepare what was added."""
+        """Prepare the forms added since the last call."""
         for load, number in self._pending:
             variant = load()
             form = parse_encoding(variant.encoding)[number]
@@ -201,11 +201,11 @@ class Opcode:
         self._candidates.sort(key=lambda candidate: candidate.key)
 
     def select(self, state: int) -> tuple[Candidate, ...]:
-        """Return the forms with these fields, those that demand most first."""
+        """Return the forms that these fields allow, those with the most conditions first."""
         state &= self.mask
-        found = self._memo.get(state)
+        found = self._selected.get(state)
         if found is None:
-            found = self._memo[state] = tuple(one for one in self._candidates if one.matches(state))
+            found = self._selected[state] = tuple(one for one in self._candidates if one.matches(state))
         return found
 
     @property

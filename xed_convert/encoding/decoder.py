@@ -1,7 +1,7 @@
 """Decodes bytes back to an instruction variant and the values of its operands.
 
-The bytes are taken apart into fields (prefixes, opcode, ModRM, SIB, displacement; see `raw.py`), the fields that matter
-for an opcode select the forms of variants that match, and the first whose operands fit is the result (`candidates.py`).
+`raw.py` takes the bytes apart into fields (prefixes, opcode, ModRM, SIB, displacement). The fields select forms of
+variants, and the first form whose operands fit is the result (`candidates.py`).
 
 Sources: Intel SDM volume 2A, chapter 2; AMD64 Architecture Programmer's Manual volume 3, section 1.2 (XOP); the Intel
 APX architecture specification, section 3.1 (REX2, extended EVEX).
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class Decoded:
     """One decoded instruction.
 
-    `values` has a value for each explicit operand by operand index (and the rounding mode under `encoder.ROUNDING` if
-    it is not the default). `address_bits` is 32 if a prefix 67 makes implicit addresses 32 bits wide, else 64.
+    `values` has each explicit operand by index, and under `encoder.ROUNDING` a rounding mode that is not the default.
+    `address_bits` is 32 if a prefix 67 makes implicit addresses 32 bits wide, else 64.
     """
 
     variant: InstructionVariant
@@ -43,7 +43,7 @@ class Decoder:
     """Decodes instructions of a catalogue."""
 
     def __init__(self, catalogue: Catalogue | Iterable[InstructionVariant]) -> None:
-        """Sort the catalogue's variants by opcode; variants without encoding are left out."""
+        """Sort the catalogue's variants by opcode. Variants without encoding are left out."""
         known = catalogue if isinstance(catalogue, Catalogue) else Catalogue(catalogue)
         self._maps: dict[str, list[list[Opcode | None]]] = {
             space: [[None] * 256 for _ in range(32)] for space in SPACES.values()
@@ -77,7 +77,7 @@ class Decoder:
             raise DecodingError(message) from None
 
     def _decode(self, data: bytes, offset: int) -> Decoded:
-        """Decode; an IndexError means that the data ends too early."""
+        """Decode. Raises IndexError if the data ends too early."""
         raw = Raw(data)
         position = offset
         byte = data[position]

@@ -1,12 +1,13 @@
 """Encodes an instruction variant with chosen operands.
 
-`encode` is the simple way; an `Encoder` keeps what it found out about a variant, for many instructions of it. Of
-several legal encodings the shortest is chosen, unless the variant or an operand's value says otherwise: two-byte VEX,
-no superfluous REX or displacement. An immediate keeps the width that the variant names.
+`encode` encodes one instruction. An `Encoder` prepares a variant once, for many instructions of it.
 
-Values are given by operand index for every explicit operand, mask operands included; one with a fixed value may be left
-out. The key `ROUNDING` (0) may give the rounding mode of a variant with embedded rounding, as in assembly (`ru-sae`);
-without it it is to nearest (`rn-sae`).
+Of several legal encodings the shortest is chosen: two-byte VEX, no superfluous REX or displacement. The variant or an
+operand's value can demand a longer one. An immediate keeps the width that the variant names.
+
+Values are given by operand index for every explicit operand, masks included. An operand with a fixed value may be left
+out. The key `ROUNDING` (0) gives the mode of a variant with embedded rounding as in assembly (`ru-sae`); the default is
+`rn-sae`.
 
 Here the operands become fields; `spaces.py` makes bytes of the fields.
 """
@@ -17,9 +18,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from xed_convert.encoding.address import AddressBytes, AddressShape, encode_address
+from xed_convert.encoding.fields import Fields, FixedParts
 from xed_convert.encoding.form import parse_encoding
 from xed_convert.encoding.registers import FORBIDS_REX, NEEDS_REX, NUMBERS, numbers_of
-from xed_convert.encoding.spaces import ASSEMBLERS, Fields
+from xed_convert.encoding.spaces import SPACE_ENCODERS
 from xed_convert.errors import EncodingError
 from xed_convert.model import MemoryAddress
 
@@ -43,33 +45,22 @@ _LIMITS = {"3": 8, "4": 16, "5": 32, "X": 32}
 
 
 class PreparedForm:
-    """One form of a variant's encoding, with all that does not depend on the values worked out."""
+    """One form of a variant's encoding; what does not depend on the values is prepared."""
 
     def __init__(self, form: Form, variant: InstructionVariant) -> None:
         """Prepare `form` for `variant`."""
-        condition = {name: values[0] for name, values in form.conditions.items()}
         self.form = form
-        self.condition = condition
-        self.reg = condition.get("reg", 0)
-        self.rm = condition.get("rm", 0)
-        self.vvvv = condition.get("v", 0) | condition.get("v4", 0) << 4
-        self.aaa = condition.get("a", 0)
-        self.srm = condition.get("srm", 0)
+        self.fixed = FixedParts(form)
         self.steps = tuple(_step(variant, variant.operand(index), code, form) for index, code in form.places)
-        self.checks = tuple(name for name in ("b3", "b4", "r3", "r4", "srm") if name in form.conditions)
-        self.has_nibbles = any(code in ("Q", "U4") for _, code in form.places)
-        self.opcode = form.opcode
-        self.suffix = b"" if form.suffix is None else bytes((form.suffix,))
-        self.assemble: Callable[[Fields], bytes]
-        self.assemble = ASSEMBLERS[form.space](self, condition)
+        self.assemble: Callable[[Fields], bytes] = SPACE_ENCODERS[form.space](self.fixed)
 
     def encode(self, values: Mapping[int, OperandValue]) -> bytes:
-        """Put the fields together.
+        """Return the bytes of the instruction.
 
         Raises:
             EncodingError: a value is missing or does not fit.
         """
-        fields = Fields(self)
+        fields = Fields(self.fixed)
         for index, fixed, place, argument in self.steps:
             value = values.get(index, fixed)
             if value is None:
@@ -85,16 +76,6 @@ class PreparedForm:
         if len(data) > LONGEST:
             raise EncodingError(f"it would take {len(data)} bytes; an instruction has at most {LONGEST}")
         return data
-
-    def tail(self, fields: Fields) -> bytes:
-        """Return what follows the opcode: ModRM, SIB, displacement, immediates."""
-        immediate = bytes((fields.nibbles,)) if self.has_nibbles else fields.immediate
-        address = fields.address
-        if address is not None:
-            return bytes((address.modrm | (fields.reg & 7) << 3,)) + address.tail + immediate + self.suffix
-        if self.form.has_modrm:
-            return bytes((0xC0 | (fields.reg & 7) << 3 | fields.rm & 7,)) + immediate + self.suffix
-        return immediate
 
 
 def _place_reg(fields: Fields, value: OperandValue, numbers: Mapping[OperandValue, int]) -> None:
@@ -168,7 +149,7 @@ def _number(value: OperandValue, numbers: Mapping[OperandValue, int]) -> int:
 
 
 def _integer(value: OperandValue, width: int, *, signed: bool) -> int:
-    """Return an integer that fits into `width` bits: as a signed number, or, unless `signed`, as an unsigned one."""
+    """Return an integer that fits into `width` bits: as a signed number or, unless `signed`, as an unsigned one."""
     if not isinstance(value, int):
         raise EncodingError(f"expected a number, not {value!r}")
     if not -(1 << (width - 1)) <= value < 1 << (width - signed):
@@ -192,7 +173,7 @@ _Step = tuple[int, "OperandValue | None", "Callable[[Fields, OperandValue, Any],
 
 
 def _step(variant: InstructionVariant, operand: Operand, code: str, form: Form) -> _Step:
-    """Prepare the placing of one operand: its index, fixed value, function and that function's argument."""
+    """Return how to place one operand: index, fixed value, function, and that function's argument."""
     if code == "U4":
         return operand.index, None, _place_nibble, None
     if code[0] in "UD" or (code[0] == "S" and code != "S5"):
@@ -209,7 +190,7 @@ def _step(variant: InstructionVariant, operand: Operand, code: str, form: Form) 
 
 
 def address_shape(variant: InstructionVariant, code: str, form: Form) -> AddressShape:
-    """Return what a form says of its memory operand."""
+    """Return the shape of a form's memory operand."""
     agen = variant.attributes.get("agen", "0")
     return AddressShape(
         code=code,
@@ -222,7 +203,7 @@ def address_shape(variant: InstructionVariant, code: str, form: Form) -> Address
 
 
 def check_distinct(form: Form, values: Mapping[int, OperandValue]) -> None:
-    """Refuse registers that make the instruction undefined.
+    """Refuse equal registers where they make the instruction undefined.
 
     Raises:
         EncodingError: two operands use the same register where they must not.
@@ -256,7 +237,7 @@ def _rounding_mode(values: Mapping[int, OperandValue]) -> int:
 
 
 class Encoder:
-    """Encodes instructions of one variant, which is prepared once."""
+    """Encodes instructions of one variant."""
 
     def __init__(self, variant: InstructionVariant) -> None:
         """Prepare a variant.
@@ -294,7 +275,7 @@ class Encoder:
 
 
 class _Identity:
-    """A variant as a key of a cache: variants hold mappings, which cannot be hashed, and are compared by identity."""
+    """A variant as a key of a cache, compared by identity: variants hold mappings, which cannot be hashed."""
 
     __slots__ = ("variant",)
 

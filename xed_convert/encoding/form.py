@@ -1,22 +1,22 @@
 """The encoding of a variant as a compact string: made from XED's pattern, read by the encoder and the decoder.
 
-The string holds one form, or several joined by ` | ` where several of XED's records make the same variant; the encoder
-takes the first that fits, the decoder all. A form is words separated by spaces:
+The string holds one form, or several joined by ` | ` where several of XED's records make the same variant. The encoder
+takes the first that fits, the decoder tries all. A form is a list of words:
 
     evex.1.58 pp=1 w=1 l=2 b=0 u=1 mod=3 n=64 1:R5 2:K 3:V5 4:BX
 
 - `SPACE.MAP.OPCODE`: the space is `leg`, `vex`, `evex` or `xop`; the map is 0 for one-byte opcodes, 1 for 0F, 2 for
-  0F38, 3 for 0F3A, or the number in a VEX, EVEX or XOP prefix; a fourth part is the byte after the operands of 3DNow!.
-  `+` after the opcode says that its low three bits are the field `srm`.
-- `field=values`: a condition. Values are joined by `,`. Fields are those of `FIELDS`. `mod`, `reg` and `rm` appear only
-  where there is a ModRM byte; `modrm` says that there is one where nothing else does.
-- `index:CODE`: where an operand is encoded; see `CODES`.
-- `n=bytes`: what an 8-bit displacement is multiplied by in an EVEX encoding (Intel SDM volume 2A, section 2.7.5).
+  0F38, 3 for 0F3A, or the number in a VEX, EVEX or XOP prefix. A fourth part is the byte after the operands of 3DNow!.
+  `+` after the opcode: its low three bits are the field `srm`.
+- `field=values`: a condition; the allowed values are joined by `,`. `FIELDS` lists the fields. `mod`, `reg` or `rm`
+  imply a ModRM byte; where none of them appears, `modrm` says that there is one.
+- `index:CODE`: where an operand is encoded; `CODES` lists the codes.
+- `n=bytes`: the factor of an 8-bit displacement in an EVEX encoding (Intel SDM volume 2A, section 2.7.5).
 - `rc`: the vector length bits hold a rounding mode.
-- `differ=indexes`: these operands' registers (of a vector address, the index) must all differ, else the instruction is
-  undefined; `unlike=indexes`: the first must differ from each of the others.
+- `differ=indexes`: the registers of these operands (of a vector address, the index) must all differ, or the instruction
+  is undefined. `unlike=indexes`: the first must differ from each of the others.
 - `norip`: the address cannot be relative to RIP.
-- `old`: an encoding of processors that lack a later extension (F3 before BSF where there is no TZCNT).
+- `old`: an encoding for processors without a later extension (BSF with the prefix F3, which became TZCNT).
 
 Sources: the datafiles of Intel XED; field positions from Intel SDM volume 2A, chapter 2, and, for REX2 and the fields
 of promoted instructions, the Intel APX architecture specification, section 3.1.
@@ -57,7 +57,7 @@ FIELDS: dict[str, tuple[int, int]] = {
     "u": (33, 1),
     "srm": (34, 3),
 }
-"""Fields of an encoding: the lowest bit and the number of bits in the integer in which the decoder collects them."""
+"""Fields of an encoding: lowest bit and number of bits in the integer in which the decoder collects them."""
 
 CODES = {
     "R3": "ModRM.reg",
@@ -87,15 +87,15 @@ CODES = {
 """Where an operand's value is encoded."""
 
 SPACES = {0: "leg", 1: "vex", 2: "evex", 3: "xop"}
-"""Encoding spaces by XED's number of them (VEXVALID)."""
+"""Encoding spaces by XED's number (VEXVALID)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
     """One form of an encoding string, parsed.
 
-    `conditions` maps a field to the values that it may have, in the order in which the encoder prefers them; `places`
-    gives the code for each encoded operand by index.
+    `conditions` gives the allowed values of a field, the encoder's preferred one first. `places` gives index and code
+    of each encoded operand.
     """
 
     space: str
@@ -121,7 +121,7 @@ class Form:
         return self.space == "evex"
 
     def __str__(self) -> str:
-        """Write the form as it stands in an encoding string."""
+        """Write the form as in an encoding string."""
         words = [f"{self.space}.{self.map}.{self.opcode:02X}{'+' * self.in_opcode}"]
         if self.suffix is not None:
             words[0] += f".{self.suffix:02X}"
@@ -150,7 +150,7 @@ def parse_encoding(text: str) -> tuple[Form, ...]:
     """Read an encoding string.
 
     Raises:
-        EncodingError: a word is none of the language.
+        EncodingError: a word is unknown.
     """
     try:
         return tuple(_parse_form(part) for part in text.split(" | "))

@@ -13,7 +13,7 @@ PREFIXES = frozenset({*_SEGMENTS, 0x66, 0x67, 0xF0, 0xF2, 0xF3, *range(0x40, 0x5
 """Legacy prefixes and REX."""
 
 SHIFT = {name: shift for name, (shift, _) in FIELDS.items()}
-"""Where the fields lie in `Raw.state`."""
+"""The lowest bit of each field in `Raw.state`."""
 
 _MODRM_STATE = tuple((m >> 6) << 4 | (m >> 3 & 7) << 6 | (m & 7) << 9 for m in range(256))
 
@@ -21,8 +21,10 @@ _MODRM_STATE = tuple((m >> 6) << 4 | (m >> 3 & 7) << 6 | (m & 7) << 9 for m in r
 class Raw(RawAddress):
     """The fields of an instruction; register numbers have up to five bits.
 
-    `state` collects the fields by which forms are selected, `immediate` is where the immediates begin, `bytes8` says
-    that the numbers 4 to 7 mean SPL to DIL, `missing` by how many bytes an absolute address is shorter than 8.
+    - `state`: the fields that select forms, each at its place by `form.FIELDS`.
+    - `immediate`: where the immediates begin.
+    - `bytes8`: the byte registers 4 to 7 are SPL to DIL.
+    - `missing`: by how many bytes an absolute address is shorter than 8.
     """
 
     __slots__ = (
@@ -55,7 +57,7 @@ class Raw(RawAddress):
 
 
 def read_prefixes(raw: Raw, position: int) -> int:
-    """Read legacy prefixes and REX; a REX that is not the last prefix counts for nothing."""
+    """Read legacy prefixes and REX, and return where they end. A REX that is not the last prefix is ignored."""
     data = raw.data
     byte = data[position]
     while byte in PREFIXES:
@@ -81,7 +83,7 @@ def read_prefixes(raw: Raw, position: int) -> int:
 def read_modrm(raw: Raw, position: int, *, registers: bool) -> int:
     """Read ModRM, SIB and displacement, and return where the immediates begin.
 
-    With `registers`, ModRM.mod counts for nothing and is taken for 3 (MOV to and from control registers).
+    With `registers`, ModRM.mod is ignored and taken for 3 (MOV to and from control registers).
     """
     data = raw.data
     modrm = raw.modrm = data[position]

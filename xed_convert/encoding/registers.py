@@ -1,8 +1,8 @@
 """Registers by name: number in an encoding, class, width.
 
 Numbers are those of Intel's Software Developer's Manual, volume 2A, table 3-1 and section 2.2.1.2 (REX), and of the APX
-architecture specification, section 3.1 (R16 to R31). The registers of GPR8 that share the numbers 4 to 7 are told
-apart by flags: SPL to DIL need a REX prefix, AH to BH forbid it.
+architecture specification, section 3.1 (R16 to R31). The byte registers with the numbers 4 to 7 have flags beside the
+number: SPL to DIL need a REX prefix, AH to BH forbid it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ GPR = {width: _gpr_names(width) for width in (8, 16, 32, 64)}
 """The 32 general purpose registers by width in bits, in the order of their numbers."""
 
 HIGH8 = ("AH", "CH", "DH", "BH")
-"""Bits 15 to 8 of AX, CX, DX, BX: the numbers 4 to 7 where there is no REX prefix."""
+"""Bits 15 to 8 of AX, CX, DX, BX: the numbers 4 to 7 without a REX prefix."""
 
 CLASSES: dict[str, tuple[str, ...]] = {
     **{f"GPR{width}": names for width, names in GPR.items()},
@@ -49,7 +49,7 @@ CLASSES: dict[str, tuple[str, ...]] = {
     "BND": tuple(f"BND{number}" for number in range(4)),
     "BSR": tuple(f"BSR{number}" for number in range(2)),
 }
-"""Register classes that an encoding numbers, in the order of the numbers."""
+"""Register classes, each in the order of the numbers in an encoding."""
 
 _ALIASES = {
     **{f"ST{number}": f"ST({number})" for number in range(8)},
@@ -85,10 +85,10 @@ def canonical(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def numbers_of(registers: tuple[str, ...], *, extended: bool) -> dict[str, int]:
-    """Map the registers that an operand may be to numbers.
+    """Return the numbers of the registers that an operand may be, by name.
 
-    With `extended`, an operand that may be R8 (R9, ...) may also be R16 and R24 (R17 and R25, ...), which the catalogue
-    need not list.
+    With `extended` they include R16 to R31, which the catalogue need not list: R16 and R24 where R8 is possible, R17
+    and R25 where R9 is, and so on.
     """
     numbers = {name: NUMBERS[name] for name in registers if name in NUMBERS}
     if extended:

@@ -1,4 +1,4 @@
-"""What APX adds to the catalogue: attributes that tell its encodings apart, the default flags of CCMP and CTEST, names.
+"""What APX adds: attributes that tell its encodings apart, the default flags of CCMP and CTEST, names.
 
 Source: the APX datafiles, and the Intel APX architecture specification, section 3.1 (extended EVEX and REX2 prefixes).
 """
@@ -36,7 +36,7 @@ def is_zero_upper(facts: RecordFacts) -> bool:
 
 
 def suppresses_flags(facts: RecordFacts) -> bool:
-    """Whether it is a form that leaves the flags alone (NF)."""
+    """Whether the form leaves the flags as they are (NF)."""
     return "APX_NF" in facts.record.attributes
 
 
@@ -64,16 +64,16 @@ def attributes(facts: RecordFacts) -> dict[str, str]:
 
 
 def default_flags_operand(facts: RecordFacts) -> Operand | None:
-    """Return the operand with the flags that CCMP and CTEST set if their condition does not hold, None elsewhere."""
+    """Return the default flags of CCMP and CTEST, which they set if their condition does not hold; None elsewhere."""
     if not condition(facts):
         return None
     return Operand(0, OperandKind.DEFAULT_FLAGS, "DFV", read=True, width_bits=4)
 
 
 def extended_registers(facts: RecordFacts) -> dict[str, str]:
-    """Return `egpr` where R16 to R31 can be an operand, base or index, and `rex2` where a REX2 prefix says so.
+    """Return `egpr` where R16 to R31 can be an operand, base or index, and `rex2` where they take a REX2 prefix.
 
-    REX2 reaches the legacy maps 0 and 1 but for the patterns that exclude it; EVEX prefixes have the bits of their own.
+    REX2 works in the legacy maps 0 and 1, except where a pattern excludes it. EVEX prefixes have bits of their own.
     """
     if not any(_is_general(spec.nonterminal) for spec in facts.specs) and "MODRM" not in facts.calls:
         return {}
@@ -97,6 +97,6 @@ def asm_prefix(facts: RecordFacts, *, has_legacy_form: bool) -> str:
 
 
 def name_suffix(facts: RecordFacts, *, has_legacy_form: bool) -> str:
-    """Return what `string` has behind the name of a promoted form."""
+    """Return the suffix of a promoted form's name in `string`."""
     zero_upper = "_ZU" if is_zero_upper(facts) else ""
     return zero_upper + {"{nf}": "_NF", "{evex}": "_EVEX", "": ""}[asm_prefix(facts, has_legacy_form=has_legacy_form)]

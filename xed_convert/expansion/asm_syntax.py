@@ -1,7 +1,7 @@
 """Assembly syntax and the catalogue's `string`: Intel syntax as the GNU assembler reads it.
 
-The mnemonic is XED's own, `data/asm_syntax.toml` says where the assembler's differs. Prefixes in braces are for
-forms that the assembler would not choose by itself: `{evex}`, `{vex}`, `{disp32}`, `{load}`, `{store}`.
+Mnemonics are XED's. `data/asm_syntax.toml` lists those that differ in the assembler. Prefixes in braces (`{evex}`,
+`{vex}`, `{disp32}`, `{load}`, `{store}`) select a form that the assembler would not choose by itself.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _REPEAT = {2: "REPNE", 3: "REPE"}
 
 @dataclass(frozen=True, slots=True)
 class MnemonicRow:
-    """A row of the table of mnemonics; what is empty does not apply."""
+    """A row of the table of mnemonics. Empty conditions hold always, empty results change nothing."""
 
     source: str
     iclass: Pattern[str] | None = None
@@ -100,9 +100,9 @@ class SyntaxTables:
 
 @dataclass(frozen=True, slots=True)
 class Syntax:
-    """How a variant is written, before its siblings are known: mnemonic, prefix, name and operands in `string`.
+    """How a variant is written, without what tells it from its siblings.
 
-    `string` begins with `name` and ends with `ending`.
+    `operands` are those that `string` lists. `string` is `name`, suffixes of siblings, and `ending`.
     """
 
     mnemonic: str
@@ -139,13 +139,13 @@ def syntax_of(
 
 
 def _vector_suffix(facts: RecordFacts, choice: Choice) -> str:
-    """Return what `string` has behind the name for rounding, exceptions and zeroing."""
+    """Return the suffix of the name in `string` for rounding, suppressed exceptions and zeroing."""
     rounding = "_ER" if "ROUNDC" in facts.texts else "_SAE" if "SAESTR" in facts.texts else ""
     return rounding + ("_Z" if choice.zeroing else "")
 
 
 def operand_strings(facts: RecordFacts, operands: tuple[Operand, ...]) -> tuple[str, ...]:
-    """Return the operands as `string` lists them: those that are written, and ST(0) also where it is not."""
+    """Return the operands as `string` lists them: those that assembly has, and ST(0) even where assembly lacks it."""
     shown: list[str] = []
     for operand in operands:
         if operand.suppressed:
@@ -182,7 +182,7 @@ def _memory_string(operand: Operand, memory: MemoryShape) -> str:
 
 
 _CLASSES = {"MMX": "MM", "MASK": "K", "MASKNOT0": "K", "MASK1": "K", "X87": "ST"}
-"""Classes of registers whose name in `string` is not that of the nonterminal."""
+"""Names in `string` of register classes that XED's nonterminals call otherwise."""
 
 _PLAIN_CLASSES = frozenset({"XMM", "YMM", "ZMM", "TMM", "BND", "CR", "DR"})
 
@@ -202,7 +202,7 @@ def _register_string(operand: Operand, nonterminal: str) -> str:
 
 
 def direction(facts: RecordFacts) -> str:
-    """Return "load" if the first register operand is in ModRM.reg, "store" if it is in ModRM.rm, "" else."""
+    """Return "load" if the first register operand is in ModRM.reg, "store" if it is in ModRM.rm, else ""."""
     first = next((spec for spec in facts.specs if spec.visibility == "EXPLICIT" and spec.nonterminal), None)
     if first is None:
         return ""
@@ -211,7 +211,7 @@ def direction(facts: RecordFacts) -> str:
 
 
 def explicit_registers(operands: tuple[Operand, ...], strings: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the written register operands, () if there are fewer than two, or if a memory operand is written."""
+    """Return the explicit register operands; () if they are fewer than two, or if an operand is memory."""
     shown = [operand for operand in operands if operand.explicit]
     if any(operand.kind is OperandKind.MEMORY for operand in shown):
         return ()
@@ -229,5 +229,5 @@ def _shown(operands: tuple[Operand, ...]) -> list[Operand]:
 
 
 def mnemonic_suffix(record: Record, iform: str) -> str:
-    """Return the last part of an iform as `string` shows it to tell encodings of the same operands apart."""
+    """Return the last part of an iform as a suffix for `string`; it tells encodings of the same operands apart."""
     return "_" + iform.rsplit("_", 1)[-1].upper() if "_" in iform else f"_{record.real_opcode}"

@@ -34,7 +34,7 @@ AGEN_FORMS = (
     "IS_D32",
     "R_D32",
 )
-"""The forms of addresses that LEA and its like are told apart by: base, index, scaled index, RIP, displacement."""
+"""The forms of addresses that LEA has variants for: Base, Index, Scaled Index, RIP, Displacement and its bits."""
 
 LOW_RM, HIGH_RM = "0,1,2,3", "4,5,6,7"
 """The halves of ModRM.rm for byte registers: AL to BL need no REX prefix, SPL to DIL do."""
@@ -42,7 +42,7 @@ LOW_RM, HIGH_RM = "0,1,2,3", "4,5,6,7"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The attributes of one variant. None (or "" of a text) means that the attribute does not apply.
+    """The attributes of one variant. None or "" means that the variant does not have the attribute.
 
     `eosz` is 1, 2, 3 for 16, 32, 64 bits; `high8` holds the names of the operands that use AH, CH, DH, BH; `bcast`
     is XED's broadcast code, 0 for none; `rep` the value of REP.
@@ -60,11 +60,11 @@ class Choice:
 
 
 _vector_choice = cache(Choice)
-"""Makes a choice, or gives the same one again: few combinations serve most records."""
+"""Makes a choice or returns an equal one made before: most records share a few combinations."""
 
 
 def choices(facts: RecordFacts, sizes: tuple[int | None, ...]) -> Iterator[Choice]:
-    """Yield the variants of a record with those values of eosz out of `operand_sizes`."""
+    """Yield the variants of a record, for those of its operand sizes that are given."""
     for eosz in sizes:
         for sized in _vector_choices(facts, eosz):
             for choice in _byte_register_choices(facts, sized):
@@ -85,7 +85,7 @@ def size_varies(spec: OperandSpec, facts: RecordFacts) -> bool:
 
 
 def operand_sizes(facts: RecordFacts) -> tuple[int | None, ...]:
-    """Return the values of `eosz`: those that the pattern allows, by default those that its kind of encoding has."""
+    """Return the values of `eosz` that the pattern allows; if it allows all, those usual for its kind of encoding."""
     record = facts.record
     if "REP" not in record.iclass and not any(size_varies(spec, facts) for spec in facts.specs):
         return (None,)
@@ -127,7 +127,7 @@ def _vector_choices(facts: RecordFacts, eosz: int | None) -> Iterator[Choice]:
 
 
 def _repetition(facts: RecordFacts) -> int | None:
-    """Return REP where the iclass says that it repeats: 2 for REPNE, 3 for REPE."""
+    """Return REP (2 for REPNE, 3 for REPE) if the iclass names a repetition, else None."""
     if "REP" not in facts.record.iclass.split("_")[0]:
         return None
     return min(facts.constraints.get("REP", frozenset({0})))

@@ -1,4 +1,4 @@
-"""What the catalogue leaves out, and why: a table (`data/exclusions.toml`) whose rows can be asked for by name."""
+"""What the catalogue leaves out, and why: the rows of `data/exclusions.toml`, which can be included by name."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _TABLE = "data/exclusions.toml"
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """A row: the records that fit all of its conditions (shell patterns) are left out, but for iforms in `but`.
+    """A row: leaves out the records that fit all of its conditions (shell patterns), except the iforms in `but`.
 
-    With `eosz` it leaves out the variants with that operand size only; `operand` is one of the record's operands.
+    With `eosz`, it leaves out the variants with that operand size only. `operand` fits if any operand of the record
+    does.
     """
 
     name: str

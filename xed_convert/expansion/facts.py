@@ -1,7 +1,7 @@
 """What a record's pattern says: which values its fields may have, which nonterminals it calls, what they bind.
 
-Possible values come from the constraints of the pattern and from the rules of each called nonterminal that can still
-match.
+A field's possible values are those that the pattern's constraints leave. Where the pattern calls a nonterminal, the
+rules that can still match restrict them further.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ LONG_MODE = {"MODE": frozenset({2}), "EASZ": frozenset({3}), "SMODE": frozenset(
 class RecordFacts:
     """A record with its pattern, operands and constraints, computed once.
 
-    `calls` names the nonterminals of the pattern, `called` are the flat ones among them. `encoding_space` is
-    VEXVALID: 0 legacy, 1 VEX, 2 EVEX, 3 XOP. `is_apx` says that the ISA set is one of APX (the extension does not
-    tell). `texts` are the names behind TXT= of all operands, `sources` the nonterminals that the operands are looked up
-    in, by operand ("" where there is none).
+    - `calls`: the names of the pattern's nonterminals; `called`: the flat ones among them.
+    - `encoding_space`: VEXVALID, which is 0 for legacy, 1 VEX, 2 EVEX, 3 XOP.
+    - `is_apx`: the ISA set is one of APX (the extension does not tell).
+    - `texts`: the names behind TXT= of all operands.
+    - `sources`: by operand, the nonterminal that gives its registers ("" if none does).
     """
 
     def __init__(self, record: Record, datafiles: Datafiles) -> None:
@@ -97,7 +98,7 @@ class RecordFacts:
 
     @cached_property
     def opcode(self) -> int:
-        """The opcode byte: the last literal before ModRM fields, bits in the low three positions left 0."""
+        """The opcode byte: the last literal before ModRM, with 0 in bits that hold a register."""
         value = 0
         for token in self.tokens:
             if isinstance(token, Bits) and token.field in ("MOD", "REG", "RM"):
@@ -107,9 +108,9 @@ class RecordFacts:
         return value
 
     def bound(self, **given: int) -> dict[str, int]:
-        """Return the fields that the pattern and its nonterminals bind if fields have the values given.
+        """Return the values of fields that the pattern and its nonterminals determine, with other fields as given.
 
-        Nonterminals are applied in order, each with the first rule that matches what is known so far.
+        Nonterminals are applied in order. Of each, the first rule counts that matches what is known so far.
         """
         key = tuple(given.items())
         if key not in self._bound:

@@ -1,7 +1,7 @@
 """The FLAGS of records: `ROW ACTION [ flag-what ... ], ...` as accesses by flag.
 
-Rows say when they apply: MUST and READONLY always, MAY sometimes (then a write is conditional), IMM0, IMM1 and IMMx
-for an immediate that is 0, 1, or something else.
+Rows say when they apply. MUST and READONLY: always. MAY: sometimes, so its writes are conditional. IMM0, IMM1, IMMx:
+if the immediate is 0, 1, or something else.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _READ = frozenset({"tst"})
 _WRITTEN = frozenset({"mod", "0", "1", "pop", "ah"})
 _UNDEFINED = "u"
 _OTHER_IMMEDIATES = frozenset({"IMM1", "IMMX"})
-"""Rows that do not apply to an immediate that is 0."""
+"""Rows that do not apply if the immediate is 0."""
 
 
 def flag_accesses(record: Record, *, immediate_is_zero: bool) -> dict[str, str]:
@@ -67,7 +67,7 @@ def _read_item(item: str, record: Record) -> tuple[str, str]:
 
 
 def _join(read: bool, written: str) -> str:
-    """Join the accesses of several rows to one; of the rows that write, the last counts."""
+    """Join a flag's read with the way it is written."""
     if not read:
         return written
     return "r" if written in ("", "undef") else f"r/{written}"

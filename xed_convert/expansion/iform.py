@@ -24,7 +24,7 @@ def iform_of(record: Record, specs: tuple[OperandSpec, ...]) -> str:
 
 
 def _operand_name(spec: OperandSpec) -> str:
-    """Return what an operand contributes."""
+    """Return an operand's part of the iform."""
     if spec.nonterminal:
         oc2 = spec.oc2
         base = nonterminal_base(spec.nonterminal)

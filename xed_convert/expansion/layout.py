@@ -1,7 +1,7 @@
-"""What a pattern of XED's says of the bytes of an instruction: encoding space, map, opcode, fields, immediates.
+"""What one of XED's patterns says of an instruction's bytes: encoding space, map, opcode, fields, immediates.
 
-The rules are those of the datafiles' own nonterminals (xed-immediates.txt, apx-f/apx-evex-dec.txt), here as tables from
-the nonterminal's name to its meaning in 64-bit mode.
+The tables here give the meaning of XED's nonterminals in 64-bit mode by their names. Their rules are in the datafiles
+xed-immediates.txt and apx-f/apx-evex-dec.txt.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ _CONDITIONS = {
     "MASK": "a",
     "UBIT": "u",
 }
-"""XED's name of a constrained field to ours."""
+"""Our name of each field that XED constrains."""
 
 _PP = {0: 0, 1: 1, 2: 3, 3: 2}
-"""VEX_PREFIX numbers the implied prefixes as none, 66, F2, F3; the bits pp as none, 66, F3, F2."""
+"""The bits pp by VEX_PREFIX: XED numbers the implied prefixes none, 66, F2, F3, the bits none, 66, F3, F2."""
 
 _HANDLED = frozenset({"VEXVALID", "MAP", "NEED_SIB", "NF", "SCC", "VEXDEST3", "VEXDEST210", "EASZ"})
-"""Constraints that become something else than a condition of the same meaning."""
+"""Constraints with functions of their own; `_CONDITIONS` does not name them."""
 
 _IGNORED = frozenset({"MODE", "SKIP_OSZ", "NOREX2", "ENC_DELETE", "EVVSPACE", "DUMMY", "REX", "ENCODER_PREFERRED"})
 """Constraints that say nothing about the bytes in 64-bit mode."""
@@ -72,7 +72,7 @@ _OLD_PROCESSORS = {
     "MODE_SHORT_UD0": {1},
     "MODE_FIRST_PREFIX": {1},
 }
-"""Constraints on the processor rather than the bytes, and the value that only processors without the extension have."""
+"""Constraints on the processor, not on the bytes. The value is that of processors without the extension."""
 
 _KNOWN = _CONDITIONS.keys() | _HANDLED | _IGNORED | _OLD_PROCESSORS.keys()
 
@@ -91,7 +91,7 @@ _IMMEDIATES = {
     "UIMMv": ("IMM0", ("U16", "U32", "U64")),
     "BRDISPz": ("RELBR", ("D16", "D32", "D32")),
 }
-"""Nonterminals that read immediates: the operand that they are for, and the codes for EOSZ 1, 2 and 3."""
+"""Nonterminals that read immediates: the operand that gets the value, and the codes for EOSZ 1, 2 and 3."""
 
 _FIXED_LENGTH = {"FIX_ROUND_LEN128": 0, "FIX_ROUND_LEN256": 1, "FIX_ROUND_LEN512": 2}
 
@@ -101,13 +101,16 @@ _VECTOR_ADDRESSES = {"XMM": "MX", "YMM": "MY", "ZMM": "MZ"}
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a pattern says, before a variant is chosen.
+    """What a pattern says of all variants of its record.
 
-    `conditions` are by our names of the fields; `immediates` gives the codes by the name of the operand, one for each
-    operand size; `address` is the code of an operand in memory, "" without ModRM. `tuple_type` (NELEM_x),
-    `element_bits` (ESIZE_x_BITS) and `fixed_length` (FIX_ROUND_LENx; 0 to 2 as in EVEX.L'L, None without) say what an
-    8-bit displacement is multiplied by. `rounding` says that the vector length bits hold a rounding mode,
-    `size_is_free` that the operand size does not matter, `old` that only old processors read the bytes this way.
+    - `conditions`: allowed values by our names of the fields.
+    - `immediates`: by operand name, a code for each operand size.
+    - `address`: the code of an operand in memory, "" without ModRM.
+    - `tuple_type` (NELEM_x), `element_bits` (ESIZE_x_BITS), `fixed_length` (FIX_ROUND_LENx as in EVEX.L'L, or None):
+      they determine the factor of an 8-bit displacement.
+    - `rounding`: the vector length bits hold a rounding mode.
+    - `size_is_free`: the operand size does not matter.
+    - `old`: only old processors read the bytes this way.
     """
 
     space: str
@@ -128,51 +131,70 @@ class Layout:
     old: bool
 
 
+class _PatternReader:
+    """Takes the tokens of a pattern in order and collects what they say."""
+
+    def __init__(self) -> None:
+        self.constraints: Constraints = {}
+        self.opcodes: list[int] = []
+        self.calls: list[str] = []
+        self.fields: set[str] = set()
+        self.suffix: int | None = None
+        self.in_opcode = False
+
+    def read(self, token: Token) -> None:
+        """Take in one token."""
+        if isinstance(token, Constraint):
+            self._constrain(token.field, _allowed(token.field, token.value, token.negated))
+        elif isinstance(token, Call):
+            self.calls.append(token.name)
+        elif isinstance(token, Bits):
+            self.fields.add(token.field)
+            if token.fixed is not None:
+                self._constrain(token.field, frozenset({token.fixed}))
+        elif isinstance(token, BitRange):
+            self.fields.add(token.field)
+            self._constrain(token.field, frozenset(range(token.low, token.high + 1)))
+        elif isinstance(token, Literal):
+            self._read_literal(token)
+        else:
+            raise EncodingError(f"cannot encode: unknown token {token}")
+
+    def _read_literal(self, token: Literal) -> None:
+        """Take in fixed bits: an opcode byte, the upper bits of one, or the byte after the operands (3DNow!)."""
+        if token.width_bits < 8:
+            self.opcodes.append(token.value << (8 - token.width_bits))
+            self.in_opcode = True
+        elif "RM" in self.fields:
+            self.suffix = token.value
+        else:
+            self.opcodes.append(token.value)
+
+    def _constrain(self, name: str, values: frozenset[int]) -> None:
+        """Leave only those values to a field."""
+        self.constraints[name] = self.constraints.get(name, values) & values
+
+
 def read_layout(tokens: Iterable[Token]) -> Layout:
     """Read a pattern whose macros are expanded.
 
     Raises:
         EncodingError: the pattern says something that this module does not know.
     """
-    constraints: Constraints = {}
-    opcodes: list[int] = []
-    suffix: int | None = None
-    calls: list[str] = []
-    fields: set[str] = set()
-    in_opcode = False
+    reader = _PatternReader()
     for token in tokens:
-        if isinstance(token, Constraint):
-            _constrain(constraints, token.field, _allowed(token.field, token.value, token.negated))
-        elif isinstance(token, Call):
-            calls.append(token.name)
-        elif isinstance(token, Bits):
-            fields.add(token.field)
-            if token.fixed is not None:
-                _constrain(constraints, token.field, frozenset({token.fixed}))
-        elif isinstance(token, BitRange):
-            fields.add(token.field)
-            _constrain(constraints, token.field, frozenset(range(token.low, token.high + 1)))
-        elif not isinstance(token, Literal):
-            message = f"cannot encode: unknown token {token}"
-            raise EncodingError(message)
-        elif token.width_bits < 8:
-            opcodes.append(token.value << (8 - token.width_bits))
-            in_opcode = True
-        elif "RM" in fields:
-            suffix = token.value
-        else:
-            opcodes.append(token.value)
+        reader.read(token)
+    constraints, calls = reader.constraints, reader.calls
     if unknown := constraints.keys() - _KNOWN:
-        message = f"cannot encode: nothing is known of constraints on {', '.join(sorted(unknown))}"
-        raise EncodingError(message)
-    space, map_number, opcode = _place_of_opcode(constraints, opcodes)
-    has_modrm = "RM" in fields
+        raise EncodingError(f"cannot encode: nothing is known of constraints on {', '.join(sorted(unknown))}")
+    space, map_number, opcode = _place_of_opcode(constraints, reader.opcodes)
+    has_modrm = "RM" in reader.fields
     return Layout(
         space=space,
         map=map_number,
         opcode=opcode,
-        in_opcode=in_opcode,
-        suffix=suffix,
+        in_opcode=reader.in_opcode,
+        suffix=reader.suffix,
         has_modrm=has_modrm,
         conditions=_conditions(constraints, calls, has_modrm=has_modrm),
         calls=tuple(calls),
@@ -185,11 +207,6 @@ def read_layout(tokens: Iterable[Token]) -> Layout:
         size_is_free="SKIP_OSZ" in constraints,
         old=any(constraints[name] == _OLD_PROCESSORS[name] for name in constraints.keys() & _OLD_PROCESSORS.keys()),
     )
-
-
-def _constrain(constraints: Constraints, name: str, values: frozenset[int]) -> None:
-    """Leave only those values to a field."""
-    constraints[name] = constraints[name] & values if name in constraints else values
 
 
 @cache
@@ -206,7 +223,7 @@ def _allowed(name: str, value: int | str, negated: bool) -> frozenset[int]:
 
 
 def _place_of_opcode(constraints: Constraints, opcodes: list[int]) -> tuple[str, int, int]:
-    """Return encoding space, map and opcode; the first bytes of a legacy opcode say the map."""
+    """Return encoding space, map and opcode. In legacy encodings the opcode's first bytes give the map."""
     space = SPACES[min(constraints.get("VEXVALID", {0}))]
     if space != "leg":
         return space, min(constraints.get("MAP", {0})), opcodes[0]
@@ -218,7 +235,7 @@ def _place_of_opcode(constraints: Constraints, opcodes: list[int]) -> tuple[str,
 
 
 def _conditions(constraints: Constraints, calls: list[str], *, has_modrm: bool) -> Conditions:
-    """Give the constraints our names."""
+    """Return the constraints on bytes by our names."""
     conditions = {
         _CONDITIONS[name]: tuple(sorted(values)) for name, values in constraints.items() if name in _CONDITIONS
     }
@@ -232,7 +249,7 @@ def _conditions(constraints: Constraints, calls: list[str], *, has_modrm: bool) 
 
 
 def _vector_conditions(conditions: Conditions, constraints: Constraints, calls: list[str]) -> None:
-    """Add what the fields of VEX and EVEX that have several meanings must be."""
+    """Add the conditions on those fields of VEX and EVEX that have several meanings."""
     if "VEXDEST3" in constraints:
         conditions["v"] = (0,)
     if "EVAPX" in calls:
@@ -245,7 +262,7 @@ def _vector_conditions(conditions: Conditions, constraints: Constraints, calls: 
 
 
 def _address_conditions(conditions: Conditions, constraints: Constraints) -> None:
-    """Add what the address size says: in 64-bit mode EASZ is 3 without a prefix 67 and 2 with it."""
+    """Add the condition on prefix 67: in 64-bit mode EASZ is 3 without it and 2 with it."""
     sizes = constraints.get("EASZ", {2, 3})
     if sizes & {2, 3} == {3}:
         conditions["asz"] = (0,)
@@ -254,11 +271,11 @@ def _address_conditions(conditions: Conditions, constraints: Constraints) -> Non
 
 
 def _immediates(calls: list[str]) -> dict[str, tuple[str, str, str]]:
-    """Return the codes of the immediates that are read; of several for an operand the first counts."""
+    """Return the immediates' codes by operand. If several nonterminals read one, the first counts."""
     return dict(_IMMEDIATES[call] for call in reversed(calls) if call in _IMMEDIATES)
 
 
 def _address(calls: list[str]) -> str:
-    """Return the code of the address that ModRM stands for."""
+    """Return the code of the address in ModRM."""
     vector = next((call for call in calls if "VMODRM_" in call), "")
     return _VECTOR_ADDRESSES[vector[-3:]] if vector else "M"

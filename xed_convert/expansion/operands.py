@@ -1,7 +1,7 @@
-"""The operands of a variant out of the operands of its record.
+"""The operands of a variant, made from the operands of its record.
 
-Internal operands and helpers of memory operands are left out, registers of the stack become RSP and a memory
-operand, flags become one operand.
+Internal operands and helpers of memory operands are left out. XED's stack registers become RSP and a memory operand.
+All flags become one operand.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ POINTER_80 = "tbyte"
 _VSIB = {"VMODRM_XMM": "XMM", "VMODRM_YMM": "YMM"} | {f"UISA_VMODRM_{kind}": kind for kind in ("XMM", "YMM", "ZMM")}
 _RM_VALUES = {LOW_RM: frozenset(range(4)), HIGH_RM: frozenset(range(4, 8))}
 _UNWRITTEN_ST0 = frozenset({"FST", "FSTP", "FSTPNCE"})
-"""x87 stores that the assembler writes without their source ST(0)."""
+"""x87 stores whose source ST(0) is not part of the assembly."""
 
 
 def register_name(xed: str) -> str:
-    """Return the assembler's name: XED writes ST0 for ST(0) and MMX0 for MM0, and has names for the stack."""
+    """Return the assembler's name: ST(0) for XED's ST0, MM0 for MMX0, RSP for the stack registers."""
     if len(xed) == 3 and xed.startswith("ST") and xed[2].isdigit():
         return f"ST({xed[2]})"
     if xed in STACK:
@@ -60,7 +60,7 @@ class RegisterTables:
         self.flags: dict[tuple[object, ...], Operand | None] = {}
 
     def numbered(self, operand: Operand, index: int) -> Operand:
-        """Return the operand with that index; the same operand and index give the same object."""
+        """Return the operand with that index, as an object that variants share."""
         key = (id(operand), index)
         known = self._numbered.get(key)
         if known is None or known[0] is not operand:
@@ -100,7 +100,7 @@ class RegisterTables:
         return names
 
     def default_segment(self, spec: OperandSpec) -> str:
-        """Return the segment that a SEG operand stands for, as 16-bit mode has it (64-bit mode ignores most)."""
+        """Return the segment of a SEG operand. It is that of 16-bit mode, since 64-bit mode ignores most segments."""
         if spec.register:
             return "" if spec.register == "INVALID" else spec.register
         names = self._collect(spec.nonterminal, {"MODE": frozenset({0})}, extended=False)
@@ -163,7 +163,7 @@ class OperandBuilder:
         raise self.facts.record.error(f"nothing is known of operands with the name {spec.name}")
 
     def _register(self, spec: OperandSpec, choice: Choice) -> Operand:
-        """Return a register operand; records share those that are alike."""
+        """Return a register operand; equal ones are one object."""
         high8 = choice.high8 and spec.name in choice.high8
         unwritten = self._unwritten(spec)
         space, extended = self.facts.encoding_space, self.facts.is_apx
@@ -208,7 +208,7 @@ class OperandBuilder:
         )
 
     def _unwritten(self, spec: OperandSpec) -> bool:
-        """Whether a register is implicit in the record, but not written in assembly: ST(0) and AX in x87 arithmetic."""
+        """Whether a register is implicit in the record, but no part of the assembly: ST(0) and AX in x87 arithmetic."""
         record = self.facts.record
         if spec.visibility != "IMPLICIT" or record.category != "X87_ALU":
             return False
@@ -236,7 +236,7 @@ class OperandBuilder:
         return names
 
     def _memory(self, spec: OperandSpec, choice: Choice) -> Operand:
-        """Return a memory operand; records share those that are alike."""
+        """Return a memory operand; equal ones are one object."""
         number = spec.name[-1]
         suppressed = spec.visibility == "SUPPRESSED"
         width = self._width_bits(spec, choice)
@@ -277,7 +277,7 @@ class OperandBuilder:
         return known
 
     def _address_register(self, spec: OperandSpec | None) -> str:
-        """Return the register of a BASE or INDEX operand; of several that it may be, the last."""
+        """Return the register of a BASE or INDEX operand; if several are possible, the last."""
         if spec is None:
             return ""
         if spec.register:
@@ -306,7 +306,7 @@ class OperandBuilder:
     def _flags(self, choice: Choice) -> Operand | None:
         """Return the flags operand, None if no flag is accessed.
 
-        XED appends it as a register with the next number; where only x87 condition codes are accessed, it has none.
+        XED gives it the name of the next free register. It has no name if it has x87 condition codes only.
         """
         if not self.facts.record.flags:
             return None
@@ -347,7 +347,7 @@ class OperandBuilder:
         return width.bits[(choice.eosz or 3) - 1] if code not in ("asz", "ssz") else width.bits[2]
 
     def _xtype(self, spec: OperandSpec) -> str:
-        """Return the element type: the operand's own, else that of its width code, if it gives one."""
+        """Return the element type: the operand's own, else the default of its width code."""
         if spec.xtype or not spec.oc2:
             return spec.xtype
         return self.facts.datafiles.widths[spec.oc2].xtype
@@ -365,7 +365,7 @@ class OperandBuilder:
 
 
 FAR_STACK = frozenset({"spw2", "spw3", "spw5", "spw8"})
-"""Width codes of several words on the stack: no size of the assembler."""
+"""Width codes of several words on the stack, for which the assembler has no name."""
 
 
 def _is_opmask(spec: OperandSpec) -> bool:
@@ -379,7 +379,7 @@ def _is_conditional_write(spec: OperandSpec) -> bool:
 
 
 def _is_vector_destination(spec: OperandSpec) -> bool:
-    """Whether an operand is the vector register that is written under a mask."""
+    """Whether an operand is a destination that a mask merges into."""
     return spec.name == "REG0" and "w" in spec.action and not spec.nonterminal.startswith("MASK")
 
 

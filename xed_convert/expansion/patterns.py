@@ -1,7 +1,7 @@
-"""Encoding strings out of XED's patterns: a pattern says how to encode as much as how to decode.
+"""Encoding strings out of XED's patterns: what a pattern says for decoding is enough to encode.
 
-The rules are those of the datafiles' own nonterminals (xed-eOSZ.txt, avx512f/avx512-disp8.txt), here as tables from the
-nonterminal's name to its meaning in 64-bit mode; `layout.py` reads the pattern.
+`layout.py` reads the pattern; here it is narrowed down to one variant. The tables give the meaning of XED's
+nonterminals in 64-bit mode. Their rules are in the datafiles xed-eOSZ.txt and avx512f/avx512-disp8.txt.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _TUPLES: dict[str, tuple[str, int]] = {
     "TUPLE1_4X": ("elements", 4),
     "MEM128": ("bytes", 16),
 }
-"""NELEM_x of avx512f/avx512-disp8.txt: a vector divided by, so many elements, or so many bytes; MOVDDUP is special."""
+"""The memory of each NELEM_x: a vector divided by n, n elements, or n bytes. MOVDDUP is not regular."""
 
 _EMITTED = frozenset({"osz=1", "asz=1", "lock=1", "rep=2", "rep=3", "w=1", "b3=1", "rex2=1"})
 """Conditions that cost a prefix."""
 
 _ALL_DIFFER = frozenset({"NO_REG_MATCH", "GATHER"})
-"""Attributes of records whose registers must all differ."""
+"""Attributes that demand different registers for all operands."""
 
 _REGISTER_PLACES = {
     "MASK1": "K",
@@ -56,18 +56,18 @@ _REGISTER_PLACES = {
     "MMX_R": "R3",
     "MMX_B": "B3",
 }
-"""Register nonterminals whose name or width of the field does not follow the rule of the others."""
+"""Places of the register nonterminals that the rule for names (`_register_place`) does not cover."""
 
 
 def encoding_of(facts: RecordFacts, attributes: Mapping[str, str], operands: Iterable[Operand]) -> str:
-    """Make the encoding string of a variant of a record, with the variant's attributes and operands.
+    """Return the encoding string of one variant of a record.
 
     Raises:
         EncodingError: the record's pattern says something that is not known.
     """
     layout = facts.layout
     record = facts.record
-    # the string instructions have eosz without depending on it
+    # REP forms have the attribute eosz, but no prefix depends on it
     size = 0 if record.iclass.startswith("REP") else int(attributes.get("eosz", "0"))
     conditions = layout.conditions | _size_conditions(layout, size) | _variant_conditions(layout, attributes)
     places = [(operand.index, code) for operand in operands if (code := _place(operand, facts, size))]
@@ -102,7 +102,7 @@ def merge_encodings(encodings: Iterable[str]) -> str:
 
 
 def _size_conditions(layout: Layout, size: int) -> Conditions:
-    """Return the conditions on prefix 66 and W that give the effective operand size `size` (1 to 3; 0: any)."""
+    """Return the conditions on prefix 66 and W for an effective operand size (1 to 3 for 16 to 64 bits; 0: any)."""
     if not size:
         return {}
     legacy = layout.space == "leg"
@@ -128,7 +128,7 @@ def _size_conditions(layout: Layout, size: int) -> Conditions:
 
 
 def _effective_size(layout: Layout, osz: int, w: int) -> int:
-    """Return EOSZ in 64-bit mode by xed-eOSZ.txt: what OSZ_NONTERM gives, as the pattern's nonterminals change it."""
+    """Return EOSZ in 64-bit mode: what OSZ_NONTERM of xed-eOSZ.txt gives, changed by the pattern's nonterminals."""
     narrow = osz == 1 and (layout.space == "leg" or (layout.space == "evex" and layout.map == 4))
     size = 3 if w else 1 if narrow else 2
     for call in layout.calls:
@@ -144,7 +144,7 @@ def _effective_size(layout: Layout, osz: int, w: int) -> int:
 
 
 def _variant_conditions(layout: Layout, attributes: Mapping[str, str]) -> Conditions:
-    """Return what a variant's attributes say beyond its record."""
+    """Return the conditions that a variant's attributes add to those of its record."""
     result: Conditions = {}
     if layout.space == "evex":
         if "mask" in attributes and "a" not in layout.conditions:
@@ -161,7 +161,7 @@ def _variant_conditions(layout: Layout, attributes: Mapping[str, str]) -> Condit
 
 
 def _place(operand: Operand, facts: RecordFacts, size: int) -> str:
-    """Return the code of where an operand is encoded, "" if it is not."""
+    """Return the code of the place where an operand is encoded, "" if it is not encoded."""
     kind = operand.kind
     if kind is OperandKind.FLAGS or operand.suppressed:
         return ""
@@ -177,10 +177,10 @@ def _place(operand: Operand, facts: RecordFacts, size: int) -> str:
 
 @cache
 def _register_place(source: str, space: str) -> str:
-    """Return the field that a register nonterminal reads, and how many bits of it.
+    """Return the code of the field from which a register nonterminal reads.
 
-    XED names the nonterminals after the field: `_R` ModRM.reg, `_B` ModRM.rm, `_N` vvvv, `_SB` and `_SR` the opcode,
-    `_SE` the immediate, `3` behind it the fifth bit of vector registers.
+    XED's name ends in the field: `_R` ModRM.reg, `_B` ModRM.rm, `_N` vvvv, `_SB` and `_SR` the opcode, `_SE` the
+    immediate. A `3` behind it adds the fifth bit of vector registers.
     """
     if not source or source in _REGISTER_PLACES:
         return _REGISTER_PLACES.get(source, "")
@@ -200,12 +200,12 @@ def _register_place(source: str, space: str) -> str:
 
 
 def _registers(places: list[tuple[int, str]]) -> tuple[int, ...]:
-    """Return the operands that are registers or addresses with a vector index, but for masks."""
+    """Return the operands that are registers, without masks, or addresses with a vector index."""
     return tuple(index for index, code in places if code in _VSIB or (code[0] in "RBV" and code != "B3"))
 
 
 def _displacement_scale(layout: Layout, conditions: Conditions) -> int:
-    """Return what an 8-bit displacement is multiplied by, in bytes (1 outside of EVEX)."""
+    """Return the factor of an 8-bit displacement in bytes (1 outside of EVEX)."""
     kind, element, length = layout.tuple_type, layout.element_bits, layout.fixed_length
     if not kind:
         return 1

@@ -1,6 +1,6 @@
 """Make the shipped catalogue: `python -m xed_convert.expansion.ship XED_DATAFILES`.
 
-The datafiles are those of SHIPPED_VERSION; the same datafiles give the same file, byte for byte (with the same zlib).
+It takes the datafiles of SHIPPED_VERSION only. The same datafiles give the same bytes (with the same zlib).
 """
 
 from __future__ import annotations
