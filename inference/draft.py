@@ -84,6 +84,8 @@ class Draft:
             text.append(conclusion.answers)
             subtracted = ", each set's µops less those of its subsets"
         text.append(conclusion.failure if conclusion.usage is None else f"= {conclusion.usage}{subtracted}")
+        if conclusion.stage:
+            text.append(f"decided by the stage: {conclusion.stage}")
         name = f"ports{search.suffix}"
         experiments = (first.measured.request.benchmark.id, *conclusion.experiments)
         self.derivations.append(Derivation(name, "\n".join(text), experiments))

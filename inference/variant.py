@@ -163,7 +163,7 @@ def _without_helpers(
         return conclusion
     if not helpers.ok:
         failure = f"what stands around the instruction {helpers.status.value} alone: {helpers.detail}"
-        return PortConclusion(None, failure, conclusion.answers, conclusion.experiments)
+        return PortConclusion(None, failure, conclusion.steps, conclusion.experiments)
     combiner = Combiner(context.kit, factory.variant)
     combiner.helpers_only = True
     isolated = isolated_of(helpers, context.layout)
@@ -172,14 +172,14 @@ def _without_helpers(
     experiments = (*conclusion.experiments, helpers.request.benchmark.id, *own.experiments)
     if own.usage is None:
         failure = f"of what stands around the instruction: {own.failure}"
-        return PortConclusion(None, failure, conclusion.answers, experiments)
+        return PortConclusion(None, failure, conclusion.steps, experiments)
     rest = {ports: count - own.usage.uops.get(ports, 0) for ports, count in conclusion.usage.uops.items()}
     if min(rest.values(), default=0) < 0 or not own.usage.uops.keys() <= rest.keys():
         failure = f"{conclusion.usage} together with what stands around it, which alone is {own.usage}"
-        return PortConclusion(None, failure, conclusion.answers, experiments)
+        return PortConclusion(None, failure, conclusion.steps, experiments)
     usage = PortUsage({ports: count for ports, count in rest.items() if count})
-    answers = f"{conclusion.answers}\nwith what stands around it {conclusion.usage}, which alone is {own.usage}"
-    return PortConclusion(usage, "", answers, experiments)
+    subtracted = f"with what stands around it {conclusion.usage}, which alone is {own.usage}"
+    return PortConclusion(usage, None, (*conclusion.steps, subtracted), experiments)
 
 
 def _ports(draft: Draft, search: Search, context: Context) -> Procedure[PortConclusion]:

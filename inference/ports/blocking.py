@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from results.ports import PortSet
 
 NOTICEABLE = Fraction(99, 100)
-"""An instruction is faster than another if it takes less than this share of its time."""
+"""An instruction is faster than another one if it takes less than this share of its time: 1% is noise."""
 
 
 def find_blocking(

@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 SATURATED = Fraction(9, 10)
-"""A set of ports is kept busy if its ports carry at least this share of the cycles."""
+"""The share of cycles in which ports work at least if an instruction keeps them busy: a tenth is lost where µops go to
+busy ports."""
 
 MOST_BLOCKERS = 400
-"""More copies of a blocking instruction would leave the instruction cache."""
+"""Copies of a blocking instruction: more of up to 15 bytes each, unrolled, leave the instruction cache."""
 
 FEW_UOPS = 4
-"""µops of an instruction that has more of them queue up on other ports so far that blocked ones need longer queues."""
+"""µops of an instruction: if it has more they queue up on other ports, so that blocked ones need longer queues."""
 
 
 @dataclass(frozen=True, slots=True)

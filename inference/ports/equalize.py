@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from generator.errors import GenerationError
+from inference.ports.ask import conclude, load_of, measure
 from inference.ports.blocking_instructions import Blockers
 from inference.ports.hypotheses import Answer
 from results.ports import PortSet, confined
@@ -26,36 +27,33 @@ if TYPE_CHECKING:
     from results.model import PortUsage
 
 MANY = 600
-"""So many blocking instructions are more than any reorder buffer holds, so that their queues are as long as can be."""
+"""Blocking instructions: more than any reorder buffer holds (512 entries on Golden Cove), so that queues are as long as
+can be."""
 
 
-def equalize_queues(probe: PortProbe, usages: Sequence[PortUsage]) -> Procedure[PortUsage | None]:
-    """Ask about every set of which usages differ in a count that is only a bound; return the one that is left, if any.
-
-    If several are left they are the rivals of each other.
-    """
-    space, left = probe.space, list(usages)
+def equalize_queues(probe: PortProbe, usages: Sequence[PortUsage]) -> Procedure[PortProbe]:
+    """Ask about every set of which usages differ in a count that is only a bound; settle for what is left."""
+    left = list(usages)
     for ports in probe.blocking.sets() if len(left) > 1 else ():
-        answer = space.answers.get(ports)
+        answer = probe.space.answers.get(ports)
         counts = {confined(usage, ports) for usage in left}
         if answer is None or answer.exact or len(counts) < 2:
             continue
-        blockers = level(probe.blocking, ports, min(left, key=lambda usage: confined(usage, ports)))
+        blockers = equalizing(probe.blocking, ports, min(left, key=lambda usage: confined(usage, ports)))
         if len(blockers.instructions) == 1:
             continue  # all queues are equally long as they are
         try:
-            measured = yield from probe.measure(blockers)
+            probe, measured = yield from measure(probe, blockers)
         except GenerationError:
             continue
         if measured.ok:
-            most = min(space.limit(ports), probe.load(measured, blockers, ports).most)
-            probe.conclude(measured, blockers, ports, Answer(most, exact=False))
-            left = [usage for usage in left if space.agrees(usage)]
-    probe.rivals = left if len(left) > 1 else []
-    return left[0] if len(left) == 1 else None
+            most = min(probe.space.limit(ports), load_of(probe, measured, blockers, ports).most)
+            probe = conclude(probe, measured, blockers, ports, Answer(most, exact=False))
+            left = [usage for usage in left if probe.space.agrees(usage)]
+    return probe.settled(left)
 
 
-def level(blocking: BlockingSet, ports: PortSet, usage: PortUsage) -> Blockers:
+def equalizing(blocking: BlockingSet, ports: PortSet, usage: PortUsage) -> Blockers:
     """Return blocking instructions of a set, and behind them those that the ports with fewer waiting µops get."""
     known = blocking.instructions
     waiting = _queues(usage, ports)

@@ -9,13 +9,14 @@ ASPLOS 2019, §5.1.2). A hypothesis is a multiset of port sets drawn from a univ
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import floor
 from typing import TYPE_CHECKING
 
+from inference.ports.facts import Confined
 from results.model import PortUsage
-from results.ports import PortSet, confined, describe, mask_of, mask_unions, ports_of, throughput_of
+from results.ports import PortSet, confined, mask_of, mask_unions, ports_of, throughput_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
     from inference.ports.layout import PortLayout
 
 NODE_LIMIT = 4000
-"""How many partial hypotheses are looked at before the sets are asked about one by one instead."""
+"""Partial hypotheses that are looked at before sets are asked about one by one instead."""
 
 WHOLE_TIME = Fraction(49, 50)
-"""What takes this share of the time explains it."""
+"""Share of the time that explains it: a window is off by up to 2% where it holds no whole periods."""
 
 THROUGHPUT_TOLERANCE = Fraction(1, 25)
-"""How much faster than the ports of a hypothesis allow an instruction may seem."""
+"""Share of the time by which an instruction may seem faster than its ports allow: the window's 2% at both ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +64,9 @@ class Answer:
         return count == self.count if self.exact else count <= self.count
 
 
-@dataclass
+@dataclass(frozen=True)
 class HypothesisSpace:
-    """The hypotheses that agree with isolation and all answers so far.
+    """The hypotheses that agree with isolation and all answers so far: multisets of sets of the `universe`.
 
     `width` is how many µops are issued per cycle, at least (0: that is not known).
     """
@@ -73,30 +74,31 @@ class HypothesisSpace:
     layout: PortLayout
     isolated: Isolated
     universe: tuple[PortSet, ...]
-    answers: dict[PortSet, Answer] = field(default_factory=dict)
-    observations: list[Observation] = field(default_factory=list)
+    answers: Mapping[PortSet, Answer] = field(default_factory=dict)
+    observations: tuple[Observation, ...] = ()
     width: int = 0
-    _limits: dict[PortSet, int] = field(default_factory=dict)
+    _limits: dict[PortSet, int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def issue_limited(self) -> bool:
         """Whether the instruction alone took just as long as it takes to issue its µops."""
         return self.width > 0 and self.isolated.issued / self.width >= self.isolated.cycles * WHOLE_TIME
 
-    def observe(self, observation: Observation, answer: Answer) -> None:
-        """Add what blocking a set has shown."""
-        self.observations.append(observation)
-        self.answers[observation.blocked] = answer
-        self._limits.clear()
+    def observe(self, observation: Observation, answer: Answer) -> HypothesisSpace:
+        """Return the space with what blocking a set has shown."""
+        return replace(self, observations=(*self.observations, observation)).answered(observation.blocked, answer)
 
-    def consider(self, sets: Iterable[PortSet]) -> None:
-        """Draw hypotheses from further sets, too."""
-        self.universe = tuple(dict.fromkeys([*self.universe, *sets]))
+    def answered(self, ports: PortSet, answer: Answer) -> HypothesisSpace:
+        """Return the space with another answer about a set."""
+        return replace(self, answers={**self.answers, ports: answer})
 
-    def reconsider(self) -> None:
-        """Forget what was taken for exact; as bounds all observations stay."""
-        self.answers.clear()
-        self._limits.clear()
+    def consider(self, sets: Iterable[PortSet]) -> HypothesisSpace:
+        """Return the space whose hypotheses are drawn from further sets, too."""
+        return replace(self, universe=tuple(dict.fromkeys([*self.universe, *sets])))
+
+    def reconsider(self) -> HypothesisSpace:
+        """Return the space without answers; as bounds all observations stay."""
+        return replace(self, answers={})
 
     def limit(self, ports: PortSet) -> int:
         """Return how many µops can at most be confined to the ports.
@@ -216,10 +218,10 @@ class HypothesisSpace:
             return range(count - inside, count - inside + 1) if count >= inside else range(0)
         return range(max(0, self.limit(ports) - inside) + 1)
 
-    def explain(self) -> str:
-        """Write the answers for people: `p06: 1, p0156: 2`."""
+    def facts(self) -> tuple[Confined, ...]:
+        """Return the answers, smaller sets first."""
         ordered = sorted(self.answers.items(), key=lambda item: (len(item[0]), sorted(item[0])))
-        return ", ".join(f"{describe([ports])}: {'' if a.exact else '≤'}{a.count}" for ports, a in ordered)
+        return tuple(Confined(ports, answer.count, answer.exact) for ports, answer in ordered)
 
 
 class _Enumeration:

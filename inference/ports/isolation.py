@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from results.ports import PortSet
 
 UNUSED = Fraction(1, 25)
-"""A port that carries no more of a µop than this per instruction counts as unused."""
+"""µops per instruction on a port that counts as unused: the harness leaves a little there."""
 
 TOLERANCE_PER_UOP = Fraction(1, 20)
-"""How far a port sum may be from an integer, per µop (measured on hardware by the method's authors' successors)."""
+"""How far, in µops per µop, a sum over ports may be from an integer (measured on hardware by the method's authors'
+successors)."""
 
 NEAR = Fraction(1, 20)
-"""How far a µop count of one instruction may be from an integer in isolation."""
+"""How far, in µops, the count of a blocking instruction's one µop may be from an integer in isolation."""
 
 
 @dataclass(frozen=True, slots=True)

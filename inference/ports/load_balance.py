@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from results.ports import PortSet
 
 EVEN = Fraction(1, 25)
-"""Loads are even if they differ from equal ones by no more than this share of the µops that are dealt out."""
+"""Share of the µops that are dealt out by which even loads may differ, because a window need not hold whole periods."""
 
 
 def is_uneven(usage: PortUsage, isolated: Isolated, layout: PortLayout) -> bool:
@@ -85,7 +85,7 @@ def is_first(usage: PortUsage, layout: PortLayout) -> bool:
     )
 
 
-def _strangeness(usage: PortUsage, known: Sequence[PortSet]) -> int:
+def _novelty(usage: PortUsage, known: Sequence[PortSet]) -> int:
     """Return how many µops are of sets that nothing else has."""
     return sum(count for ports, count in usage.uops.items() if ports not in known)
 
@@ -95,18 +95,18 @@ def likeliest(
 ) -> list[PortUsage]:
     """Return those usages that explain what the instruction did alone with the fewest sets that nothing else has.
 
-    Where the loads speak against a usage, but nothing can be said of those that are left and have stranger sets, it
-    stays besides them: loads are a little odd where µops wait for something else than ports.
+    Where the loads speak against a usage, but nothing can be said of those that are left and have more novel sets, it
+    stays besides them: loads are a little uneven where µops wait for something else than ports.
     """
     fitting = [usage for usage in usages if not is_uneven(usage, isolated, layout)] or list(usages)
     if fitting and not any(_is_apart(usage, layout) for usage in fitting):
-        least = min(_strangeness(usage, known) for usage in fitting)
-        odd = [usage for usage in usages if usage not in fitting and _strangeness(usage, known) < least]
-        if odd:
-            return [*odd, *fitting]
-    strange = [_strangeness(usage, known) for usage in fitting]
-    least = min(strange, default=0)
-    best = [usage for usage, count in zip(fitting, strange, strict=True) if count == least]
+        least = min(_novelty(usage, known) for usage in fitting)
+        uneven = [usage for usage in usages if usage not in fitting and _novelty(usage, known) < least]
+        if uneven:
+            return [*uneven, *fitting]
+    novel = [_novelty(usage, known) for usage in fitting]
+    least = min(novel, default=0)
+    best = [usage for usage, count in zip(fitting, novel, strict=True) if count == least]
     if least == 0:
         return best
     best = [usage for usage in best if is_first(usage, layout)] or best

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     Mix = Callable[[Sequence[tuple[InstructionVariant, int]]], Microbenchmark]
 
 TURNS = 12
-"""How many instructions per port stand in a mixture."""
+"""Instructions per port in a mixture."""
 
-MOST_RIVALS = 24
-"""Of instructions that counters cannot tell from another one at most so many are compared with it."""
+MOST_ALIKE = 24
+"""Instructions that counters cannot tell from another one and that are compared with it, a measurement each."""
 
 
 @dataclass
@@ -66,13 +66,13 @@ class SharedCounters:
     def _compare_alike(self, ports: PortSet, alike: Sequence[BlockingInstruction]) -> Procedure[None]:
         """Find an instruction that counters cannot tell from the chosen one, but that uses the other port."""
         chosen, group = self.best[ports], self._group_of(ports)
-        rivals = [one for one in alike if one is not chosen and one.saturates][:MOST_RIVALS]
+        others = [one for one in alike if one is not chosen and one.saturates][:MOST_ALIKE]
         if group is None or not chosen.saturates:
             return
-        sizes = yield from self._union_sizes([(chosen, rival) for rival in rivals])
-        for rival, size in zip(rivals, sizes, strict=True):
+        sizes = yield from self._union_sizes([(chosen, other) for other in others])
+        for other, size in zip(others, sizes, strict=True):
             if size == len(ports) + 1:
-                self._put(with_other_port(ports, group), rival)
+                self._put(with_other_port(ports, group), other)
                 return
 
     def _compare_sets(self, group: PortSet) -> Procedure[None]:

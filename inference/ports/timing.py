@@ -8,6 +8,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from inference.ports.hypotheses import WHOLE_TIME
 from inference.ports.load_balance import is_first, is_uneven
 from results.ports import moved, throughput_of
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from results.model import PortUsage
 
 TOO_FAST = Fraction(4, 5)
-"""Ports do not explain why an instruction took so long if they need no more than this share of the time."""
+"""Share of the time: ports that need no more do not explain it."""
 
 
 def is_slower(usage: PortUsage, space: HypothesisSpace) -> bool:
@@ -27,7 +28,7 @@ def is_slower(usage: PortUsage, space: HypothesisSpace) -> bool:
 
 def has_the_time(usage: PortUsage, space: HypothesisSpace) -> bool:
     """Whether a usage is spread as in isolation and needs just the time that was measured."""
-    off = abs(throughput_of(usage) - space.isolated.cycles) > space.isolated.cycles / 50
+    off = abs(throughput_of(usage) - space.isolated.cycles) > space.isolated.cycles * (1 - WHOLE_TIME)
     return not (off or is_uneven(usage, space.isolated, space.layout) or not is_first(usage, space.layout))
 
 

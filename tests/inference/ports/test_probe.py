@@ -5,6 +5,7 @@ from fractions import Fraction
 import pytest
 
 from inference.experiment import Measured, Request
+from inference.ports.ask import load_of
 from inference.ports.blocking_instructions import Blockers
 from inference.ports.hypotheses import HypothesisSpace
 from inference.ports.isolation import Isolated
@@ -30,11 +31,11 @@ def test_of_ports_with_a_shared_counter_time_tells_and_of_others_their_counters(
     core = machine("p0 p1 p5A", {"A": "1*p05", "B": "1*p1", "X": "1*p05+1*p015"})
     blocking = core.blocking()
     isolated = Isolated({"p0": Fraction(1), "p1": Fraction(0), "p5A": Fraction(1)}, Fraction(1), 2)
-    probe = PortProbe(Named("X"), blocking, HypothesisSpace(core.layout, isolated, ()), [P05])
+    probe = PortProbe(Named("X"), blocking, HypothesisSpace(core.layout, isolated, ()), (P05,))
     blockers = Blockers((blocking.instructions[P05],), (10,))
     assert blockers.usage == PortUsage({P05: 10})
     values = {"p0": Fraction(p0), "p1": Fraction(0), "p5A": Fraction(p5a), "core_cycles": Fraction(cycles)}
-    load = probe.load(Measured(Request(sequence("X")), Status.OK, values, {}), blockers, P05)
+    load = load_of(probe, Measured(Request(sequence("X")), Status.OK, values, {}), blockers, P05)
     assert (load.count, load.busy) == (count, busy)
 
 
@@ -42,7 +43,7 @@ def test_two_sets_of_like_size_block_their_union_before_others() -> None:
     known = {"A": "1*p6", "B": "1*p015", "C": "1*p06", "D": "1*p15", "E": "1*p05"}
     core = machine("p0 p1 p5 p6", {**known, "X": "4*p0156"})
     isolated = Isolated(dict.fromkeys(core.layout.counters, Fraction(1)), Fraction(1), 4)
-    probe = PortProbe(Named("X"), core.blocking(), HypothesisSpace(core.layout, isolated, ()), [])
+    probe = PortProbe(Named("X"), core.blocking(), HypothesisSpace(core.layout, isolated, ()), ())
     pairs = [[one.variant.iform for one in blockers.instructions] for blockers in probe.choices(frozenset("0156"))]
     assert pairs == [["C", "D"], ["A", "B"]]
     assert len(probe.choices(P05)) == 1

@@ -1,0 +1,292 @@
+"""One question after the other about the ports of an instruction: block a set of ports, and count what runs on it.
+
+The number of µops on a blocked set besides the blocking instructions' own is exact only if nothing that could have run
+elsewhere ran there. So each measurement is judged: was the set never idle, does the time come from the whole set and
+not from a part of it, and does the number stay the same where only time tells it. What fails bounds from above.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil, floor
+from typing import TYPE_CHECKING
+
+from generator.errors import GenerationError
+from inference.experiment import Procedure, Request, Want
+from inference.ports.blocking_instructions import FEW_UOPS, Blockers
+from inference.ports.facts import Blocked, LongerSequence, PortAnswer, PortControl
+from inference.ports.hypotheses import Answer, Observation
+from results.ports import PortSet, confined, joined
+
+if TYPE_CHECKING:
+    from inference.experiment import Measured
+    from inference.ports.layout import PortLayout
+    from inference.ports.probe import PortProbe
+    from results.model import PortUsage
+
+CLEAR = Fraction(1, 5)
+"""How far from an integer, in µops, an exact count may be: a stray in every fifth copy is noticed."""
+
+IDLE = Fraction(1, 2)
+"""Cycles per copy, summed over the ports of a set, that a blocked set may be idle: in more a µop could stray."""
+
+MOST_DOUBLED = 3
+"""How often the number of blocking instructions is doubled until an answer comes out twice: 8 times as many fill any
+reorder buffer."""
+
+FEW_WAITING = 12
+"""So few µops find free ports: the smallest scheduler (36 entries on Nehalem) holds them and blocking ones."""
+
+MORE_WAITING = Fraction(3, 2)
+"""A control has so many times as many µops as could stray, since microcode also waits for its own results."""
+
+PAIR = 2
+"""So few µops go elsewhere even if only one more µop is issued per cycle than the blocked ports can take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a set of ports carried while it was blocked, per copy.
+
+    `own` are the µops of blocking instructions and breakers that are confined to it, `ran` is what its counters counted
+    besides (with the ports that share them), `time` what could have run on it besides in the cycles that it took, and
+    `told` what could have if its ports with counters of their own ran what these counted.
+    """
+
+    own: int
+    ran: Fraction
+    time: Fraction
+    told: Fraction
+    separable: bool
+
+    @property
+    def count(self) -> Fraction:
+        """The µops that ran on the set besides `own`: counted, or told by time where counters do not separate it."""
+        return self.ran if self.separable else self.told
+
+    @property
+    def most(self) -> int:
+        """How many µops at most are confined to it."""
+        # A time is off where the window does not hold whole periods, so as a bound it is rounded up
+        counted = floor(self.ran + CLEAR)
+        return max(0, counted if self.separable else min(counted, ceil(self.told - CLEAR)))
+
+    @property
+    def busy(self) -> bool:
+        """Whether its ports were hardly ever idle, as far as counters and time show."""
+        return self.time - self.count <= IDLE and self.count <= self.ran + CLEAR
+
+
+def lengthened(probe: PortProbe) -> Procedure[PortProbe]:
+    """Measure more instances alone, so that none waits for the one of the copy before whose result it reads."""
+    request = Request(probe.subject.more(), Want.ALL)
+    (measured,) = yield [request]
+    if not measured.ok:
+        return probe
+    count = request.benchmark.divisor
+    isolated, cycles = probe.space.isolated, measured.cycles / count
+    if cycles >= isolated.cycles:
+        return probe.noted(request.benchmark.id)
+    probe = replace(probe, space=replace(probe.space, isolated=replace(isolated, cycles=cycles)))
+    return probe.noted(request.benchmark.id, LongerSequence(count, cycles))
+
+
+def ask(probe: PortProbe, ports: PortSet) -> Procedure[PortProbe]:
+    """Block a set and learn how many µops are confined to it; again with more if they did not block it."""
+    if probe.chain is None:
+        probe, alone = yield from measure(probe, Blockers((), ()))
+        probe = replace(probe, chain=alone.cycles if alone.ok else probe.space.isolated.cycles)
+    for blockers in probe.choices(ports):
+        probe = yield from _ask_with(probe, ports, blockers)
+        if probe.space.answers[ports].exact:
+            break
+    return probe
+
+
+def _ask_with(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure[PortProbe]:
+    """Ask with these blocking instructions, and again with more if they did not block the set."""
+    try:
+        probe, measured = yield from measure(probe, blockers)
+    except GenerationError:
+        return probe.answered(ports, Answer(probe.space.limit(ports), exact=False))
+    probe = _learn(probe, measured, blockers, ports)
+    answer = probe.space.answers[ports]
+    if not measured.ok or answer == Answer(0) or not all(one.saturates for one in blockers.instructions):
+        return probe
+    if not answer.exact:
+        probe, blockers = yield from _ask_for_longer(probe, ports, blockers.filling(measured.cycles))
+    if not probe.space.layout.separable(ports) or probe.space.isolated.total > FEW_UOPS:
+        probe = yield from _confirm(probe, ports, blockers)
+    return (yield from doubt(probe, ports, blockers.doubled()))
+
+
+def doubt(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure[PortProbe]:
+    """Take an answer about long microcode for a bound if µops that are not confined to the set stray onto it.
+
+    The schedulers hold so many µops: where microcode queues up on the ports that are left until these have as many
+    waiting as the blocked ones, the rest goes to the blocked ones in every copy, however many blocking instructions
+    there are. A control shows it: in the place of the microcode are µops of a known larger set.
+    """
+    answer = probe.space.answers[ports]
+    count = ceil((probe.space.isolated.total - answer.count) * MORE_WAITING)
+    if not answer.exact or not answer.count or count <= FEW_WAITING:
+        return probe
+    if ports not in probe.strays:
+        probe, stray = yield from _control(probe, ports, blockers, count)
+        probe = replace(probe, strays={**probe.strays, ports: stray})
+    return probe.answered(ports, Answer(answer.count, exact=False)) if probe.strays[ports] else probe
+
+
+def _control(probe: PortProbe, ports: PortSet, blockers: Blockers, count: int) -> Procedure[tuple[PortProbe, bool]]:
+    """Return whether any of so many µops of the smallest larger set run on a set that is blocked."""
+    wider = [one for one in probe.blocking.instructions.values() if ports < one.ports and one.usage.total == 1]
+    if not wider:
+        return probe, False
+    other = min(wider, key=lambda one: (len(one.ports), sorted(one.ports)))
+    blockers = blockers.balanced([0] * len(blockers.instructions))
+    try:
+        request = Request(probe.subject.control(blockers, other, count), Want.PORTS)
+    except GenerationError:
+        return probe, False
+    (measured,) = yield [request]
+    if not measured.ok:
+        return probe, False
+    ran = _load(measured, blockers.usage, ports, probe.space.layout).count
+    step = PortControl(Blocked(count, other.variant.string), ports, ran)
+    return probe.noted(request.benchmark.id, step), ran >= 1 - CLEAR
+
+
+def _ask_for_longer(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure[tuple[PortProbe, Blockers]]:
+    """Ask with more blocking instructions, as many of each as what is confined to its own ports calls for."""
+    for one in blockers.instructions if ports not in probe.blocking else ():
+        if one.ports not in probe.space.answers:
+            probe = yield from ask(probe, one.ports)
+    more = probe.balanced(blockers)
+    probe = yield from _learn_with(probe, ports, more)
+    if not probe.space.answers[ports].exact and not probe.space.layout.separable(ports):
+        more = probe.balanced(more.doubled())  # the ends of a queue weigh the less in its time
+        probe = yield from _learn_with(probe, ports, more)
+    return probe, more
+
+
+def _confirm(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure[PortProbe]:
+    """Ask with twice as many blocking instructions until the same comes out twice; else it is a bound.
+
+    Where time tells it may hold idle cycles that happen to be whole ones, and among the µops of long microcode may
+    be one that strays in every copy, because the reorder buffer was full and blocking instructions came late.
+    """
+    for number in range(MOST_DOUBLED):
+        before, more = probe.space.answers[ports], probe.balanced(blockers.doubled())
+        if more.counts == blockers.counts and number:
+            break
+        if more.counts == blockers.counts or not before.exact:
+            return probe
+        probe, measured = yield from measure(probe, more)
+        if not measured.ok:
+            return probe
+        probe = _learn(probe, measured, more, ports)
+        if probe.space.answers[ports] == before:
+            return probe
+        blockers = more
+    return probe.answered(ports, Answer(probe.space.answers[ports].count, exact=False))
+
+
+def measure(probe: PortProbe, blockers: Blockers) -> Procedure[tuple[PortProbe, Measured]]:
+    """Measure the instruction among blocking instructions."""
+    request = Request(probe.subject.combined(blockers, reverse=probe.reverse), Want.PORTS)
+    (measured,) = yield [request]
+    return probe.noted(request.benchmark.id), measured
+
+
+def _learn_with(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure[PortProbe]:
+    """Measure with these blocking instructions, and take in what it has shown."""
+    probe, measured = yield from measure(probe, blockers)
+    return _learn(probe, measured, blockers, ports)
+
+
+def _learn(probe: PortProbe, measured: Measured, blockers: Blockers, ports: PortSet) -> PortProbe:
+    """Take in what a combination has shown: how many µops ran on the set besides the blockers' own.
+
+    The number is exact if it is near an integer and the set was never idle; else other µops may have strayed onto
+    it. Where counters cannot tell the ports of the set from others, the time says how many µops it has run, if
+    many more are issued per cycle than the set can take.
+    """
+    space = probe.space
+    limit = space.limit(ports)
+    if not measured.ok:
+        return probe.answered(ports, Answer(limit, exact=False))
+    load = load_of(probe, measured, blockers, ports)
+    # As wide as the core issues nothing queues up, and the time counts what is issued, wherever it runs
+    spare = probe.blocking.width - len(ports)
+    queued = load.separable or spare > 1 or (spare == 1 and space.isolated.total <= PAIR)
+    nearest = max(0, round(load.count))
+    clear = load.busy and abs(load.count - nearest) <= CLEAR and _whole(probe, measured, blockers, nearest, ports)
+    if nearest > limit:
+        answer = Answer(limit, exact=False)
+    elif queued and clear:
+        answer = Answer(nearest)
+    else:
+        answer = Answer(min(limit, load.most), exact=False, timed=clear and spare == 1)
+    return conclude(probe, measured, blockers, ports, answer)
+
+
+def conclude(probe: PortProbe, measured: Measured, blockers: Blockers, ports: PortSet, answer: Answer) -> PortProbe:
+    """Keep what blocking a set has shown, and how."""
+    usage = joined(blockers.usage, probe.subject.extra)
+    step = _step(blockers, ports, load_of(probe, measured, blockers, ports), answer)
+    space = probe.space.observe(Observation(ports, measured.values, usage), answer)
+    return replace(probe, space=space, steps=(*probe.steps, step))
+
+
+def _whole(probe: PortProbe, measured: Measured, blockers: Blockers, count: int, ports: PortSet) -> bool:
+    """Whether all of the set was blocked, and not a part of it, the rest of which other µops could fill.
+
+    Of two instructions that block a set together, one may be what everything waits for. Then the ports of the
+    other one have time left, and are never idle only because of what strays onto them. Nothing did if no more
+    ran there than is known to be confined to the parts.
+    """
+    if count == 0 or len(blockers.instructions) == 1:
+        return True
+    space, usage = probe.space, joined(blockers.usage, probe.subject.extra)
+    parts = [one.ports for one in blockers.instructions]
+    if count == sum(map(probe.known, parts)) - space.limit(parts[0] & parts[1]):
+        return True
+    needed = max(Fraction(confined(usage, part) + space.limit(part), len(part)) for part in parts)
+    return (measured.cycles - needed) * len(ports) > 1 - CLEAR
+
+
+def load_of(probe: PortProbe, measured: Measured, blockers: Blockers, ports: PortSet) -> Load:
+    """Return what ran on a set of ports while it was blocked."""
+    return _load(measured, joined(blockers.usage, probe.subject.extra), ports, probe.space.layout)
+
+
+def _load(measured: Measured, usage: PortUsage, ports: PortSet, layout: PortLayout) -> Load:
+    """Return what ran on a set of ports besides the µops of a usage."""
+    own, counted, shared = confined(usage, ports), Fraction(0), 0
+    for name in layout.touching(ports):
+        if layout.counters[name] <= ports:
+            counted += measured.values[name]
+        else:
+            shared += len(layout.counters[name] & ports)
+    # No port runs more than a µop per cycle: where it seems so the window begins and ends in other parts of a period
+    loads = [measured.values[name] / len(sharing) for name, sharing in layout.counters.items()]
+    cycles = max(measured.cycles, *loads)
+    ran = layout.on(ports, measured.values) - own
+    return Load(own, ran, cycles * len(ports) - own, counted + cycles * shared - own, layout.separable(ports))
+
+
+def _step(blockers: Blockers, ports: PortSet, load: Load, answer: Answer) -> PortAnswer:
+    """Return what kept which ports busy, and the numbers that give the answer."""
+    pairs = zip(blockers.instructions, blockers.counts, strict=True)
+    blocking = confined(blockers.usage, ports)
+    return PortAnswer(
+        ports,
+        tuple(Blocked(count, one.variant.string) for one, count in pairs),
+        load.count + load.own,
+        blocking,
+        max(0, load.own - blocking),
+        timed=not load.separable,
+        most=None if answer.exact else answer.count,
+        in_turns=blockers.in_turns,
+    )

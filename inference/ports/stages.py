@@ -1,0 +1,397 @@
+"""The stages of port inference, in their order: what each needs, what it excludes, what it can conclude.
+
+Every stage is given the state (`PortProbe`), may measure, and returns another state. A stage with a usage hands it to
+the next ones, which may object. `infer` runs those whose `when` holds; the last state says what is stated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from fractions import Fraction
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from inference.ports.ask import CLEAR, ask, conclude, doubt, lengthened, load_of, measure
+from inference.ports.blocking_instructions import FEW_UOPS, SATURATED, Blockers
+from inference.ports.equalize import equalize_queues
+from inference.ports.facts import FractionalUops, OnlyBounds, TooManyUops
+from inference.ports.hypotheses import Answer
+from inference.ports.isolation import is_integral
+from inference.ports.load_balance import is_uneven, likeliest, rebalanced
+from inference.ports.timing import consistent_with_time, has_the_time, is_slower
+from results.model import PortUsage
+from results.ports import PortSet, confined, moved, pairs_of, throughput_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from inference.experiment import Procedure
+    from inference.ports.hypotheses import HypothesisSpace
+    from inference.ports.probe import PortProbe
+
+STEADY = (150, 600, 720)
+"""Numbers of blocking instructions for long microcode: about as many as wait, and more than any reorder buffer holds
+(512 entries)."""
+
+MOST_STEADY = 40
+"""µops: of more only bounds are found; a scheduler (60 entries on Haswell) holds them and blocking ones no more."""
+
+MOST_FITTING = 20
+"""Usages that steady counts may leave: so many that cannot be told apart are still worth naming."""
+
+BUSY = Fraction(3, 4)
+"""Share of the ports' time that blocking instructions take at least if they blocked the ports, though not to the end of
+the instruction's own wait."""
+
+MOST_UOPS = 100
+"""µops of instructions that are taken apart: blocking counts up to `MOST_BLOCKERS` do not outweigh more."""
+
+MOST_SMALLER = 4
+"""µops of instructions whose sets may be smaller than any that is known: usages of more are too many to list."""
+
+MOST_SUBSET_PORTS = 6
+"""Used ports of which all subsets (63) are considered where no known set explains the answers."""
+
+
+class When(Enum):
+    """In which states a stage runs."""
+
+    UNDECIDED = "undecided"
+    """There is neither a usage nor a reason why none can be stated."""
+
+    FOUND = "found"
+    """The stages before have found a usage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A named step of port inference; `of` says for how many µops it is made."""
+
+    name: str
+    when: When
+    run: Callable[[PortProbe], Procedure[PortProbe]]
+    of: range = range(MOST_UOPS + 1)
+
+    def applies(self, probe: PortProbe) -> bool:
+        """Whether it has anything to do in a state."""
+        wanted = probe.undecided if self.when is When.UNDECIDED else probe.usage is not None
+        return wanted and probe.space.isolated.total in self.of
+
+
+def check_sum(probe: PortProbe) -> Procedure[PortProbe]:
+    """Refuse what executes no whole number of µops, or too many; state what uses no port.
+
+    Needs isolation only. Excludes nothing.
+    """
+    yield from ()
+    isolated = probe.space.isolated
+    if not is_integral(isolated):
+        return replace(probe, failure=FractionalUops(sum(isolated.uops.values(), Fraction(0))))
+    if isolated.total > MOST_UOPS:
+        return replace(probe, failure=TooManyUops(isolated.total))
+    return replace(probe, usage=None if isolated.total else PortUsage({}))
+
+
+def bound_long_microcode(probe: PortProbe) -> Procedure[PortProbe]:
+    """Find out how many µops of very long microcode are confined to each set at most; state nothing.
+
+    Its waiting µops fill the scheduler, blocked ports run dry, and what could go elsewhere goes there in every copy, so
+    that no number is exact, however steady it is. An indistinguishable machine proves it (`benchmarks.rivals`).
+    """
+    used = probe.space.isolated.used(probe.space.layout)
+    for ports in probe.blocking.sets():
+        if ports & used and not used <= ports:
+            probe = yield from ask(probe, ports)
+            probe = probe.answered(ports, Answer(probe.space.limit(ports), exact=False))
+    return replace(probe, failure=OnlyBounds(probe.space.isolated.total, probe.space.facts()))
+
+
+def block_known_sets(probe: PortProbe) -> Procedure[PortProbe]:
+    """Ask until one usage of the sets in question is left that nothing which was not yet asked could contradict.
+
+    Needs blocking instructions for some of the ports. Excludes every usage of these sets that contradicts an answer.
+    Finds a usage, or none: no usage agrees, or several do that no question tells apart.
+    """
+    while True:
+        space = probe.space
+        usages = space.hypotheses()
+        question: PortSet | None
+        if usages is None:
+            question = space.next_in_order(probe.askable)
+            usage = space.by_subtraction() if question is None else None
+            usages = [usage] if usage is not None and space.agrees(usage) else []
+        else:
+            question = space.best_question(usages, probe.askable)
+        if question is not None:
+            probe = yield from ask(probe, question)
+            continue
+        usages = likeliest(usages, tuple(probe.blocking.instructions), space.isolated, space.layout)
+        if len(usages) != 1:
+            return replace(probe, usage=None)
+        question = _unverified(probe, usages[0])
+        if question is None:
+            return replace(probe, usage=usages[0])
+        probe = yield from ask(probe, question)
+        if not probe.space.answers[question].allows(confined(usages[0], question)):
+            probe = _with_unused(probe)
+
+
+def exclude_smaller_sets(probe: PortProbe) -> Procedure[PortProbe]:
+    """Ask whether several µops of the same ports are really µops of different parts of these ports.
+
+    2*p0156 and 1*p05+1*p16 look the same alone and need the same time; a set such as p05 that no instruction of one
+    µop has is blocked by two instructions. Needs a usage of few µops. Where no question tells them apart, the sets that
+    are known to exist win, unless the time of isolation speaks for others: then all of them are indistinguishable.
+    """
+    usage = _usage(probe)
+    if is_slower(usage, probe.space):
+        probe = yield from lengthened(probe)
+    sets = [ports for ports, count in usage.uops.items() if count]
+    shown = usage.total == 1 and not is_slower(usage, probe.space)
+    if shown or usage.total > MOST_SMALLER or max(map(len, sets)) > MOST_SUBSET_PORTS:
+        return probe
+    parts = [part for ports in sets for part in _subsets(ports) if part != ports]
+    probe = probe.consider(part for part in parts if probe.space.limit(part))
+    while True:
+        found = probe.space.hypotheses()
+        needed = throughput_of(usage)
+        usages = [other for other in found or [usage] if throughput_of(other) == needed]
+        question = probe.space.best_question(usages, [*probe.askable, *_joined(probe)])
+        if question is None:
+            return _explained(probe, usage, usages, found or [])
+        probe = yield from ask(probe, question)
+
+
+def exclude_parts(probe: PortProbe) -> Procedure[PortProbe]:
+    """Ask whether many µops of some ports are really µops of a part of them that only two instructions can block.
+
+    Four µops of p05 are said to be of p015 where nothing else has p05. Needs a usage of many µops. What isolation
+    excludes is not asked about.
+    """
+    usage = _usage(probe)
+    for ports in sorted(_joined(probe), key=lambda one: (len(one), sorted(one))):
+        inside = any(count and ports < able for able, count in usage.uops.items())
+        if not inside or ports in probe.space.answers or probe.space.limit(ports) <= confined(usage, ports):
+            continue
+        probe = yield from ask(probe, ports)
+        if not probe.space.answers[ports].allows(confined(usage, ports)):
+            probe = yield from block_known_sets(probe.consider([ports]).may_ask([ports]))
+            return probe if probe.usage is None else (yield from exclude_parts(probe))
+    return probe
+
+
+def try_all_subsets(probe: PortProbe) -> Procedure[PortProbe]:
+    """Consider all sets of ports that were used, also those for which there is no blocking instruction.
+
+    Needs few used ports and few µops, so that all usages can be listed. Concludes as `block_known_sets`.
+    """
+    used = probe.space.isolated.used(probe.space.layout)
+    if len(used) <= MOST_SUBSET_PORTS and probe.space.isolated.total <= MOST_SMALLER:
+        probe = probe.consider(_subsets(used))
+        probe = probe.may_ask(_joined(probe))
+    return (yield from _settle_anew(probe))
+
+
+def ask_again(probe: PortProbe) -> Procedure[PortProbe]:
+    """Ask everything again, with twice as many blocking instructions and in the other order.
+
+    Answers that contradict each other were wrong somewhere. What they bound stays; what they said exactly is forgotten.
+    """
+    probe = replace(probe, space=probe.space.reconsider(), factor=2, reverse=True)
+    return (yield from _settle_anew(_with_unused(probe)))
+
+
+def try_wider_sets(probe: PortProbe) -> Procedure[PortProbe]:
+    """Consider sets for which there is no blocking instruction, and block pairs of sets.
+
+    Of many used ports the unions and intersections of known sets stand for all subsets.
+    """
+    known = probe.blocking.sets()
+    used = probe.space.isolated.used(probe.space.layout)
+    if len(used) <= MOST_SUBSET_PORTS:
+        more = _subsets(used)
+    else:
+        more = [made for one, other in pairs_of(known) for made in (one | other, one & other) if made and made & used]
+    universe = tuple(dict.fromkeys([*(ports for ports in known if ports & used), *more]))
+    probe = replace(probe, space=replace(probe.space, universe=universe))
+    return (yield from _settle_anew(probe.may_ask(_joined(probe))))
+
+
+def exclude_others(probe: PortProbe) -> Procedure[PortProbe]:
+    """Look for other usages that explain the answers, and equalize queues to tell them apart.
+
+    A set that carried more µops than are confined to it, where strays are not excluded, may as well be the set of them
+    if other instructions have it: of a set that nothing else has, such a bound says too little (strays are frequent
+    where two instructions block it) unless time says just that number, or all of several µops could be confined to it.
+    And a set that nothing else has may only be what isolation has shown of a larger one. Needs a usage; states it, or
+    finds the indistinguishable ones.
+    """
+    usage, space, known = _usage(probe), probe.space, probe.blocking
+    bounds = [ports for ports, answer in space.answers.items() if not answer.exact and (ports in known or answer.timed)]
+    smaller = [
+        moved(usage, able, ports, more)
+        for ports in bounds
+        for able, count in usage.uops.items()
+        if ports < able
+        for more in range(1, min(count, space.limit(ports) - confined(usage, ports)) + 1)
+    ]
+    smaller += [
+        moved(usage, able, ports, count)
+        for ports, answer in space.answers.items()
+        for able, count in usage.uops.items()
+        if not answer.exact and ports not in bounds and ports < able
+        if 1 < count <= space.limit(ports) - confined(usage, ports)
+    ]
+    novel = [able for able, count in usage.uops.items() if count and able not in known]
+    larger = [moved(usage, able, one, usage.uops[able]) for able in novel for one in known.sets() if able < one]
+    fitting = [other for other in larger if not is_uneven(other, space.isolated, space.layout)]
+    slower = consistent_with_time(usage, space) if usage.total > MOST_SMALLER else []
+    others = [other for other in [*smaller, *fitting, *slower] if space.agrees(other)]
+    return (yield from equalize_queues(probe, [usage, *others]))
+
+
+def count_steadily(probe: PortProbe) -> Procedure[PortProbe]:
+    """Conclude from counts that do not change any more however many blocking instructions there are.
+
+    Of long microcode with a long latency blocked ports run idle while it waits (the reorder buffer is full of blocking
+    instructions that are done), but not when its µops are given their ports. What matters then is that the number of
+    µops on the blocked ports stays the same, and that all answers together make a usage. Needs microcode of which
+    nothing else has told the usage; states one, or finds the indistinguishable ones.
+    """
+    probe = replace(probe, space=probe.space.reconsider(), reverse=True)
+    used = probe.space.isolated.used(probe.space.layout)
+    for ports in probe.blocking.sets():
+        instruction = probe.blocking.instructions[ports]
+        if not (ports & used and instruction.saturates):
+            continue
+        counts: list[Fraction] = []
+        for count in STEADY:
+            more = Blockers((instruction,), (count - count % len(ports),))
+            probe, measured = yield from measure(probe, more)
+            if measured.ok and probe.space.layout.separable(ports):
+                load = load_of(probe, measured, more, ports)
+                busy = load.own >= BUSY * measured.cycles * len(ports)
+                queued = busy and len(ports) * 2 <= probe.blocking.width
+                counts += [load.ran] if queued and abs(load.ran - round(load.ran)) <= CLEAR else []
+                most = Answer(min(probe.space.limit(ports), load.most), exact=False)
+                probe = conclude(probe, measured, more, ports, most)
+        if sum(round(count) == probe.space.limit(ports) for count in counts) > 1:
+            probe = probe.answered(ports, Answer(probe.space.limit(ports)))
+            probe = yield from doubt(probe, ports, more)
+    fitting = probe.space.by_subtractions([ports for ports in probe.blocking.sets() if ports <= used])
+    return (yield from equalize_queues(probe, fitting if len(fitting) < MOST_FITTING else []))
+
+
+SHORT = range(1, MOST_SMALLER + 1)
+LONG = range(MOST_SMALLER + 1, MOST_STEADY + 1)
+TOLD = range(1, MOST_STEADY + 1)
+
+STAGES = (
+    Stage("whole µops", When.UNDECIDED, check_sum, range(10**6)),
+    Stage("bounds of long microcode", When.UNDECIDED, bound_long_microcode, range(MOST_STEADY + 1, MOST_UOPS + 1)),
+    Stage("blocking of known sets", When.UNDECIDED, block_known_sets),
+    Stage("smaller sets", When.FOUND, exclude_smaller_sets, SHORT),
+    Stage("parts of sets", When.FOUND, exclude_parts, LONG),
+    Stage("all subsets", When.UNDECIDED, try_all_subsets),
+    Stage("the same again", When.UNDECIDED, ask_again),
+    Stage("wider sets", When.UNDECIDED, try_wider_sets),
+    Stage("other usages", When.FOUND, exclude_others, TOLD),
+    Stage("steady counts", When.UNDECIDED, count_steadily, range(FEW_UOPS + 1, MOST_UOPS + 1)),
+)
+"""All stages, in the order in which they run."""
+
+
+def _usage(probe: PortProbe) -> PortUsage:
+    assert probe.usage is not None
+    return probe.usage
+
+
+def _settle_anew(probe: PortProbe) -> Procedure[PortProbe]:
+    """Ask about the sets that a stage considers; check a usage that is found as the first one was."""
+    probe = yield from block_known_sets(probe)
+    isolated = probe.space.isolated
+    if probe.usage is None:
+        return probe
+    if isolated.total > MOST_SMALLER:
+        return (yield from exclude_parts(probe))
+    return probe if isolated.separable(probe.space.layout) else (yield from exclude_smaller_sets(probe))
+
+
+def _unverified(probe: PortProbe, usage: PortUsage) -> PortSet | None:
+    """Return a set of the usage whose µops could also use ports that isolation happened not to use; None if none.
+
+    Nothing of the kind is possible where alone the instruction kept the set busy, or where its µops were spread over
+    the set so that none of its ports took whole ones.
+    """
+    space = probe.space
+    used = space.isolated.used(space.layout)
+    sets = [ports for ports, count in usage.uops.items() if count]
+    for ports in sorted(sets, key=lambda one: (len(one), sorted(one))):
+        if ports in space.answers or ports not in probe.askable:
+            continue
+        if any(_overlapping(probe, ports, other) for other in sets if other != ports):
+            return ports
+        if not any(ports < other and not other <= used for other in probe.blocking.instructions):
+            continue
+        if not _spread(space, ports):
+            return ports
+    return None
+
+
+def _overlapping(probe: PortProbe, one: PortSet, other: PortSet) -> bool:
+    """Whether some instruction can use ports of both sets, so that their µops could be of one larger set."""
+    return any(ports & one and ports & other for ports in probe.blocking.instructions)
+
+
+def _spread(space: HypothesisSpace, ports: PortSet) -> bool:
+    """Whether isolation shows that µops on these ports went wherever they could."""
+    isolated = space.isolated
+    names = space.layout.touching(ports)
+    loads = [isolated.uops[name] / len(space.layout.counters[name]) for name in names]
+    if min(loads) >= SATURATED * isolated.cycles:
+        return True
+    return len(loads) > 1 and max(loads) < SATURATED and min(loads) * 2 >= max(loads)
+
+
+def _with_unused(probe: PortProbe) -> PortProbe:
+    """Return the probe that considers sets with ports that were not used in isolation, too."""
+    used = probe.space.isolated.used(probe.space.layout)
+    return probe.consider(ports for ports in probe.blocking.sets() if ports & used)
+
+
+def _explained(
+    probe: PortProbe, usage: PortUsage, usages: Sequence[PortUsage], slower: Sequence[PortUsage]
+) -> PortProbe:
+    """Return the probe with the usage that explains best what the instruction did alone, None if it cannot be told.
+
+    The one that was found stays unless its loads are uneven. If nothing but ports can have limited the instruction and
+    the usage is too fast for what was measured, another one with just that time is as good: both are indistinguishable.
+    """
+    space = probe.space
+    uneven = is_uneven(usage, space.isolated, space.layout)
+    if uneven and len(usages) == 1:
+        other = rebalanced(usage, space.isolated, space.layout)
+        usage, usages = (other, [other]) if space.agrees(other) else (usage, usages)
+    if usage not in usages or uneven:
+        likely = likeliest(usages, tuple(probe.blocking.instructions), space.isolated, space.layout)
+        if len(likely) != 1:
+            return replace(probe, usage=None)
+        usage = likely[0]
+    others = [other for other in slower if has_the_time(other, space)] if is_slower(usage, space) else []
+    return probe.settled([usage, *others])
+
+
+def _joined(probe: PortProbe) -> list[PortSet]:
+    """Return the sets that can be blocked by two instructions."""
+    layout = probe.space.layout
+    used = probe.space.isolated.used(layout)
+    both = ((one | other, one & other) for one, other in pairs_of(probe.blocking.sets()))
+    return list(
+        dict.fromkeys(ports for ports, twice in both if ports & used and (layout.separable(ports) or not twice))
+    )
+
+
+def _subsets(ports: PortSet) -> list[PortSet]:
+    """Return all subsets of some ports but the empty one, smaller ones first."""
+    return [frozenset(part) for size in range(1, len(ports) + 1) for part in combinations(sorted(ports), size)]
