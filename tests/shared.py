@@ -1,18 +1,25 @@
-"""Reference material beside the checkout: where tests find it, and why they skip where it is not.
+"""Reference material: where tests find it, and why they skip where it is not.
 
-The folder `shared` beside the checkout, or the one that the environment variable UOPSCOPE_SHARED names. Single parts
-have variables of their own: XED_DATAFILES (a folder as `xed/<version>/datafiles`), UOPSCOPE_REFERENCE (as
-`visible.xml.xz`), UOPSCOPE_PERFMON (`perfmon`), UOPSCOPE_MODELS (`models`). The product itself never looks there.
+XED's datafiles and the PMU events are in `tests/data`, with their licences; the variables XED_DATAFILES (a folder) and
+UOPSCOPE_PERFMON (a table) name others. Catalogues and models of others are looked for in the folder `shared` beside the
+checkout, or the one that UOPSCOPE_SHARED names. The product itself looks in neither.
 """
 
 from __future__ import annotations
 
+import atexit
+import lzma
 import os
+import shutil
+import tarfile
+import tempfile
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 CHECKOUT = Path(__file__).resolve().parents[1]
+DATA = Path(__file__).with_name("data")
 XED_OLD = "2024.11.04"
 XED_NEW = "2026.07.15"
 
@@ -23,13 +30,8 @@ def shared_folder() -> Path | None:
     return next((place for place in places if place.is_dir()), None)
 
 
-def shared(part: str, *, variable: str = "") -> Path:
-    """Return the path of a part of it ("perfmon/events.csv"), which `variable` may name instead; skip without it."""
-    if variable and (named := os.environ.get(variable)):
-        path = Path(named)
-        if not path.exists():
-            pytest.skip(f"{variable} names {named}, which does not exist")
-        return path
+def shared(part: str) -> Path:
+    """Return the path of a part of it ("reference/visible.xml.xz"); skip without it."""
     folder = shared_folder()
     if folder is None:
         pytest.skip("no folder `shared` beside the checkout, and UOPSCOPE_SHARED names none")
@@ -39,21 +41,38 @@ def shared(part: str, *, variable: str = "") -> Path:
     return path
 
 
+def named_by(variable: str) -> Path | None:
+    """Return the path that an environment variable names, None without it; fail if nothing is there."""
+    if not (named := os.environ.get(variable)):
+        return None
+    path = Path(named)
+    assert path.exists(), f"{variable} names {named}, which does not exist"
+    return path
+
+
 def xed_datafiles(version: str = XED_NEW) -> Path:
-    """Return XED's datafiles of that version (XED_DATAFILES names those of the newest)."""
-    return shared(f"xed/{version}/datafiles", variable="XED_DATAFILES" if version == XED_NEW else "")
+    """Return a folder with XED's datafiles of that version (XED_DATAFILES names those of the newest)."""
+    return (named_by("XED_DATAFILES") if version == XED_NEW else None) or _unpacked(version)
+
+
+@cache
+def _unpacked(version: str) -> Path:
+    """Unpack the datafiles of a version; they are removed when the process ends."""
+    folder = Path(tempfile.mkdtemp(prefix="uopscope-tests-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with tarfile.open(DATA / "xed" / "datafiles.tar.xz") as archive:
+        members = [member for member in archive.getmembers() if Path(member.name).parts[0] == version]
+        archive.extractall(folder, members, filter="data")
+    return folder / version / "datafiles"
+
+
+def perfmon_events() -> str:
+    """Return the table of PMU events (CSV)."""
+    if named := named_by("UOPSCOPE_PERFMON"):
+        return (named / "events.csv" if named.is_dir() else named).read_text(encoding="utf-8")
+    return lzma.decompress((DATA / "perfmon" / "events.csv.xz").read_bytes()).decode()
 
 
 def reference_xml() -> Path:
     """Return the sample of the reference catalogue."""
-    return shared("reference/visible.xml.xz", variable="UOPSCOPE_REFERENCE")
-
-
-def perfmon_folder() -> Path:
-    """Return the folder of PMU events."""
-    return shared("perfmon", variable="UOPSCOPE_PERFMON")
-
-
-def models_folder() -> Path:
-    """Return the folder of port models."""
-    return shared("models", variable="UOPSCOPE_MODELS")
+    return shared("reference/visible.xml.xz")

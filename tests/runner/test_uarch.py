@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 import re
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from runner.uarch import from_perfmon, tables
 from runner.uarch.tables import CpuIdentity, MicroarchitectureError
 from tests.nonempty import some
+from tests.shared import perfmon_events
 
 INTEL = [uarch for uarch in tables.all_microarchitectures().values() if uarch.vendor == "GenuineIntel"]
 MINIMAL = """
@@ -34,12 +34,7 @@ source = "s"
 
 @pytest.fixture(scope="module")
 def events() -> list[dict[str, str]]:
-    default = Path(__file__).parents[2].parent / "shared" / "perfmon" / "events.csv"
-    path = Path(os.environ.get("UOPSCOPE_PERFMON", default))
-    if not path.exists():
-        pytest.skip(f"no table of perfmon events: set UOPSCOPE_PERFMON to one ({path} does not exist)")
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    return list(csv.DictReader(perfmon_events().splitlines()))
 
 
 def test_every_event_is_in_its_source_with_the_same_encoding(events: list[dict[str, str]]) -> None:
@@ -58,12 +53,9 @@ def test_every_event_is_in_its_source_with_the_same_encoding(events: list[dict[s
                 assert ",".join(map(str, event.counters)) == row["counter"], (uarch.name, event)
 
 
-def test_the_files_are_what_the_generator_writes(events: list[dict[str, str]], tmp_path: Path) -> None:
+def test_the_files_are_what_the_generator_writes(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(events[0]))
-        writer.writeheader()
-        writer.writerows(events)
+    path.write_text(perfmon_events(), encoding="utf-8")
     for written in some(from_perfmon.write_all(path, tmp_path)):
         shipped = Path(str(tables.__file__)).parent / written.name
         assert written.read_text(encoding="utf-8") == shipped.read_text(encoding="utf-8"), written.name

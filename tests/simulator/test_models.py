@@ -18,7 +18,7 @@ from simulator.machines.machine import CPU_ORDER, MachineModel, Parameters, cpu_
 from simulator.machines.structure import Facts, behaviour_of
 from simulator.machines.truth import longest_paths
 from tests.nonempty import some
-from tests.shared import XED_NEW, shared
+from tests.shared import shared, xed_datafiles
 from tests.simulator.programs import catalogue
 from xed_convert.model import OperandKind
 
@@ -157,8 +157,10 @@ def test_the_shipped_tables_are_what_the_script_makes() -> None:
         source = shared(f"models/llvm19/{name}.json.xz")
         shipped = Path(convert_llvm.__file__).parents[1] / "models" / f"{name}.tsv.xz"
         assert lzma.decompress(shipped.read_bytes()).decode() == convert_llvm.convert_facts(source)
-    xed = shared(f"xed/{XED_NEW}/datafiles", variable="XED_DATAFILES")
-    chips = convert_llvm.read_chips(sorted(xed.rglob("*chips*.txt")))
+
+
+def test_the_isa_sets_of_machines_are_those_of_their_chips() -> None:
+    chips = convert_llvm.read_chips(sorted(xed_datafiles().rglob("*chips*.txt")))
     for chip, sets in some(read_isa_sets().items()):
         assert sets == convert_llvm.isa_sets(chip, chips)
 
