@@ -5,12 +5,13 @@ Cycles stay `Fraction` until they are printed. Core cycles and reference (TSC) t
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from fractions import Fraction
 
 PORT_LETTERS = "0123456789ABCDEFGHIJ"
@@ -113,7 +114,12 @@ class LatencyResult:
 
 @dataclass(frozen=True, slots=True)
 class PortUsage:
-    """How many µops may use exactly which set of ports: `{frozenset("06"): 1, frozenset("0156"): 1}`."""
+    """How many µops may use exactly which set of ports: `{frozenset("06"): 1, frozenset("0156"): 1}`.
+
+    A port is a letter of `PORT_LETTERS`, or the name of a resource as published files have them: the floating-point
+    pipes of AMD's cores (`1*FP01` is `{frozenset({"FP0", "FP1"}): 1}`), kinds of µops (`2*ALU`, `V`). Only letters are
+    measured here, so that inference and simulator know no others.
+    """
 
     uops: Mapping[frozenset[str], int]
 
@@ -136,17 +142,52 @@ class PortUsage:
         """
         uops: dict[frozenset[str], int] = {}
         for term in filter(None, text.split("+")):
-            count, _, name = term.partition("*p")
-            if not count.isdecimal() or len(count) > 9 or not name or not set(name) <= set(PORT_LETTERS):
-                message = f"not a port usage: {text!r} (expected the form 1*p0156+1*p06)"
+            match = _TERM.fullmatch(term)
+            if match is None:
+                message = f"not a port usage: {text[:80]!r} (expected the form 1*p0156+1*p06)"
                 raise ValueError(message)
-            uops[frozenset(name)] = uops.get(frozenset(name), 0) + int(count)
+            ports = frozenset(
+                port for name in (match["ports"] or match["kind"]).split("|") for port in _ports_named(name)
+            )
+            uops[ports] = uops.get(ports, 0) + int(match["count"] or 1)
         return cls(uops)
 
 
+_RESOURCE = rf"(?![{PORT_LETTERS}](?![A-Z_0-9]))[A-Z][A-Z_]*[0-9]*"
+"""A resource's name, no single letter of a port; numbers at its end are several alike: FP01 is FP0 and FP1."""
+
+_PORTS = rf"(?:p[{PORT_LETTERS}]+|{_RESOURCE})(?:\|{_RESOURCE})*"
+_TERM = re.compile(rf"(?P<count>[0-9]{{1,9}})\*(?P<ports>{_PORTS})|(?P<kind>{_RESOURCE})")
+
+_PLAIN_TERM = rf"(?:[0-9]{{1,9}}\*{_PORTS}|{_RESOURCE})"
+PORT_USAGE = rf"{_PLAIN_TERM}(?:\+{_PLAIN_TERM})*"
+"""What `PortUsage.parse` reads, as a regular expression ("" apart)."""
+
+
+def _ports_named(name: str) -> Iterator[str]:
+    """Yield the ports of `p06`, `FP01` or `ALU`."""
+    prefix = name.rstrip("0123456789")
+    if name[0] == "p":
+        yield from name[1:]
+    elif prefix == name:
+        yield name
+    else:
+        yield from (prefix + number for number in name[len(prefix) :])
+
+
+def port_order(port: str) -> tuple[int, str]:
+    """Return what ports are sorted by: letters by the number of the port, after them resources by name."""
+    return (PORT_LETTERS.index(port), "") if len(port) == 1 and port in PORT_LETTERS else (len(PORT_LETTERS), port)
+
+
 def port_set_name(ports: frozenset[str]) -> str:
-    """Write a set of ports as `p0156`, in the order of the port numbers."""
-    return "p" + "".join(sorted(ports, key=PORT_LETTERS.index))
+    """Write a set of ports as `p0156`, in the order of the port numbers; resources as `FP01`, `ALU`."""
+    alike: dict[tuple[str, bool], str] = {}
+    for port in sorted(ports, key=port_order):
+        prefix = port.rstrip("0123456789") if port_order(port)[1] else ""
+        number = port[len(prefix) :]
+        alike[prefix or "p", bool(number)] = alike.get((prefix or "p", bool(number)), "") + number
+    return "|".join(prefix + numbers for (prefix, _), numbers in alike.items()) or "p"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from results.model import PortUsage, port_set_name
+from results.model import PORT_USAGE, PortUsage
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
@@ -262,9 +262,9 @@ def _different(value: Value, text: str) -> bool:
 def _has(value: Value, text: str) -> bool:
     if value is None:
         return False
-    if re.fullmatch(r"p[0-9A-J]+", text) and re.fullmatch(r"\d+\*p\w+(\+\d+\*p\w+)*", str(value)):
-        wanted = port_set_name(frozenset(text[1:]))
-        return wanted in {port_set_name(ports) for ports in PortUsage.parse(str(value)).uops}
+    if "*" in str(value) and re.fullmatch(PORT_USAGE, f"1*{text}") and re.fullmatch(PORT_USAGE, str(value)):
+        (wanted,) = PortUsage.parse(f"1*{text}").uops
+        return wanted in PortUsage.parse(str(value)).uops
     return text.lower() in str(value).lower()
 
 

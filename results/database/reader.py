@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from lxml import etree
 
-from results.model import Provenance
+from results.model import PORT_USAGE, Provenance
 from xed_convert.catalogue.xml import open_catalogue, variant_of
 from xed_convert.errors import UopscopeError
 from xed_convert.model import OperandKind
@@ -93,20 +93,29 @@ class Repair:
 
 @dataclass(frozen=True, slots=True)
 class RepairRule:
-    """A value of an attribute (as a regular expression over the whole) that published files are known to contain."""
+    """Values of attributes (both as regular expressions over the whole) that cannot be, and why."""
 
     attributes: str
     values: str
     reason: str
 
 
+_NUMBERS = r"TP_\w+|uops\w*|\w*cycles\w*"
+"""Attributes that are numbers."""
+
 REPAIRS = (
-    RepairRule(r"TP_\w+", r"\d{10,}(\.\d+)?", "a sentinel of the largest integer, not a throughput"),
-    RepairRule(r"uops\w*|div_cycles\w*|\w*cycles\w*", r"-\d+(\.\d+)?", "a negative count"),
+    RepairRule(_NUMBERS, r"\d{10,}(\.\d+)?", "a sentinel of the largest integer, not a measurement"),
+    RepairRule(_NUMBERS, r"-\d+(\.\d+)?", "a negative number"),
+    RepairRule(_NUMBERS, r"(?!-?\d+(\.\d+)?\Z).*", "not a number"),
     RepairRule(r"ports\w*", r"", "an empty port usage: no port is said by leaving the attribute out"),
-    RepairRule(r"TP_\w+|\w*cycles\w*|uops\w*", r"(?i)nan|inf|none|", "not a number"),
+    RepairRule(r"ports\w*", rf"(?!{PORT_USAGE}\Z).+", "not a port usage"),
 )
-"""Known faults of published files (the sentinels stand in uops.info's file of 2022)."""
+"""Known faults of published files (sentinels of both kinds, -1.00 among them, stand in uops.info's files of 2022)."""
+
+
+def fault_of(attribute: str, value: str) -> str:
+    """Return why a value cannot be one of that attribute ("": it can)."""
+    return next((rule.reason for rule in REPAIRS if _applies(rule, attribute, value)), "")
 
 
 def read_database(path: Path, repairs: list[Repair] | None = None) -> Iterator[Entry]:
@@ -220,7 +229,9 @@ class _Reader:
         name = str(element.attrib["name"])
         measurement = element.find("measurement")
         analyses = tuple(
-            Analysis(str(child.tag), _attributes(child)) for child in element if child.tag != "measurement"
+            Analysis(str(child.tag), _attributes(child))
+            for child in element
+            if child.tag != "measurement" and child.attrib
         )
         if measurement is None:
             return ArchitectureResult(name, analyses=analyses)
@@ -239,8 +250,7 @@ class _Reader:
         for name, value in tuple(values.items()):
             if _plain(value):
                 continue
-            reason = next((rule.reason for rule in REPAIRS if _applies(rule, name, value)), None)
-            if reason is not None:
+            if reason := fault_of(name, value):
                 del values[name]
                 line = _line(element) or self.line
                 self._repairs.append(Repair(line, string, architecture, name, value, reason))
@@ -275,7 +285,7 @@ def _attributes(element: etree._Element) -> dict[str, str]:
 
 
 def _applies(rule: RepairRule, name: str, value: str) -> bool:
-    return bool(re.fullmatch(rule.values, value) and re.fullmatch(rule.attributes, name))
+    return bool(re.fullmatch(rule.attributes, name) and re.fullmatch(rule.values, value, re.DOTALL))
 
 
 def _forget(element: etree._Element) -> None:

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from results.database.reader import REPAIRS
+from results.database.reader import fault_of
 from results.model import PORT_LETTERS
 
 if TYPE_CHECKING:
@@ -23,7 +23,10 @@ INTEGER_ATTRIBUTES = re.compile(
 )
 LATENCY_CYCLES = re.compile(r"((min_|max_)?cycles(_(addr|addr_index|mem))?|(min_|max_)cycles_\w+?)(_same_reg)?")
 UPPER_BOUND = re.compile(r"\w*cycles\w*_is_upper_bound")
-PORTS = re.compile(rf"[1-9]\d*\*p[{PORT_LETTERS}]+(\+[1-9]\d*\*p[{PORT_LETTERS}]+)*")
+_PORTS = rf"[1-9]\d*\*(p[{PORT_LETTERS}]+|[A-Z_]+\d*)"
+PORTS = re.compile(rf"{_PORTS}(\+{_PORTS})*")
+"""OSACA's importer reads the counts, and AMD's resources (FP01) besides ports."""
+
 THROUGHPUT = re.compile(r"TP_(unrolled|loop|ports)(_same_reg|_indexed)?")
 OPERAND_TYPES = {"reg", "mem", "imm", "agen", "relbr", "dfv"}
 """OSACA knows all but `dfv` (default flags), which is written as an immediate."""
@@ -156,9 +159,8 @@ def _sentinels(entry: Entry) -> Iterator[tuple[str, str]]:
     for result in entry.results.values():
         rows = [result.measurement or {}, *(row.values for row in result.latencies)]
         for name, value in ((name, value) for row in rows for name, value in row.items()):
-            for repair in REPAIRS:
-                if re.fullmatch(repair.attributes, name) and re.fullmatch(repair.values, value):
-                    yield result.architecture, f'{name}="{value}" is {repair.reason}'
+            if reason := fault_of(name, value):
+                yield result.architecture, f'{name}="{value}" is {reason}'
 
 
 def _latencies(entry: Entry) -> Iterator[tuple[ArchitectureResult, LatencyRow]]:

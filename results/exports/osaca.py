@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING
 
 from results.database.query import latency_cycles
 from results.database.reader import DatabaseError
-from results.model import PORT_LETTERS, PortUsage, port_set_name
+from results.model import PortUsage, port_order
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
@@ -105,9 +105,10 @@ def _form(mnemonic: str, operands: list[dict[str, object] | None], result: Archi
 
 
 def _pressure(values: Mapping[str, str]) -> list[list[object]]:
-    """Return `[[1, "06"], ...]`: cycles and the ports that share them, one character each."""
+    """Return `[[1, "06"], ...]`: cycles and the ports that share them; a list where they have longer names."""
     usage = PortUsage.parse(values.get("ports", ""))
-    return [[count, port_set_name(ports)[1:]] for ports, count in usage.uops.items()]
+    pressure = [(count, sorted(ports, key=port_order)) for ports, count in usage.uops.items()]
+    return [[count, "".join(ports) if all(len(one) == 1 for one in ports) else ports] for count, ports in pressure]
 
 
 def _lines(
@@ -147,4 +148,4 @@ def _load_latency(common: Mapping[str, ArchitectureResult]) -> float:
 
 def _ports(forms: list[dict[str, object]]) -> list[str]:
     used = {letter for form in forms for _, letters in form["port_pressure"] for letter in letters}  # type: ignore[attr-defined] # a list of pairs, see `_form`
-    return sorted(used, key=PORT_LETTERS.index)
+    return sorted(used, key=port_order)

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from results.database.query import latency_cycles
-from results.model import PORT_LETTERS, PortUsage, port_set_name
+from results.model import PortUsage, port_order, port_set_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -208,12 +208,15 @@ def _remark(name: str) -> str:
 
 def port_bars(usage: PortUsage, ports: Iterable[str]) -> list[PortBar]:
     """Return each port's load if every µop is spread evenly over the ports that it can use."""
-    loads: dict[str, Fraction] = {port: Fraction(0) for port in sorted(ports, key=PORT_LETTERS.index)}
+    loads: dict[str, Fraction] = {port: Fraction(0) for port in sorted(ports, key=port_order)}
     for allowed, count in usage.uops.items():
         for port in allowed:
             loads[port] = loads.get(port, Fraction(0)) + Fraction(count, len(allowed))
     fullest = max(loads.values(), default=Fraction(0)) or Fraction(1)
-    return [PortBar(port, f"{float(load):.2f}", round(100 * load / fullest)) for port, load in loads.items()]
+    return [
+        PortBar(port_set_name(frozenset({port})), f"{float(load):.2f}", round(100 * load / fullest))
+        for port, load in loads.items()
+    ]
 
 
 def throughput_views(values: Mapping[str, str]) -> list[Throughputs]:
@@ -289,7 +292,7 @@ def port_sets(found: Iterable[tuple[Entry, ArchitectureResult]]) -> list[PortSet
             (ports,) = usage
             rival = float(values["TP_unrolled"]), entry.variant.string
             blockers[ports] = min(blockers.get(ports, rival), rival)
-    ordered = sorted(counts.items(), key=lambda item: (len(item[0]), sorted(map(PORT_LETTERS.index, item[0]))))
+    ordered = sorted(counts.items(), key=lambda item: (len(item[0]), sorted(map(port_order, item[0]))))
     return [
         PortSet(
             port_set_name(ports),

@@ -156,10 +156,10 @@ def test_runs_of_registers_are_written_as_one(registers: list[str], expected: li
 def test_port_loads_add_up_to_the_uops() -> None:
     bars = views.port_bars(PortUsage.parse("1*p06+1*p0156"), "0156")
     assert [(bar.port, bar.load, bar.share) for bar in bars] == [
-        ("0", "0.75", 100),
-        ("1", "0.25", 33),
-        ("5", "0.25", 33),
-        ("6", "0.75", 100),
+        ("p0", "0.75", 100),
+        ("p1", "0.25", 33),
+        ("p5", "0.25", 33),
+        ("p6", "0.75", 100),
     ]
 
 

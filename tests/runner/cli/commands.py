@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -54,3 +55,9 @@ def environment() -> dict[str, str]:
 def called(arguments: Sequence[str], app: typer.Typer = characterize.app) -> int:
     """Run a command in this process, behind the guard, and return its exit code."""
     return _guard.guarded(app, list(arguments), "characterize")
+
+
+def command_of(name: str, arguments: Sequence[str]) -> int:
+    """Run `uopscope NAME ...` in this process, behind the guard, and return its exit code."""
+    module = importlib.import_module(f"runner.cli.{name}")
+    return _guard.guarded(module.app, list(arguments), f"uopscope {name}")
