@@ -1,9 +1,12 @@
-"""Inference on machines drawn at random: `python -m benchmarks.random_machines --seeds 1-200`.
+"""Inference on machines drawn at random: `python -m benchmarks.random_machines [--kind hidden] --seeds 1-200`.
 
 Each seed is another machine (4 to 12 ports, µop graphs of its own, often ports that share a counter, sometimes noise).
 As many variants of all extensions are characterized as `--variants` says, other ones for each seed, and compared
 with the truth; the columns are those of `benchmarks.truth`. A seed whose row is in the table is not done again, so
 a run that was stopped goes on where it was. What was not found again is appended to `--exceptions`.
+
+`--kind` takes machines of a kind of `simulator.machines.random_machine.KINDS`, or of several ("hidden+intel"); each
+kind has a table of its own, `random_machines.KIND.tsv`.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from benchmarks.truth import COLUMNS, Report, run
 from generator.exclusions import excluded
 from inference.characterizer import CandidateCache
 from runner.backends.sim import open_machine
+from simulator.machines.random_machine import KINDS
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.files import atomic_write
 
@@ -51,7 +55,7 @@ def rows(path: Path) -> dict[str, str]:
 
 def write(path: Path, lines: dict[str, str]) -> None:
     """Replace the table."""
-    ordered = sorted(lines.values(), key=lambda line: int(line.partition("\t")[0].partition(":")[2]))
+    ordered = sorted(lines.values(), key=lambda line: int(line.partition("\t")[0].rpartition(":")[2]))
     with atomic_write(path) as file:
         file.write("\n".join(["\t".join(COLUMNS), *ordered, ""]).encode())
 
@@ -65,17 +69,17 @@ def total(lines: dict[str, str]) -> str:
     return "\t".join([f"{len(table)} machines", *(f"{value:.1f}".removesuffix(".0") for value in sums)])
 
 
-def reports(seeds: Sequence[int], count: int, done: dict[str, str]) -> Iterator[Report]:
-    """Yield what was found on each machine that is not done."""
+def reports(names: Sequence[str], count: int, done: dict[str, str]) -> Iterator[Report]:
+    """Yield what was found on each machine ("random:7", "random:hidden:7") that is not done."""
     catalogue = Catalogue.load()
     measurable = [variant for variant in catalogue if variant.cpl == 3 and not excluded(variant, privileged=True)]
     candidates = CandidateCache(catalogue)
-    for seed in seeds:
-        machine = open_machine(f"random:{seed}")
+    for name in names:
+        machine = open_machine(name)
         if machine.name in done:
             continue
         begun = time.process_time()
-        variants = sample(measurable, machine, seed, count)
+        variants = sample(measurable, machine, int(name.rpartition(":")[2]), count)
         report = run(machine, catalogue, variants, thorough=False, candidates=candidates)
         report.seconds = time.process_time() - begun
         yield report
@@ -85,15 +89,18 @@ def main() -> None:
     """Do the seeds that are not in the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seeds", default="1-200", help="FIRST-LAST")
+    parser.add_argument("--kind", default="", help=f"{', '.join(KINDS)}, or several with + between (default: plain)")
     parser.add_argument("--variants", type=int, default=16, help="of each machine")
-    parser.add_argument("--table", type=Path, default=TABLE)
+    parser.add_argument("--table", type=Path, help="the table (TSV) of results")
     parser.add_argument("--exceptions", type=Path, help="what was not found again is appended there (TSV)")
     options = parser.parse_args()
+    prefix = f"random:{options.kind}:" if options.kind else "random:"
+    table = options.table or (TABLE.with_suffix(f".{options.kind}.tsv") if options.kind else TABLE)
     first, _, last = options.seeds.partition("-")
-    done = rows(options.table)
-    for report in reports(range(int(first), int(last or first) + 1), options.variants, done):
+    done = rows(table)
+    for report in reports([f"{prefix}{n}" for n in range(int(first), int(last or first) + 1)], options.variants, done):
         done[report.machine] = report.row()
-        write(options.table, done)
+        write(table, done)
         print(report.row(), flush=True)
         if options.exceptions and report.exceptions:
             with options.exceptions.open("a", encoding="utf-8") as file:

@@ -285,12 +285,12 @@ def chosen(
 
 
 def machines(names: Sequence[str]) -> Iterator[MachineModel]:
-    """Return the machines of names such as HSW, random:7, or random:1-20."""
+    """Return the machines of names such as HSW, random:7, random:1-20, or random:hidden:1-20."""
     for name in names:
-        kind, _, seeds = name.partition(":")
-        if kind == "random" and "-" in seeds:
+        kind, _, seeds = name.rpartition(":")
+        if name.startswith("random:") and "-" in seeds:
             first, last = map(int, seeds.split("-"))
-            yield from (open_machine(f"random:{seed}") for seed in range(first, last + 1))
+            yield from (open_machine(f"{kind}:{seed}") for seed in range(first, last + 1))
         else:
             yield open_machine(name)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-import random
+import functools
 from typing import TYPE_CHECKING
 
 from generator.harness.harness import MAX_COUNTERS, Layout, Reader, Style, layout, render
@@ -15,21 +15,29 @@ from simulator.core.runs import STATIC
 from simulator.core.trace import Copies
 from simulator.errors import SimulatedFaultError, SimulatedHangError
 from simulator.machines.graph import ModelError
-from simulator.machines.machine import MachineModel, names
-from simulator.machines.random_machine import RandomMachine
+from simulator.machines.machine import Binding, MachineModel, names
+from simulator.machines.random_machine import KINDS, RandomMachine
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.encoding.decoder import Decoder
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from simulator.core.pmu import Readings
     from xed_convert.model import InstructionVariant
 
 CAVEAT = "a simulated core: every number is the model's, nothing is measured"
-SEPARATE = ":separate"
-"""After the name of a model: every port has a counter of its own, whatever the real cores have."""
+OPTIONS: dict[str, Callable[[MachineModel], MachineModel]] = {
+    "separate": lambda machine: machine.with_parameters(shared_counters=()),
+    **{
+        rule.value: functools.partial(MachineModel.with_parameters, binding=rule)
+        for rule in Binding
+        if rule is not Binding.FEWEST_WAITING
+    },
+}
+"""After the name of a model (`SKX:separate`): every port has a counter of its own, whatever the real cores have, or
+another rule by which µops are bound to ports."""
 
 _STATUS = {SimulatedFaultError: Status.FAULTED, SimulatedHangError: Status.TIMED_OUT, ModelError: Status.REFUSED}
 
@@ -45,6 +53,7 @@ class SimBackend:
         self._simulator = Simulator(machine, Decoder(catalogue))
         groups = machine.parameters.port_groups
         self._ports = tuple(f"p{group}" for group in groups)
+        self._jobs = 0
         self._counters = ("core_cycles", *STATIC, "uops_executed", "divider_active", *self._ports)
 
     @property
@@ -97,7 +106,10 @@ class SimBackend:
                 values |= self._measure(job, wanted[start : start + MAX_COUNTERS])
             except (SimulatedFaultError, SimulatedHangError, ModelError) as error:
                 return JobResult(_STATUS[type(error)], {}, error.message)
-        return JobResult(Status.OK, self._noisy(job, values, repeat.repetitions))
+        name = f"{job.benchmark.id} {job.copies} {job.iterations}"
+        self._jobs += 1
+        noise = self._machine.parameters.noise
+        return JobResult(Status.OK, noise.samples(name, values, repeat.repetitions, self._jobs))
 
     def _measure(self, job: Job, wanted: Sequence[str]) -> dict[str, int]:
         """Run one blob that reads these counters; a counter's RDPMC index is its place among them."""
@@ -113,16 +125,6 @@ class SimBackend:
             return sum(readings.difference(index, f"p{port}") for port in name[1:])
         return readings.difference(index, name)
 
-    def _noisy(self, job: Job, values: Mapping[str, int], repetitions: int) -> dict[str, tuple[int, ...]]:
-        noise = self._machine.parameters.counter_noise
-        if not noise:
-            return {name: (value,) * repetitions for name, value in values.items()}
-        source = random.Random(f"{job.benchmark.id} {job.copies} {job.iterations}")
-        return {
-            name: tuple(value + (source.randint(1, noise) if source.random() < 0.1 else 0) for _ in range(repetitions))
-            for name, value in values.items()
-        }
-
 
 def _copies(job: Job, shape: Layout) -> Copies:
     """Say where the copies are."""
@@ -130,7 +132,7 @@ def _copies(job: Job, shape: Layout) -> Copies:
 
 
 def open_machine(architecture: str | None) -> MachineModel:
-    """Return the machine of a name: a shipped model, with `:separate` counters if so named, or `random:SEED`.
+    """Return the machine of a name: `random:SEED`, `random:KIND:SEED`, or a shipped model, with `OPTIONS` if named.
 
     Raises:
         UnknownNameError: there is no machine of that name.
@@ -138,16 +140,28 @@ def open_machine(architecture: str | None) -> MachineModel:
     hint = f"--arch is one of {', '.join(names())}, or random:SEED"
     if not architecture:
         raise UnknownNameError("the sim backend simulates the machine that --arch names", hint=hint)
-    kind, _, seed = architecture.partition(":")
-    if kind == "random":
-        if not seed.isdecimal():
-            raise UnknownNameError(f"{architecture!r}: the seed is not a number", hint=hint)
-        return RandomMachine(int(seed)).model()
-    base = architecture.removesuffix(SEPARATE)
+    base, *options = architecture.split(":")
+    if base == "random":
+        return _open_random(architecture, options, hint)
     known = {name.lower(): name for name in names()}
-    if base.lower() not in known:
-        raise UnknownNameError.of("simulated machine", architecture, [*names(), "random:SEED"])
-    return MachineModel.load(known[base.lower()], shared_counters=base == architecture)
+    if base.lower() not in known or not set(options) <= set(OPTIONS):
+        offered = [*names(), *(f"{known.get(base.lower(), 'HSW')}:{option}" for option in OPTIONS), "random:SEED"]
+        raise UnknownNameError.of("simulated machine", architecture, offered)
+    machine = MachineModel.load(known[base.lower()])
+    for option in options:
+        machine = OPTIONS[option](machine)
+    return machine
+
+
+def _open_random(architecture: str, options: Sequence[str], hint: str) -> MachineModel:
+    """Return a random machine: the options are its kind, if any, and its seed."""
+    *kinds, seed = options or [""]
+    if not seed.isdecimal():
+        raise UnknownNameError(f"{architecture!r}: the seed is not a number", hint=hint)
+    kind = ":".join(kinds)
+    if kinds and not set(kind.split("+")) <= set(KINDS):
+        raise UnknownNameError.of("simulated machine", architecture, [f"random:{one}:{seed}" for one in KINDS])
+    return RandomMachine(int(seed), kind=kind).model()
 
 
 def create(cpu: int | None = None, architecture: str | None = None) -> SimBackend:

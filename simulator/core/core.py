@@ -1,9 +1,10 @@
 """The out-of-order core: when each µop is issued, dispatched and retired.
 
 Per cycle so many µops are issued in program order (fused domain) while the reorder buffer and the scheduler have room.
-At issue a µop is bound to one of its ports: to one with the fewest µops waiting, among those to the one bound longest
-ago. Every cycle each port dispatches the oldest of its µops whose inputs are ready; µops without a port are done at
-issue. The divider takes its µops in program order. Retirement is in order, so many µops per cycle.
+A µop is bound to one of its ports by the machine's rule (`binding`); unless it says otherwise at issue, to one with the
+fewest µops waiting, among those to the one bound longest ago. Every cycle each port dispatches the oldest of its µops
+whose inputs are ready; µops without a port are done at issue. The divider takes its µops in program order. Retirement
+is in order, so many µops per cycle.
 
 Nothing that is younger can delay what is older under these rules, so the cycles need not be walked through one by one:
 `advance` takes the µops in program order and gives each the first cycle that its port has free from then on, which is
@@ -18,6 +19,9 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simulator.core.binding import LAST, RULES, WAITING
+from simulator.machines.machine import Binding
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -31,10 +35,6 @@ Step = tuple[int, tuple[int, ...], int, tuple[int, ...], tuple[int, ...], int, i
 with this µop, the last of its instruction (else 0)). `extra` is for how many cycles the divider is occupied, or for
 kind SHARED the share that is eliminated: e of n as e << 8 | n."""
 
-_WAITING = 1 << 40
-"""A port's weight is the number of µops that wait for it times this, plus when it was last chosen."""
-
-_LAST = _WAITING - 1
 _ENDLESS = 1 << 62
 
 
@@ -60,6 +60,7 @@ class Core:
 
     __slots__ = (
         "busy",
+        "choose",
         "counts",
         "cycle",
         "divided",
@@ -70,11 +71,15 @@ class Core:
         "hint_to",
         "last_retired",
         "log",
+        "looks",
         "parameters",
         "places",
+        "remembers",
         "retired",
         "retiring",
+        "seen",
         "sequence",
+        "turns",
         "waiting",
         "weights",
     )
@@ -98,6 +103,11 @@ class Core:
         self.log: list[tuple[int, int]] | None = None
         self.last_retired, self.retiring = 0, 0
         self.divider_free, self.eliminated = 0, 0
+        self.choose = RULES[parameters.binding]
+        self.remembers = parameters.binding is Binding.FEWEST_WAITING  # when a port was chosen by any µop
+        self.turns = tuple([port for port, name in enumerate(parameters.ports) if name in parameters.alternating])
+        self.looks = parameters.binding is Binding.INTEL
+        self.seen = [0] * ports  # how many µops waited at the beginning of the cycle, where the rule looks at it
 
     def copy(self) -> Core:
         """Return a core in the same state that goes its own way from here."""
@@ -127,17 +137,18 @@ class Core:
             self.free_slots,
             tuple([places[index] - now if places[index] > now else 0 for index in indices]),
             frozenset([(cycle - now, ports) for cycle, ports in self.busy.items()]),
-            tuple([weight // _WAITING for weight in self.weights]),
+            tuple([weight // WAITING for weight in self.weights]),
             self.order(),
             tuple([cycle - now for cycle in self.retired[bisect_right(self.retired, now) :]]),
             self.retiring if self.last_retired > now else 0,
             max(0, self.divider_free - now),
             self.eliminated,
+            tuple(self.seen),
         )
 
     def order(self) -> tuple[int, ...]:
         """Return the ports in the order in which they were last chosen."""
-        return tuple([port for _, port in sorted([(w % _WAITING, port) for port, w in enumerate(self.weights)])])
+        return tuple([port for _, port in sorted([(w % WAITING, port) for port, w in enumerate(self.weights)])])
 
     def advance(  # noqa: C901 - the inner loop of all simulations: one more call per µop would be felt
         self, steps: Sequence[Step], log: list[tuple[int, int]] | None = None
@@ -163,7 +174,8 @@ class Core:
                 if places[place] > ready:  # noqa: PLR1730 - a call of max() here makes all simulations slower
                     ready = places[place]
             if kind == PORT or (kind == SHARED and not self._eliminates(extra)):
-                ready = dispatch(ports, ready if ready > now else now + 1, extra if kind == PORT else 0) + latency
+                divided = extra if kind == PORT else 0
+                ready = dispatch(ports, ready if ready > now else now + 1, divided, free) + latency
             elif kind == NO_PORT:
                 ready += latency
             elif kind == ROTATE:
@@ -184,17 +196,22 @@ class Core:
         while now < until or waiting >= capacity:
             now += 1
             for port in bits[busy.pop(now, 0)]:
-                weights[port] -= _WAITING
+                weights[port] -= WAITING
                 waiting -= 1
-        self.waiting = waiting
+        self.waiting, self.cycle = waiting, now
+        if self.looks:
+            self.seen = [weight // WAITING for weight in weights]
         return now
 
-    def _dispatch(self, ports: tuple[int, ...], ready: int, divided: int) -> int:
-        """Bind a µop whose inputs are ready in a cycle to one of its ports; return when it dispatches."""
+    def _dispatch(self, ports: tuple[int, ...], ready: int, divided: int, free: int) -> int:
+        """Bind a µop whose inputs are ready in a cycle to one of its ports; return when it dispatches.
+
+        It keeps the divider busy for `divided` cycles (0: it does not divide), and leaves `free` issue slots.
+        """
         weights, busy = self.weights, self.busy
-        port = ports[0] if len(ports) == 1 else min(ports, key=weights.__getitem__)
         if divided and self.divider_free > ready:
             ready = self.divider_free
+        port = ports[0] if len(ports) == 1 else self.choose(self, ports, ready, free)
         bit = 1 << port
         start = ready
         hints = self.hint_to
@@ -206,8 +223,10 @@ class Core:
             taken = busy.get(ready, 0)
         busy[ready] = taken | bit
         self.hint_from[port], hints[port] = start, ready + 1
-        self.sequence = sequence = self.sequence + 1
-        weights[port] += _WAITING - (weights[port] & _LAST) + sequence
+        weights[port] += WAITING
+        if self.remembers:
+            self.sequence = sequence = self.sequence + 1
+            weights[port] += sequence - (weights[port] & LAST)
         self.waiting += 1
         self.counts[port] += 1
         if divided:

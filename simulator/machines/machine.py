@@ -13,12 +13,14 @@ import re
 import tomllib
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from fnmatch import translate
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from results.model import PORT_LETTERS
 from simulator.machines.graph import Behaviour, ModelError, Uop, parse_graph, value_outputs, with_index
+from simulator.machines.noise import EXACT, CounterNoise
 from simulator.machines.structure import Facts, behaviour_of
 from simulator.machines.truth import Truth, truth_of
 
@@ -32,13 +34,27 @@ CPU_ORDER = ("NHM", "WSM", "SNB", "IVB", "HSW", "BDW", "SKL", "SKX", "ICX", "ADL
 """In order of appearance, for ranges such as `IVB..` in tables."""
 
 
+class Binding(StrEnum):
+    """When and how a µop is bound to one of its ports (`simulator.core.binding` has the rules)."""
+
+    FEWEST_WAITING = "fewest"
+    """At issue, to the port with the fewest µops waiting; of equals, to the one that was bound longest ago."""
+    LOWEST = "lowest"
+    """At issue, to the port with the fewest µops waiting; of equals, to the lowest."""
+    DISPATCH = "dispatch"
+    """When it is dispatched: the oldest ready µop first, to the lowest of its ports that is free."""
+    INTEL = "intel"
+    """At issue, as published for Intel's cores: by what waited a cycle ago and by issue slot; loads take turns."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parameters:
     """How wide and deep a core is: µops per cycle at issue and retirement (fused domain), entries, counters.
 
     `shared_counters` are the groups of ports whose µops are counted together; every other port has its own counter.
     `no_index` are the ports that form no store address with an index register, `fusing` the mnemonics that a following
-    conditional jump can fuse with. `counter_noise` is by how much a counter may be off at most, upwards (0: exact).
+    conditional jump can fuse with. `noise` is how far counters are off. `alternating` are the ports that µops with
+    just these ports take by turns under Intel's rule.
     """
 
     issue_width: int
@@ -49,7 +65,9 @@ class Parameters:
     shared_counters: tuple[str, ...] = ()
     fusing: tuple[str, ...] = ()
     no_index: str = ""
-    counter_noise: int = 0
+    noise: CounterNoise = EXACT
+    binding: Binding = Binding.FEWEST_WAITING
+    alternating: str = ""
 
     @property
     def port_groups(self) -> tuple[str, ...]:
@@ -82,16 +100,40 @@ class MachineModel:
         self._behaviours: dict[str, Behaviour | None] = {}
 
     @classmethod
-    def load(cls, name: str, *, shared_counters: bool = True) -> MachineModel:
-        """Load a model that is shipped; with `shared_counters` false every port has a counter of its own.
+    def load(cls, name: str) -> MachineModel:
+        """Load a model that is shipped.
 
         Raises:
             ModelError: there is no such model, or its files are not as they should be.
         """
-        model = _load(name)
-        if not shared_counters:
-            model = cls(name, replace(model.parameters, shared_counters=()), model.origin, model.lookup)
-        return model
+        return _load(name)
+
+    def with_parameters(self, **changes: Any) -> MachineModel:  # noqa: ANN401 - each parameter has its own type
+        """Return the same machine with other values of `Parameters`."""
+        return MachineModel(self.name, replace(self.parameters, **changes), self.origin, self.lookup)
+
+    def changed(self, graphs: Mapping[str, str]) -> MachineModel:
+        """Return a machine on which some variants are otherwise: by pattern (as in `graphs.tsv`) a graph or word.
+
+        A µop without ports takes no issue slot, so that it can make one path of a µop longer:
+        `{"TEST (R64, R64)": "p06 1 <* >PF >AF >ZF >SF >OF; - 1 <u1 >CF"}` has CF one cycle late.
+
+        Raises (when such a variant is first asked for):
+            ModelError: a graph is not in the notation of `simulator.machines.graph`, or does not fit the variant.
+        """
+        rows = [
+            Row(f"the changed {self.name}", re.compile(translate(pattern)), same_register=False, graph=graph)
+            for pattern, graph in graphs.items()
+        ]
+
+        def lookup(variant: InstructionVariant) -> Behaviour | None:
+            behaviour = self.behaviour(variant)
+            for row in rows:
+                if row.pattern.fullmatch(variant.string):
+                    behaviour = _amend(variant, behaviour, row)
+            return behaviour
+
+        return MachineModel(self.name, self.parameters, self.origin, lookup)
 
     def behaviour(self, variant: InstructionVariant) -> Behaviour | None:
         """Return what the machine does with a variant, None if it does not have it."""
@@ -227,7 +269,7 @@ def _amend(variant: InstructionVariant, behaviour: Behaviour | None, row: Row) -
         changed = replace(behaviour, uops=kept, same_register=None)
     else:
         uops = parse_graph(variant, row.graph, row.where)
-        changed = Behaviour(uops, len(uops))
+        changed = Behaviour(uops, max(1, sum(1 for uop in uops if uop.ports)))
     if row.same_register:
         return replace(behaviour, same_register=changed) if behaviour is not None else None
     return replace(changed, same_register=behaviour.same_register if behaviour else None)

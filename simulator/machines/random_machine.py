@@ -7,22 +7,25 @@ some variants behave differently with the same register, dividers are not pipeli
 
 So that a machine can be measured at all, what measuring needs is tame: the harness's own instructions and those that
 chains are made of (`TAME`) are one µop, besides loads and stores.
+
+A machine may be of a kind (`KINDS`): then one thing about it is harder than on a plain machine of the same seed.
 """
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from results.model import PORT_LETTERS, LatencyPart
 from simulator.machines.graph import Behaviour, Endpoint, Uop, UopKind, address_inputs, value_inputs, value_outputs
-from simulator.machines.machine import MachineModel, Origin, Parameters, read_isa_sets
+from simulator.machines.machine import Binding, MachineModel, Origin, Parameters, read_isa_sets
+from simulator.machines.noise import CounterNoise
 from simulator.machines.structure import address_updates
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from xed_convert.model import InstructionVariant, Operand
 
@@ -50,7 +53,11 @@ CHIPS = ("HASWELL", "SKYLAKE_SERVER")
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a seed decides about the machine as a whole. Ports are written as letters, latencies in core cycles."""
+    """What a seed decides about the machine as a whole. Ports are written as letters, latencies in core cycles.
+
+    `units` are the functional units of all computing µops, `hidden_units` those that only instructions of two and more
+    µops use.
+    """
 
     parameters: Parameters
     units: tuple[frozenset[str], ...]
@@ -61,9 +68,22 @@ class Shape:
     load_latency: int
     store_latency: int
     isa_sets: frozenset[str]
+    hidden_units: tuple[frozenset[str], ...] = ()
 
 
-def draw_shape(seed: int) -> Shape:
+def draw_shape(seed: int, kind: str = "") -> Shape:
+    """Draw the machine as a whole, of one of `KINDS` or of several ("hidden+intel"; "": a plain one)."""
+    shape = _draw_plain_shape(seed)
+    for one in _kinds(kind):
+        shape = KINDS[one].change(random.Random(f"{one} {seed}"), shape)
+    return shape
+
+
+def _kinds(kind: str) -> list[str]:
+    return kind.split("+") if kind else []
+
+
+def _draw_plain_shape(seed: int) -> Shape:
     """Draw the machine as a whole: 4 to 12 ports, of which at least two compute."""
     source = random.Random(f"machine {seed}")
     count = source.randint(4, 12)
@@ -85,7 +105,7 @@ def draw_shape(seed: int) -> Shape:
         shared_counters=_shared(source, loads, data, compute),
         no_index=_no_index(seed, addresses, loads),
         fusing=("CMP", "TEST", "ADD", "SUB", "AND", "INC", "DEC") if source.random() < 0.7 else (),
-        counter_noise=source.choice((0, 0, 1, 3)),
+        noise=CounterNoise(upwards=source.choice((0, 0, 1, 3))),
     )
     return Shape(
         parameters,
@@ -135,18 +155,110 @@ def _units(
     return tuple(sorted(units - {frozenset[str]()}, key=lambda ports: (len(ports), sorted(ports))))
 
 
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of random machine: what is hard about it, and what it makes of a plain machine of the same seed."""
+
+    text: str
+    change: Callable[[random.Random, Shape], Shape]
+
+
+def _with_parameters(  # each parameter has its own type
+    **changes: Any,  # noqa: ANN401
+) -> Callable[[random.Random, Shape], Shape]:
+    """Return a change of parameters that draws nothing."""
+    return lambda _, shape: replace(shape, parameters=replace(shape.parameters, **changes))
+
+
+def _with_noise(**changes: int) -> Callable[[random.Random, Shape], Shape]:
+    """Return a change of the counters' noise that draws nothing."""
+
+    def change(source: random.Random, shape: Shape) -> Shape:
+        noise = replace(shape.parameters.noise, **changes)
+        return _with_parameters(noise=noise)(source, shape)
+
+    return change
+
+
+def _hidden(source: random.Random, shape: Shape) -> Shape:
+    """Keep half of the units (of an odd number, the smaller half) for instructions of two and more µops."""
+    shown = [*shape.units]
+    source.shuffle(shown)
+    special = (shape.divider_port, shape.load_ports, shape.store_data_ports, shape.store_address_ports)
+    hidden = [unit for unit in shown if unit not in special][: len(shown) // 2]
+    units = tuple(unit for unit in shape.units if unit not in hidden)
+    return replace(shape, units=units, hidden_units=tuple(sorted(hidden, key=sorted)))
+
+
+def _any_counters(source: random.Random, shape: Shape) -> Shape:
+    """Cut the ports, in any order, into groups of one to three that share a counter; one group has at least two."""
+    ports = list(shape.parameters.ports)
+    source.shuffle(ports)
+    groups, size = [], source.randint(2, 3)
+    while ports:
+        groups.append("".join(sorted(ports[:size], key=PORT_LETTERS.index)))
+        ports, size = ports[size:], source.randint(1, 3)
+    shared = tuple(group for group in groups if len(group) > 1)
+    return replace(shape, parameters=replace(shape.parameters, shared_counters=shared))
+
+
+def _any_width(source: random.Random, shape: Shape) -> Shape:
+    """Issue 2 to 12 µops per cycle, however many ports there are."""
+    width = source.randint(2, 12)
+    retire_width = width + source.randint(0, 2)
+    return replace(shape, parameters=replace(shape.parameters, issue_width=width, retire_width=retire_width))
+
+
+def _small_buffers(source: random.Random, shape: Shape) -> Shape:
+    """Have buffers as small as those of the first out-of-order cores (Pentium Pro: 40 entries, 20 in the scheduler)."""
+    entries, scheduler = source.choice((20, 32, 40, 64)), source.choice((8, 12, 16, 20))
+    return replace(shape, parameters=replace(shape.parameters, reorder_buffer=entries, scheduler=scheduler))
+
+
+def _intel_binding(source: random.Random, shape: Shape) -> Shape:
+    """Bind as Intel's cores do; loads take their ports by turns."""
+    del source
+    loads = "".join(sorted(shape.load_ports, key=PORT_LETTERS.index))
+    return replace(shape, parameters=replace(shape.parameters, binding=Binding.INTEL, alternating=loads))
+
+
+KINDS = {
+    "hidden": Kind("half of the port sets occur only inside instructions of two and more µops", _hidden),
+    "counters": Kind("any ports share a counter, in groups of up to three", _any_counters),
+    "width": Kind("issues 2 to 12 µops per cycle", _any_width),
+    "small": Kind("a small reorder buffer and scheduler", _small_buffers),
+    "dispatch": Kind("µops are bound to ports at dispatch", _with_parameters(binding=Binding.DISPATCH)),
+    "lowest": Kind("bound to the lowest port among equals", _with_parameters(binding=Binding.LOWEST)),
+    "intel": Kind("bound by Intel's rule, loads by turns", _intel_binding),
+    "sample1": Kind("every sample is off by up to 1%", _with_noise(sample_percent=1)),
+    "sample2": Kind("every sample is off by up to 2%", _with_noise(sample_percent=2)),
+    "job1": Kind("all samples of a job are off by up to 1%", _with_noise(job_percent=1)),
+    "job2": Kind("all samples of a job are off by up to 2%", _with_noise(job_percent=2)),
+    "outliers": Kind("30% of the samples are much too high", _with_noise(outlier_percent=30)),
+    "offset": Kind("every sample is 7 too high", _with_noise(offset=7)),
+    "drift": Kind("the clock drifts by 3% over 500 jobs", _with_noise(drift_percent=3)),
+}
+"""What may be hard about a random machine, by its name in `random:KIND:SEED` (or `random:KIND+KIND:SEED`)."""
+
+
 class RandomMachine:
     """Draws behaviours; the same seed and variant always give the same one."""
 
-    def __init__(self, seed: int, variants: Iterable[InstructionVariant] | None = None) -> None:
-        """Be the machine of that seed. It has the variants given, else those of the ISA sets of one of `CHIPS`."""
-        self.seed, self.shape = seed, draw_shape(seed)
+    def __init__(self, seed: int, variants: Iterable[InstructionVariant] | None = None, *, kind: str = "") -> None:
+        """Be the machine of that seed, of one of `KINDS` or of several ("hidden+intel"; "": a plain one).
+
+        It has the variants given, else those of the ISA sets of one of `CHIPS`.
+        """
+        self.seed, self.kind = seed, kind
+        self.shape = draw_shape(seed, kind)
         self._has = None if variants is None else frozenset(variant.string for variant in variants)
 
     def model(self) -> MachineModel:
         """Return the machine as a model."""
-        origin = Origin(f"a machine drawn at random from the seed {self.seed}", "none: no CPU is like it")
-        return MachineModel(f"random:{self.seed}", self.shape.parameters, origin, self.behaviour)
+        hard = "".join(f"; {KINDS[one].text}" for one in _kinds(self.kind))
+        origin = Origin(f"a machine drawn at random from the seed {self.seed}{hard}", "none: no CPU is like it")
+        name = f"random:{self.kind}:{self.seed}" if self.kind else f"random:{self.seed}"
+        return MachineModel(name, self.shape.parameters, origin, self.behaviour)
 
     def behaviour(self, variant: InstructionVariant) -> Behaviour | None:
         """Draw what the machine does with a variant; None if it does not have it."""
@@ -177,6 +289,7 @@ class _Drawing:
         self.loads = [o for o in memory if o.read]
         self.stores = [o for o in memory if o.written or o.conditional_write]
         self.uops: list[Uop] = []
+        self.units = shape.units
 
     def tame(self) -> Behaviour:
         """Draw at most one computing µop, besides loads and stores."""
@@ -208,7 +321,10 @@ class _Drawing:
         if self._divides():
             self._add_division(loads)
         else:
-            self._add_graph(loads, self.source.choice((1, 1, 1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5, 6, 8)))
+            count = self.source.choice((1, 1, 1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5, 6, 8))
+            if count > 1 or loads or self.stores:
+                self.units = self.shape.units + self.shape.hidden_units
+            self._add_graph(loads, count)
         return self._behaviour(tame=False)
 
     def _divides(self) -> bool:
@@ -219,7 +335,7 @@ class _Drawing:
         self, latency: int, inputs: tuple[Endpoint | int, ...], outputs: tuple[Endpoint, ...], divider: int = 0
     ) -> int:
         """Add a computing µop on a unit (on the divider's port if it divides); return its index."""
-        ports = self.shape.divider_port if divider else self.source.choice(self.shape.units)
+        ports = self.shape.divider_port if divider else self.source.choice(self.units)
         fast = (max(1, latency // 2), max(1, divider // 3)) if divider and self.source.random() < 0.7 else None
         self.uops.append(Uop(ports, latency, inputs, outputs, divider_cycles=divider, fast=fast))
         return len(self.uops) - 1
@@ -303,7 +419,9 @@ class _Drawing:
         if kind == "break":
             uops = tuple(replace(u, inputs=tuple(i for i in u.inputs if isinstance(i, int))) for u in behaviour.uops)
             return replace(behaviour, uops=uops)
-        return Behaviour((replace(behaviour.uops[-1], inputs=tuple(self.inputs), outputs=tuple(self.outputs)),), 1)
+        last = behaviour.uops[-1]
+        ports = self.source.choice(self.shape.units) if last.ports in self.shape.hidden_units else last.ports
+        return Behaviour((replace(last, ports=ports, inputs=tuple(self.inputs), outputs=tuple(self.outputs)),), 1)
 
 
 def _is_register_source(operand: Operand) -> bool:

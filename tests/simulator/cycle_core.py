@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from simulator.core.core import NO_PORT, PORT, ROTATE, SHARED, Counts
+from simulator.machines.machine import Binding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +20,7 @@ class InFlight:
     step: Step
     sources: list[InFlight]
     issued: int
+    ports: tuple[int, ...] = ()
     port: int | None = None
     dispatched: int | None = None
     complete: int | None = None
@@ -41,6 +43,7 @@ class CycleCore:
         self.divided = 0
         self.last_bound = list(range(len(parameters.ports)))
         self.bound = len(parameters.ports)
+        self.turn = 0
         self.counts = [0] * len(parameters.ports)
         self.unretired: list[list[InFlight]] = []
         self.entries = 0
@@ -61,12 +64,12 @@ class CycleCore:
                     position += 1
                     continue
                 full = self.entries + step[6] > self.parameters.reorder_buffer
-                waiting = sum(one.dispatched is None and one.port is not None for one in self.window)
+                waiting = sum(one.dispatched is None for one in self.window if one.ports)
                 if step[6] > free or (step[6] and full) or (step[1] and waiting >= self.parameters.scheduler):
                     break
                 free -= step[6]
                 self.entries += step[6]
-                one = self._issue(step)
+                one = self._issue(step, max(0, self.parameters.issue_width - free - 1))
                 group.append(one)
                 if step[7]:
                     one.retire_slots = step[7]
@@ -86,7 +89,7 @@ class CycleCore:
             else:
                 self.writers[place] = writer
 
-    def _issue(self, step: Step) -> InFlight:
+    def _issue(self, step: Step, slot: int) -> InFlight:
         kind, ports, latency, sources, targets, extra, _, _ = step
         one = InFlight(step, [self.writers[place] for place in sources if place in self.writers], self.cycle)
         one.latency = latency
@@ -98,11 +101,9 @@ class CycleCore:
             else:
                 kind, extra = PORT, 0
         if kind == PORT:
-            waiting = [sum(o.port == p and o.dispatched is None for o in self.window) for p in range(len(self.counts))]
-            one.port = min(ports, key=lambda p: (waiting[p], self.last_bound[p]))
-            self.bound += 1
-            self.last_bound[one.port] = self.bound
-            self.counts[one.port] += 1
+            one.ports = ports
+            if self.parameters.binding is not Binding.DISPATCH:
+                self._bind(one, ports[0] if len(ports) == 1 else self._choose(ports, slot))
             one.divider = extra
             if extra:
                 self.dividers.append(one)
@@ -112,26 +113,59 @@ class CycleCore:
         self._complete_without_port()
         return one
 
+    def _bind(self, one: InFlight, port: int) -> None:
+        one.port = port
+        self.bound += 1
+        self.last_bound[port] = self.bound
+        self.counts[port] += 1
+
+    def _choose(self, ports: tuple[int, ...], slot: int) -> int:
+        """The port that a rule at issue gives to a µop in that issue slot of the cycle."""
+        rule = self.parameters.binding
+        if rule is Binding.INTEL:
+            return self._choose_like_intel(ports, slot)
+        waiting = [sum(o.port == p and o.dispatched is None for o in self.window) for p in range(len(self.counts))]
+        return min(ports, key=lambda p: (waiting[p], p if rule is Binding.LOWEST else self.last_bound[p]))
+
+    def _choose_like_intel(self, ports: tuple[int, ...], slot: int) -> int:
+        if [self.parameters.ports[p] for p in ports] == list(self.parameters.alternating):
+            self.turn += 1
+            return ports[(self.turn - 1) % len(ports)]
+        older = [o.port for o in self.window if o.dispatched is None and o.issued < self.cycle]
+        least = max((p for p in ports), key=lambda p: (-older.count(p), p))
+        second = max((p for p in ports if p != least), key=lambda p: (-older.count(p), p))
+        if slot % 2 == 0 or older.count(second) - older.count(least) >= 3:
+            return least
+        return second
+
     def _complete_without_port(self) -> None:
         for one in self.window:
-            if one.port is None and one.complete is None and all(s.complete is not None for s in one.sources):
+            if not one.ports and one.complete is None and all(s.complete is not None for s in one.sources):
                 ready = max([one.issued, *(s.complete or 0 for s in one.sources)])
                 one.complete = ready + one.latency
                 one.dispatched = one.issued
         self.window = [one for one in self.window if one.dispatched is None]
 
     def _dispatch(self) -> None:
-        for port in range(len(self.counts)):
-            for one in self.window:
-                if one.port == port and self._ready(one):
-                    one.dispatched = self.cycle
-                    one.complete = self.cycle + one.latency
-                    if one.divider:
-                        self.dividers.remove(one)
-                        self.divider_free = self.cycle + one.divider
-                        self.divided += one.divider
-                    break
+        """Every port takes its oldest ready µop; unbound ones take, oldest first, the lowest port that is left."""
+        free = set(range(len(self.counts)))
+        for one in self.window:
+            if not one.ports or not self._ready(one):
+                continue
+            if one.port is None and free & set(one.ports):
+                self._bind(one, min(free & set(one.ports)))
+            if one.port in free:
+                free.remove(one.port)
+                self._start(one)
         self._complete_without_port()
+
+    def _start(self, one: InFlight) -> None:
+        one.dispatched = self.cycle
+        one.complete = self.cycle + one.latency
+        if one.divider:
+            self.dividers.remove(one)
+            self.divider_free = self.cycle + one.divider
+            self.divided += one.divider
 
     def _ready(self, one: InFlight) -> bool:
         if one.dispatched is not None or one.issued >= self.cycle:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.core.core import NO_PORT, PORT, SHARED, Core, RepeatedRun
-from simulator.machines.machine import Parameters
+from simulator.machines.machine import Binding, Parameters
 from tests.simulator.cycle_core import CycleCore
 
 if TYPE_CHECKING:
@@ -39,18 +40,26 @@ def steps(draw: st.DrawFn, ports: int = 4) -> list[Step]:
     return found
 
 
-@given(steps(), st.integers(1, 12))
-def test_walking_through_every_cycle_gives_the_same(unit: list[Step], copies: int) -> None:
-    core = Core(SMALL, PLACES)
+RULES = [replace(SMALL, binding=rule, alternating="02") for rule in Binding]
+DEEP_RULES = [replace(HASWELL, binding=rule, alternating="23") for rule in Binding]
+
+
+@pytest.mark.parametrize("parameters", RULES, ids=lambda one: one.binding)
+@given(unit=steps(), copies=st.integers(1, 12))
+def test_walking_through_every_cycle_gives_the_same(parameters: Parameters, unit: list[Step], copies: int) -> None:
+    core = Core(parameters, PLACES)
     for _ in range(copies):
         core.advance(unit)
-    assert core.totals() == CycleCore(SMALL).run(unit * copies)
+    assert core.totals() == CycleCore(parameters).run(unit * copies)
 
 
-@given(steps(), st.lists(st.integers(1, 150), min_size=1, max_size=3).map(sorted))
-def test_finding_the_period_gives_what_stepping_all_copies_gives(unit: list[Step], sizes: list[int]) -> None:
-    run = RepeatedRun(Core(HASWELL, PLACES), unit)
-    stepped = Core(HASWELL, PLACES)
+@pytest.mark.parametrize("parameters", DEEP_RULES, ids=lambda one: one.binding)
+@given(unit=steps(), sizes=st.lists(st.integers(1, 150), min_size=1, max_size=3).map(sorted))
+def test_finding_the_period_gives_what_stepping_all_copies_gives(
+    parameters: Parameters, unit: list[Step], sizes: list[int]
+) -> None:
+    run = RepeatedRun(Core(parameters, PLACES), unit)
+    stepped = Core(parameters, PLACES)
     done = compared = 0
     for size in sizes:
         while done < size:
@@ -62,6 +71,31 @@ def test_finding_the_period_gives_what_stepping_all_copies_gives(unit: list[Step
         assert core.totals().plus(skipped) == stepped.totals()
         compared += 1
     assert compared
+
+
+def test_rules_of_binding_differ_where_ports_are_idle() -> None:
+    """Two µops a cycle that could go to four ports: by turns, to the lowest, or as Intel's cores do."""
+    unit: list[Step] = [(PORT, (0, 1, 5, 6), 1, (), (), 0, 1, 1), (PORT, (0, 1, 5, 6), 1, (), (), 0, 1, 1)]
+    unit += [(NO_PORT, (), 0, (), (), 0, 1, 1)] * 2
+    found = {}
+    for rule in Binding:
+        core = Core(replace(HASWELL, binding=rule), 1)
+        for _ in range(100):
+            core.advance(unit)
+        found[rule] = core.totals().ports
+    assert found == {
+        Binding.FEWEST_WAITING: (50, 50, 0, 0, 0, 50, 50, 0),
+        Binding.LOWEST: (100, 100, 0, 0, 0, 0, 0, 0),
+        Binding.DISPATCH: (100, 100, 0, 0, 0, 0, 0, 0),
+        Binding.INTEL: (0, 0, 0, 0, 0, 100, 100, 0),
+    }
+
+
+def test_loads_take_turns_under_intels_rule_whatever_else_their_ports_do() -> None:
+    core = Core(replace(HASWELL, binding=Binding.INTEL, alternating="23"), 1)
+    for _ in range(100):
+        core.advance([(PORT, (2, 3), 5, (), (), 0, 1, 1), (PORT, (2,), 1, (), (), 0, 1, 1)])
+    assert core.totals().ports[2:4] == (150, 50)
 
 
 @given(steps(), st.integers(1, 60))

@@ -15,7 +15,7 @@ from tests.shared import CHECKOUT
 from tests.simulator.programs import backend, benchmark, catalogue, line
 
 REPEAT = Repeat(warm_ups=0, repetitions=5)
-NOISY = next(name for seed in range(50) if open_machine(name := f"random:{seed}").parameters.counter_noise > 1)
+NOISY = next(name for seed in range(50) if open_machine(name := f"random:{seed}").parameters.noise.upwards > 1)
 """A machine whose counters are off now and then."""
 
 PROGRAMS = {

@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from results.model import LatencyPart, PortUsage
+from runner.backend import Job
+from runner.backends.sim import SimBackend, open_machine
 from simulator.machines import convert_llvm
 from simulator.machines.graph import Endpoint, ModelError, describe, parse_graph
 from simulator.machines.machine import CPU_ORDER, MachineModel, Parameters, cpu_range, names, read_isa_sets, read_rows
@@ -19,7 +21,7 @@ from simulator.machines.structure import Facts, behaviour_of
 from simulator.machines.truth import longest_paths
 from tests.nonempty import some
 from tests.shared import shared, xed_datafiles
-from tests.simulator.programs import catalogue
+from tests.simulator.programs import ONCE, benchmark, catalogue, line
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
@@ -257,3 +259,40 @@ def test_the_stack_pointer_is_a_source_under_both_its_names() -> None:
 def test_the_rename_stage_moves_the_stack_pointer_where_no_uop_does() -> None:
     truth = MachineModel.load("SNB").truth(variant("PUSH (R64)"))
     assert truth.latencies[Endpoint(2), Endpoint(2)] == 0
+
+
+def test_a_changed_machine_differs_in_what_was_changed_only() -> None:
+    haswell = MachineModel.load("HSW")
+    late = "p0156 1 <* >PF >AF >ZF >SF >OF; - 1 <u1 >CF"
+    changed = haswell.changed({"TEST (R*, R*)": late, "ORPS (XMM, XMM)": "- 1 <1; p5 2 <u1 <2 >1"})
+    test, orps = (catalogue().by_string(string) for string in ("TEST (R64, R64)", "ORPS (XMM, XMM)"))
+    flags = next(operand.index for operand in test.operands if operand.kind is OperandKind.FLAGS)
+    for flag, cycles in (("CF", 2), ("ZF", 1)):
+        assert changed.truth(test).latencies[Endpoint(1), Endpoint(flags, flag=flag)] == cycles
+    assert [changed.truth(orps).latency(source, 1) for source in (1, 2)] == [3, 2]
+    assert changed.truth(orps).slots == changed.truth(orps).uops == 1
+    for variant in some(list(catalogue())[::101], 100):
+        assert changed.behaviour(variant) == haswell.behaviour(variant)
+
+
+def test_a_late_flag_is_late_when_it_is_simulated() -> None:
+    haswell = MachineModel.load("HSW")
+    late = SimBackend(haswell.changed({"CMC": "p06 2 <CF; - 3 <u1 >CF"}), catalogue())
+    code = benchmark(line("CMC"))
+    few, many = (late.run([Job(code, copies)], ("core_cycles",), ONCE)[0].samples for copies in (10, 110))
+    assert many["core_cycles"][0] - few["core_cycles"][0] == 500
+
+
+def test_a_graph_that_does_not_fit_is_a_clear_error() -> None:
+    changed = MachineModel.load("HSW").changed({"CMC": "p06 1 <ZF >CF"})
+    with pytest.raises(ModelError, match="the changed HSW: ZF is not read"):
+        changed.behaviour(catalogue().by_string("CMC"))
+
+
+@pytest.mark.parametrize("option", ["intel", "dispatch", "lowest", "separate", "separate:intel"])
+def test_options_of_a_model_change_its_parameters(option: str) -> None:
+    plain, other = open_machine("ADL-P"), open_machine(f"ADL-P:{option}")
+    assert plain.parameters != other.parameters
+    assert other.parameters.alternating == "23A"
+    assert (other.parameters.shared_counters == ()) == ("separate" in option)
+    assert (other.parameters.binding == option.removeprefix("separate:")) == (option != "separate")

@@ -16,7 +16,9 @@ from results.model import Status
 from runner.backend import Job, Repeat
 from runner.backends.sim import open_machine
 from simulator.machines.graph import ADDRESS_PARTS, Endpoint
-from simulator.machines.random_machine import RandomMachine, draw_shape, is_tame
+from simulator.machines.machine import Binding
+from simulator.machines.noise import EXACT
+from simulator.machines.random_machine import KINDS, RandomMachine, draw_shape, is_tame
 from simulator.machines.truth import longest_paths
 from tests.nonempty import some
 from tests.simulator.programs import backend, benchmark, catalogue, line, per_copy
@@ -74,14 +76,14 @@ def test_a_chain_on_a_random_machine_takes_what_its_truth_says(seed: int) -> Non
 
 
 def test_noise_is_the_same_in_every_run_and_goes_upwards() -> None:
-    seed = next(n for n in range(100) if draw_shape(n).parameters.counter_noise)
+    seed = next(n for n in range(100) if draw_shape(n).parameters.noise.upwards)
     noisy = backend(f"random:{seed}")
     job = Job(benchmark(line("IMUL (R64, R64)", "RAX", "RBX")), 10)
     first, second = (noisy.run([job], ("core_cycles",), Repeat(0, 50))[0] for _ in range(2))
     assert first == second
     assert first.status is Status.OK
     samples = first.samples["core_cycles"]
-    assert min(samples) < max(samples) <= min(samples) + draw_shape(seed).parameters.counter_noise
+    assert min(samples) < max(samples) <= min(samples) + draw_shape(seed).parameters.noise.upwards
 
 
 def test_what_chains_and_dependency_breakers_are_made_of_is_tame() -> None:
@@ -112,3 +114,67 @@ def test_no_uop_waits_for_a_register_of_an_address_that_has_none() -> None:
         there = {place.operand for place in sources(instance) if place.part in ADDRESS_PARTS}
         memory = {operand.index for operand in variant.operands if operand.kind is OperandKind.MEMORY}
         assert waited & memory <= there, variant.string
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=30)
+@given(seed=SEEDS)
+def test_a_kind_changes_one_thing_about_a_machine(kind: str, seed: int) -> None:
+    plain, hard = draw_shape(seed), draw_shape(seed, kind)
+    assert draw_shape(seed, kind) == hard
+    assert hard.parameters.ports == plain.parameters.ports
+    assert sorted("".join(hard.parameters.port_groups)) == sorted(hard.parameters.ports)
+    assert set(hard.units) | set(hard.hidden_units) == set(plain.units)
+    assert set(hard.units)
+    assert not set(hard.units) & set(hard.hidden_units)
+    if kind not in ("hidden", "width", "small"):  # where a machine may be drawn that already is like that
+        assert hard != plain
+
+
+def test_kinds_can_be_combined() -> None:
+    machine = open_machine("random:hidden+intel+sample1+offset:5")
+    assert machine.name == "random:hidden+intel+sample1+offset:5"
+    assert machine.parameters.binding is Binding.INTEL
+    assert machine.parameters.noise.sample_percent == 1
+    assert machine.parameters.noise.offset == 7
+
+
+def test_hidden_sets_occur_only_beside_other_uops() -> None:
+    variants = list(catalogue())[::11]
+    hidden = 0
+    for seed in range(1, 9):
+        machine = RandomMachine(seed, variants, kind="hidden")
+        secret = set(machine.shape.hidden_units)
+        assert secret
+        for variant in variants:
+            behaviour = machine.behaviour(variant)
+            assert behaviour
+            for uops in (behaviour.uops, behaviour.same_register.uops if behaviour.same_register else ()):
+                there = sum(uop.ports in secret for uop in uops)
+                assert not there or len(uops) > 1, variant.string
+                hidden += there
+    assert hidden > 1000
+
+
+def test_shared_counters_come_in_all_forms() -> None:
+    """Ports that load, store and compute share one, which a plain machine never has."""
+    shapes = [draw_shape(seed, "counters") for seed in range(50)]
+    groups = [(shape, set(group)) for shape in shapes for group in shape.parameters.shared_counters]
+    assert all(shape.parameters.shared_counters for shape in shapes)
+    assert any(group & shape.load_ports and group - shape.load_ports for shape, group in groups)
+    assert {len(group) for _, group in groups} == {2, 3}
+
+
+def test_issue_widths_and_buffers_come_in_all_sizes() -> None:
+    assert {draw_shape(seed, "width").parameters.issue_width for seed in range(200)} == set(range(2, 13))
+    assert max(draw_shape(seed, "small").parameters.reorder_buffer for seed in range(50)) == 64
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if draw_shape(6, kind).parameters.noise == EXACT])
+def test_a_chain_takes_its_latency_on_a_machine_of_every_kind(kind: str) -> None:
+    name = f"random:{kind}:6"
+    truth = open_machine(name).truth(catalogue().by_string("IMUL (R64, R64)"))
+    measured = per_copy(name, line("IMUL (R64, R64)", "RAX", "RBX"))
+    latency = truth.latency(1, 1)
+    assert latency is not None
+    assert measured["core_cycles"] == pytest.approx(float(max(latency, truth.throughput)), rel=0.15)

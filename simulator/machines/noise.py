@@ -1,0 +1,84 @@
+"""How far the counters of a simulated machine are off. The same job gives the same samples in every run."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+TEN_PERCENT = 0.1
+"""The share of samples that are a few events too high where `upwards` is not 0."""
+
+OUTLIER = (1.05, 2.0)
+"""An outlier is a sample times a factor between these: an interrupt, or another thread on the core."""
+
+DRIFTING = "core_cycles"
+"""What drifts is the clock; events are counted, not timed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CounterNoise:
+    """What is wrong with samples. Percentages are of what a counter really counted; all zero: exact counters.
+
+    - `upwards`: a tenth of the samples are 1 to so many events too high.
+    - `sample_percent`: every sample is off by its own factor, by at most so much to either side.
+    - `job_percent`: likewise, but by one factor per counter for all samples of a job, which repeating does not show.
+    - `outlier_percent`: the share of samples that are much too high (`OUTLIER`).
+    - `offset`: every sample is so many events too high.
+    - `drift_percent`: core cycles become so many percent more over `drift_jobs` jobs, then fewer again, and so on.
+    """
+
+    upwards: int = 0
+    sample_percent: int = 0
+    job_percent: int = 0
+    outlier_percent: int = 0
+    offset: int = 0
+    drift_percent: int = 0
+    drift_jobs: int = 500
+
+    def samples(
+        self, job: str, values: Mapping[str, int], repetitions: int, position: int
+    ) -> dict[str, tuple[int, ...]]:
+        """Return so many samples of each counter of a job, which is the `position`-th that the machine runs.
+
+        `job` names the job: the same one is noisy in the same way whenever it runs, but for drift.
+        """
+        if self == EXACT:
+            return {name: (value,) * repetitions for name, value in values.items()}
+        source = random.Random(job)
+        return {
+            name: tuple(self._samples(source, f"{job} {name}", value, repetitions, self._drift(name, position)))
+            for name, value in values.items()
+        }
+
+    def _drift(self, name: str, position: int) -> float:
+        """Return the factor of a counter after so many jobs: up and down in a straight line."""
+        if name != DRIFTING or not self.drift_percent:
+            return 1
+        up_and_down = position % (2 * self.drift_jobs)
+        return 1 + self.drift_percent / 100 * min(up_and_down, 2 * self.drift_jobs - up_and_down) / self.drift_jobs
+
+    def _samples(
+        self, upwards: random.Random, counter: str, value: int, repetitions: int, drift: float
+    ) -> Iterator[int]:
+        source = random.Random(counter)
+        job = drift * _near_one(source, self.job_percent)
+        for _ in range(repetitions):
+            factor = job * _near_one(source, self.sample_percent)
+            if source.random() * 100 < self.outlier_percent:
+                factor *= source.uniform(*OUTLIER)
+            sample = value if factor == 1 else round(value * factor)
+            sample += self.offset
+            if self.upwards and upwards.random() < TEN_PERCENT:
+                sample += upwards.randint(1, self.upwards)
+            yield sample
+
+
+EXACT = CounterNoise()
+
+
+def _near_one(source: random.Random, percent: int) -> float:
+    return 1 + source.uniform(-percent, percent) / 100
