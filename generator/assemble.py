@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @PerInstance
-def line_of(instance: Instance) -> Line:
+def assemble(instance: Instance) -> Line:
     """Return bytes and Intel text of an instance (cached).
 
     Raises:

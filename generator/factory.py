@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from generator.assemble import line_of
+from generator.assemble import assemble
 from xed_convert.model import Instance, InstructionVariant, OperandValue
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 MOST_LINES = 1 << 15
-"""Lines that a kit remembers: setups and breakers are the same ones over and over."""
+"""Lines that a factory remembers: setups and breakers are the same ones over and over."""
 
 
 class VariantSource(Protocol):
@@ -22,7 +22,7 @@ class VariantSource(Protocol):
         """Return the variant with that string."""
 
 
-class Kit:
+class InstructionFactory:
     """Makes lines out of the catalogue's strings and operand values."""
 
     def __init__(self, catalogue: VariantSource) -> None:
@@ -52,5 +52,5 @@ class Kit:
         if found is None:
             if len(self._lines) >= MOST_LINES:
                 self._lines.clear()
-            found = self._lines[key] = line_of(self.instance(string, *values))
+            found = self._lines[key] = assemble(self.instance(string, *values))
         return found

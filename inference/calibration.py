@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from generator.chains.links import Link
-    from generator.factory import Kit
+    from generator.factory import InstructionFactory
     from generator.microbenchmark import Microbenchmark
     from inference.experiment import Measured, Procedure
 
@@ -59,7 +59,7 @@ class Calibrations:
     iterations, while unrolled code is drained at its ends.
     """
 
-    kit: Kit
+    instructions: InstructionFactory
     loop: bool = False
     times: dict[str, LinkTime] = field(default_factory=dict)
 
@@ -92,8 +92,8 @@ class Calibrations:
     def _requests(self, name: str) -> list[Request]:
         """Return the closed chains of a link and its independent copies (none: the catalogue lacks an instruction)."""
         try:
-            chains = [closed_chain(self.kit, cycle) for cycle in calibration_cycles(name)]
-            return [self.request(benchmark) for benchmark in (*chains, independent_links(self.kit, name))]
+            chains = [closed_chain(self.instructions, cycle) for cycle in calibration_cycles(name)]
+            return [self.request(benchmark) for benchmark in (*chains, independent_links(self.instructions, name))]
         except UopscopeError:
             return []
 
@@ -135,10 +135,10 @@ class Calibrations:
         return Fraction(1), rest == unknown
 
 
-def find_width(kit: Kit) -> Procedure[int]:
+def find_width(instructions: InstructionFactory) -> Procedure[int]:
     """Return how many µops the core issues per cycle, as NOPs show it: at least so many, whatever holds NOPs up."""
     try:
-        request = Request(nops(kit), Want.ALL)
+        request = Request(nops(instructions), Want.ALL)
     except UopscopeError:
         return LEAST_WIDTH
     (measured,) = yield [request]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from generator.errors import GenerationError
 from generator.exclusions import excluded
-from generator.factory import Kit
+from generator.factory import InstructionFactory
 from generator.sequences.blocking import MOST_INSTANCES, CodeKind, is_store, kind_of, mixture, representatives
 from generator.sequences.throughput import Shape, ThroughputFactory
 from inference.calibration import Calibrations, find_width
@@ -41,7 +41,7 @@ class CandidateCache:
 
     def __init__(self, catalogue: Catalogue) -> None:
         """Make things of that catalogue."""
-        self.kit = Kit(catalogue)
+        self.instructions = InstructionFactory(catalogue)
         self._catalogue = catalogue
         self._candidates: dict[tuple[CodeKind, bool], list[Candidate]] = {}
 
@@ -55,7 +55,7 @@ class CandidateCache:
     def _make(self, kind: CodeKind, *, every_class: bool) -> Iterator[Candidate]:
         for variant in representatives(self._catalogue, kind, every_class=every_class):
             try:
-                benchmark = ThroughputFactory(self.kit, variant).sequence(Shape(MOST_INSTANCES))
+                benchmark = ThroughputFactory(self.instructions, variant).sequence(Shape(MOST_INSTANCES))
             except (GenerationError, EncodingError):
                 continue
             yield Candidate(variant, benchmark, is_store(variant))
@@ -82,12 +82,12 @@ class Characterizer:
         """
         self._machine, self._thorough = machine, thorough
         self._candidates = candidates or CandidateCache(catalogue)
-        kit = self._candidates.kit
+        instructions = self._candidates.instructions
         self._base = Context(
-            kit,
+            instructions,
             PortLayout.of(machine.ports),
             machine.counters,
-            Calibrations(kit, loop=machine.loops_only),
+            Calibrations(instructions, loop=machine.loops_only),
             loops_only=machine.loops_only,
         )
 
@@ -98,10 +98,12 @@ class Characterizer:
             return context
         kinds = {kind_of(variant) for variant in variants} or set(CodeKind)
         found = {}
-        issued = yield from find_width(context.kit)
+        issued = yield from find_width(context.instructions)
         for kind in sorted(kinds, key=lambda one: one.value):
             candidates = self._candidates.candidates(kind, every_class=self._thorough)
-            found[kind] = yield from find_blocking(candidates, context.layout, partial(mixture, context.kit), issued)
+            found[kind] = yield from find_blocking(
+                candidates, context.layout, partial(mixture, context.instructions), issued
+            )
         return self.prepared(found)
 
     def prepared(self, blocking: Mapping[CodeKind, BlockingSet]) -> Context:

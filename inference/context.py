@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from generator.factory import Kit
+    from generator.factory import InstructionFactory
     from generator.sequences.blocking import CodeKind
     from inference.calibration import Calibrations
     from inference.ports.blocking_instructions import BlockingSet
@@ -38,7 +38,7 @@ class Context:
     must leave the stack pointer and string registers as it found them.
     """
 
-    kit: Kit
+    instructions: InstructionFactory
     layout: PortLayout
     counters: tuple[str, ...]
     calibrations: Calibrations

@@ -60,13 +60,13 @@ class Draft:
             derivations=tuple(self.derivations),
         )
 
-    def note_uops(self, search: Search, helpers: Measured | None) -> None:
+    def note_uops(self, search: Search, prologues: Measured | None) -> None:
         """Take over the µop counters of the first sequence, without those of what stands around each instance."""
         first = search.unrolled[0]
         counts = {name: rounded_count(first.per_instruction(name)) for name in COUNTED}
-        if helpers is not None:
-            others = Sequence(first.shape, helpers)
-            counts = {name: rounded_count(_difference(first, others, name)) for name in COUNTED} if helpers.ok else {}
+        if prologues is not None:
+            others = Sequence(first.shape, prologues)
+            counts = {name: rounded_count(_difference(first, others, name)) for name in COUNTED} if prologues.ok else {}
         self.uops = counts.pop("uops_executed", None)
         self.attributes.update({name: count for name, count in counts.items() if count is not None})
 

@@ -13,7 +13,7 @@ from results.model import Derivation
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from generator.factory import Kit
+    from generator.factory import InstructionFactory
     from inference.experiment import Measured, Procedure
     from xed_convert.model import InstructionVariant
 
@@ -46,7 +46,7 @@ class Fusion:
 
 @dataclass(slots=True)
 class _FusionProbe:
-    kit: Kit
+    instructions: InstructionFactory
     variant: InstructionVariant
     counts: bool
     lines: list[str] = field(default_factory=list)
@@ -56,7 +56,7 @@ class _FusionProbe:
         """Measure pairs with these jumps and fillers, adjacent or not, with so many more fillers."""
         requests = [
             Request(
-                pairs(self.kit, self.variant, jumps, filler, adjacent=adjacent, more=more),
+                pairs(self.instructions, self.variant, jumps, filler, adjacent=adjacent, more=more),
                 Want.ALL if self.counts else Want.CYCLES,
             )
             for jumps, filler, adjacent, more in forms
@@ -65,16 +65,18 @@ class _FusionProbe:
         return (yield requests)
 
 
-def infer_fusion(kit: Kit, variant: InstructionVariant, counters: Sequence[str]) -> Procedure[Fusion]:
+def infer_fusion(
+    instructions: InstructionFactory, variant: InstructionVariant, counters: Sequence[str]
+) -> Procedure[Fusion]:
     """Find out with which conditional jumps a variant fuses.
 
     Args:
-        kit: makes the code.
+        instructions: makes the code.
         variant: the variant.
         counters: what the backend counts.
     """
     counter = next((name for name in COUNTERS if name in counters), "")
-    probe = _FusionProbe(kit, variant, bool(counter))
+    probe = _FusionProbe(instructions, variant, bool(counter))
     found = yield from (_by_counter(probe, counter) if counter else _by_time(probe))
     jumps = None if None in found.values() else tuple(jump for jump, fuses in found.items() if fuses)
     unknown = [jump for jump, fuses in found.items() if fuses is None]

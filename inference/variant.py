@@ -102,7 +102,7 @@ def characterize_variant(variant: InstructionVariant, context: Context) -> Proce
 
 def _latencies(draft: Draft, context: Context) -> Procedure[None]:
     """Conclude the latency of every pair of operands; what cannot run at all has none."""
-    outcome = yield from infer_latencies(plan_latency(context.kit, draft.variant), context.calibrations)
+    outcome = yield from infer_latencies(plan_latency(context.instructions, draft.variant), context.calibrations)
     draft.latencies = outcome.latencies
     draft.failures += outcome.failures
     draft.derivations += outcome.derivations
@@ -112,7 +112,7 @@ def _latencies(draft: Draft, context: Context) -> Procedure[None]:
 
 def _throughput_and_ports(draft: Draft, context: Context) -> Procedure[None]:
     """Conclude µops, ports and throughput."""
-    factory = ThroughputFactory(context.kit, draft.variant)
+    factory = ThroughputFactory(context.instructions, draft.variant)
     kinds = kinds_of(draft.variant)
     search = Search(factory, kinds[-1], balanced=context.loops_only)
     want = Want.ALL if context.counts_ports else Want.CYCLES
@@ -124,11 +124,11 @@ def _throughput_and_ports(draft: Draft, context: Context) -> Procedure[None]:
     bound = None
     draft.first = search.unrolled[0] if search.unrolled else None
     if search.unrolled and context.counts_ports:
-        helpers = yield from _measure_helpers(factory)
-        draft.note_uops(search, helpers)
+        prologues = yield from _measure_prologues(factory)
+        draft.note_uops(search, prologues)
         conclusion = yield from _ports(draft, search, context)
-        if helpers is not None:
-            conclusion = yield from _without_helpers(conclusion, helpers, factory, context)
+        if prologues is not None:
+            conclusion = yield from _without_prologues(conclusion, prologues, factory, context)
         draft.note_ports(conclusion, search)
         draft.ports = conclusion.usage
         bound = throughput_of(draft.ports) if draft.ports is not None else None
@@ -147,29 +147,29 @@ def _throughput_and_ports(draft: Draft, context: Context) -> Procedure[None]:
     draft.throughput = draft.note_throughput(search)
 
 
-def _measure_helpers(factory: ThroughputFactory) -> Procedure[Measured | None]:
+def _measure_prologues(factory: ThroughputFactory) -> Procedure[Measured | None]:
     """Measure what has to stand around the instruction by itself (None: there is nothing)."""
-    if not factory.has_helpers:
+    if not factory.has_prologue:
         return None
-    (measured,) = yield [Request(factory.helpers(8), Want.ALL)]
+    (measured,) = yield [Request(factory.prologues_alone(8), Want.ALL)]
     return measured
 
 
-def _without_helpers(
-    conclusion: PortConclusion, helpers: Measured, factory: ThroughputFactory, context: Context
+def _without_prologues(
+    conclusion: PortConclusion, prologues: Measured, factory: ThroughputFactory, context: Context
 ) -> Procedure[PortConclusion]:
     """Subtract the ports of what stands around an instruction, which were inferred together with its own."""
     if conclusion.usage is None:
         return conclusion
-    if not helpers.ok:
-        failure = f"what stands around the instruction {helpers.status.value} alone: {helpers.detail}"
+    if not prologues.ok:
+        failure = f"what stands around the instruction {prologues.status.value} alone: {prologues.detail}"
         return PortConclusion(None, failure, conclusion.steps, conclusion.experiments)
-    combiner = Combiner(context.kit, factory.variant)
-    combiner.helpers_only = True
-    isolated = isolated_of(helpers, context.layout)
+    combiner = Combiner(context.instructions, factory.variant)
+    combiner.prologue_only = True
+    isolated = isolated_of(prologues, context.layout)
     blocking = context.blocking[kind_of(factory.variant)]
-    own = yield from infer_ports(_Subject(combiner, PortUsage({}), factory.helpers), isolated, blocking)
-    experiments = (*conclusion.experiments, helpers.request.benchmark.id, *own.experiments)
+    own = yield from infer_ports(_Subject(combiner, PortUsage({}), factory.prologues_alone), isolated, blocking)
+    experiments = (*conclusion.experiments, prologues.request.benchmark.id, *own.experiments)
     if own.usage is None:
         failure = f"of what stands around the instruction: {own.failure}"
         return PortConclusion(None, failure, conclusion.steps, experiments)
@@ -199,7 +199,7 @@ def _ports(draft: Draft, search: Search, context: Context) -> Procedure[PortConc
     instance = search.factory.instances(search.shape(1))[0] if search.same_register else None
     if search.indexed:
         instance = Allocator().instance(draft.variant, slot=SUBJECT_SLOT, indexed=True)
-    combiner = Combiner(context.kit, draft.variant, values, instance)
+    combiner = Combiner(context.instructions, draft.variant, values, instance)
     extra = None
     if isolated.cycles >= LONG_CHAIN and isolated.total > 1 and (carried := search.factory.carried()):
         combiner.breakers = tuple(search.factory.breakers(combiner.instance, values, carried))
@@ -254,7 +254,7 @@ def _same_register(draft: Draft, context: Context) -> Procedure[None]:
     """Conclude what is different where all register operands are the same register."""
     if not same_register_operands(draft.variant) or draft.throughput.unrolled is None:
         return
-    factory = ThroughputFactory(context.kit, draft.variant)
+    factory = ThroughputFactory(context.instructions, draft.variant)
     search = Search(factory, ValueKind.ANY, same_register=True, balanced=context.loops_only)
     want = Want.ALL if context.counts_ports else Want.CYCLES
     yield from search.measure([search.shape(8)], want)
@@ -276,7 +276,7 @@ def _fusion(draft: Draft, context: Context) -> Procedure[None]:
     """Conclude with which conditional jumps it fuses."""
     if draft.first is None or not may_fuse(draft.variant):
         return
-    fusion = yield from infer_fusion(context.kit, draft.variant, context.counters)
+    fusion = yield from infer_fusion(context.instructions, draft.variant, context.counters)
     draft.macro_fusible = fusion.jumps
     draft.derivations.append(fusion.derivation)
 
@@ -289,12 +289,12 @@ def _indexed(draft: Draft, context: Context) -> Procedure[None]:
     first, fastest = draft.first, draft.fastest
     if not has_plain_address(draft.variant) or first is None or fastest is None:
         return
-    factory = ThroughputFactory(context.kit, draft.variant)
+    factory = ThroughputFactory(context.instructions, draft.variant)
     search = Search(factory, fastest.shape.kind, indexed=True, balanced=context.loops_only)
     yield from search.measure([replace(fastest.shape, indexed=True)], Want.CYCLES)
     yield from search_others(search, fastest)
     yield from search_form_in_loop(search, fastest, draft.fastest_loop)
-    if search.unrolled and context.counts_ports and not factory.has_helpers:
+    if search.unrolled and context.counts_ports and not factory.has_prologue:
         counted = Search(factory, first.shape.kind, indexed=True)
         yield from counted.measure([counted.shape(first.shape.count)], Want.ALL)
         if counted.unrolled and _differs(draft, first, counted.unrolled[0], context):

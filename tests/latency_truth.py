@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from generator.chains.plan import plan_latency
 from generator.exclusions import excluded
-from generator.factory import Kit
+from generator.factory import InstructionFactory
 from inference.calibration import Calibrations
 from inference.latency.infer import LatencyOutcome, infer_latencies
 from results.model import Bound, LatencyResult
@@ -43,13 +43,16 @@ class Lab:
         random = RandomMachine(int(self.name)) if self.name.isdigit() else None
         self.model = random.model() if random else MachineModel.load(self.name)
         self.isa_sets = random.shape.isa_sets if random else None
-        self.kit = Kit(self.catalogue)
-        self.calibrations = Calibrations(self.kit)
+        self.instructions = InstructionFactory(self.catalogue)
+        self.calibrations = Calibrations(self.instructions)
         self.session = Session(Measurer(SimBackend(self.model, self.catalogue)), limits=Limits(keep_raw=False))
 
     def infer(self, strings: Iterable[str]) -> dict[str, LatencyOutcome]:
         tasks = (
-            Task(string, infer_latencies(plan_latency(self.kit, self.catalogue.by_string(string)), self.calibrations))
+            Task(
+                string,
+                infer_latencies(plan_latency(self.instructions, self.catalogue.by_string(string)), self.calibrations),
+            )
             for string in strings
         )
         found = {}

@@ -15,7 +15,7 @@ from generator.microbenchmark import Line, Microbenchmark
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from generator.factory import Kit
+    from generator.factory import InstructionFactory
 
 _FILES = {
     "GPR": ("RBX", "RDX", "RCX", "RAX", "RBX"),
@@ -34,16 +34,16 @@ ISSUED = 120
 """How many NOPs tell the issue width: whole cycles of any width up to six, and of eight."""
 
 
-def nops(kit: Kit) -> Microbenchmark:
+def nops(instructions: InstructionFactory) -> Microbenchmark:
     """Return NOPs, which need nothing but to be issued; `divisor` is how many.
 
     Raises:
         UnknownInstructionError: the catalogue lacks NOP.
     """
-    return Microbenchmark((), (kit.line("NOP"),) * ISSUED, f"issue of {ISSUED} NOP", ISSUED)
+    return Microbenchmark((), (instructions.line("NOP"),) * ISSUED, f"issue of {ISSUED} NOP", ISSUED)
 
 
-def closed_chain(kit: Kit, cycle: Sequence[Link]) -> Microbenchmark:
+def closed_chain(instructions: InstructionFactory, cycle: Sequence[Link]) -> Microbenchmark:
     """Return the chain of a link and those that close it; one copy holds each once.
 
     Raises:
@@ -57,12 +57,12 @@ def closed_chain(kit: Kit, cycle: Sequence[Link]) -> Microbenchmark:
         last = step == len(cycle) - 1
         position = 0 if last or len(cycle) == 1 else 1 - position
         following = first if last else _register(link.target, position)
-        body += _lines(kit, link, here, following)
+        body += _lines(instructions, link, here, following)
         here = following
     return Microbenchmark((), tuple(body), f"latency of the chain {'+'.join(link.name for link in cycle)}")
 
 
-def independent_links(kit: Kit, name: str) -> Microbenchmark:
+def independent_links(instructions: InstructionFactory, name: str) -> Microbenchmark:
     """Return independent copies of a link, for its throughput; `divisor` is how many.
 
     Raises:
@@ -73,7 +73,7 @@ def independent_links(kit: Kit, name: str) -> Microbenchmark:
     source = _register(link.source, 0)
     body: list[Line] = []
     for position in range(1, INDEPENDENT + 1):
-        body += _lines(kit, link, source, _register(link.target, position))
+        body += _lines(instructions, link, source, _register(link.target, position))
     return Microbenchmark((), tuple(body), f"throughput of {name}", INDEPENDENT)
 
 
@@ -128,7 +128,7 @@ def _register(node: str, position: int) -> str:
     return _FILES[group][position]
 
 
-def _lines(kit: Kit, link: Link, source: str, target: str) -> tuple[Line, ...]:
+def _lines(instructions: InstructionFactory, link: Link, source: str, target: str) -> tuple[Line, ...]:
     """Return a link's lines between two registers."""
     constants = _VECTOR_CONSTANTS if link.source in VECTOR_NODES else _CONSTANTS
-    return link.render(kit, Ends(source, target, None, *constants))
+    return link.render(instructions, Ends(source, target, None, *constants))

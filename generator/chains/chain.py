@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from generator.assemble import line_of
+from generator.assemble import assemble
 from generator.chains.links import CARRIERS, FLAGS, GPR_NODES, VECTOR_NODES, Ends, Link, Route, pads, restoring
-from generator.chains.setup import ChainSetup, Draft
+from generator.chains.setup import ChainSetup, UnfinishedChain
 from generator.microbenchmark import Line, Microbenchmark
 from generator.operands.effects import address_registers, effects_of
 from generator.operands.registers import family, is_high8, part, register_class
@@ -33,7 +33,7 @@ from xed_convert.model import Instance, MemoryAddress
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from generator.factory import Kit
+    from generator.factory import InstructionFactory
     from generator.operands.places import Place
 
 SCRATCH = MemoryAddress("R14", displacement=0x3C0)
@@ -67,11 +67,11 @@ class Chain:
 class ChainFactory:
     """Makes chains for the pairs of one instance with given operand values."""
 
-    def __init__(self, kit: Kit, instance: Instance, values: Values = Values()) -> None:  # noqa: B008 (it is frozen)
+    def __init__(self, instructions: InstructionFactory, instance: Instance, values: Values = Values()) -> None:  # noqa: B008 (it is frozen)
         """Prepare what all chains of the instance have in common."""
-        self.kit, self.instance, self.values = kit, instance, values
+        self.instructions, self.instance, self.values = instructions, instance, values
         self.effects = effects_of(instance)
-        self._setup = ChainSetup(kit, instance, values)
+        self._setup = ChainSetup(instructions, instance, values)
         names = {str(v) for v in instance.values.values() if isinstance(v, str)}
         fixed = {r for o in instance.variant.operands if not o.explicit for r in o.registers}
         self._occupied = (
@@ -93,22 +93,22 @@ class ChainFactory:
             UnknownInstructionError: the catalogue lacks a chain instruction.
             EncodingError: an operand cannot be encoded.
         """
-        draft = Draft(set(self._occupied))
-        early = self._early_restores(draft, source, destination)
+        unfinished = UnfinishedChain(set(self._occupied))
+        early = self._early_restores(unfinished, source, destination)
         links, nodes = self._with_restore(source, route)
-        registers = self._registers(draft, links, nodes, source, destination)
-        self._render_links(draft, links, registers, (source, destination), (route.carrier, nodes, pad_count))
-        broken = self._breakers(draft, source)
+        registers = self._registers(unfinished, links, nodes, source, destination)
+        self._render_links(unfinished, links, registers, (source, destination), (route.carrier, nodes, pad_count))
+        broken = self._breakers(unfinished, source)
         if cut:
-            early += self._cut(draft, destination)
-        body = self._arranged(draft, source, early, broken)
+            early += self._cut(unfinished, destination)
+        body = self._arranged(unfinished, source, early, broken)
         benchmark = Microbenchmark(
-            self._setup.lines(draft),
+            self._setup.lines(unfinished),
             body,
             f"latency {source} → {destination} of {self.instance.variant.string} through {route.name or 'itself'}",
         )
         crossings = sum(not link.calibrations for link in links)
-        return Chain(benchmark, route, tuple(draft.links), crossings, draft.isolated, len(broken), pad_count)
+        return Chain(benchmark, route, tuple(unfinished.links), crossings, unfinished.isolated, len(broken), pad_count)
 
     def swapped(self, source: Place, destination: Place) -> Chain:
         """Return the chain of the instance and of one with both operands swapped; it needs no links and no breakers.
@@ -131,35 +131,42 @@ class ChainFactory:
         values = {source.operand: destination.register, destination.operand: source.register}
         other = Instance(self.instance.variant, {**self.instance.values, **values})
         purpose = f"latency {source} → {destination} of {self.instance.variant.string} through itself swapped"
-        setup = self._setup.lines(Draft(set(self._occupied)))
-        benchmark = Microbenchmark(setup, (line_of(self.instance), line_of(other)), purpose)
+        setup = self._setup.lines(UnfinishedChain(set(self._occupied)))
+        benchmark = Microbenchmark(setup, (assemble(self.instance), assemble(other)), purpose)
         return Chain(benchmark, Route((), (destination.node,)), (), 0, isolated=False, breakers=0, pads=0, instances=2)
 
-    def _arranged(self, draft: Draft, source: Place, early: Sequence[Line], broken: Sequence[Line]) -> tuple[Line, ...]:
+    def _arranged(
+        self, unfinished: UnfinishedChain, source: Place, early: Sequence[Line], broken: Sequence[Line]
+    ) -> tuple[Line, ...]:
         """Return the body; the instance comes first, unless flags would have to pass from one copy to the next.
 
         Between the last copy and the first one of the next iteration is the end of the loop, which writes flags; so
         the link into a flag comes first, and its register passes on the dependency.
         """
-        own = (line_of(self.instance), *early)
-        if source.flags and draft.last_link:
-            return (*draft.lines[draft.last_link - 1 :], *broken, *own, *draft.lines[: draft.last_link - 1])
-        return (*own, *draft.lines, *broken)
+        own = (assemble(self.instance), *early)
+        if source.flags and unfinished.last_link:
+            return (
+                *unfinished.lines[unfinished.last_link - 1 :],
+                *broken,
+                *own,
+                *unfinished.lines[: unfinished.last_link - 1],
+            )
+        return (*own, *unfinished.lines, *broken)
 
-    def _cut(self, draft: Draft, destination: Place) -> list[Line]:
+    def _cut(self, unfinished: UnfinishedChain, destination: Place) -> list[Line]:
         """Return the lines that overwrite the destination.
 
         Raises:
             LookupError: nothing overwrites it.
         """
         if destination.flags:
-            return break_flags(self.kit, frozenset(destination.flags), "", "")
+            return break_flags(self.instructions, frozenset(destination.flags), "", "")
         if destination.part is LatencyPart.MEMORY:
             operand = self.instance.variant.operand(destination.operand)
-            line = break_memory(self.kit, operand.width_bits, self._address_of(destination))
+            line = break_memory(self.instructions, operand.width_bits, self._address_of(destination))
             lines = [line] if line else []
         else:
-            lines = self._break(draft, destination.resource)
+            lines = self._break(unfinished, destination.resource)
         if not lines:
             message = f"nothing overwrites {destination}"
             raise LookupError(message)
@@ -171,14 +178,14 @@ class ChainFactory:
         Raises:
             LookupError: there is a dependency that nothing cuts.
         """
-        draft = Draft(set(self._occupied), clobbers_flags=True)
-        broken = self._breakers(draft, None)
-        if not draft.isolated:
+        unfinished = UnfinishedChain(set(self._occupied), clobbers_flags=True)
+        broken = self._breakers(unfinished, None)
+        if not unfinished.isolated:
             message = f"{self.instance.variant.string} depends on itself in a way that nothing cuts"
             raise LookupError(message)
-        body = (line_of(self.instance), *stack_refill(self.kit, self.instance), *broken)
+        body = (assemble(self.instance), *stack_refill(self.instructions, self.instance), *broken)
         return Microbenchmark(
-            self._setup.lines(draft), body, f"throughput of {self.instance.variant.string} with breakers"
+            self._setup.lines(unfinished), body, f"throughput of {self.instance.variant.string} with breakers"
         )
 
     def needs_restore(self, source: Place) -> bool:
@@ -215,7 +222,12 @@ class ChainFactory:
         )
 
     def _registers(
-        self, draft: Draft, links: Sequence[Link], nodes: Sequence[str], source: Place, destination: Place
+        self,
+        unfinished: UnfinishedChain,
+        links: Sequence[Link],
+        nodes: Sequence[str],
+        source: Place,
+        destination: Place,
     ) -> list[str]:
         """Choose the register of every place along the way ("" for flags and memory)."""
         high8 = any(link.high8 for link in links)
@@ -224,7 +236,7 @@ class ChainFactory:
             if links[position - 1].restores:
                 registers.append(registers[-1])
             else:
-                registers.append(draft.temporary(node, high8=high8) if node in CARRIERS - {"X87"} else "")
+                registers.append(unfinished.temporary(node, high8=high8) if node in CARRIERS - {"X87"} else "")
         registers.append(source.register)
         if links and links[-1].restores:
             registers[-2] = registers[-1]
@@ -232,7 +244,7 @@ class ChainFactory:
 
     def _render_links(
         self,
-        draft: Draft,
+        unfinished: UnfinishedChain,
         links: Sequence[Link],
         registers: Sequence[str],
         ends: tuple[Place, Place],
@@ -246,19 +258,19 @@ class ChainFactory:
                 link = links[position - 1]
                 around = slice(position - 1, position + 1)
                 where = (position == 1, position == len(nodes) - 1)
-                self._render_link(draft, link, registers[around], (ends, nodes[around], where))
+                self._render_link(unfinished, link, registers[around], (ends, nodes[around], where))
             if position == carrier and pad_count:
                 pad = _pad_like(links, nodes[position])
-                line = pad.render(self.kit, Ends(registers[position], registers[position]))
-                draft.lines += line * pad_count
-                draft.links += [pad.name] * pad_count
+                line = pad.render(self.instructions, Ends(registers[position], registers[position]))
+                unfinished.lines += line * pad_count
+                unfinished.links += [pad.name] * pad_count
         if not links and source.resource != destination.resource:
             message = f"{source} and {destination} need a link"
             raise LookupError(message)
 
     def _render_link(
         self,
-        draft: Draft,
+        unfinished: UnfinishedChain,
         link: Link,
         registers: Sequence[str],
         surroundings: tuple[tuple[Place, Place], Sequence[str], tuple[bool, bool]],
@@ -266,27 +278,27 @@ class ChainFactory:
         """Add the lines of one link; `surroundings` are the chain's ends, the places beside it, and where it stands."""
         ends, nodes, position = surroundings
         if link.restores:
-            self._render_restore(draft, link, registers[1], ends[0])
+            self._render_restore(unfinished, link, registers[1], ends[0])
         else:
             memory = self._memory_between(ends, nodes, position)
-            draft.last_link = len(draft.lines) + 1
-            draft.lines += link.render(self.kit, Ends(registers[0], registers[1], memory))
+            unfinished.last_link = len(unfinished.lines) + 1
+            unfinished.lines += link.render(self.instructions, Ends(registers[0], registers[1], memory))
             merged = link.merges and family(registers[1]) in self.effects.writes
-            draft.isolated = draft.isolated and not merged
-        draft.clobbers_flags |= link.clobbers_flags
+            unfinished.isolated = unfinished.isolated and not merged
+        unfinished.clobbers_flags |= link.clobbers_flags
         if link.calibrations:
-            draft.links.append(link.name)
+            unfinished.links.append(link.name)
 
-    def _render_restore(self, draft: Draft, link: Link, register: str, source: Place) -> None:
+    def _render_restore(self, unfinished: UnfinishedChain, link: Link, register: str, source: Place) -> None:
         """Add AND with zero and OR with the value, which leave the dependency and restore the value."""
         restored = self._restored_value(source)
         address, value = restored or ("", DEFAULT_VALUE)
-        zero, kept = draft.temporary(link.source), draft.temporary(link.source)
+        zero, kept = unfinished.temporary(link.source), unfinished.temporary(link.source)
         if address:
-            draft.copies[kept] = address
-        constants = draft.vectors if link.source in VECTOR_NODES else draft.constants
+            unfinished.copies[kept] = address
+        constants = unfinished.vectors if link.source in VECTOR_NODES else unfinished.constants
         constants |= {zero: 0} if address else {zero: 0, kept: value}
-        draft.lines += link.render(self.kit, Ends(register, register, None, zero, kept))
+        unfinished.lines += link.render(self.instructions, Ends(register, register, None, zero, kept))
 
     def _memory_between(
         self, ends: tuple[Place, Place], nodes: Sequence[str], position: tuple[bool, bool]
@@ -311,23 +323,23 @@ class ChainFactory:
         message = f"operand {place.operand} has no address"
         raise LookupError(message)
 
-    def _early_restores(self, draft: Draft, source: Place, destination: Place) -> list[Line]:
+    def _early_restores(self, unfinished: UnfinishedChain, source: Place, destination: Place) -> list[Line]:
         """Return the lines that put moved addresses back at once, so that links find the memory where it was.
 
         The x87 stack gets back what was popped, so that its top is where links expect it. A push has stored where the
         stack pointer then is; its pointer is put back later, like other registers.
         """
         chained = {source.resource, destination.resource}
-        lines = stack_refill(self.kit, self.instance)
+        lines = stack_refill(self.instructions, self.instance)
         for operand in self.instance.variant.operands:
             base = operand.memory.base if operand.memory else ""
             pushed = base == "RSP" and operand.written
-            if family(base) in self.effects.writes - chained - draft.restored and not pushed:
-                lines += self._break(draft, family(base))
-                draft.restored.add(family(base))
+            if family(base) in self.effects.writes - chained - unfinished.restored and not pushed:
+                lines += self._break(unfinished, family(base))
+                unfinished.restored.add(family(base))
         return lines
 
-    def _breakers(self, draft: Draft, source: Place | None) -> list[Line]:
+    def _breakers(self, unfinished: UnfinishedChain, source: Place | None) -> list[Line]:
         """Return the lines that cut all dependencies but the chain's own.
 
         Where the chain goes through the address, stores come before the link that changes it: the next load must not
@@ -335,45 +347,47 @@ class ChainFactory:
         """
         lines: list[Line] = []
         kept = source.resource if source else ""
-        for name in sorted(self.effects.writes - FLAGS - _UNTRACKED - draft.restored - {kept}):
-            found = self._break(draft, name)
+        for name in sorted(self.effects.writes - FLAGS - _UNTRACKED - unfinished.restored - {kept}):
+            found = self._break(unfinished, name)
             lines += found
             if not found and name in self.effects.inputs:
-                draft.isolated = False
-        stores = self._memory_breakers(draft, source)
-        if source and source.node == "ADDR" and draft.last_link:
-            draft.lines[draft.last_link - 1 : draft.last_link - 1] = stores
+                unfinished.isolated = False
+        stores = self._memory_breakers(unfinished, source)
+        if source and source.node == "ADDR" and unfinished.last_link:
+            unfinished.lines[unfinished.last_link - 1 : unfinished.last_link - 1] = stores
         else:
             lines += stores
         read = self.effects.inputs & FLAGS
         flag = source.flag if source and source.flags else ""
-        if (self.effects.writes & FLAGS or draft.clobbers_flags or flag) and read - {flag}:
-            scratch = draft.temporary("R64")
-            lines += break_flags(self.kit, read, flag, scratch)
-        return lines + stack_balance(self.kit, self.instance)
+        if (self.effects.writes & FLAGS or unfinished.clobbers_flags or flag) and read - {flag}:
+            scratch = unfinished.temporary("R64")
+            lines += break_flags(self.instructions, read, flag, scratch)
+        return lines + stack_balance(self.instructions, self.instance)
 
-    def _break(self, draft: Draft, name: str) -> list[Line]:
+    def _break(self, unfinished: UnfinishedChain, name: str) -> list[Line]:
         """Return the lines that overwrite a register family (none: nothing does)."""
         if name in harness_registers():
-            copy = draft.temporary("R64")
-            draft.copies[copy] = name
-            return [restore_address(self.kit, name, copy)]
+            copy = unfinished.temporary("R64")
+            unfinished.copies[copy] = name
+            return [restore_address(self.instructions, name, copy)]
         if name == "ST(0)":
-            return break_stack(self.kit)
+            return break_stack(self.instructions)
         register = self._name_in_instance(name)
-        line = break_register_of(self.kit, self.instance, register, general_value(self.instance, self.values, name))
+        line = break_register_of(
+            self.instructions, self.instance, register, general_value(self.instance, self.values, name)
+        )
         return [line] if line else []
 
-    def _memory_breakers(self, draft: Draft, source: Place | None) -> list[Line]:
+    def _memory_breakers(self, unfinished: UnfinishedChain, source: Place | None) -> list[Line]:
         """Return stores over memory that is read and written, unless it is part of the chain."""
         lines = []
         chained = self._address_of(source) if source and source.part is LatencyPart.MEMORY else None
         for address, bits in memory_widths(self.instance).items():
             if address == chained:
                 continue
-            line = break_memory(self.kit, bits, address)
+            line = break_memory(self.instructions, bits, address)
             if line is None:
-                draft.isolated = False
+                unfinished.isolated = False
             else:
                 lines.append(line)
         return lines

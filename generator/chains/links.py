@@ -18,7 +18,7 @@ from generator.facts import read_facts
 from generator.operands.registers import HIGH8, family, part
 
 if TYPE_CHECKING:
-    from generator.factory import Kit
+    from generator.factory import InstructionFactory
     from generator.microbenchmark import Line
     from xed_convert.model import MemoryAddress, OperandValue
 
@@ -70,9 +70,11 @@ class Link:
         """Whether it writes flags other than as its target."""
         return any(string.split("_")[0] in {"XOR", "AND", "OR"} for string, _ in self.lines)
 
-    def render(self, kit: Kit, ends: Ends) -> tuple[Line, ...]:
+    def render(self, instructions: InstructionFactory, ends: Ends) -> tuple[Line, ...]:
         """Return its lines between two given places."""
-        return tuple(kit.line(string, *(ends.value(token) for token in tokens)) for string, tokens in self.lines)
+        return tuple(
+            instructions.line(string, *(ends.value(token) for token in tokens)) for string, tokens in self.lines
+        )
 
 
 @dataclass(frozen=True, slots=True)

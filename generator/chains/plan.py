@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from generator.assemble import line_of
+from generator.assemble import assemble
 from generator.chains.chain import Chain, ChainFactory
 from generator.chains.links import Route, routes
 from generator.errors import AllocationError
@@ -26,7 +26,7 @@ from xed_convert.model import Instance, InstructionVariant, OperandKind
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from generator.factory import Kit
+    from generator.factory import InstructionFactory
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class _Collector:
     factories: dict[ValueKind, ChainFactory] = field(default_factory=dict)
 
 
-def plan_latency(kit: Kit, variant: InstructionVariant) -> LatencyPlan:
+def plan_latency(instructions: InstructionFactory, variant: InstructionVariant) -> LatencyPlan:
     """Plan all latencies of a variant.
 
     Raises:
@@ -87,13 +87,13 @@ def plan_latency(kit: Kit, variant: InstructionVariant) -> LatencyPlan:
         return LatencyPlan(variant, reason=error.message)
     collector = _Collector()
     for kind in kinds_of(variant):
-        factory = ChainFactory(kit, instance, values_of(variant, kind))
+        factory = ChainFactory(instructions, instance, values_of(variant, kind))
         collector.factories[kind] = factory
         collector.pairs += _pairs(factory, kind)
         indexed = _indexed(instance)
         if indexed is not None:
-            collector.pairs += _index_pairs(ChainFactory(kit, indexed, values_of(variant, kind)), kind)
-    collector.pairs += _same_register_pairs(kit, instance)
+            collector.pairs += _index_pairs(ChainFactory(instructions, indexed, values_of(variant, kind)), kind)
+    collector.pairs += _same_register_pairs(instructions, instance)
     if not collector.pairs:
         return LatencyPlan(variant, reason="it has no input or no output that latency could be measured between")
     return LatencyPlan(variant, tuple(collector.pairs), collector.factories)
@@ -177,7 +177,7 @@ def _index_pairs(factory: ChainFactory, kind: ValueKind) -> Iterator[Pair]:
             yield pair
 
 
-def _same_register_pairs(kit: Kit, instance: Instance) -> Iterator[Pair]:
+def _same_register_pairs(instructions: InstructionFactory, instance: Instance) -> Iterator[Pair]:
     """Yield the pairs of the instance that has one register in all its explicit register operands."""
     operands = [o for o in instance.variant.operands if o.explicit and o.kind is OperandKind.REGISTER and not o.opmask]
     values = [str(instance.values[o.index]) for o in operands]
@@ -188,9 +188,9 @@ def _same_register_pairs(kit: Kit, instance: Instance) -> Iterator[Pair]:
     if not chosen:
         return
     same = {o.index: _of(o.registers, chosen) for o in operands}
-    factory = ChainFactory(kit, Instance(instance.variant, {**instance.values, **same}))
+    factory = ChainFactory(instructions, Instance(instance.variant, {**instance.values, **same}))
     try:
-        line_of(factory.instance)
+        assemble(factory.instance)
     except EncodingError:
         return  # some instructions forbid it
     indices = {operand.index for operand in operands}

@@ -15,7 +15,7 @@ from generator.support.initial import constant, general_values, load_vectors, lo
 from xed_convert.model import Instance, MemoryAddress, OperandKind
 
 if TYPE_CHECKING:
-    from generator.factory import Kit
+    from generator.factory import InstructionFactory
     from generator.microbenchmark import Line
     from generator.operands.values import Values
 
@@ -25,7 +25,7 @@ _TEMPORARIES = {"VEC": ("XMM14", "XMM13", "XMM12"), "K": ("K6", "K5"), "MMX": ("
 
 
 @dataclass(slots=True)
-class Draft:
+class UnfinishedChain:
     """A chain in the making: registers in use, lines, what the setup has to do."""
 
     used: set[str]
@@ -54,23 +54,25 @@ class Draft:
 class ChainSetup:
     """Makes the setups of the chains of one instance with given operand values."""
 
-    def __init__(self, kit: Kit, instance: Instance, values: Values) -> None:
-        self.kit, self.instance, self.values = kit, instance, values
+    def __init__(self, instructions: InstructionFactory, instance: Instance, values: Values) -> None:
+        self.instructions, self.instance, self.values = instructions, instance, values
 
-    def lines(self, draft: Draft) -> tuple[Line, ...]:
+    def lines(self, unfinished: UnfinishedChain) -> tuple[Line, ...]:
         """Return the lines that give every register that is read its value."""
-        constants = self._constants | draft.constants
+        constants = self._constants | unfinished.constants
         lines = list(self._files_setup)
-        lines += load_vectors(self.kit, self.instance, draft.vectors) + self._memory_setup(draft)
-        copies = dict.fromkeys(implicit_bases(self.instance), BASE_REGISTER) | draft.copies
-        lines += [restore_address(self.kit, copy, part(address, 64)) for copy, address in sorted(copies.items())]
-        lines += [constant(self.kit, name, value) for name, value in sorted(constants.items())]
+        lines += load_vectors(self.instructions, self.instance, unfinished.vectors) + self._memory_setup(unfinished)
+        copies = dict.fromkeys(implicit_bases(self.instance), BASE_REGISTER) | unfinished.copies
+        lines += [
+            restore_address(self.instructions, copy, part(address, 64)) for copy, address in sorted(copies.items())
+        ]
+        lines += [constant(self.instructions, name, value) for name, value in sorted(constants.items())]
         return tuple(lines)
 
     @cached_property
     def _files_setup(self) -> list[Line]:
         """The lines that initialize vector, mask, MMX, x87 and tile registers, the same in all chains."""
-        return other_files_setup(self.kit, (self.instance,), self.values)
+        return other_files_setup(self.instructions, (self.instance,), self.values)
 
     @cached_property
     def _constants(self) -> dict[str, int]:
@@ -79,16 +81,16 @@ class ChainSetup:
         constants = general_values(self.instance, self.values, names)
         return constants | dict.fromkeys(unset_indices(self.instance), 0)
 
-    def _memory_setup(self, draft: Draft) -> list[Line]:
+    def _memory_setup(self, unfinished: UnfinishedChain) -> list[Line]:
         """Return the lines that store values which memory operands must have."""
         lines = []
         for operand in self.instance.variant.operands:
             address = self.instance.values.get(operand.index)
             value = self.values.places.get(f"op{operand.index}")
             if isinstance(address, MemoryAddress) and operand.kind is OperandKind.MEMORY and value is not None:
-                register = draft.temporary("R64")
-                lines.append(long_constant(self.kit, register, value))
+                register = unfinished.temporary("R64")
+                lines.append(long_constant(self.instructions, register, value))
                 words = range(max(1, (operand.width_bits or 64) // 64))
                 places = [replace(address, displacement=address.displacement + 8 * word) for word in words]
-                lines += [self.kit.line("MOV (M64, R64)", place, part(register, 64)) for place in places]
+                lines += [self.instructions.line("MOV (M64, R64)", place, part(register, 64)) for place in places]
         return lines

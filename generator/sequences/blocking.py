@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import TYPE_CHECKING
 
-from generator.assemble import line_of
+from generator.assemble import assemble
 from generator.errors import AllocationError, FactError
 from generator.facts import read_facts
 from generator.microbenchmark import Line, Microbenchmark
@@ -24,13 +24,13 @@ from generator.operands.registers import family, register_class
 from generator.operands.reserved import harness_registers
 from generator.operands.values import Values, values_of
 from generator.sequences.throughput import SUBJECT_SLOT, setup_of
-from generator.support.prologue import helpers, occupied, surrounded
+from generator.support.prologue import occupied, prologue_and_epilogue, with_prologue
 from xed_convert.model import Instance, InstructionVariant, Operand, OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from generator.factory import Kit
+    from generator.factory import InstructionFactory
     from xed_convert.catalogue.catalogue import Catalogue
 
 MOST_INSTANCES = 12
@@ -211,7 +211,7 @@ def _preference(variant: InstructionVariant) -> tuple[bool, int, int]:
     return (variant.attributes.get("evex") == "1", len(widths - usual), len(variant.operands))
 
 
-def mixture(kit: Kit, blockers: Sequence[tuple[InstructionVariant, int]]) -> Microbenchmark:
+def mixture(instructions: InstructionFactory, blockers: Sequence[tuple[InstructionVariant, int]]) -> Microbenchmark:
     """Return so many of each of some blocking instructions, in turns.
 
     Raises:
@@ -219,7 +219,9 @@ def mixture(kit: Kit, blockers: Sequence[tuple[InstructionVariant, int]]) -> Mic
     """
     instances, columns = _columns(blockers, set(), MOST_INSTANCES // 2)
     names = ", ".join(f"{count} of {variant.string}" for variant, count in blockers)
-    return Microbenchmark(setup_of(kit, instances, Values()), tuple(_in_turns(columns)), f"common ports of {names}")
+    return Microbenchmark(
+        setup_of(instructions, instances, Values()), tuple(_in_turns(columns)), f"common ports of {names}"
+    )
 
 
 def _in_turns(columns: Sequence[Sequence[Line]]) -> list[Line]:
@@ -238,7 +240,7 @@ def _columns(
         made = _different(independent(variant, min(count, most), taken))
         instances += made
         taken |= {name for one in made for name in registers_of(one)}
-        columns.append([line_of(made[position % len(made)]) for position in range(count)])
+        columns.append([assemble(made[position % len(made)]) for position in range(count)])
     return instances, columns
 
 
@@ -277,20 +279,24 @@ class Combiner:
     """Puts one instance of an instruction among blocking instructions."""
 
     def __init__(
-        self, kit: Kit, variant: InstructionVariant, values: Values | None = None, instance: Instance | None = None
+        self,
+        instructions: InstructionFactory,
+        variant: InstructionVariant,
+        values: Values | None = None,
+        instance: Instance | None = None,
     ) -> None:
         """Prepare combinations with a variant (`instance`: with these operands).
 
-        `breakers` may be set afterwards, and `helpers_only`: what stands around the instruction is combined without it.
+        `breakers` may be set afterwards, and `prologue_only`: prologue and epilogue are combined without the instance.
 
         Raises:
             AllocationError: there are not enough registers for it.
         """
-        self.kit = kit
+        self.instructions = instructions
         self.values = values or values_of(variant)
         self.instance = instance or Allocator().instance(variant, slot=SUBJECT_SLOT)
         self.breakers: tuple[Line, ...] = ()
-        self.helpers_only = False
+        self.prologue_only = False
 
     def combined(
         self, blockers: Sequence[tuple[InstructionVariant, int]], *, reverse: bool = False, in_turns: bool = True
@@ -306,12 +312,15 @@ class Combiner:
         instances, columns = _shared(blockers, taken)
         lines = _in_turns(columns) if in_turns else [line for column in columns for line in column]
         # The breakers stand where the blocked ports have the most waiting for them, so that they go elsewhere
-        subject = [*self.breakers, *(helpers if self.helpers_only else surrounded)(self.kit, self.instance)]
+        subject = [
+            *self.breakers,
+            *(prologue_and_epilogue if self.prologue_only else with_prologue)(self.instructions, self.instance),
+        ]
         body = [*subject, *lines] if reverse else [*lines, *subject]
         names = (", " if in_turns else ", then ").join(f"{count} of {variant.string}" for variant, count in blockers)
-        what = f"what surrounds {self.instance.variant.string}" if self.helpers_only else self.instance.variant.string
+        what = f"what surrounds {self.instance.variant.string}" if self.prologue_only else self.instance.variant.string
         purpose = f"ports of {what} among {names or 'nothing else'}"
-        setup = setup_of(self.kit, [self.instance, *instances], self.values)
+        setup = setup_of(self.instructions, [self.instance, *instances], self.values)
         return Microbenchmark(setup, tuple(body), purpose, 1, self.instance.variant.cpl == 0)
 
     def control(
@@ -327,7 +336,7 @@ class Combiner:
         names = ", ".join(f"{number} of {variant.string}" for variant, number in blockers)
         purpose = f"ports of {count} of {other.string} among {names}"
         return Microbenchmark(
-            setup_of(self.kit, [*instances, *others], Values()), (*_in_turns(columns), *more), purpose
+            setup_of(self.instructions, [*instances, *others], Values()), (*_in_turns(columns), *more), purpose
         )
 
 

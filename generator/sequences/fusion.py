@@ -15,7 +15,7 @@ from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING
 
-from generator.assemble import line_of
+from generator.assemble import assemble
 from generator.facts import read_facts
 from generator.microbenchmark import Line, Microbenchmark
 from generator.operands.allocation import independent_instances
@@ -28,7 +28,7 @@ from xed_convert.model import OperandKind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from generator.factory import Kit
+    from generator.factory import InstructionFactory
     from xed_convert.model import Instance, InstructionVariant
 
 JUMPS = (
@@ -55,12 +55,12 @@ class Filler(Enum):
     MOVES = "MOV_8B (R64, R64)"
     CONSTANTS = "MOV (R32, I32)"
 
-    def lines(self, kit: Kit, count: int) -> list[Line]:
+    def lines(self, instructions: InstructionFactory, count: int) -> list[Line]:
         """Return so many, with different targets."""
         names = [_TARGETS[position % len(_TARGETS)] for position in range(count)]
         if self is Filler.MOVES:
-            return [kit.line(self.value, name, _SOURCE) for name in names]
-        return [kit.line(self.value, f"{name}D", 5) for name in names]
+            return [instructions.line(self.value, name, _SOURCE) for name in names]
+        return [instructions.line(self.value, f"{name}D", 5) for name in names]
 
 
 @cache
@@ -75,16 +75,16 @@ def may_fuse(variant: InstructionVariant) -> bool:
     return variant.iclass in _candidates() and writes and variant.attributes.get("locked", "0") == "0"
 
 
-def _again(kit: Kit, instance: Instance) -> list[Line]:
+def _again(instructions: InstructionFactory, instance: Instance) -> list[Line]:
     """Return the lines that put registers back, so that a jump goes the same way each time and is predicted."""
     written = [o for o in instance.variant.operands if o.kind is OperandKind.REGISTER and o.written]
     names = [str(instance.values.get(o.index, next(iter(o.registers), ""))) for o in written]
-    lines = [break_register(kit, name, DEFAULT_VALUE) for name in names if register_class(name) == "GPR"]
+    lines = [break_register(instructions, name, DEFAULT_VALUE) for name in names if register_class(name) == "GPR"]
     return [line for line in lines if line is not None]
 
 
 def pairs(
-    kit: Kit,
+    instructions: InstructionFactory,
     variant: InstructionVariant,
     jumps: Sequence[str],
     filler: Filler,
@@ -95,7 +95,7 @@ def pairs(
     """Return pairs of instances and jumps with fillers; `divisor` is how many pairs.
 
     Args:
-        kit: makes the lines.
+        instructions: makes the lines.
         variant: what sets the flags.
         jumps: mnemonics of the jumps, in turns.
         filler: what stands between the pairs.
@@ -109,9 +109,14 @@ def pairs(
     instances = independent_instances(variant, INSTANCES, (*_TARGETS, _SOURCE))
     body: list[Line] = []
     for position, instance in enumerate(instances):
-        between, *rest = filler.lines(kit, FILLERS + more)
-        jump = kit.line(f"{jumps[position % len(jumps)]} (Rel8)", 0)
-        body += [line_of(instance), *((jump, between) if adjacent else (between, jump)), *rest, *_again(kit, instance)]
+        between, *rest = filler.lines(instructions, FILLERS + more)
+        jump = instructions.line(f"{jumps[position % len(jumps)]} (Rel8)", 0)
+        body += [
+            assemble(instance),
+            *((jump, between) if adjacent else (between, jump)),
+            *rest,
+            *_again(instructions, instance),
+        ]
     where = "beside" if adjacent else "apart from"
     purpose = f"{variant.string} {where} {' and '.join(jumps)}, among {FILLERS + more} {filler.name.lower()}"
-    return Microbenchmark(setup_of(kit, instances, Values()), tuple(body), purpose, len(instances))
+    return Microbenchmark(setup_of(instructions, instances, Values()), tuple(body), purpose, len(instances))

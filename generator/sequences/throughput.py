@@ -23,13 +23,13 @@ from generator.operands.reserved import BASE_REGISTER, harness_registers
 from generator.operands.values import ValueKind, Values, kinds_of, values_of
 from generator.support.breakers import break_flags, break_register_of, restore_address
 from generator.support.initial import constant, general_value, general_values, other_files_setup
-from generator.support.prologue import helpers, row_of, setup_lines, surrounded
+from generator.support.prologue import extra_code_of, prologue_and_epilogue, setup_lines, with_prologue
 from xed_convert.model import Instance, InstructionVariant, MemoryAddress, Operand, OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from generator.factory import Kit
+    from generator.factory import InstructionFactory
 
 LENGTHS = (8, 4, 1, 2, 16)
 """How many instances a sequence has, in the order in which they are tried."""
@@ -77,9 +77,9 @@ class Shape:
 class ThroughputFactory:
     """Makes the sequences of one variant."""
 
-    def __init__(self, kit: Kit, variant: InstructionVariant) -> None:
-        """Prepare sequences of a variant with the instructions of a kit as breakers."""
-        self.kit, self.variant = kit, variant
+    def __init__(self, instructions: InstructionFactory, variant: InstructionVariant) -> None:
+        """Prepare sequences of a variant."""
+        self.instructions, self.variant = instructions, variant
         self._instances: dict[tuple[int, bool, bool], list[Instance]] = {}
         self._setups: dict[tuple[int, bool, bool, ValueKind], tuple[Line, ...]] = {}
         self._carried: frozenset[str] | None = None
@@ -96,14 +96,14 @@ class ThroughputFactory:
         carried = self.carried() if shape.breakers else frozenset()
         body: list[Line] = []
         for number, instance in enumerate(instances, 1):
-            body += surrounded(self.kit, instance)
+            body += with_prologue(self.instructions, instance)
             last = number % shape.every == 0 or number == len(instances)
             overwritten = (carried if last else frozenset()) | (self.own(instance) if shape.renewed else frozenset())
             overwritten |= self._restored(instance, values) if shape.kind is ValueKind.SLOW else frozenset()
             if overwritten:
                 body += self.breakers(instance, values, overwritten)
         if shape.balanced:
-            body += balance(self.kit, self.variant, len(instances))
+            body += balance(self.instructions, self.variant, len(instances))
         forms = [
             text
             for text, wanted in (
@@ -116,31 +116,31 @@ class ThroughputFactory:
             )
             if wanted
         ]
-        if self.has_helpers:
-            forms.append(f"with {_names(helpers(self.kit, instances[0]))} beside each")
+        if self.has_prologue:
+            forms.append(f"with {_names(prologue_and_epilogue(self.instructions, instances[0]))} beside each")
         purpose = " ".join([f"throughput of {self.variant.string}: {len(instances)} instances", *forms])
         # The same with breakers, without, and in a loop
         key = (shape.count, shape.same_register, shape.indexed, shape.kind)
         if key not in self._setups:
-            self._setups[key] = setup_of(self.kit, instances, values)
+            self._setups[key] = setup_of(self.instructions, instances, values)
         divisor = len(instances) * shape.repeats
         return Microbenchmark(self._setups[key], tuple(body) * shape.repeats, purpose, divisor, self.variant.cpl == 0)
 
     @property
-    def has_helpers(self) -> bool:
+    def has_prologue(self) -> bool:
         """Whether something has to stand before or after each instance."""
-        row = row_of(self.variant)
-        return row is not None and row.helps
+        row = extra_code_of(self.variant)
+        return row is not None and row.repeated
 
-    def helpers(self, count: int) -> Microbenchmark:
+    def prologues_alone(self, count: int) -> Microbenchmark:
         """Return what stands before and after so many instances, without them.
 
         Raises:
             AllocationError: there are not enough registers for one instance.
         """
         instances = self.instances(Shape(count))
-        body = [line for instance in instances for line in helpers(self.kit, instance)]
-        setup = setup_of(self.kit, instances, values_of(self.variant))
+        body = [line for instance in instances for line in prologue_and_epilogue(self.instructions, instance)]
+        setup = setup_of(self.instructions, instances, values_of(self.variant))
         purpose = f"{_names(body[: len(body) // len(instances)])} alone, as beside {self.variant.string}"
         return Microbenchmark(setup, tuple(body), purpose, len(instances), self.variant.cpl == 0)
 
@@ -230,11 +230,11 @@ class ThroughputFactory:
         lines: list[Line] = []
         for name in sorted(carried - FLAGS):
             register = part(name, 64) if register_class(name) == "GPR" else name
-            line = break_register_of(self.kit, instance, register, general_value(instance, values, name))
+            line = break_register_of(self.instructions, instance, register, general_value(instance, values, name))
             if line is not None:
                 lines.append(line)
         if carried & FLAGS:
-            lines += break_flags(self.kit, carried & FLAGS, "", _SETUP_TEMPORARY)
+            lines += break_flags(self.instructions, carried & FLAGS, "", _SETUP_TEMPORARY)
         return lines
 
 
@@ -284,39 +284,41 @@ def _stack_direction(iclass: str) -> int:
     return next((direction for pattern, direction in _stack_moves().items() if fnmatchcase(iclass, pattern)), 0)
 
 
-def balance(kit: Kit, variant: InstructionVariant, count: int) -> list[Line]:
+def balance(instructions: InstructionFactory, variant: InstructionVariant, count: int) -> list[Line]:
     """Return the lines that undo what so many instances did to the stack pointer, or to the addresses of strings."""
     moved = stack_bytes(variant) * count
-    lines = [_address_line(kit, "RSP", "RSP", -moved)] if moved else []
+    lines = [_address_line(instructions, "RSP", "RSP", -moved)] if moved else []
     if variant.category in MOVING_CATEGORIES:
         bases = {o.memory.base for o in variant.operands if o.memory is not None}
-        lines += [_address_line(kit, base, BASE_REGISTER, _STRINGS[base]) for base in sorted(bases & set(_STRINGS))]
+        lines += [
+            _address_line(instructions, base, BASE_REGISTER, _STRINGS[base]) for base in sorted(bases & set(_STRINGS))
+        ]
     return lines
 
 
-def _address_line(kit: Kit, register: str, base: str, displacement: int) -> Line:
+def _address_line(instructions: InstructionFactory, register: str, base: str, displacement: int) -> Line:
     """Put base plus displacement into a register, without touching flags."""
     address = MemoryAddress(base, displacement=displacement, displacement_bits=32)
-    return kit.line("LEA_B_D32 (R64)", register, address)
+    return instructions.line("LEA_B_D32 (R64)", register, address)
 
 
-def setup_of(kit: Kit, instances: Sequence[Instance], values: Values) -> tuple[Line, ...]:
+def setup_of(instructions: InstructionFactory, instances: Sequence[Instance], values: Values) -> tuple[Line, ...]:
     """Return the lines that give everything that the instances read its value."""
     constants: dict[str, int] = {}
-    lines = other_files_setup(kit, instances, values)
+    lines = other_files_setup(instructions, instances, values)
     for instance in instances:
         constants |= general_values(instance, values, general_inputs(instance))
         constants |= dict.fromkeys(unset_indices(instance), 0)
         for name in implicit_bases(instance):
-            lines.append(restore_address(kit, name, BASE_REGISTER))
+            lines.append(restore_address(instructions, name, BASE_REGISTER))
             constants.pop(name, None)
-        lines += _memory_setup(kit, instance, values)
-    lines += [constant(kit, name, value) for name, value in sorted(constants.items())]
-    wanted = [line for instance in instances for line in setup_lines(kit, instance)]
+        lines += _memory_setup(instructions, instance, values)
+    lines += [constant(instructions, name, value) for name, value in sorted(constants.items())]
+    wanted = [line for instance in instances for line in setup_lines(instructions, instance)]
     return (*lines, *dict.fromkeys(wanted))
 
 
-def _memory_setup(kit: Kit, instance: Instance, values: Values) -> list[Line]:
+def _memory_setup(instructions: InstructionFactory, instance: Instance, values: Values) -> list[Line]:
     """Return the lines that store the values that memory operands must have."""
     lines: list[Line] = []
     if not values.places:
@@ -325,6 +327,6 @@ def _memory_setup(kit: Kit, instance: Instance, values: Values) -> list[Line]:
         address = instance.values.get(operand.index)
         value = values.places.get(f"op{operand.index}")
         if isinstance(address, MemoryAddress) and operand.kind is OperandKind.MEMORY and value is not None:
-            lines.append(constant(kit, _SETUP_TEMPORARY, value))
-            lines.append(kit.line("MOV (M64, R64)", address, _SETUP_TEMPORARY))
+            lines.append(constant(instructions, _SETUP_TEMPORARY, value))
+            lines.append(instructions.line("MOV (M64, R64)", address, _SETUP_TEMPORARY))
     return lines

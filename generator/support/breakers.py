@@ -20,7 +20,7 @@ from xed_convert.model import Instance, MemoryAddress, OperandKind
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from generator.factory import Kit
+    from generator.factory import InstructionFactory
     from generator.microbenchmark import Line
     from xed_convert.model import OperandValue
 
@@ -51,16 +51,18 @@ def _parsed(text: str) -> tuple[str, tuple[str, ...]]:
     return string.strip(), tuple(token.strip() for token in tokens.split(",") if token.strip())
 
 
-def break_stack(kit: Kit) -> list[Line]:
+def break_stack(instructions: InstructionFactory) -> list[Line]:
     """Return the lines that put another value on the top of the x87 stack."""
-    return _lines(kit, _breakers()["X87"], {"ST(0)": "ST(0)"})
+    return _lines(instructions, _breakers()["X87"], {"ST(0)": "ST(0)"})
 
 
-def break_register(kit: Kit, register: str, value: int, *, vex: bool = False, bits: int = 128) -> Line | None:
+def break_register(
+    instructions: InstructionFactory, register: str, value: int, *, vex: bool = False, bits: int = 128
+) -> Line | None:
     """Return the line that puts a value into a general purpose register, or the temporary's content into another one.
 
     Args:
-        kit: makes the line.
+        instructions: makes the line.
         register: any name of the register.
         value: the value, for general purpose registers.
         vex: whether vector registers are to be written with VEX code.
@@ -69,28 +71,28 @@ def break_register(kit: Kit, register: str, value: int, *, vex: bool = False, bi
     group = register_class(register)
     if group == "GPR":
         row = _breakers()["GPR32" if 0 <= value < 1 << 31 else "GPR64"]
-        return _line(kit, row, {"TO32": part(register, 32), "TO64": part(register, 64), "VALUE": value})
+        return _line(instructions, row, {"TO32": part(register, 32), "TO64": part(register, 64), "VALUE": value})
     if group not in COPIES:
         return None
     if group == "VEC":
         row = _breakers()[f"V{bits}" if vex else "XMM"]
         copy = {f"COPY{width}": part(COPIES[group], width) for width in (128, 256, 512)}
-        return _line(kit, row, {**{f"TO{width}": part(register, width) for width in (128, 256, 512)}, **copy})
-    return _line(kit, _breakers()[group], {"TO": register, "COPY": COPIES[group]})
+        return _line(instructions, row, {**{f"TO{width}": part(register, width) for width in (128, 256, 512)}, **copy})
+    return _line(instructions, _breakers()[group], {"TO": register, "COPY": COPIES[group]})
 
 
-def restore_address(kit: Kit, register: str, copy: str) -> Line:
+def restore_address(instructions: InstructionFactory, register: str, copy: str) -> Line:
     """Return the line that puts an address back from a copy of it."""
-    return _line(kit, _breakers()["ADDRESS"], {"TO64": part(register, 64), "COPY": copy})
+    return _line(instructions, _breakers()["ADDRESS"], {"TO64": part(register, 64), "COPY": copy})
 
 
-def break_memory(kit: Kit, bits: int | None, address: MemoryAddress) -> Line | None:
+def break_memory(instructions: InstructionFactory, bits: int | None, address: MemoryAddress) -> Line | None:
     """Return the store that replaces a memory operand's content (None: there is none of that width)."""
     row = _breakers().get(f"M{bits}")
-    return _line(kit, row, {"MEM": address, "COPY128": COPIES["VEC"]}) if row else None
+    return _line(instructions, row, {"MEM": address, "COPY128": COPIES["VEC"]}) if row else None
 
 
-def break_flags(kit: Kit, read: frozenset[str], source: str, scratch: str) -> list[Line]:
+def break_flags(instructions: InstructionFactory, read: frozenset[str], source: str, scratch: str) -> list[Line]:
     """Return lines after which the flags that are read depend on nothing, but for `source` ("": none is kept).
 
     Of the flags besides CF none can be replaced alone; they are kept if `source` is one of them.
@@ -106,7 +108,7 @@ def break_flags(kit: Kit, read: frozenset[str], source: str, scratch: str) -> li
         name = "CF"
     else:
         return []
-    return [_line(kit, _breakers()[name], {"R15": "R15", "SCRATCH": scratch})]
+    return [_line(instructions, _breakers()[name], {"R15": "R15", "SCRATCH": scratch})]
 
 
 def memory_widths(instance: Instance) -> Mapping[MemoryAddress, int | None]:
@@ -127,20 +129,20 @@ def vector_bits(instance: Instance) -> int:
     return max((widths.get(name[:3], 128) for name in names), default=128)
 
 
-def break_register_of(kit: Kit, instance: Instance, register: str, value: int) -> Line | None:
+def break_register_of(instructions: InstructionFactory, instance: Instance, register: str, value: int) -> Line | None:
     """Return the breaker for a register of an instance, in the kind of code that the instance is."""
-    return break_register(kit, register, value, vex=is_vex(instance), bits=vector_bits(instance))
+    return break_register(instructions, register, value, vex=is_vex(instance), bits=vector_bits(instance))
 
 
-def _line(kit: Kit, row: Breaker, operands: Mapping[str, OperandValue]) -> Line:
+def _line(instructions: InstructionFactory, row: Breaker, operands: Mapping[str, OperandValue]) -> Line:
     """Fill in a row of one instruction."""
-    (line,) = _lines(kit, row, operands)
+    (line,) = _lines(instructions, row, operands)
     return line
 
 
-def _lines(kit: Kit, row: Breaker, operands: Mapping[str, OperandValue]) -> list[Line]:
+def _lines(instructions: InstructionFactory, row: Breaker, operands: Mapping[str, OperandValue]) -> list[Line]:
     """Fill in a row."""
     return [
-        kit.line(string, *(operands[name] if name in operands else int(name) for name in names))
+        instructions.line(string, *(operands[name] if name in operands else int(name) for name in names))
         for string, names in row.lines
     ]

@@ -21,7 +21,7 @@ from xed_convert.model import Instance, MemoryAddress, OperandKind
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from generator.factory import Kit
+    from generator.factory import InstructionFactory
     from generator.microbenchmark import Line
     from generator.operands.values import Values
 
@@ -58,7 +58,7 @@ def _general_value(instance: Instance, values: Values, name: str) -> int:
     return value | value << 8 if in_both else value
 
 
-def other_files_setup(kit: Kit, instances: Sequence[Instance], values: Values) -> list[Line]:
+def other_files_setup(instructions: InstructionFactory, instances: Sequence[Instance], values: Values) -> list[Line]:
     """Return the lines that initialize vector, mask, MMX, x87 and tile registers that instances use; RAX is lost.
 
     Raises:
@@ -67,17 +67,19 @@ def other_files_setup(kit: Kit, instances: Sequence[Instance], values: Values) -
     used = _used_files(instances)
     lines: list[Line] = []
     if "VEC" in used:
-        lines += _vectors(kit, instances, values)
+        lines += _vectors(instructions, instances, values)
     if "K" in used:
-        lines.append(long_constant(kit, "RAX", ONES))
-        lines += [kit.line("KMOVQ (K, R64)", name, "RAX") for name in dict.fromkeys((*used["K"], COPIES["K"]))]
+        lines.append(long_constant(instructions, "RAX", ONES))
+        lines += [instructions.line("KMOVQ (K, R64)", name, "RAX") for name in dict.fromkeys((*used["K"], COPIES["K"]))]
     if "MMX" in used:
-        lines.append(long_constant(kit, "RAX", TWO))
-        lines += [kit.line("MOVQ (MM, R64)", name, "RAX") for name in dict.fromkeys((*used["MMX"], COPIES["MMX"]))]
+        lines.append(long_constant(instructions, "RAX", TWO))
+        lines += [
+            instructions.line("MOVQ (MM, R64)", name, "RAX") for name in dict.fromkeys((*used["MMX"], COPIES["MMX"]))
+        ]
     if "X87" in used:
-        lines += [kit.line("FLD1 (ST0, ST(0))")] * STACK_DEPTH
+        lines += [instructions.line("FLD1 (ST0, ST(0))")] * STACK_DEPTH
     if "TMM" in used:
-        lines += _tiles(kit, used["TMM"])
+        lines += _tiles(instructions, used["TMM"])
     return lines
 
 
@@ -105,18 +107,20 @@ def vector_patterns(instance: Instance, names: list[str], values: Values) -> dic
     return patterns
 
 
-def _vectors(kit: Kit, instances: Sequence[Instance], values: Values) -> list[Line]:
+def _vectors(instructions: InstructionFactory, instances: Sequence[Instance], values: Values) -> list[Line]:
     """Load the patterns, index registers excepted, which become zero."""
     patterns: dict[str, int] = {}
     for instance in instances:
         patterns |= vector_patterns(instance, effects_of(instance).other_files.get("VEC", []), values)
     indices = {name for instance in instances for name in _indices(instance)}
-    lines = [kit.line("VMOVQ (XMM, R64)", part(name, 128), INDEX_REGISTER) for name in patterns if name in indices]
+    lines = [
+        instructions.line("VMOVQ (XMM, R64)", part(name, 128), INDEX_REGISTER) for name in patterns if name in indices
+    ]
     widest = max(instances, key=lambda instance: (is_vex(instance), vector_bits(instance)))
-    return lines + load_vectors(kit, widest, {n: p for n, p in patterns.items() if n not in indices})
+    return lines + load_vectors(instructions, widest, {n: p for n, p in patterns.items() if n not in indices})
 
 
-def load_vectors(kit: Kit, instance: Instance, patterns: dict[str, int]) -> list[Line]:
+def load_vectors(instructions: InstructionFactory, instance: Instance, patterns: dict[str, int]) -> list[Line]:
     """Store each pattern and load it into its registers, with the kind of code that the instance is; RAX is lost."""
     vex = is_vex(instance)
     bits = vector_bits(instance) if vex else 128
@@ -125,10 +129,10 @@ def load_vectors(kit: Kit, instance: Instance, patterns: dict[str, int]) -> list
     evex = f"VMOVUPS_EVEX ({width}, M{bits})" if bits < 512 else string
     lines: list[Line] = []
     for pattern in dict.fromkeys(patterns.values()):
-        lines.append(long_constant(kit, "RAX", pattern))
-        lines += [kit.line("MOV (M64, R64)", _at(_AREA + 8 * word), "RAX") for word in range(bits // 64)]
+        lines.append(long_constant(instructions, "RAX", pattern))
+        lines += [instructions.line("MOV (M64, R64)", _at(_AREA + 8 * word), "RAX") for word in range(bits // 64)]
         lines += [
-            kit.line(string if number(name) < 16 else evex, part(name, bits), _at(_AREA))
+            instructions.line(string if number(name) < 16 else evex, part(name, bits), _at(_AREA))
             for name, found in patterns.items()
             if found == pattern
         ]
@@ -140,26 +144,26 @@ def _indices(instance: Instance) -> set[str]:
     return {name for name in address_registers(instance) if register_class(name) == "VEC"}
 
 
-def _tiles(kit: Kit, names: list[str]) -> list[Line]:
+def _tiles(instructions: InstructionFactory, names: list[str]) -> list[Line]:
     """Configure all tiles and clear the used ones."""
     lines: list[Line] = []
     for offset in range(0, 64, 8):
-        lines.append(long_constant(kit, "RAX", _TILE_CONFIGURATION.get(offset, 0)))
-        lines.append(kit.line("MOV (M64, R64)", _at(_TILE_AREA + offset), "RAX"))
-    lines.append(kit.line("LDTILECFG (M512)", _at(_TILE_AREA)))
-    return [*lines, *(kit.line("TILEZERO (TMM)", name) for name in names)]
+        lines.append(long_constant(instructions, "RAX", _TILE_CONFIGURATION.get(offset, 0)))
+        lines.append(instructions.line("MOV (M64, R64)", _at(_TILE_AREA + offset), "RAX"))
+    lines.append(instructions.line("LDTILECFG (M512)", _at(_TILE_AREA)))
+    return [*lines, *(instructions.line("TILEZERO (TMM)", name) for name in names)]
 
 
-def constant(kit: Kit, register: str, value: int) -> Line:
+def constant(instructions: InstructionFactory, register: str, value: int) -> Line:
     """Return the line that puts a value into a general purpose register."""
     if 0 <= value < 1 << 31:
-        return kit.line("MOV (R32, I32)", part(register, 32), value)
-    return long_constant(kit, register, value)
+        return instructions.line("MOV (R32, I32)", part(register, 32), value)
+    return long_constant(instructions, register, value)
 
 
-def long_constant(kit: Kit, register: str, value: int) -> Line:
+def long_constant(instructions: InstructionFactory, register: str, value: int) -> Line:
     """Return the same with 64 bits of immediate, whatever the value."""
-    return kit.line("MOV (R64, I64)", part(register, 64), value - (1 << 64) if value >= 1 << 63 else value)
+    return instructions.line("MOV (R64, I64)", part(register, 64), value - (1 << 64) if value >= 1 << 63 else value)
 
 
 @cache
@@ -168,14 +172,14 @@ def _at(displacement: int) -> MemoryAddress:
     return MemoryAddress("R14", displacement=displacement)
 
 
-def stack_balance(kit: Kit, instance: Instance) -> list[Line]:
+def stack_balance(instructions: InstructionFactory, instance: Instance) -> list[Line]:
     """Return the lines that take off the x87 stack what the instance has pushed."""
-    return [kit.line("FSTP (ST, ST0, ST(0))", "ST(0)")] * max(0, _stack_growth(instance))
+    return [instructions.line("FSTP (ST, ST0, ST(0))", "ST(0)")] * max(0, _stack_growth(instance))
 
 
-def stack_refill(kit: Kit, instance: Instance) -> list[Line]:
+def stack_refill(instructions: InstructionFactory, instance: Instance) -> list[Line]:
     """Return the lines that push onto the x87 stack as much as the instance has popped."""
-    return [kit.line("FLD1 (ST0, ST(0))")] * max(0, -_stack_growth(instance))
+    return [instructions.line("FLD1 (ST0, ST(0))")] * max(0, -_stack_growth(instance))
 
 
 def _stack_growth(instance: Instance) -> int:

@@ -1,9 +1,12 @@
-"""What has to stand around an instruction so that it can run at all: prefix instructions, and lines of the setup.
+"""What an instruction needs around it so that it can run at all: a prologue, an epilogue, and lines of the setup.
 
-An indirect jump needs a target, RET an address on the stack, LEAVE a frame, a repeated string instruction a count.
-`surroundings.tsv` has a row per instruction class (a glob) and form (`reg`, `mem`, `imm`: the kind of its first
-explicit operand, `-`: it has none), with lines for the setup, before and after every instance. The µops of the lines
-before and after are measured by themselves and subtracted.
+An indirect jump needs a target, RET an address on the stack, LEAVE a frame, a repeated string instruction a count:
+
+    LEA RBX, [RIP+2]; JMP RBX
+
+`prologues.tsv` has a row per instruction class (a glob) and form: the kind of its first explicit operand (`reg`, `mem`,
+`imm`), or `-` if it has none. The lines of `setup` run once; `prologue` and `epilogue` stand before and after every
+instance. Their µops are measured by themselves and subtracted.
 
 Operands of lines: `OP1` is the instance's first operand; `SCRATCH64` a register of its own; `ITSELF` and `ADDRESS`
 are where the instance begins and ends, `NEXT` its end as the displacement of a branch; `R14+0x800` and `RSP-OP1` are
@@ -18,17 +21,17 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import TYPE_CHECKING
 
-from generator.assemble import line_of
+from generator.assemble import assemble
 from generator.facts import read_facts
 from xed_convert.model import Instance, InstructionVariant, MemoryAddress, OperandKind, OperandValue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from generator.factory import Kit
+    from generator.factory import InstructionFactory
     from generator.microbenchmark import Line
 
-COLUMNS = ("iclass", "form", "setup", "before", "after", "reason", "source")
+COLUMNS = ("iclass", "form", "setup", "prologue", "epilogue", "reason", "source")
 SCRATCH = "R12"
 """The register of `SCRATCH64`; allocators give it away last."""
 
@@ -38,27 +41,27 @@ _Template = tuple[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ExtraCode:
     """A row of the table; lines are variants' strings with the names of their operands."""
 
     iclass: str
     form: str
     setup: tuple[_Template, ...]
-    before: tuple[_Template, ...]
-    after: tuple[_Template, ...]
+    prologue: tuple[_Template, ...]
+    epilogue: tuple[_Template, ...]
 
     @property
-    def helps(self) -> bool:
+    def repeated(self) -> bool:
         """Whether there are lines beside every instance."""
-        return bool(self.before or self.after)
+        return bool(self.prologue or self.epilogue)
 
 
 @cache
-def rows() -> tuple[Row, ...]:
+def rows() -> tuple[ExtraCode, ...]:
     """Return the table's rows."""
-    found = read_facts("surroundings.tsv", COLUMNS, ("iclass", "form"))
+    found = read_facts("prologues.tsv", COLUMNS, ("iclass", "form"))
     return tuple(
-        Row(row["iclass"], row["form"], *(_parsed(row[column]) for column in ("setup", "before", "after")))
+        ExtraCode(row["iclass"], row["form"], *(_parsed(row[column]) for column in ("setup", "prologue", "epilogue")))
         for row in found
     )
 
@@ -71,7 +74,7 @@ def _parsed(text: str) -> tuple[_Template, ...]:
     return tuple((string.strip(), tuple(token.strip() for token in tokens.split(","))) for string, _, tokens in parts)
 
 
-def row_of(variant: InstructionVariant) -> Row | None:
+def extra_code_of(variant: InstructionVariant) -> ExtraCode | None:
     """Return the row for a variant, if it needs anything."""
     if not _is_named(variant.iclass):
         return None
@@ -86,45 +89,45 @@ def _is_named(iclass: str) -> bool:
 
 
 @cache
-def _row(iclass: str, form: str) -> Row | None:
+def _row(iclass: str, form: str) -> ExtraCode | None:
     return next((row for row in rows() if row.form == form and fnmatchcase(iclass, row.iclass)), None)
 
 
-def setup_lines(kit: Kit, instance: Instance) -> list[Line]:
+def setup_lines(instructions: InstructionFactory, instance: Instance) -> list[Line]:
     """Return what the setup has to do for an instance, after registers have their values."""
-    row = row_of(instance.variant)
-    return _lines(kit, instance, row.setup, (0, 0)) if row else []
+    row = extra_code_of(instance.variant)
+    return _lines(instructions, instance, row.setup, (0, 0)) if row else []
 
 
-def surrounded(kit: Kit, instance: Instance) -> list[Line]:
-    """Return the lines of an instance, with what has to stand before and after it."""
-    row, own = row_of(instance.variant), line_of(instance)
-    if row is None or not row.helps:
+def with_prologue(instructions: InstructionFactory, instance: Instance) -> list[Line]:
+    """Return an instance between its prologue and its epilogue."""
+    row, own = extra_code_of(instance.variant), assemble(instance)
+    if row is None or not row.repeated:
         return [own]
-    sizes = _size(_lines(kit, instance, row.before, (0, 0)))
-    before = _lines(kit, instance, row.before, (sizes, sizes + len(own.code)))
-    return [*before, own, *_lines(kit, instance, row.after, (0, 0))]
+    sizes = _size(_lines(instructions, instance, row.prologue, (0, 0)))
+    before = _lines(instructions, instance, row.prologue, (sizes, sizes + len(own.code)))
+    return [*before, own, *_lines(instructions, instance, row.epilogue, (0, 0))]
 
 
-def helpers(kit: Kit, instance: Instance) -> list[Line]:
-    """Return what stands before and after an instance, without it.
+def prologue_and_epilogue(instructions: InstructionFactory, instance: Instance) -> list[Line]:
+    """Return the prologue and the epilogue of an instance, without it.
 
-    Branches lead to the next line; what points to the instance points past the line after it, which goes there.
+    A branch to where the instance was leads to the next line; a pointer to it points past that line.
     """
-    row = row_of(instance.variant)
+    row = extra_code_of(instance.variant)
     if row is None:
         return []
-    sizes = [len(line.code) for line in _lines(kit, instance, row.before, (0, 0))]
+    sizes = [len(line.code) for line in _lines(instructions, instance, row.prologue, (0, 0))]
     found: list[Line] = []
-    for template, size, following in zip(row.before, sizes, [*sizes[1:], 0], strict=False):
-        found += _lines(kit, instance, (template,), (size + following, size))
-    return found + _lines(kit, instance, row.after, (0, 0))
+    for template, size, following in zip(row.prologue, sizes, [*sizes[1:], 0], strict=False):
+        found += _lines(instructions, instance, (template,), (size + following, size))
+    return found + _lines(instructions, instance, row.epilogue, (0, 0))
 
 
 def occupied(variant: InstructionVariant) -> frozenset[str]:
     """Return the families of registers that the lines around a variant use besides its operands."""
-    row = row_of(variant)
-    tokens = {token for _, names in (row.before + row.after if row else ()) for token in names}
+    row = extra_code_of(variant)
+    tokens = {token for _, names in (row.prologue + row.epilogue if row else ()) for token in names}
     return frozenset({SCRATCH}) if "SCRATCH64" in tokens else frozenset()
 
 
@@ -132,14 +135,18 @@ def _size(lines: Sequence[Line]) -> int:
     return sum(len(line.code) for line in lines)
 
 
-def _lines(kit: Kit, instance: Instance, templates: Sequence[_Template], targets: tuple[int, int]) -> list[Line]:
+def _lines(
+    instructions: InstructionFactory, instance: Instance, templates: Sequence[_Template], targets: tuple[int, int]
+) -> list[Line]:
     """Fill in lines; `targets` are where the instance begins and ends, in bytes from the beginning of the lines."""
     found: list[Line] = []
     for string, tokens in templates:
-        plain = kit.line(string, *(_value(instance, token, (0, 0)) for token in tokens))
+        plain = instructions.line(string, *(_value(instance, token, (0, 0)) for token in tokens))
         here = _size(found) + len(plain.code)
         begin, end = targets
-        found.append(kit.line(string, *(_value(instance, token, (begin - here, end - here)) for token in tokens)))
+        found.append(
+            instructions.line(string, *(_value(instance, token, (begin - here, end - here)) for token in tokens))
+        )
     return found
 
 

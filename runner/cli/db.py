@@ -438,11 +438,11 @@ def _export_exegesis(database: Path, arch: str, mode: str, target: str) -> None:
 
 def _sample_code(variant: InstructionVariant) -> bytes | None:
     """Return the bytes of an instruction of a variant, or None if it cannot be encoded."""
-    from generator.assemble import line_of  # noqa: PLC0415 - only for this export
+    from generator.assemble import assemble  # noqa: PLC0415 - only for this export
     from generator.operands.allocation import Allocator  # noqa: PLC0415 - only for this export
 
     try:
-        return line_of(Allocator().instance(variant)).code
+        return assemble(Allocator().instance(variant)).code
     except UopscopeError:
         return None
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from simulator.core.trace import Copies
     from simulator.machines.machine import MachineModel, Parameters
 
-Row = tuple[int, ...]
+EventCounts = tuple[int, ...]
 """Counts of all events, in the order of `event_names`."""
 
 
@@ -37,7 +37,7 @@ def event_names(parameters: Parameters) -> tuple[str, ...]:
     return ("core_cycles", "divider_active", *STATIC, "uops_executed", *ports)
 
 
-def _row(counts: Counts, static: Row) -> Row:
+def _event_counts(counts: Counts, static: EventCounts) -> EventCounts:
     return (counts.cycles, counts.divider, *static, sum(counts.ports), *counts.ports)
 
 
@@ -45,8 +45,8 @@ def _row(counts: Counts, static: Row) -> Row:
 class SegmentResult:
     """What happened in a segment in all, until each read of a counter in it, and the order of ports after it."""
 
-    total: Row
-    reads: tuple[tuple[Read, Row], ...]
+    total: EventCounts
+    reads: tuple[tuple[Read, EventCounts], ...]
     order: Order
 
 
@@ -58,8 +58,8 @@ class Readings:
     """
 
     names: Mapping[str, int]
-    start: Mapping[int, tuple[Row, Row]]
-    end: Mapping[int, tuple[Row, Row]]
+    start: Mapping[int, tuple[EventCounts, EventCounts]]
+    end: Mapping[int, tuple[EventCounts, EventCounts]]
 
     def difference(self, index: int, event: str) -> int:
         """Return by how much an event's count grew between the two reads of a counter.
@@ -107,10 +107,10 @@ class Simulator:
         runs = Tracer(self.frontend, data, copies).run()
         trace = segments(Values(self.frontend).resolve(runs) if values_matter(runs) else runs)
         timed = [number for number, (part, _) in enumerate(trace) if not isinstance(part, Sequel) and reads(part)]
-        now: Row = (0,) * len(self._names)
+        now: EventCounts = (0,) * len(self._names)
         order: Order = ()
-        start: dict[int, tuple[Row, Row]] = {}
-        end: dict[int, tuple[Row, Row]] = {}
+        start: dict[int, tuple[EventCounts, EventCounts]] = {}
+        end: dict[int, tuple[EventCounts, EventCounts]] = {}
         for part, times in trace[timed[0] : timed[-1] + 1] if timed else []:
             if isinstance(part, Sequel) or not reads(part):
                 total, order = self._repeated(part, times, order)
@@ -126,11 +126,11 @@ class Simulator:
             now = add(now, result.total, times)
         return Readings(self._names, start, end)
 
-    def _repeated(self, part: Segment | Sequel, times: int, order: Order) -> tuple[Row, Order]:
+    def _repeated(self, part: Segment | Sequel, times: int, order: Order) -> tuple[EventCounts, Order]:
         """Simulate a part without reads so many times; each goes on with the order of ports that the last one left."""
         if times == 1:
             return self._once(part, order)
-        totals: list[Row] = [(0,) * len(self._names)]
+        totals: list[EventCounts] = [(0,) * len(self._names)]
         seen: dict[Order, int] = {}
         while len(totals) <= times and order not in seen:
             seen[order] = len(totals) - 1
@@ -144,11 +144,11 @@ class Simulator:
         total = add(totals[-1], add(totals[-1], totals[first], -1), periods)
         return add(total, add(totals[first + left], totals[first], -1)), list(seen)[first + left]
 
-    def _once(self, part: Segment | Sequel, order: Order) -> tuple[Row, Order]:
+    def _once(self, part: Segment | Sequel, order: Order) -> tuple[EventCounts, Order]:
         if not isinstance(part, Sequel):
             result = self._segment(part, order)
             return result.total, result.order
-        total: Row = (0,) * len(self._names)
+        total: EventCounts = (0,) * len(self._names)
         for inner, times in part.parts:
             row, order = self._repeated(inner, times, order)
             total = add(total, row)
@@ -172,7 +172,7 @@ class Simulator:
         steps = steps_of(flat(segment[place + 1 :]), self._numbering)
         core.places += [0] * (len(self._numbering) - len(core.places))
         core.advance(steps)
-        return SegmentResult(_row(core.totals().plus(skipped), _static_of(segment)), (), core.order())
+        return SegmentResult(_event_counts(core.totals().plus(skipped), _static_of(segment)), (), core.order())
 
     def _repeat(self, segment: Segment, order: Order) -> tuple[Core, Counts]:
         """Return the core after a segment that ends with its only repetition, if any.
@@ -197,17 +197,17 @@ class Simulator:
         prepared = [steps_of(piece, self._numbering) for piece, _ in pieces]
         core = Core(self.parameters, len(self._numbering))
         log: list[tuple[int, int]] = []
-        moments: list[tuple[Read, int, Row]] = []
-        static: Row = (0,) * len(STATIC)
+        moments: list[tuple[Read, int, EventCounts]] = []
+        static: EventCounts = (0,) * len(STATIC)
         for (piece, read), steps in zip(pieces, prepared, strict=True):
             core.advance(steps, log)
             static = add(static, self.frontend.run_of(tuple(piece)).static) if piece else static
             if read is not None:
                 moments.append((read, core.last_retired, static))
         seen = tuple((read, self._until(when, log, so_far)) for read, when, so_far in moments)
-        return SegmentResult(_row(core.totals(), static), seen, ())
+        return SegmentResult(_event_counts(core.totals(), static), seen, ())
 
-    def _until(self, when: int, log: Sequence[tuple[int, int]], static: Row) -> Row:
+    def _until(self, when: int, log: Sequence[tuple[int, int]], static: EventCounts) -> EventCounts:
         ports = [0] * len(self.parameters.ports)
         for cycle, port in log:
             ports[port] += cycle <= when
@@ -227,8 +227,8 @@ def _pieces(segment: Segment) -> list[tuple[list[Compiled], Read | None]]:
     return pieces
 
 
-def _static_of(runs: Sequence[Run | Repetition]) -> Row:
-    total: Row = (0,) * len(STATIC)
+def _static_of(runs: Sequence[Run | Repetition]) -> EventCounts:
+    total: EventCounts = (0,) * len(STATIC)
     for run in runs:
         total = add(total, run.static) if isinstance(run, Run) else add(total, _static_of(run.runs), run.count)
     return total

@@ -122,7 +122,7 @@ class MachineModel:
             ModelError: a graph is not in the notation of `simulator.machines.graph`, or does not fit the variant.
         """
         rows = [
-            Row(f"the changed {self.name}", re.compile(translate(pattern)), same_register=False, graph=graph)
+            GraphRule(f"the changed {self.name}", re.compile(translate(pattern)), same_register=False, graph=graph)
             for pattern, graph in graphs.items()
         ]
 
@@ -188,7 +188,7 @@ def _parameters(table: dict[str, Any]) -> Parameters:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class GraphRule:
     """A row of `graphs.tsv`: which variants of which CPUs, when, and the graph."""
 
     where: str
@@ -254,7 +254,7 @@ class ShippedModel:
         return replace(facts, ports=tuple(renamed))
 
 
-def _amend(variant: InstructionVariant, behaviour: Behaviour | None, row: Row) -> Behaviour | None:
+def _amend(variant: InstructionVariant, behaviour: Behaviour | None, row: GraphRule) -> Behaviour | None:
     """Apply a row: a graph of its own, or one of the words `zero`, `break`, `eliminate` about the model's graph."""
     word, _, share = row.graph.partition(" ")
     if word == "eliminate" and behaviour is not None:
@@ -301,7 +301,7 @@ def read_isa_sets() -> dict[str, frozenset[str]]:
 
 
 @functools.cache
-def read_rows() -> tuple[tuple[frozenset[str], Row], ...]:
+def read_rows() -> tuple[tuple[frozenset[str], GraphRule], ...]:
     """Read `graphs.tsv`: CPUs, variant pattern, when, graph, source.
 
     Raises:
@@ -310,7 +310,7 @@ def read_rows() -> tuple[tuple[frozenset[str], Row], ...]:
     return tuple(_rows(resources.files("simulator") / "models" / "graphs.tsv"))
 
 
-def _rows(path: Traversable) -> Iterator[tuple[frozenset[str], Row]]:
+def _rows(path: Traversable) -> Iterator[tuple[frozenset[str], GraphRule]]:
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
@@ -319,7 +319,7 @@ def _rows(path: Traversable) -> Iterator[tuple[frozenset[str], Row]]:
         if len(columns) != 5 or not columns[4].strip() or columns[2] not in ("always", "same_register"):
             raise ModelError(f"{where}: expected CPUs, variants, when, graph and source")
         cpus, pattern, when, graph, _ = columns
-        yield cpu_range(cpus, where), Row(where, re.compile(translate(pattern)), when == "same_register", graph)
+        yield cpu_range(cpus, where), GraphRule(where, re.compile(translate(pattern)), when == "same_register", graph)
 
 
 def cpu_range(text: str, where: str) -> frozenset[str]:

@@ -57,7 +57,7 @@ class Facts:
 
 
 @dataclass(slots=True)
-class _Draft:
+class _UnfinishedGraph:
     """A graph in the making."""
 
     variant: InstructionVariant
@@ -86,22 +86,22 @@ class _Draft:
 
 def behaviour_of(variant: InstructionVariant, facts: Facts) -> Behaviour:
     """Make the graph of a variant out of what a scheduling model states, by the rules of the module's docstring."""
-    draft = _Draft(variant, facts, address_updates(variant))
-    _assign_roles(draft)
+    graph = _UnfinishedGraph(variant, facts, address_updates(variant))
+    _assign_roles(graph)
     latency = max(facts.latencies, default=1)
-    loaded, load_latency = _add_loads(draft, latency)
+    loaded, load_latency = _add_loads(graph, latency)
     budget = latency - load_latency
-    stores = bool(draft.store_data)
-    values = tuple(e for e in value_outputs(variant) if e not in draft.updates)
-    ending = _add_compute(draft, loaded, budget, values)
+    stores = bool(graph.store_data)
+    values = tuple(e for e in value_outputs(variant) if e not in graph.updates)
+    ending = _add_compute(graph, loaded, budget, values)
     if stores:
-        _add_stores(draft, ending, max(1, budget - ending.cycles))
-    elif draft.written_memory:
-        _write_memory_directly(draft)
-    _update_addresses(draft)
-    if not draft.uops:
-        draft.uops.append(Uop(frozenset(), 0, (*value_inputs(variant), *_agen(variant)), value_outputs(variant)))
-    return Behaviour(tuple(draft.uops), max(1, facts.uops))
+        _add_stores(graph, ending, max(1, budget - ending.cycles))
+    elif graph.written_memory:
+        _write_memory_directly(graph)
+    _update_addresses(graph)
+    if not graph.uops:
+        graph.uops.append(Uop(frozenset(), 0, (*value_inputs(variant), *_agen(variant)), value_outputs(variant)))
+    return Behaviour(tuple(graph.uops), max(1, facts.uops))
 
 
 def _agen(variant: InstructionVariant) -> tuple[Endpoint, ...]:
@@ -119,25 +119,25 @@ def address_updates(variant: InstructionVariant) -> tuple[Endpoint, ...]:
     )
 
 
-def _assign_roles(draft: _Draft) -> None:
+def _assign_roles(graph: _UnfinishedGraph) -> None:
     """Say which µops load and store; a variant without memory operands has neither."""
-    rest = sorted(draft.facts.ports, key=lambda s: (len(s), sorted(s)))
-    if draft.written_memory:
-        draft.store_data = [s for s in rest if s <= STORE_DATA_PORTS]
+    rest = sorted(graph.facts.ports, key=lambda s: (len(s), sorted(s)))
+    if graph.written_memory:
+        graph.store_data = [s for s in rest if s <= STORE_DATA_PORTS]
         rest = [s for s in rest if not s <= STORE_DATA_PORTS]
-        keep = 1 if draft.read_memory else 0
-        for _ in draft.store_data:
+        keep = 1 if graph.read_memory else 0
+        for _ in graph.store_data:
             chosen = _store_address(rest, keep)
             if chosen is not None:
                 rest.remove(chosen)
-                draft.store_addresses.append(chosen)
-    if draft.read_memory:
-        draft.loads = [s for s in rest if s <= LOAD_PORTS]
+                graph.store_addresses.append(chosen)
+    if graph.read_memory:
+        graph.loads = [s for s in rest if s <= LOAD_PORTS]
         rest = [s for s in rest if not s <= LOAD_PORTS]
-    if len(rest) >= len(draft.updates) > 0:
-        draft.updaters = rest[-len(draft.updates) :]
-        rest = rest[: -len(draft.updates)]
-    draft.compute = rest
+    if len(rest) >= len(graph.updates) > 0:
+        graph.updaters = rest[-len(graph.updates) :]
+        rest = rest[: -len(graph.updates)]
+    graph.compute = rest
 
 
 def _store_address(rest: Sequence[frozenset[str]], keep: int) -> frozenset[str] | None:
@@ -149,29 +149,29 @@ def _store_address(rest: Sequence[frozenset[str]], keep: int) -> frozenset[str] 
     return shared[0] if len(shared) > keep else None
 
 
-def _add_loads(draft: _Draft, latency: int) -> tuple[list[int], int]:
+def _add_loads(graph: _UnfinishedGraph, latency: int) -> tuple[list[int], int]:
     """Add the loads; return their indices and the latency of a load."""
-    if not draft.loads:
+    if not graph.loads:
         return [], 0
-    source = draft.read_memory[0]
+    source = graph.read_memory[0]
     width = source.width_bits or 64
-    natural = draft.facts.advance or (5 if width <= 64 else 6 if width == 128 else 7)
-    remaining = 1 if draft.compute else 0
+    natural = graph.facts.advance or (5 if width <= 64 else 6 if width == 128 else 7)
+    remaining = 1 if graph.compute else 0
     load_latency = max(1, min(natural, latency - remaining))
-    if not draft.compute and not draft.store_data:
+    if not graph.compute and not graph.store_data:
         load_latency = max(1, latency)
-    for number, ports in enumerate(draft.loads):
-        operand = draft.read_memory[min(number, len(draft.read_memory) - 1)]
-        inputs = (*address_inputs(operand), Endpoint(operand.index, LatencyPart.MEMORY), *_vsib_mask(draft, operand))
-        draft.uops.append(Uop(ports, load_latency, inputs, kind=UopKind.LOAD))
-    return list(range(len(draft.loads))), load_latency
+    for number, ports in enumerate(graph.loads):
+        operand = graph.read_memory[min(number, len(graph.read_memory) - 1)]
+        inputs = (*address_inputs(operand), Endpoint(operand.index, LatencyPart.MEMORY), *_vsib_mask(graph, operand))
+        graph.uops.append(Uop(ports, load_latency, inputs, kind=UopKind.LOAD))
+    return list(range(len(graph.loads))), load_latency
 
 
-def _vsib_mask(draft: _Draft, operand: Operand) -> tuple[Endpoint, ...]:
+def _vsib_mask(graph: _UnfinishedGraph, operand: Operand) -> tuple[Endpoint, ...]:
     """Return the mask of a gather: no element is loaded before it is known."""
     if operand.memory is None or not operand.memory.vsib:
         return ()
-    return tuple(e for e in value_inputs(draft.variant) if draft.variant.operand(e.operand).opmask)
+    return tuple(e for e in value_inputs(graph.variant) if graph.variant.operand(e.operand).opmask)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,81 +182,81 @@ class _Ending:
     cycles: int
 
 
-def _add_compute(draft: _Draft, loaded: list[int], budget: int, outputs: tuple[Endpoint, ...]) -> _Ending:
+def _add_compute(graph: _UnfinishedGraph, loaded: list[int], budget: int, outputs: tuple[Endpoint, ...]) -> _Ending:
     """Add the chain of computing µops and the µops beside it."""
-    sources: tuple[Endpoint | int, ...] = (*draft.values, *_agen(draft.variant), *loaded)
-    stores = bool(draft.store_data)
+    sources: tuple[Endpoint | int, ...] = (*graph.values, *_agen(graph.variant), *loaded)
+    stores = bool(graph.store_data)
     reserved = 1 if stores and budget > 1 else 0
-    if not draft.compute:
-        _give_loads_the_outputs(draft, loaded, outputs)
+    if not graph.compute:
+        _give_loads_the_outputs(graph, loaded, outputs)
         return _Ending(sources, 0)
     cycles = max(1, budget - reserved)
-    if stores and not draft.facts.divider_cycles and draft.read_memory:
-        cycles = min(cycles, len(draft.compute))
-    length = min(len(draft.compute), cycles)
-    early, late = _split_outputs(draft, outputs, length)
-    first = len(draft.uops)
-    for number, ports in enumerate(draft.compute):
+    if stores and not graph.facts.divider_cycles and graph.read_memory:
+        cycles = min(cycles, len(graph.compute))
+    length = min(len(graph.compute), cycles)
+    early, late = _split_outputs(graph, outputs, length)
+    first = len(graph.uops)
+    for number, ports in enumerate(graph.compute):
         in_chain = number < length
         latency = cycles - (length - 1) if number == 0 else 1
         inputs: tuple[Endpoint | int, ...] = sources if number == 0 or not in_chain else (first + number - 1,)
         last, before_last = number == length - 1, number == length - 2
         results = late if last else early if before_last else ()
-        divider = draft.facts.divider_cycles if number == 0 else 0
-        draft.uops.append(Uop(ports, latency, inputs, results, divider_cycles=divider))
+        divider = graph.facts.divider_cycles if number == 0 else 0
+        graph.uops.append(Uop(ports, latency, inputs, results, divider_cycles=divider))
     return _Ending((first + length - 1,), cycles)
 
 
-def _give_loads_the_outputs(draft: _Draft, loaded: list[int], outputs: tuple[Endpoint, ...]) -> None:
+def _give_loads_the_outputs(graph: _UnfinishedGraph, loaded: list[int], outputs: tuple[Endpoint, ...]) -> None:
     """Let loads write the registers of a variant that does nothing but load."""
     if loaded and outputs:
-        uop = draft.uops[loaded[-1]]
-        inputs = (*uop.inputs, *draft.values, *loaded[:-1])
-        draft.uops[loaded[-1]] = Uop(uop.ports, uop.latency, inputs, outputs, kind=UopKind.LOAD)
+        uop = graph.uops[loaded[-1]]
+        inputs = (*uop.inputs, *graph.values, *loaded[:-1])
+        graph.uops[loaded[-1]] = Uop(uop.ports, uop.latency, inputs, outputs, kind=UopKind.LOAD)
     elif outputs:
-        draft.uops.append(Uop(frozenset(), 0, draft.values, outputs))
+        graph.uops.append(Uop(frozenset(), 0, graph.values, outputs))
 
 
 def _split_outputs(
-    draft: _Draft, outputs: tuple[Endpoint, ...], length: int
+    graph: _UnfinishedGraph, outputs: tuple[Endpoint, ...], length: int
 ) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]]:
     """With two latencies one cycle apart, the first register comes out of the last µop but one."""
-    latencies = draft.facts.latencies
+    latencies = graph.facts.latencies
     registers = [e for e in outputs if not e.flag]
     if length < 2 or len(latencies) != 2 or latencies[1] != latencies[0] + 1 or len(registers) < 2:
         return (), outputs
     return (registers[0],), tuple(e for e in outputs if e != registers[0])
 
 
-def _add_stores(draft: _Draft, ending: _Ending, latency: int) -> None:
+def _add_stores(graph: _UnfinishedGraph, ending: _Ending, latency: int) -> None:
     """Add a data µop and an address µop per store; a load of the place waits for both."""
-    operands = draft.written_memory
-    for number, ports in enumerate(draft.store_data):
+    operands = graph.written_memory
+    for number, ports in enumerate(graph.store_data):
         operand = operands[min(number, len(operands) - 1)]
         memory = (Endpoint(operand.index, LatencyPart.MEMORY),)
         address = address_inputs(operand)
         data = ending.inputs
-        if number < len(draft.store_addresses):
-            draft.uops.append(
-                Uop(draft.store_addresses[number], 1, address, memory, UopKind.STORE_ADDRESS),
+        if number < len(graph.store_addresses):
+            graph.uops.append(
+                Uop(graph.store_addresses[number], 1, address, memory, UopKind.STORE_ADDRESS),
             )
         else:
             data = (*data, *address)
-        draft.uops.append(Uop(ports, latency, data, memory, UopKind.STORE_DATA))
+        graph.uops.append(Uop(ports, latency, data, memory, UopKind.STORE_DATA))
 
 
-def _write_memory_directly(draft: _Draft) -> None:
+def _write_memory_directly(graph: _UnfinishedGraph) -> None:
     """Without a store-data µop the last µop writes memory."""
-    if draft.uops:
-        memory = tuple(Endpoint(o.index, LatencyPart.MEMORY) for o in draft.written_memory)
-        address = tuple(e for o in draft.written_memory for e in address_inputs(o))
-        last = draft.uops[-1]
+    if graph.uops:
+        memory = tuple(Endpoint(o.index, LatencyPart.MEMORY) for o in graph.written_memory)
+        address = tuple(e for o in graph.written_memory for e in address_inputs(o))
+        last = graph.uops[-1]
         inputs = tuple(dict.fromkeys((*last.inputs, *address)))
         outputs = (*last.outputs, *memory)
-        draft.uops[-1] = Uop(last.ports, last.latency, inputs, outputs, last.kind, last.divider_cycles)
+        graph.uops[-1] = Uop(last.ports, last.latency, inputs, outputs, last.kind, last.divider_cycles)
 
 
-def _update_addresses(draft: _Draft) -> None:
+def _update_addresses(graph: _UnfinishedGraph) -> None:
     """Let each register that an implicit address goes through come out of a µop of its own."""
-    for ports, endpoint in zip(draft.updaters, draft.updates, strict=False):
-        draft.uops.append(Uop(ports, 1, (endpoint,), (endpoint,)))
+    for ports, endpoint in zip(graph.updaters, graph.updates, strict=False):
+        graph.uops.append(Uop(ports, 1, (endpoint,), (endpoint,)))

@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 
-from generator.factory import Kit
+from generator.factory import InstructionFactory
 from generator.facts import read_facts
 from generator.operands.allocation import independent_instances
 from generator.operands.effects import effects_of
@@ -88,7 +88,7 @@ def test_kinds_of_code() -> None:
 )
 def test_instances_depend_on_each_other_only_through_what_cannot_be_chosen(string: str) -> None:
     variant = catalogue().by_string(string)
-    carried = ThroughputFactory(Kit(catalogue()), variant).carried()
+    carried = ThroughputFactory(InstructionFactory(catalogue()), variant).carried()
     effects = [effects_of(instance) for instance in independent_instances(variant, 6)]
     for position, one in enumerate(some(effects, 2)):
         others = [other for place, other in enumerate(effects) if place != position]
@@ -97,7 +97,7 @@ def test_instances_depend_on_each_other_only_through_what_cannot_be_chosen(strin
 
 @pytest.mark.parametrize("string", ["ADC_11 (R64, R64)", "MUL (R64)"])
 def test_breakers_overwrite_what_instances_depend_through(string: str) -> None:
-    factory = ThroughputFactory(Kit(catalogue()), catalogue().by_string(string))
+    factory = ThroughputFactory(InstructionFactory(catalogue()), catalogue().by_string(string))
     plain, broken = (factory.sequence(Shape(4, breakers=breakers)) for breakers in (False, True))
     assert plain.divisor == broken.divisor == 4
     assert len(broken.body) > len(plain.body) == 4
@@ -105,7 +105,7 @@ def test_breakers_overwrite_what_instances_depend_through(string: str) -> None:
 
 @pytest.mark.parametrize(("count", "every", "breakers"), [(8, 1, 8), (8, 4, 2), (8, 8, 1), (9, 8, 2), (4, 16, 1)])
 def test_breakers_may_stand_after_every_few_instances_and_after_the_last(count: int, every: int, breakers: int) -> None:
-    factory = ThroughputFactory(Kit(catalogue()), catalogue().by_string("ADC_11 (R64, R64)"))
+    factory = ThroughputFactory(InstructionFactory(catalogue()), catalogue().by_string("ADC_11 (R64, R64)"))
     body = factory.sequence(Shape(count, breakers=True, every=every)).body
     places = [number for number, line in enumerate(body) if line.key != factory.variant.key]
     assert len(body) == count + breakers
@@ -119,7 +119,7 @@ def test_breakers_may_stand_after_every_few_instances_and_after_the_last(count: 
     [("LSL (R32, R32)", 4), ("SMSW (R16)", 4), ("VDIVPS (XMM, K, XMM, XMM)", 4), ("POPCNT (R64, R64)", 0)],
 )
 def test_what_an_instance_reads_and_writes_itself_can_be_renewed(string: str, renewed: int) -> None:
-    factory = ThroughputFactory(Kit(catalogue()), catalogue().by_string(string))
+    factory = ThroughputFactory(InstructionFactory(catalogue()), catalogue().by_string(string))
     lines = factory.sequence(Shape(4, renewed=True)).body
     assert len(lines) == 4 + renewed
     assert [line.key == factory.variant.key for line in lines].count(True) == 4
@@ -130,19 +130,19 @@ def test_what_an_instance_reads_and_writes_itself_can_be_renewed(string: str, re
     [("VFMADD213PS (XMM, XMM, XMM)", 14), ("LSL (R32, R32)", 9), ("AND_22 (R8h, R8l)", 15), ("NOP", 16)],
 )
 def test_the_longest_sequence_uses_own_registers_equally_often(string: str, count: int) -> None:
-    factory = ThroughputFactory(Kit(catalogue()), catalogue().by_string(string))
+    factory = ThroughputFactory(InstructionFactory(catalogue()), catalogue().by_string(string))
     assert factory.even(16) == count
 
 
 def test_repeats_are_counted() -> None:
-    factory = ThroughputFactory(Kit(catalogue()), catalogue().by_string("NOP"))
+    factory = ThroughputFactory(InstructionFactory(catalogue()), catalogue().by_string("NOP"))
     benchmark = factory.sequence(Shape(2, repeats=8))
     assert (benchmark.divisor, len(benchmark.body)) == (16, 16)
 
 
 def test_a_sequence_of_pushes_puts_the_stack_pointer_back() -> None:
     variant = next(v for v in catalogue() if v.iclass == "PUSH" and stack_bytes(v) == -8)
-    benchmark = ThroughputFactory(Kit(catalogue()), variant).sequence(Shape(4, balanced=True))
+    benchmark = ThroughputFactory(InstructionFactory(catalogue()), variant).sequence(Shape(4, balanced=True))
     assert "RSP" in benchmark.body[-1].text
     assert "0x20" in benchmark.body[-1].text.lower() or "32" in benchmark.body[-1].text
 
@@ -150,14 +150,14 @@ def test_a_sequence_of_pushes_puts_the_stack_pointer_back() -> None:
 def test_same_register_instances_use_one_register_each() -> None:
     variant = catalogue().by_string("PADDD (XMM, XMM)")
     assert len(same_register_operands(variant)) == 2
-    instances = ThroughputFactory(Kit(catalogue()), variant).instances(Shape(4, same_register=True))
+    instances = ThroughputFactory(InstructionFactory(catalogue()), variant).instances(Shape(4, same_register=True))
     assert [len(set(instance.values.values())) for instance in instances] == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("string", ["ADC_11 (R64, R64)", "ADD (M64, R64)", "VPADDD (YMM, YMM, YMM)"])
 def test_blockers_share_no_register_with_the_subject(string: str) -> None:
     variant = catalogue().by_string(string)
-    combiner = Combiner(Kit(catalogue()), variant)
+    combiner = Combiner(InstructionFactory(catalogue()), variant)
     blocker = catalogue().by_string("LEA_B (R64)")
     taken = registers_of(combiner.instance)
     made = independent_instances(blocker, 4, taken)
@@ -172,7 +172,7 @@ def test_blockers_that_share_the_registers_do_not_wait_for_each_other(count: int
     subject, move, chained = (
         catalogue().by_string(name) for name in ("FLD (ST0, ST(0), M32)", "MOVD (R32, MM)", "CRC32 (R64, R64)")
     )
-    benchmark = Combiner(Kit(catalogue()), subject).combined([(move, count), (chained, count)])
+    benchmark = Combiner(InstructionFactory(catalogue()), subject).combined([(move, count), (chained, count)])
     written = [line.text.split()[1] for line in benchmark.body if line.key == chained.key]
     assert len(written) == count
     assert all(len(set(written[start : start + 3])) == 3 for start in range(count - 2))  # CRC32 takes 3 cycles
@@ -182,12 +182,12 @@ def test_blockers_that_share_the_registers_do_not_wait_for_each_other(count: int
 def test_blockers_stand_in_turns_or_one_kind_behind_the_other(in_turns: bool, order: str) -> None:
     names = {"L": "LEA_B (R64)", "A": "AESENC (XMM, XMM)", "X": "ADC_11 (R64, R64)"}
     variants = {letter: catalogue().by_string(name) for letter, name in names.items()}
-    combiner = Combiner(Kit(catalogue()), variants["X"])
+    combiner = Combiner(InstructionFactory(catalogue()), variants["X"])
     benchmark = combiner.combined([(variants["L"], 4), (variants["A"], 2)], in_turns=in_turns)
     assert [line.key for line in benchmark.body] == [variants[letter].key for letter in order]
 
 
 def test_the_same_combination_is_the_same_microbenchmark() -> None:
     variant, blocker = (catalogue().by_string(name) for name in ("ADC_11 (R64, R64)", "LEA_B (R64)"))
-    made = [Combiner(Kit(catalogue()), variant).combined([(blocker, 24)]) for _ in range(2)]
+    made = [Combiner(InstructionFactory(catalogue()), variant).combined([(blocker, 24)]) for _ in range(2)]
     assert made[0].id == made[1].id

@@ -1,6 +1,6 @@
 import pytest
 
-from generator.factory import Kit
+from generator.factory import InstructionFactory
 from generator.operands.allocation import Allocator, independent_instances
 from generator.operands.registers import family
 from generator.operands.values import Values, values_of
@@ -10,7 +10,7 @@ from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.model import Instance
 
 CATALOGUE = Catalogue.load()
-KIT = Kit(CATALOGUE)
+INSTRUCTIONS = InstructionFactory(CATALOGUE)
 
 
 def instances(string: str, count: int = 3) -> list[Instance]:
@@ -19,7 +19,7 @@ def instances(string: str, count: int = 3) -> list[Instance]:
 
 def setup(string: str) -> list[str]:
     variant = CATALOGUE.by_string(string)
-    return [line.text for line in setup_of(KIT, instances(string), values_of(variant))]
+    return [line.text for line in setup_of(INSTRUCTIONS, instances(string), values_of(variant))]
 
 
 def test_every_vector_register_begins_with_a_value_that_is_not_denormal() -> None:
@@ -46,5 +46,5 @@ def test_a_high_half_has_the_value_as_well(string: str, expected: int) -> None:
 def test_an_index_register_without_rex_begins_with_zero() -> None:
     variant = CATALOGUE.by_string("ADC (M8, R8h)")
     instance = Allocator().instance(variant, indexed=True)
-    texts = [line.text for line in setup_of(KIT, [instance], values_of(variant))]
+    texts = [line.text for line in setup_of(INSTRUCTIONS, [instance], values_of(variant))]
     assert "MOV ESI, 0" in texts

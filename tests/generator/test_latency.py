@@ -7,7 +7,7 @@ import pytest
 from generator.chains.links import links
 from generator.chains.plan import LatencyPlan, Pair, plan_latency
 from generator.exclusions import excluded, exclusions
-from generator.factory import Kit
+from generator.factory import InstructionFactory
 from generator.facts import read_facts
 from generator.operands.effects import effects_of
 from generator.operands.places import destinations, sources
@@ -26,8 +26,8 @@ def catalogue() -> Catalogue:
 
 
 @pytest.fixture(scope="module")
-def kit(catalogue: Catalogue) -> Kit:
-    return Kit(catalogue)
+def instructions(catalogue: Catalogue) -> InstructionFactory:
+    return InstructionFactory(catalogue)
 
 
 def pair_of(plan: LatencyPlan, source: str, destination: str) -> Pair:
@@ -35,8 +35,8 @@ def pair_of(plan: LatencyPlan, source: str, destination: str) -> Pair:
     return found[0]
 
 
-def body(kit: Kit, catalogue: Catalogue, string: str, source: str, destination: str) -> str:
-    pair = pair_of(plan_latency(kit, catalogue.by_string(string)), source, destination)
+def body(instructions: InstructionFactory, catalogue: Catalogue, string: str, source: str, destination: str) -> str:
+    pair = pair_of(plan_latency(instructions, catalogue.by_string(string)), source, destination)
     chain = pair.chain(None if pair.direct else pair.routes[0])
     return "; ".join(line.text for line in chain.benchmark.body)
 
@@ -88,14 +88,16 @@ GOLDEN = [
 
 @pytest.mark.parametrize(("string", "source", "destination", "expected"), GOLDEN)
 def test_chains_look_like_this(
-    kit: Kit, catalogue: Catalogue, string: str, source: str, destination: str, expected: str
+    instructions: InstructionFactory, catalogue: Catalogue, string: str, source: str, destination: str, expected: str
 ) -> None:
-    found = body(kit, catalogue, string, source, destination)
+    found = body(instructions, catalogue, string, source, destination)
     assert found.replace("{load} VMOVAPS", "VMOVAPS") == expected
 
 
-def test_an_instance_and_one_with_swapped_operands_are_a_chain(kit: Kit, catalogue: Catalogue) -> None:
-    pair = pair_of(plan_latency(kit, catalogue.by_string("VANDPS (XMM, K, XMM, XMM)")), "4", "1")
+def test_an_instance_and_one_with_swapped_operands_are_a_chain(
+    instructions: InstructionFactory, catalogue: Catalogue
+) -> None:
+    pair = pair_of(plan_latency(instructions, catalogue.by_string("VANDPS (XMM, K, XMM, XMM)")), "4", "1")
     chain = pair.factory.swapped(pair.source, pair.destination)
     assert [line.text for line in chain.benchmark.body] == [
         "VANDPS XMM0{K1}, XMM1, XMM2",
@@ -109,16 +111,16 @@ def test_an_instance_and_one_with_swapped_operands_are_a_chain(kit: Kit, catalog
     [("MUL (R64)", "1", "2"), ("MOV (R64, M64)", "2_mem", "1"), ("ADC_13 (R64, R64)", "2", "1")],
 )
 def test_what_else_would_have_to_be_put_back_is_not_swapped(
-    kit: Kit, catalogue: Catalogue, string: str, source: str, destination: str
+    instructions: InstructionFactory, catalogue: Catalogue, string: str, source: str, destination: str
 ) -> None:
-    pair = pair_of(plan_latency(kit, catalogue.by_string(string)), source, destination)
+    pair = pair_of(plan_latency(instructions, catalogue.by_string(string)), source, destination)
     with pytest.raises(LookupError):
         pair.factory.swapped(pair.source, pair.destination)
 
 
 def test_plans_are_the_same_every_time(catalogue: Catalogue) -> None:
     for string in ("ADC_13 (R64, R64)", "CMPXCHG (M64, R64)", "VPADDD (XMM, XMM, XMM)", "DIV (R32)"):
-        first, second = (plan_latency(Kit(catalogue), catalogue.by_string(string)) for _ in range(2))
+        first, second = (plan_latency(InstructionFactory(catalogue), catalogue.by_string(string)) for _ in range(2))
         ids = [
             [pair.chain(route, 3).benchmark.id for pair in plan.pairs for route in pair.routes]
             for plan in (first, second)
@@ -130,9 +132,9 @@ def base_variants(catalogue: Catalogue, step: int) -> list[str]:
     return [v.string for v in catalogue if v.extension in {"BASE", "LONGMODE"} and not excluded(v)][::step]
 
 
-def test_every_pair_is_planned_or_has_a_reason(kit: Kit, catalogue: Catalogue) -> None:
+def test_every_pair_is_planned_or_has_a_reason(instructions: InstructionFactory, catalogue: Catalogue) -> None:
     for string in some(base_variants(catalogue, 5), 100):
-        plan = plan_latency(kit, catalogue.by_string(string))
+        plan = plan_latency(instructions, catalogue.by_string(string))
         assert plan.reason or plan.pairs
         for factory in [] if plan.reason else some(plan.factories.values()):
             wanted = {(str(s), str(d)) for s in sources(factory.instance) for d in destinations(factory.instance)}
@@ -141,9 +143,11 @@ def test_every_pair_is_planned_or_has_a_reason(kit: Kit, catalogue: Catalogue) -
             assert pair.reason or pair.routes or pair.direct
 
 
-def test_chains_decode_to_what_they_say_and_spare_the_harness(kit: Kit, catalogue: Catalogue) -> None:
+def test_chains_decode_to_what_they_say_and_spare_the_harness(
+    instructions: InstructionFactory, catalogue: Catalogue
+) -> None:
     decoder = Decoder(catalogue)
-    plans = [plan_latency(kit, catalogue.by_string(string)) for string in base_variants(catalogue, 29)]
+    plans = [plan_latency(instructions, catalogue.by_string(string)) for string in base_variants(catalogue, 29)]
     pairs = [pair for plan in plans for pair in plan.pairs]
     chains = [pair.chain(route) for pair in pairs for route in ([None] if pair.direct else pair.routes)]
     for chain in some(chains, 100):
@@ -155,7 +159,7 @@ def test_chains_decode_to_what_they_say_and_spare_the_harness(kit: Kit, catalogu
         assert "R15," not in chain.benchmark.body[0].text or "TEST" in chain.benchmark.body[0].text
 
 
-def test_a_broken_register_is_not_read_by_its_breaker(kit: Kit, catalogue: Catalogue) -> None:
+def test_a_broken_register_is_not_read_by_its_breaker(instructions: InstructionFactory, catalogue: Catalogue) -> None:
     for row in read_facts("dependency_breakers.tsv", ("place", "bits", "line", "reason")):
         string = row["line"].partition(" :")[0]
         variant = catalogue.by_string(string)
@@ -163,7 +167,7 @@ def test_a_broken_register_is_not_read_by_its_breaker(kit: Kit, catalogue: Catal
         if "SCRATCH" not in row["line"]:
             assert all(not operand.read for operand in written), string
     assert set(COPIES) == {"VEC", "K", "MMX"}
-    assert kit.line("MOV (R32, I32)", "EBX", 1).code
+    assert instructions.line("MOV (R32, I32)", "EBX", 1).code
 
 
 def test_rows_of_tables_are_about_the_catalogue(catalogue: Catalogue) -> None:
@@ -183,14 +187,14 @@ def test_links_write_what_they_lead_to(catalogue: Catalogue) -> None:
         assert any("w" in found.get(link.target, "") for found in effects), link.name
 
 
-def test_addresses_and_data_of_memory_are_apart(kit: Kit, catalogue: Catalogue) -> None:
-    plan = plan_latency(kit, catalogue.by_string("ADD (R64, M64)"))
+def test_addresses_and_data_of_memory_are_apart(instructions: InstructionFactory, catalogue: Catalogue) -> None:
+    plan = plan_latency(instructions, catalogue.by_string("ADD (R64, M64)"))
     parts = {pair.source.part for pair in plan.pairs}
     assert parts == {LatencyPart.NONE, LatencyPart.ADDRESS, LatencyPart.ADDRESS_INDEX, LatencyPart.MEMORY}
 
 
-def test_instances_do_not_write_the_harness_registers(kit: Kit, catalogue: Catalogue) -> None:
-    plans = [plan_latency(kit, catalogue.by_string(string)) for string in base_variants(catalogue, 11)]
+def test_instances_do_not_write_the_harness_registers(instructions: InstructionFactory, catalogue: Catalogue) -> None:
+    plans = [plan_latency(instructions, catalogue.by_string(string)) for string in base_variants(catalogue, 11)]
     for factory in some((factory for plan in plans for factory in plan.factories.values()), 50):
         fixed = {
             name

@@ -5,10 +5,10 @@ from functools import cache
 
 from generator.chains.plan import plan_latency
 from generator.exclusions import excluded
-from generator.factory import Kit
+from generator.factory import InstructionFactory
 from generator.operands.values import kinds_of
 from generator.sequences.throughput import Shape, ThroughputFactory
-from generator.support.prologue import surrounded
+from generator.support.prologue import with_prologue
 from tests.nonempty import some
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.encoding.decoder import Decoder
@@ -28,18 +28,18 @@ def measured() -> list[InstructionVariant]:
 
 
 def test_every_variant_has_a_sequence_or_a_reason() -> None:
-    kit = Kit(catalogue())
+    instructions = InstructionFactory(catalogue())
     for variant in some(measured()):
-        (instance,) = ThroughputFactory(kit, variant).instances(Shape(1))
-        assert surrounded(kit, instance)
+        (instance,) = ThroughputFactory(instructions, variant).instances(Shape(1))
+        assert with_prologue(instructions, instance)
 
 
 def test_every_class_has_a_whole_microbenchmark_that_decodes_to_it() -> None:
-    kit, decoder = Kit(catalogue()), Decoder(catalogue())
+    instructions, decoder = InstructionFactory(catalogue()), Decoder(catalogue())
     first = {variant.iclass: variant for variant in reversed(measured())}
     for variant in some(first.values()):
         for kind in some(kinds_of(variant)):
-            benchmark = ThroughputFactory(kit, variant).sequence(Shape(2, kind=kind, balanced=True))
+            benchmark = ThroughputFactory(instructions, variant).sequence(Shape(2, kind=kind, balanced=True))
             assert benchmark.divisor == 2
             offset, classes = 0, []
             while offset < len(benchmark.body_code):
@@ -50,9 +50,9 @@ def test_every_class_has_a_whole_microbenchmark_that_decodes_to_it() -> None:
 
 
 def test_every_pair_of_operands_has_a_chain_or_a_reason() -> None:
-    kit = Kit(catalogue())
+    instructions = InstructionFactory(catalogue())
     for variant in some(measured()[::EVERY]):
-        plan = plan_latency(kit, variant)
+        plan = plan_latency(instructions, variant)
         assert plan.reason or plan.pairs, variant.string
         assert all(pair.reason or pair.routes or pair.direct for pair in plan.pairs), variant.string
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from generator.factory import Kit
+from generator.factory import InstructionFactory
 from generator.sequences.fusion import JUMPS, Filler, may_fuse, pairs
 from inference.experiment import Measured
 from inference.fusion import Fusion, infer_fusion
@@ -41,7 +41,9 @@ def session(machine: str) -> tuple[Session, tuple[str, ...]]:
 
 def fusion(machine: str, string: str, *, by_time: bool = False) -> Fusion:
     run, counters = session(machine)
-    return run.run_one(infer_fusion(Kit(catalogue()), catalogue().by_string(string), CLOCK if by_time else counters))
+    return run.run_one(
+        infer_fusion(InstructionFactory(catalogue()), catalogue().by_string(string), CLOCK if by_time else counters)
+    )
 
 
 FLAGLESS = {"JS", "JNS", "JO", "JNO", "JP", "JNP"}
@@ -87,7 +89,7 @@ def test_time_alone_tells_the_same(string: str, jumps: set[str]) -> None:
 
 def test_where_time_does_not_depend_on_a_uop_nothing_is_said() -> None:
     """Code that waits for something else takes as long with a filler more, so that no saving could be seen."""
-    procedure = infer_fusion(Kit(catalogue()), catalogue().by_string("TEST (R64, R64)"), CLOCK)
+    procedure = infer_fusion(InstructionFactory(catalogue()), catalogue().by_string("TEST (R64, R64)"), CLOCK)
     requests: Sequence[Request] = next(procedure)
     try:
         while True:
@@ -103,9 +105,9 @@ def test_where_time_does_not_depend_on_a_uop_nothing_is_said() -> None:
 
 
 def test_pairs_differ_in_nothing_but_their_order() -> None:
-    variant, kit = catalogue().by_string("CMP (R64, M64)"), Kit(catalogue())
+    variant, instructions = catalogue().by_string("CMP (R64, M64)"), InstructionFactory(catalogue())
     together, apart = (
-        pairs(kit, variant, ("JZ", "JNZ"), Filler.MOVES, adjacent=adjacent) for adjacent in (True, False)
+        pairs(instructions, variant, ("JZ", "JNZ"), Filler.MOVES, adjacent=adjacent) for adjacent in (True, False)
     )
     assert sorted(line.code for line in together.body) == sorted(line.code for line in apart.body)
     assert [line.text.split()[0] for line in together.body[:2]] == ["CMP", "JZ"]

@@ -9,7 +9,7 @@ import pytest
 
 from generator.chains.links import link_named
 from generator.chains.plan import plan_latency
-from generator.factory import Kit
+from generator.factory import InstructionFactory
 from inference.calibration import Calibrations, snapped
 from inference.experiment import Measured
 from inference.latency.infer import infer_latencies
@@ -182,9 +182,9 @@ def answered(request: Request) -> Measured:
 
 
 def test_a_fractional_latency_is_compared_with_that_of_swapped_operands(catalogue: Catalogue) -> None:
-    kit = Kit(catalogue)
+    instructions = InstructionFactory(catalogue)
     variant = catalogue.by_string("VANDPS (XMM, K, XMM, XMM)")
-    procedure = infer_latencies(plan_latency(kit, variant), Calibrations(kit))
+    procedure = infer_latencies(plan_latency(instructions, variant), Calibrations(instructions))
     try:
         requests = next(procedure)
         while True:

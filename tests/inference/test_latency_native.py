@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from generator.chains.plan import plan_latency
-from generator.factory import Kit
+from generator.factory import InstructionFactory
 from inference.calibration import Calibrations
 from inference.latency.infer import infer_latencies
 from results.model import LatencyPart, LatencyResult
@@ -54,12 +54,12 @@ def problems(results: tuple[LatencyResult, ...], expected: dict[tuple[int, str, 
 @pytest.mark.parametrize("string", list(EXPECTED))
 def test_latencies_of_this_cpu(backend: TscBackend, string: str) -> None:
     catalogue = Catalogue.load()
-    kit = Kit(catalogue)
+    instructions = InstructionFactory(catalogue)
     wrong: list[str] = []
     for _ in range(ATTEMPTS):
         session = Session(Measurer(backend))
-        plan = plan_latency(kit, catalogue.by_string(string))
-        outcome = session.run_one(infer_latencies(plan, Calibrations(kit, loop=True)))
+        plan = plan_latency(instructions, catalogue.by_string(string))
+        outcome = session.run_one(infer_latencies(plan, Calibrations(instructions, loop=True)))
         assert not outcome.failures
         assert {result.part for result in outcome.latencies} <= set(LatencyPart)
         wrong = problems(outcome.latencies, EXPECTED[string])

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.rivals import are_alike, named, nearest, rival_of
 from benchmarks.truth import Report, chosen, run
-from generator.factory import Kit
+from generator.factory import InstructionFactory
 from inference.calibration import find_width
 from inference.characterizer import Characterizer
 from results.campaign import codec
@@ -147,7 +147,7 @@ def test_what_no_experiment_tells_apart_is_stated_as_such() -> None:
 def test_the_issue_width_is_measured(machine: str, width: int) -> None:
     model = open_machine(machine)
     session = Session(Measurer(SimBackend(model, catalogue())))
-    assert session.run_one(find_width(Kit(catalogue()))) == model.parameters.issue_width == width
+    assert session.run_one(find_width(InstructionFactory(catalogue()))) == model.parameters.issue_width == width
 
 
 def test_idle_cycles_are_not_taken_for_uops_where_ports_share_a_counter() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from generator.chains.plan import plan_latency
-from generator.factory import Kit
+from generator.factory import InstructionFactory
 from generator.microbenchmark import Line, Microbenchmark
 from generator.operands.values import kinds_of
 from generator.sequences.throughput import Shape, ThroughputFactory
@@ -148,7 +148,7 @@ def test_awkward_instructions_run_for_as_long_as_a_measurement_takes(tsc: TscBac
     variant = catalogue.by_string(string)
     if reason := tsc.lacks(variant):
         pytest.skip(reason)
-    factory = ThroughputFactory(Kit(catalogue), variant)
+    factory = ThroughputFactory(InstructionFactory(catalogue), variant)
     jobs = [
         Job(factory.sequence(Shape(8, breakers, balanced=True, kind=kind)), 113, 64, fenced=True)
         for kind in kinds_of(variant)
@@ -156,7 +156,7 @@ def test_awkward_instructions_run_for_as_long_as_a_measurement_takes(tsc: TscBac
     ]
     chains = [
         Job(pair.chain(None if pair.direct else pair.routes[0]).benchmark, 110, 64, fenced=True)
-        for pair in plan_latency(factory.kit, variant).pairs
+        for pair in plan_latency(factory.instructions, variant).pairs
         if not pair.reason
     ]
     results = tsc.run([*jobs, *chains], (), Repeat(warm_ups=0, repetitions=1))

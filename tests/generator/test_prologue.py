@@ -5,11 +5,11 @@ from functools import cache
 import pytest
 
 from generator.exclusions import excluded
-from generator.factory import Kit
+from generator.factory import InstructionFactory
 from generator.microbenchmark import Line, Microbenchmark
 from generator.operands.values import ValueKind
 from generator.sequences.throughput import Shape, ThroughputFactory
-from generator.support.prologue import helpers, row_of, rows
+from generator.support.prologue import extra_code_of, prologue_and_epilogue, rows
 from tests.nonempty import some
 from xed_convert.catalogue.catalogue import Catalogue
 
@@ -20,7 +20,7 @@ def catalogue() -> Catalogue:
 
 
 def factory(string: str) -> ThroughputFactory:
-    return ThroughputFactory(Kit(catalogue()), catalogue().by_string(string))
+    return ThroughputFactory(InstructionFactory(catalogue()), catalogue().by_string(string))
 
 
 def texts(lines: tuple[Line, ...]) -> str:
@@ -45,7 +45,7 @@ def test_what_stands_around_an_instance(string: str, body: str) -> None:
 
 
 def test_alone_what_stands_around_comes_to_its_own_end() -> None:
-    alone = factory("RET_NEAR").helpers(1)
+    alone = factory("RET_NEAR").prologues_alone(1)
     assert texts(alone.body) == "LEA R12, [RIP+3]; CALL R12; JMP .+2"
 
 
@@ -55,17 +55,17 @@ def test_setup_lines_come_after_the_values_of_registers() -> None:
 
 
 def test_every_row_is_about_something_that_is_measured() -> None:
-    used = {id(row_of(variant)) for variant in catalogue()}
+    used = {id(extra_code_of(variant)) for variant in catalogue()}
     assert not [f"{row.iclass} {row.form}" for row in rows() if id(row) not in used]
 
 
 def test_lines_of_every_row_can_be_encoded() -> None:
     for row in some(rows()):
-        variant = next(v for v in catalogue() if row_of(v) is row and not excluded(v))
-        made = ThroughputFactory(Kit(catalogue()), variant)
+        variant = next(v for v in catalogue() if extra_code_of(v) is row and not excluded(v))
+        made = ThroughputFactory(InstructionFactory(catalogue()), variant)
         (instance,) = made.instances(Shape(1))
-        assert len(helpers(made.kit, instance)) == len(row.before + row.after)
-        assert len(made.sequence(Shape(3)).body) == 3 * (1 + len(row.before + row.after))
+        assert len(prologue_and_epilogue(made.instructions, instance)) == len(row.prologue + row.epilogue)
+        assert len(made.sequence(Shape(3)).body) == 3 * (1 + len(row.prologue + row.epilogue))
 
 
 def restored(benchmark: Microbenchmark) -> list[str]:
