@@ -21,7 +21,7 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 LOAD = """
 import resource, time
 start, cpu = time.perf_counter(), time.process_time()
-from xed_convert.catalogue import Catalogue
+from xed_convert.catalogue.catalogue import Catalogue
 catalogue = Catalogue.load()
 found = {}
 wall, cpu = time.perf_counter() - start, time.process_time() - cpu
