@@ -267,6 +267,7 @@ static int run_here(struct uops_batch *batch)
 	if (uops_run.cpu == batch->cpu) {
 		uops_pmu_init();
 		uops_contain_prepare();
+		uops_quiet_prepare();
 		error = run_guarded(batch);
 	}
 	migrate_enable();

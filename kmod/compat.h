@@ -30,6 +30,7 @@ static inline void hrtimer_setup(struct hrtimer *timer,
 #endif
 
 #if KERNEL_VERSION(6, 16, 0) > LINUX_VERSION_CODE
+#define rdmsrq(msr, value)	rdmsrl(msr, value)
 #define rdmsrq_safe(msr, value)	rdmsrl_safe(msr, value)
 #define wrmsrq_safe(msr, value)	wrmsrl_safe(msr, value)
 #else

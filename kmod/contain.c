@@ -15,6 +15,7 @@
 #include <linux/slab.h>
 #include <linux/stddef.h>
 #include <linux/timekeeping.h>
+#include <linux/vmalloc.h>
 #include <asm/desc.h>
 #include <asm/fpu/api.h>
 #include <asm/msr-index.h>
@@ -28,6 +29,7 @@
 #define NUM_VECTORS	256
 #define STUB_BYTES	16
 #define IST1		1
+#define CODE_STACK_BYTES	(16 * PAGE_SIZE)
 #define CR4_FRED	BIT_ULL(32)
 #define FLAGS_KEPT	(X86_EFLAGS_DF | X86_EFLAGS_TF | X86_EFLAGS_AC | \
 			 X86_EFLAGS_NT | X86_EFLAGS_IOPL)
@@ -39,6 +41,7 @@ bool uops_leave_rdpmc;
 u64 uops_handlers[NUM_VECTORS];
 
 static gate_desc *private_idt;
+static void *code_stack;	/* vmalloc: unmapped pages below and above */
 static struct uops_state state;
 
 static void check_offsets(void)
@@ -57,19 +60,28 @@ static void check_offsets(void)
 	BUILD_BUG_ON(offsetof(struct uops_run, forced) != RUN_FORCED);
 	BUILD_BUG_ON(offsetof(struct uops_run, rip) != RUN_RIP);
 	BUILD_BUG_ON(offsetof(struct uops_run, area) != RUN_AREA);
+	BUILD_BUG_ON(offsetof(struct uops_run, code_stack) != RUN_CODE_STACK);
 }
 
 int uops_contain_init(void)
 {
 	check_offsets();
 	private_idt = (gate_desc *)get_zeroed_page(GFP_KERNEL);
-	return private_idt ? 0 : -ENOMEM;
+	code_stack = vzalloc(CODE_STACK_BYTES);
+	if (!private_idt || !code_stack) {
+		uops_contain_exit();
+		return -ENOMEM;
+	}
+	uops_run.code_stack = (unsigned long)code_stack + CODE_STACK_BYTES - 64;
+	return 0;
 }
 
 void uops_contain_exit(void)
 {
 	free_page((unsigned long)private_idt);
 	private_idt = NULL;
+	vfree(code_stack);
+	code_stack = NULL;
 }
 
 /* Faults can be contained only where the IDT is what delivers them. */
@@ -145,7 +157,7 @@ static void prepare(void)
 	uops_run.error_code = 0;
 	uops_run.cr2 = 0;
 	uops_run.offset = UOPS_NO_OFFSET;
-	rdmsrl(MSR_GS_BASE, uops_run.gs_base);
+	rdmsrq(MSR_GS_BASE, uops_run.gs_base);
 }
 
 /* With the private IDT in place; interrupts are off before and after. */
@@ -164,7 +176,7 @@ static void enter(void)
  */
 void uops_contain_run(void)
 {
-	struct desc_ptr live, ours = {
+	struct desc_ptr live, left, ours = {
 		.size = PAGE_SIZE - 1,
 		.address = (unsigned long)private_idt,
 	};
@@ -175,7 +187,10 @@ void uops_contain_run(void)
 	sync_core();
 	load_idt(&ours);
 	enter();
+	store_idt(&left);
 	uops_run.changed = uops_state_restore(&state) | changed_flags();
+	if (left.address != ours.address || left.size != ours.size)
+		uops_run.changed |= UOPS_CHANGED_TABLES;
 	load_idt(&live);
 	if (uops_run.stack)
 		uops_run.changed |= UOPS_CHANGED_STACK;

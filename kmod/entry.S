@@ -24,31 +24,29 @@ SYM_FUNC_START(uops_enter)
 	pushq	%r15
 	movq	%rsp, uops_run+RUN_RSP(%rip)
 	movl	$1, uops_run+RUN_INSIDE(%rip)
+	/* a stack of its own: what recursion overwrites must not be the task's */
+	movq	uops_run+RUN_CODE_STACK(%rip), %rsp
 	call	uops_area_entry
-	/* callee-saved registers and RSP must be what they were */
 	pushfq
-	cmpq	0x08(%rsp), %r15
+	popq	uops_run+RUN_FLAGS(%rip)
+	/* callee-saved registers and RSP must be what they were */
+	cmpq	%rsp, uops_run+RUN_CODE_STACK(%rip)
 	jne	.Lregisters
-	cmpq	0x10(%rsp), %r14
+	movq	uops_run+RUN_RSP(%rip), %rax
+	cmpq	0x00(%rax), %r15
 	jne	.Lregisters
-	cmpq	0x18(%rsp), %r13
+	cmpq	0x08(%rax), %r14
 	jne	.Lregisters
-	cmpq	0x20(%rsp), %r12
+	cmpq	0x10(%rax), %r13
 	jne	.Lregisters
-	cmpq	0x28(%rsp), %rbx
+	cmpq	0x18(%rax), %r12
 	jne	.Lregisters
-	cmpq	0x30(%rsp), %rbp
+	cmpq	0x20(%rax), %rbx
 	jne	.Lregisters
-	leaq	0x08(%rsp), %rax
-	cmpq	uops_run+RUN_RSP(%rip), %rax
-	jne	.Lregisters
-	popq	%rax
-	movq	%rax, uops_run+RUN_FLAGS(%rip)
-	jmp	.Lexit
+	cmpq	0x28(%rax), %rbp
+	je	.Lexit
 .Lregisters:
 	movl	$1, uops_run+RUN_STACK(%rip)
-	popq	%rax
-	movq	%rax, uops_run+RUN_FLAGS(%rip)
 	jmp	.Lexit
 SYM_INNER_LABEL(uops_exit_forced, SYM_L_GLOBAL)
 	ANNOTATE_NOENDBR
@@ -95,15 +93,20 @@ SYM_CODE_END(uops_stubs)
  * Stack: RCX, RAX, vector, [error code,] RIP, CS, RFLAGS, RSP, SS.
  * An exception in the blob ends it; anything else goes to the kernel's handler
  * with the stack as the CPU made it.
+ *
+ * INT n pushes no error code, whatever its vector. So the frame itself must tell:
+ * bit 1 is set in RFLAGS always, in the kernel's CS never (it is part of RPL).
+ *
+ * Nothing here is a return thunk: with call-depth tracking one would use GS, which
+ * the blob may have destroyed.
  */
 SYM_CODE_START_LOCAL(uops_common)
 	UNWIND_HINT_END_OF_STACK
 	pushq	%rax
 	pushq	%rcx
-	movl	16(%rsp), %ecx
 	xorl	%eax, %eax
-	btl	%ecx, .Lhas_error_code(%rip)
-	setc	%al
+	testb	$2, 40(%rsp)
+	setz	%al
 	movq	24(%rsp, %rax, 8), %rcx
 	movq	%rcx, uops_run+RUN_RIP(%rip)
 	subq	uops_run+RUN_AREA(%rip), %rcx
@@ -138,8 +141,8 @@ SYM_CODE_START_LOCAL(uops_common)
 	movl	16(%rsp), %ecx
 	movl	%ecx, uops_run+RUN_VECTOR(%rip)
 	xorl	%eax, %eax
-	btl	%ecx, .Lhas_error_code(%rip)
-	setc	%al
+	testb	$2, 40(%rsp)
+	setz	%al
 	negq	%rax
 	andq	24(%rsp), %rax
 	movq	%rax, uops_run+RUN_ERROR_CODE(%rip)
@@ -147,7 +150,9 @@ SYM_CODE_START_LOCAL(uops_common)
 	movq	%rax, uops_run+RUN_CR2(%rip)
 	leaq	uops_exit_forced(%rip), %rcx
 	pushq	%rcx
-	RET
+	ANNOTATE_UNRET_SAFE
+	ret
+	int3
 .Lelsewhere:
 	/*
 	 * With interrupts off only the blob can have got there, unless the
@@ -179,12 +184,7 @@ SYM_CODE_START_LOCAL(uops_common)
 	movq	%rax, 16(%rsp)
 	popq	%rcx
 	popq	%rax
-	RET
+	ANNOTATE_UNRET_SAFE
+	ret
+	int3
 SYM_CODE_END(uops_common)
-
-	.section .rodata
-	.balign 4
-.Lhas_error_code:
-	/* #DF, #TS, #NP, #SS, #GP, #PF, #AC, #CP, #VC, #SX; none from 32 on */
-	.long	(1 << 8) | (0x1f << 10) | (1 << 17) | (1 << 21) | (3 << 29)
-	.long	0, 0, 0, 0, 0, 0, 0

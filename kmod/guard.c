@@ -93,7 +93,7 @@ static void kill_run(int now)
 		return;
 	if (!watch.killed_ns)
 		watch.killed_ns = watch.spent_ns;
-	if (READ_ONCE(uops_run.inside) && !READ_ONCE(uops_run.forced)) {
+	if (READ_ONCE(uops_run.inside)) {
 		if (uops_use_nmi && uops_quiet_has_apic() &&
 		    watch.spent_ns - watch.killed_ns < PATIENCE_NS)
 			send_nmi();
@@ -168,6 +168,9 @@ static bool is_killed(void)
  * Only what the run's own CPU was doing in the blob is thrown away. With
  * interrupts on in the blob that may be an interrupt handler: leave that alone.
  * An NMI that comes late, when the next run is under way, is claimed and no more.
+ *
+ * A second one leads to the exit again: the first one's way there is lost where an
+ * NMI nested in it returned by the older frame. What it found stays in the report.
  */
 static int on_nmi(unsigned int type, struct pt_regs *regs)
 {
@@ -175,10 +178,10 @@ static int on_nmi(unsigned int type, struct pt_regs *regs)
 
 	if (smp_processor_id() != uops_run.cpu || !atomic_xchg(&nmi_sent, 0))
 		return NMI_DONE;
-	if (!is_killed() || !uops_run.inside || uops_run.forced ||
+	if (!is_killed() || !uops_run.inside ||
 	    (!uops_run.strict && offset > UOPS_CODE_BYTES))
 		return NMI_HANDLED;
-	if (!redirect(regs))
+	if (!redirect(regs) || uops_run.forced)
 		return NMI_HANDLED;
 	WRITE_ONCE(uops_run.forced, 1);
 	uops_run.vector = 2;

@@ -20,6 +20,22 @@ static const u32 lvt_list[] = {
 	APIC_LVTCMCI,
 };
 
+/* What a reset of the local APIC loses; writable in both of its modes. */
+static const u32 apic_list[] = {
+	APIC_TASKPRI, APIC_SPIV, APIC_TDCR, APIC_LVTT, APIC_LVTTHMR, APIC_LVTPC,
+	APIC_LVT0, APIC_LVT1, APIC_LVTERR,
+};
+
+/* And what only xAPIC mode lets software write (in x2APIC mode: fixed). */
+static const u32 xapic_list[] = { APIC_DFR, APIC_LDR };
+
+/* Of the batch's CPU, taken before the batch. */
+static struct {
+	u64 base;
+	u32 value[ARRAY_SIZE(apic_list)];
+	u32 xapic_value[ARRAY_SIZE(xapic_list)];
+} saved_apic;
+
 bool uops_quiet_has_apic(void)
 {
 	return boot_cpu_has(X86_FEATURE_APIC) && apic;
@@ -31,6 +47,68 @@ static u32 num_entries(void)
 	u32 highest = (apic->read(APIC_LVR) >> 16) & 0xff;
 
 	return min_t(u32, highest >= 6 ? 7 : 6, ARRAY_SIZE(lvt_list));
+}
+
+/* Before a batch, on its CPU. */
+void uops_quiet_prepare(void)
+{
+	u32 i;
+
+	saved_apic.base = 0;
+	if (!uops_quiet_has_apic() || rdmsrq_safe(MSR_IA32_APICBASE, &saved_apic.base))
+		return;
+	for (i = 0; i < ARRAY_SIZE(apic_list); i++)
+		saved_apic.value[i] = apic->read(apic_list[i]);
+	if (saved_apic.base & X2APIC_ENABLE)
+		return;
+	for (i = 0; i < ARRAY_SIZE(xapic_list); i++)
+		saved_apic.xapic_value[i] = apic->read(xapic_list[i]);
+}
+
+/* Let the timer expire soon: when it should have is lost. */
+static void expire_soon(void)
+{
+	u32 mode = apic->read(APIC_LVTT) & TIMER_MODE;
+
+	if (mode == APIC_LVT_TIMER_TSCDEADLINE)
+		wrmsrq_safe(MSR_IA32_TSC_DEADLINE, rdtsc() + 1);
+	else
+		apic->write(APIC_TMICT, 1);
+}
+
+static void write_apic(void)
+{
+	u32 i;
+
+	if (!(saved_apic.base & X2APIC_ENABLE))
+		for (i = 0; i < ARRAY_SIZE(xapic_list); i++)
+			apic->write(xapic_list[i], saved_apic.xapic_value[i]);
+	/* a vector table entry can be unmasked only once SPIV enables the APIC */
+	for (i = 0; i < ARRAY_SIZE(apic_list); i++)
+		apic->write(apic_list[i], saved_apic.value[i]);
+	expire_soon();
+}
+
+/*
+ * Put IA32_APIC_BASE back; true if the blob had changed it. The mode changes only
+ * from disabled to xAPIC to x2APIC, and from each of them to disabled, which resets
+ * the local APIC (SDM volume 3, 11.12.5).
+ */
+bool uops_quiet_restore_apic(void)
+{
+	u64 now;
+
+	if (!saved_apic.base || rdmsrq_safe(MSR_IA32_APICBASE, &now) ||
+	    now == saved_apic.base)
+		return false;
+	if (now & X2APIC_ENABLE & ~saved_apic.base)
+		wrmsrq_safe(MSR_IA32_APICBASE,
+			    saved_apic.base & ~(X2APIC_ENABLE | XAPIC_ENABLE));
+	if (saved_apic.base & X2APIC_ENABLE)
+		wrmsrq_safe(MSR_IA32_APICBASE, saved_apic.base & ~X2APIC_ENABLE);
+	wrmsrq_safe(MSR_IA32_APICBASE, saved_apic.base);
+	write_apic();
+	return true;
 }
 
 static void mask_entries(struct uops_quiet *quiet)

@@ -17,5 +17,6 @@
 #define RUN_FORCED	0x44
 #define RUN_RIP		0x48
 #define RUN_AREA	0x50
+#define RUN_CODE_STACK	0x58
 
 #endif /* UOPSCOPE_RUN_OFFSETS_H */

@@ -26,6 +26,7 @@ static const u32 msr_list[UOPS_NUM_MSRS] = {
 	MSR_IA32_SYSENTER_ESP, MSR_IA32_SYSENTER_EIP, MSR_TSC_AUX,
 	MSR_IA32_DEBUGCTLMSR, MSR_IA32_CR_PAT, MSR_IA32_MISC_ENABLE,
 	MSR_IA32_SPEC_CTRL, MSR_IA32_XSS, MSR_IA32_TSC_ADJUST,
+	MSR_IA32_XFD, MSR_IA32_XFD_ERR,
 	0x6a0 /* U_CET */, S_CET,
 };
 
@@ -122,13 +123,27 @@ void uops_state_save(struct uops_state *state)
 		wrmsrq_safe(S_CET, state->msr[UOPS_NUM_MSRS - 1] & ~ENDBR_EN);
 }
 
+/*
+ * CR4.PCIDE can be set only while CR3 names PCID 0 (SDM volume 3, 4.10.1), so it
+ * comes between two writes of CR3 where the blob has cleared it.
+ */
+static bool put_back_paging(const struct uops_state *state)
+{
+	bool changed = false;
+
+	if (state->cr4 & ~read_reg(cr4) & X86_CR4_PCIDE)
+		changed |= put_back_cr3(state->cr3 & ~X86_CR3_PCID_MASK);
+	changed |= put_back_cr4(state->cr4);
+	changed |= put_back_cr3(state->cr3);
+	return changed;
+}
+
 static bool restore_control(const struct uops_state *state)
 {
 	bool changed = false;
 
 	changed |= put_back_cr0(state->cr0);
-	changed |= put_back_cr4(state->cr4);
-	changed |= put_back_cr3(state->cr3);
+	changed |= put_back_paging(state);
 	changed |= put_back_cr8(state->cr8);
 	if ((state->cr4 & X86_CR4_OSXSAVE) && xgetbv(XCR0) != state->xcr0) {
 		xsetbv(XCR0, state->xcr0);
@@ -226,7 +241,7 @@ u32 uops_state_restore(const struct uops_state *state)
 		changed |= UOPS_CHANGED_TABLES;
 	if (restore_segments(state))
 		changed |= UOPS_CHANGED_SEGMENTS;
-	if (restore_msrs(state))
+	if (restore_msrs(state) | uops_quiet_restore_apic())
 		changed |= UOPS_CHANGED_MSRS;
 	if (restore_debug(state))
 		changed |= UOPS_CHANGED_DEBUG;

@@ -16,7 +16,7 @@
 #include "uopscope_uapi.h"
 
 #define UOPS_NUM_AREAS	5
-#define UOPS_NUM_MSRS	19
+#define UOPS_NUM_MSRS	21
 #define UOPS_MAX_PROG	8
 #define UOPS_MAX_FIXED	16
 
@@ -36,6 +36,7 @@ struct uops_run {
 	u32 forced;		/* an NMI ended it */
 	u64 rip;
 	u64 area;
+	u64 code_stack;		/* RSP that the blob starts with, but for the return address */
 	/* from here on C only */
 	u64 blob_ns;
 	u64 quiet_ns;
@@ -110,6 +111,8 @@ struct uops_quiet {
 };
 
 bool uops_quiet_has_apic(void);
+void uops_quiet_prepare(void);
+bool uops_quiet_restore_apic(void);
 void uops_quiet_begin(struct uops_quiet *quiet, bool mask_lvt);
 void uops_quiet_end(struct uops_quiet *quiet);
 

@@ -75,3 +75,17 @@ def test_without_a_local_apic_there_is_one_cpu_and_no_vector_table_to_mask(kerne
     assert lines[1] == "1", lines
     assert [line for line in lines if line.startswith("batch")] == ["batch: Operation not supported"] * 4
     assert re.match(r"contain: 80 kinds, 80 runs, 0 failures", lines[-1] or lines[-2]), lines
+
+
+STUFFING = "retbleed=stuff spectre_v2=retpoline"
+"""Returns count the depth of calls in memory that GS points to; the kernel does so on Skylake only."""
+
+
+def test_faults_without_gs_are_contained_where_returns_use_gs(kernel: Kernel, module: Path) -> None:
+    if kernel.name == "6.1":
+        pytest.skip("Linux 6.1 has no call-depth tracking")
+    machine = Machine(kernel, 2, STUFFING, model="Skylake-Client-v3,-hle,-rtm")
+    script = "cat /sys/devices/system/cpu/vulnerabilities/retbleed; contain 1 5 0 gs_; contain 1 5 0 swapgs; contain 1 5 0 ud2"
+    lines = run(machine, module, script)
+    assert "Stuffing" in lines[0], lines
+    check(lines, 1, 5)

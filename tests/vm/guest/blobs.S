@@ -273,6 +273,33 @@ BLOB recursion, FAULT, 14
 at_recursion:
 	call	at_recursion
 END recursion
+/* the stack that the code starts on, between unmapped pages */
+BLOB rsp_first_push, FAULT, 14
+at_rsp_first_push:
+	pushq	%rax
+	jmp	at_rsp_first_push
+END rsp_first_push
+BLOB rsp_first_call, FAULT, 14
+at_rsp_first_call:
+	call	at_rsp_first_call
+END rsp_first_call
+BLOB rsp_first_pop, FAULT, 14
+at_rsp_first_pop:
+	popq	%rax
+	jmp	at_rsp_first_pop
+END rsp_first_pop
+BLOB rsp_left, STATE, 0, STACK
+	popq	%rcx
+	CONTEXT	rsp_left, 0x60
+	movq	%rax, %rsp
+	xorl	%ebx, %ebx
+	xorl	%ebp, %ebp
+	xorl	%r12d, %r12d
+	xorl	%r13d, %r13d
+	xorl	%r14d, %r14d
+	xorl	%r15d, %r15d
+	jmp	*%rcx
+END rsp_left
 BLOB callee_saved, STATE, 0, STACK
 	xorl	%ebx, %ebx
 	xorl	%ebp, %ebp
@@ -349,6 +376,22 @@ BLOB int_fe, FAULT, 0xfe
 at_int_fe:
 	ret
 END int_fe
+/* by INT n these push no error code */
+BLOB int_13, FAULT, 13
+	int	$13
+at_int_13:
+	ret
+END int_13
+BLOB int_14, FAULT, 14
+	int	$14
+at_int_14:
+	ret
+END int_14
+BLOB int_17, FAULT, 17
+	int	$17
+at_int_17:
+	ret
+END int_17
 BLOB int_fe_rsp_zero, FAULT, 14
 	xorl	%esp, %esp
 at_int_fe_rsp_zero:
@@ -541,6 +584,13 @@ BLOB gdt, OK, 0, TABLES
 	lgdt	(%rax)
 	ret
 END gdt
+BLOB lidt, OK, 0, TABLES
+	CONTEXT	lidt
+	sidt	(%rax)
+	movw	$0x7ff, (%rax)
+	lidt	(%rax)
+	ret
+END lidt
 BLOB cr0_wp, OK, 0, CONTROL
 	movq	%cr0, %rax
 	btrq	$16, %rax

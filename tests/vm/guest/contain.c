@@ -149,7 +149,7 @@ static int needs_cli(const struct blob *blob)
 {
 	static const char *const prefixes[] = {
 		"rsp_", "gs_", "swapgs", "sti", "cli", "loop_no_stack", "kernel_loop",
-		"int_fe_rsp", "cr8", "cr0", "cr4", "gdt", "sysret",
+		"int_fe_rsp", "cr8", "cr0", "cr4", "gdt", "lidt", "sysret",
 	};
 	size_t i;
 
