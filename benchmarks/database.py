@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from results.database.reader import read_database
 from results.site import pages, tables, views
-from tests.results.synthetic import EXPERIMENTS, write_campaign
+from runner.verification.synthetic import EXPERIMENTS, write_campaign
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.errors import UopscopeError
 

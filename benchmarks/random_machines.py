@@ -2,8 +2,8 @@
 
 Each seed is another machine (4 to 12 ports, µop graphs of its own, often ports that share a counter, sometimes noise).
 As many variants of all extensions are characterized as `--variants` says, other ones for each seed, and compared
-with the truth; the columns are those of `benchmarks.truth`. A seed whose row is in the table is not done again, so
-a run that was stopped goes on where it was. What was not found again is appended to `--exceptions`.
+with the truth; the columns are those of `runner.verification.report`. A seed whose row is in the table is not done
+again, so a run that was stopped goes on where it was. What was not found again is appended to `--exceptions`.
 
 `--kind` takes machines of a kind of `simulator.machines.random_machine.KINDS`, or of several ("hidden+intel"); each
 kind has a table of its own, `random_machines.KIND.tsv`.
@@ -17,10 +17,11 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.truth import COLUMNS, Report, run
 from generator.exclusions import excluded
 from inference.characterizer import CandidateCache
 from runner.backends.sim import open_machine
+from runner.verification.report import COLUMNS, Report
+from runner.verification.run import run
 from simulator.machines.random_machine import KINDS
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.files import atomic_write

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.tables import update
+from docs.tables import update
 from tests.shared import CHECKOUT
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def test_every_package_is_installed_and_has_its_place_in_the_import_direction() 
 
 def test_the_tables_of_figures_are_those_of_their_files() -> None:
     stale = update(CHECKOUT, write=False)
-    assert stale == [], "run python -m benchmarks.tables"
+    assert stale == [], "run python -m docs.tables"
 
 
 def test_the_commands_of_the_checkout_can_be_executed() -> None:

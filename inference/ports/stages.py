@@ -97,7 +97,7 @@ def bound_long_microcode(probe: PortProbe) -> Procedure[PortProbe]:
     """Find out how many µops of very long microcode are confined to each set at most; state nothing.
 
     Its waiting µops fill the scheduler, blocked ports run dry, and what could go elsewhere goes there in every copy, so
-    that no number is exact, however steady it is. An indistinguishable machine proves it (`benchmarks.rivals`).
+    that no number is exact, however steady it is. An indistinguishable machine proves it (docs/ports.md).
     """
     used = probe.space.isolated.used(probe.space.layout)
     for ports in probe.blocking.sets():

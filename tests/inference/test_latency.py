@@ -14,7 +14,8 @@ from inference.calibration import Calibrations, snapped
 from inference.experiment import Measured
 from inference.latency.infer import infer_latencies
 from results.model import Bound, Status
-from tests.latency_truth import Lab, compare, expected, judge
+from simulator.judging.latency import expected, judge
+from tests.inference.lab import Lab, compare
 from tests.nonempty import some
 from xed_convert.catalogue.catalogue import Catalogue
 
@@ -151,7 +152,7 @@ def test_machines_that_nobody_knows_are_found_out(catalogue: Catalogue, seed: in
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "step"), [("HSW", 1), ("SNB", 4), ("SKL", 4), ("ICX", 4)])
 def test_all_of_base_is_as_the_model_says(catalogue: Catalogue, name: str, step: int) -> None:
-    """Every variant on one machine, every fourth on the others: `benchmarks.latency_truth` has the time for all."""
+    """Every variant on one machine, every fourth on the others: `benchmarks.truth` has the time for all."""
     lab = Lab(catalogue, name)
     counts, wrong = compare(lab, lab.variants(step))
     assert not wrong

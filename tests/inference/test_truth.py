@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.rivals import are_alike, named, nearest, rival_of
-from benchmarks.truth import Report, chosen, run
 from generator.factory import InstructionFactory
 from inference.calibration import find_width
 from inference.characterizer import Characterizer
@@ -22,6 +20,9 @@ from results.ports import confined
 from runner.backends.sim import SimBackend, open_machine
 from runner.measuring.protocol import Measurer
 from runner.measuring.session import Session
+from runner.verification.indistinguishable import are_alike, named
+from runner.verification.run import chosen, run
+from simulator.judging.ports import nearest, with_usage
 from xed_convert.catalogue.catalogue import Catalogue
 
 if TYPE_CHECKING:
@@ -189,9 +190,9 @@ def is_alike(name: str, string: str, ports: str) -> bool:
     session = Session(Measurer(SimBackend(machine, catalogue())))
     characterizer = Characterizer(catalogue(), SimBackend(machine, catalogue()).info().capabilities)
     blocking = session.run_one(characterizer.prepare([variant])).blocking
-    rival = rival_of(machine, variant, PortUsage.parse(ports))
-    assert rival is not None
-    return are_alike(machine, rival, catalogue(), variant, blocking)
+    other = with_usage(machine, variant, PortUsage.parse(ports))
+    assert other is not None
+    return are_alike(machine, other, catalogue(), variant, blocking)
 
 
 def test_loads_that_are_a_little_odd_do_not_make_a_strange_set_true() -> None:
@@ -206,7 +207,7 @@ def test_loads_that_are_a_little_odd_do_not_make_a_strange_set_true() -> None:
         ("FISTTP (M64, ST0, ST(0))", ("237", "49", "15"), False),
     ],
 )
-def test_a_rival_machine_proves_what_cannot_be_told(string: str, ports: tuple[str, ...], alike: bool) -> None:
+def test_another_machine_proves_what_cannot_be_told(string: str, ports: tuple[str, ...], alike: bool) -> None:
     assert is_alike("ADL-P", string, "+".join(f"1*p{one}" for one in ports)) is alike
 
 
@@ -217,14 +218,14 @@ def test_a_rival_machine_proves_what_cannot_be_told(string: str, ports: tuple[st
         ("PCMPESTRM (XMM, XMM, I8)", "ports_named"),  # a set is idle for too long, but experiments differ
     ],
 )
-def test_the_benchmark_counts_as_proved_what_a_rival_machine_proves(string: str, column: str) -> None:
+def test_what_another_machine_proves_counts_as_proved(string: str, column: str) -> None:
     report = run(open_machine("HSW"), catalogue(), [catalogue().by_string(string)], thorough=False)
     assert {name: n for name, n in report.counts.items() if name.startswith("ports_")} == {column: 1}
     (line,) = [line for line in report.exceptions if f"\t{column}\t" in line]
     assert ("the same in every measurement: 33*p0156+1*p015+" in line) is (column == "ports_proved")
 
 
-def test_the_nearest_rivals_come_first() -> None:
+def test_the_nearest_usages_come_first() -> None:
     true = PortUsage.parse("3*p0156+1*p0")
     left = [PortUsage.parse(text) for text in ("1*p0156+2*p015+1*p0", "3*p0156+1*p0", "2*p0156+1*p015+1*p0", "5*p5")]
     found = nearest(true, left, [frozenset(ports) for ports in ("0", "06", "015", "0156", "23")])
@@ -327,7 +328,7 @@ def test_nothing_is_faster_than_its_ports_allow(machine: str, string: str) -> No
 def test_nothing_wrong_is_said_about_machines_drawn_at_random(seed: int) -> None:
     machine = open_machine(f"random:{seed}")
     variants = chosen(catalogue(), machine, ["BASE", "SSE2", "AVX"], 1)
-    report: Report = run(machine, catalogue(), variants[:: max(1, len(variants) // VARIANTS_PER_SEED)], thorough=False)
+    report = run(machine, catalogue(), variants[:: max(1, len(variants) // VARIANTS_PER_SEED)], thorough=False)
     assert report.counts["ports_wrong"] == 0, report.exceptions
     assert report.counts["ports_right"] >= report.counts["variants"] * 3 // 4, report.exceptions
 

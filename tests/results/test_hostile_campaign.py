@@ -12,7 +12,7 @@ import pytest
 
 from results.campaign.file import StoreError
 from results.campaign.store import Store
-from tests.results.synthetic import write_campaign
+from runner.verification.synthetic import write_campaign
 from xed_convert.catalogue.catalogue import Catalogue
 
 

@@ -19,8 +19,8 @@ from results.database.merge import write_xml
 from results.database.reader import read_database
 from results.database.xml import Conclusion
 from results.shipped import shipped_database
+from runner.verification.synthetic import provenance, truths
 from tests.nonempty import some
-from tests.results.synthetic import provenance, truths
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.catalogue.schema import validate
 

@@ -1,4 +1,4 @@
-"""Machines that nothing tells apart: what `benchmarks.latency_rivals` takes for granted, and what it says."""
+"""Machines that nothing tells apart: what is taken for granted about them, and what is said."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.latency_rivals import Slack, Standing, file_of, file_of_place, standing
 from generator.chains.links import VECTOR_NODES, links
 from generator.errors import AllocationError
 from generator.operands.allocation import Allocator
@@ -17,9 +16,10 @@ from runner.backends.sim import SimBackend
 from runner.measuring.protocol import Measurer
 from runner.measuring.session import Limits, Session
 from simulator.core.compiler import compile_instruction
+from simulator.judging.slack import Slack, Standing, file_of, file_of_place, standing
 from simulator.machines.graph import Endpoint, Uop
 from simulator.machines.machine import MachineModel
-from tests.latency_truth import Lab
+from tests.inference.lab import Lab
 from xed_convert.catalogue.catalogue import Catalogue
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def renumbered(uop: Uop) -> Uop:
     return replace(uop, inputs=tuple(one + 1 if isinstance(one, int) else one for one in uop.inputs))
 
 
-def rival_of(machine: MachineModel) -> MachineModel:
+def delayed(machine: MachineModel) -> MachineModel:
     """Return a machine on which vectors come out a cycle later, as far as the instructions above are concerned."""
 
     def lookup(variant: InstructionVariant) -> Behaviour | None:
@@ -87,21 +87,21 @@ def rival_of(machine: MachineModel) -> MachineModel:
         return later_in_vectors(variant, behaviour) if behaviour and variant.string in crossing else behaviour
 
     crossing = {*MOVED, *LINKS}
-    return MachineModel("rival", machine.parameters, machine.origin, lookup)
+    return MachineModel("delayed", machine.parameters, machine.origin, lookup)
 
 
-def test_inference_finds_the_same_on_a_rival(catalogue: Catalogue) -> None:
+def test_inference_finds_the_same_on_an_indistinguishable_machine(catalogue: Catalogue) -> None:
     """All latencies into vectors are a cycle more there and those out of them one less; that is a machine, too."""
     lab, other = Lab(catalogue, "SKX"), Lab(catalogue, "SKX")
-    rival = rival_of(lab.model)
-    other.session = Session(Measurer(SimBackend(rival, catalogue)), limits=Limits(keep_raw=False))
-    found, found_on_rival = lab.infer(MOVED), other.infer(MOVED)
+    shifted = delayed(lab.model)
+    other.session = Session(Measurer(SimBackend(shifted, catalogue)), limits=Limits(keep_raw=False))
+    found, found_on_other = lab.infer(MOVED), other.infer(MOVED)
     slack = Slack(lab.model, catalogue)
     for string in MOVED:
         variant = catalogue.by_string(string)
         truth = lab.model.truth(variant)
-        assert truth.latencies != rival.truth(variant).latencies, string
-        assert found[string].latencies == found_on_rival[string].latencies, string
+        assert truth.latencies != shifted.truth(variant).latencies, string
+        assert found[string].latencies == found_on_other[string].latencies, string
         for one in found[string].latencies:
             free = standing(slack, variant, truth, one) is not Standing.TELLABLE
             assert free == (one.bound is Bound.UPPER), string
@@ -110,7 +110,7 @@ def test_inference_finds_the_same_on_a_rival(catalogue: Catalogue) -> None:
 
 @pytest.mark.parametrize("name", ["HSW", "SPR"])
 def test_every_place_is_read_and_written_as_part_of_one_file(catalogue: Catalogue, name: str) -> None:
-    """Were it not so a rival would be no machine: a value would come out later than it is needed."""
+    """Were it not so a delayed machine would be none: a value would come out later than it is needed."""
     machine = MachineModel.load(name)
     seen = 0
     for variant in list(catalogue)[::7]:

@@ -37,6 +37,7 @@ SAMPLES = 30
 
 
 def provenance(machine: str) -> Provenance:
+    """Say that a machine's model is where the numbers come from, and that nothing was measured."""
     return Provenance(
         machine,
         f"model of {machine}",
@@ -60,6 +61,7 @@ def truths(machine: str, catalogue: Catalogue) -> Iterator[Characterization]:
 
 
 def characterization(variant: InstructionVariant, truth: Truth) -> Characterization:
+    """Return what is true of a variant in the form of conclusions; every third latency is given as an upper bound."""
     throughput = Throughput(truth.throughput, truth.throughput, truth.throughput)
     same = truth.same_register
     return Characterization(

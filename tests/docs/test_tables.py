@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks import tables
-from benchmarks.tables import TABLES, Column, Rows, Table, TableError, figures, render, replaced, update
-from benchmarks.truth import COLUMNS, Report, keep
+from docs import tables
+from docs.tables import TABLES, Column, Rows, Table, TableError, figures, render, replaced, update
+from runner.verification.report import COLUMNS, Report, keep
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,4 +1,4 @@
-"""The tables of figures in the documentation, made from the files of figures: `python -m benchmarks.tables [--check]`.
+"""The tables of figures in the documentation, made from the files of figures: `python -m docs.tables [--check]`.
 
 A table stands between `<!-- begin table: NAME -->` and `<!-- end table: NAME -->` (a name of `TABLES`).
 What stands between is replaced. With `--check` nothing is written: the status is 1 if a table is not what its files
@@ -236,7 +236,7 @@ def main() -> None:
     except UopscopeError as error:
         sys.exit(str(error))
     for place in found:
-        print(f"{place} {'is stale: run python -m benchmarks.tables' if options.check else 'made anew'}")
+        print(f"{place} {'is stale: run python -m docs.tables' if options.check else 'made anew'}")
     sys.exit(1 if options.check and found else 0)
 
 

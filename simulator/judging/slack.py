@@ -2,7 +2,7 @@
 
 Let all results in one register file come out d cycles later, and everything that reads that file need them only d
 cycles after it is dispatched. Nothing changes but the numbers: what goes into the file takes d cycles more, what leaves
-it d cycles less, and no program shows it. Such a rival is a possible machine as long as no latency of a cycle or
+it d cycles less, and no program shows it. Such a machine is possible as long as no latency of a cycle or
 more becomes less than one. So a latency from file A to file B may be anything up to
 
     its own + the least of all ways back from B to A, of what each instruction on the way takes beyond one cycle
@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 
 from results.model import LatencyPart
 from simulator.core.places import GENERAL, place_of
+from simulator.judging.latency import meant
 from simulator.machines.graph import FLAGS
 from simulator.machines.truth import longest_paths
-from tests.latency_truth import meant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -1,0 +1,145 @@
+"""Compares the conclusions about one variant with what is true of it on a simulated machine."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from results.model import PortUsage
+from runner.verification.indistinguishable import are_alike, named, proved_by
+from simulator.judging.latency import expected, judge, missing
+from simulator.judging.ports import with_usage
+from simulator.judging.slack import Slack, Standing, standing
+
+if TYPE_CHECKING:
+    from results.model import Characterization, LatencyResult
+    from runner.verification.indistinguishable import Blocking
+    from runner.verification.report import Report
+    from simulator.machines.machine import MachineModel
+    from simulator.machines.truth import Truth
+    from xed_convert.catalogue.catalogue import Catalogue
+    from xed_convert.model import InstructionVariant
+
+TOLERANCE = Fraction(1, 50)
+BOUNDS = {Standing.LEAST: "pairs_least", Standing.FREE: "pairs_free", Standing.TELLABLE: "pairs_bound"}
+VERDICTS = {
+    "right": "pairs_exact",
+    "crowded": "pairs_crowded",
+    "not told": "pairs_untold",
+}
+
+
+@dataclass(frozen=True)
+class KnownMachine:
+    """The machine, and what is needed to ask whether another one could be told from it."""
+
+    machine: MachineModel
+    catalogue: Catalogue
+    blocking: Blocking
+
+    @functools.cached_property
+    def slack(self) -> Slack:
+        """By how much latencies between files could be others."""
+        return Slack(self.machine, self.catalogue)
+
+
+def check(report: Report, variant: InstructionVariant, found: Characterization, known: KnownMachine) -> None:
+    """Compare conclusions with the truth."""
+    truth = known.machine.truth(variant)
+    report.counts["variants"] += 1
+    ports = _visible_ports(truth)
+    verdict, stated = _judge_ports(variant, found, ports, known)
+    report.counts[verdict] += 1
+    if verdict != "ports_right":
+        report.note(variant, verdict, stated, ports)
+    if found.uops == ports.total:
+        report.counts["uops_right"] += 1
+    else:
+        report.note(variant, "uops", found.uops, ports.total)
+    _check_throughput(report, variant, found, truth)
+    if truth.same_register is not None and found.ports_same_register is not None:
+        report.counts["same_register"] += 1
+        right = _same(found.ports_same_register, _visible_ports(truth.same_register))
+        report.counts["same_register_right"] += right
+        if not right:
+            report.note(variant, "ports_same_register", found.ports_same_register, truth.same_register.ports)
+    for latency in found.latencies:
+        _check_latency(report, variant, latency, truth, known.slack)
+    _check_silence(report, variant, found, truth)
+
+
+def _judge_ports(
+    variant: InstructionVariant, found: Characterization, ports: PortUsage, known: KnownMachine
+) -> tuple[str, str]:
+    """Return the column that a port usage, or what stands for it, counts in, and what was stated."""
+    if found.ports is None:
+        return _judge_failure(variant, found, ports, known)
+    if _same(found.ports, ports):
+        return "ports_right", str(ports)
+    other = with_usage(known.machine, variant, found.ports)
+    alike = other is not None and are_alike(known.machine, other, known.catalogue, variant, known.blocking)
+    return "ports_alike" if alike else "ports_wrong", str(found.ports)
+
+
+def _judge_failure(
+    variant: InstructionVariant, found: Characterization, ports: PortUsage, known: KnownMachine
+) -> tuple[str, str]:
+    """Return the same where no usage is stated; what proves that none can be is noted, too."""
+    failures = "; ".join(failure.partition(" (answers")[0] for failure in found.failures)
+    left = named(found.failures)
+    usage = proved_by(known.machine, known.catalogue, variant, known.blocking, left)
+    if usage is not None:
+        return "ports_proved", f"{failures}; the same in every measurement: {usage}"
+    return "ports_named" if any(_same(one, ports) for one in left) else "ports_unstated", failures
+
+
+def _visible_ports(truth: Truth) -> PortUsage:
+    """Return the ports of instances that are not eliminated at rename; all of them are without a port else."""
+    return PortUsage({}) if truth.eliminated_share == 1 else truth.ports
+
+
+def _same(one: PortUsage, other: PortUsage) -> bool:
+    return {k: n for k, n in one.uops.items() if n} == {k: n for k, n in other.uops.items() if n}
+
+
+def _check_throughput(report: Report, variant: InstructionVariant, found: Characterization, truth: Truth) -> None:
+    measured = [t for t in (found.throughput.unrolled, found.throughput.loop) if t is not None]
+    if measured and abs(min(measured) - truth.throughput) <= TOLERANCE * truth.throughput:
+        report.counts["tp_right"] += 1
+    elif measured and min(measured) > truth.throughput:
+        report.counts["tp_slower"] += 1
+        report.note(variant, "tp_slower", float(min(measured)), float(truth.throughput))
+    else:
+        report.counts["tp_wrong"] += 1
+        report.note(variant, "tp_wrong", [float(t) for t in measured], float(truth.throughput))
+
+
+def _check_latency(
+    report: Report, variant: InstructionVariant, found: LatencyResult, truth: Truth, slack: Slack
+) -> None:
+    if found.same_register:
+        return
+    verdict = judge(variant, truth, found)
+    worth = standing(slack, variant, truth, found)
+    column = BOUNDS[worth] if verdict == "bound" else VERDICTS.get(verdict, "pairs_wrong")
+    if verdict == "right" and worth is not Standing.TELLABLE:
+        column = "pairs_wrong"
+    report.counts["pairs"] += 1
+    report.counts[column] += 1
+    if column == "pairs_wrong":
+        name = f"latency {found.source}{found.part}{found.source_flag}→{found.destination}{found.destination_flag}"
+        report.note(variant, name, f"{found.bound} {float(found.cycles):g}", expected(variant, truth, found))
+
+
+def _check_silence(report: Report, variant: InstructionVariant, found: Characterization, truth: Truth) -> None:
+    """Count as wrong a latency of the model that is neither found nor left out with a reason; note failed chains."""
+    reasons = [one.text for one in found.derivations if one.quantity == "latencies left out"]
+    for failure in found.failures:
+        if failure.startswith("latency"):
+            report.note(variant, "latency failed", failure, "")
+    for gap in [] if reasons else missing(variant, truth, found.latencies):
+        report.counts["pairs"] += 1
+        report.counts["pairs_wrong"] += 1
+        report.note(variant, "latency missing", gap, "")

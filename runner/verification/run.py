@@ -1,0 +1,98 @@
+"""Characterizes variants of a simulated machine, and compares the conclusions with the machine's model.
+
+Inference sees the backend `sim` only.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from inference.characterizer import CandidateCache, Characterizer
+from results.campaign.store import Store
+from runner.backends.sim import SimBackend, open_machine
+from runner.measuring.protocol import Measurer
+from runner.measuring.session import Limits, Session, Task
+from runner.verification.judge import KnownMachine, check
+from runner.verification.report import Report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from simulator.machines.machine import MachineModel
+    from xed_convert.catalogue.catalogue import Catalogue
+    from xed_convert.model import InstructionVariant
+
+
+def run(
+    machine: MachineModel,
+    catalogue: Catalogue,
+    variants: Sequence[InstructionVariant],
+    *,
+    thorough: bool = True,
+    candidates: CandidateCache | None = None,
+) -> Report:
+    """Characterize variants on a machine and compare; `thorough` tries all instruction classes for blocking."""
+    report = Report(machine.name)
+    backend = SimBackend(machine, catalogue)
+    characterizer = Characterizer(catalogue, backend.info().capabilities, thorough=thorough, candidates=candidates)
+    session = Session(Measurer(backend), limits=Limits(keep_raw=False))
+    begun = time.process_time()
+    context = session.run_one(characterizer.prepare(variants))
+    known = KnownMachine(machine, catalogue, context.blocking)
+    by_key = {variant.key: variant for variant in variants}
+    tasks = (Task(variant.key, characterizer.characterize(variant, context)) for variant in variants)
+    for outcome in session.run(tasks):
+        variant = by_key[outcome.name]
+        report.counts["measurements"] += len(outcome.requests)
+        if outcome.result is None:
+            report.note(variant, "error", outcome.error, "")
+            report.counts["variants"] += 1
+            report.counts["ports_unstated"] += 1
+        else:
+            check(report, variant, outcome.result, known)
+    report.seconds = time.process_time() - begun
+    return report
+
+
+def compare(machine: MachineModel, catalogue: Catalogue, database: Path) -> Report:
+    """Compare the conclusions in a campaign's file with the machine that it was about."""
+    report = Report(machine.name)
+    backend = SimBackend(machine, catalogue)
+    characterizer = Characterizer(catalogue, backend.info().capabilities)
+    session = Session(Measurer(backend), limits=Limits(keep_raw=False))
+    known = KnownMachine(machine, catalogue, session.run_one(characterizer.prepare()).blocking)
+    with Store.read(database) as store:
+        report.counts["measurements"] = store.count_measurements()
+        for conclusion in store.conclusions():
+            variant = catalogue.by_key(conclusion.result.key)
+            if not conclusion.result.skipped and machine.behaviour(variant) is not None:
+                check(report, variant, conclusion.result, known)
+    return report
+
+
+def chosen(
+    catalogue: Catalogue, machine: MachineModel, extensions: Iterable[str], every: int
+) -> list[InstructionVariant]:
+    """Return the variants of some extensions ("all": all of them) that run in user mode and that the machine has."""
+    wanted = set(extensions)
+    info = SimBackend(machine, catalogue).info()
+    skipped = Characterizer(catalogue, info.capabilities).skipped
+    fitting = [
+        variant
+        for variant in catalogue
+        if ("all" in wanted or variant.extension in wanted) and variant.cpl == 3 and not skipped(variant)
+    ]
+    return [variant for variant in fitting[::every] if machine.behaviour(variant) is not None]
+
+
+def machines(names: Sequence[str]) -> Iterator[MachineModel]:
+    """Return the machines of names such as HSW, random:7, random:1-20, or random:hidden:1-20."""
+    for name in names:
+        kind, _, seeds = name.rpartition(":")
+        if name.startswith("random:") and "-" in seeds:
+            first, last = map(int, seeds.split("-"))
+            yield from (open_machine(f"{kind}:{seed}") for seed in range(first, last + 1))
+        else:
+            yield open_machine(name)

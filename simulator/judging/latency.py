@@ -1,0 +1,78 @@
+"""Compares inferred latencies with a machine's: which of its latencies a result stands for, and how the two agree."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from results.model import Bound
+from xed_convert.model import OperandKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from results.model import LatencyResult
+    from simulator.machines.graph import Endpoint
+    from simulator.machines.truth import Truth
+    from xed_convert.model import InstructionVariant
+
+
+def undefined_flags(variant: InstructionVariant) -> set[str]:
+    """Return the flags that the variant leaves with any value: models write them, inference does not look."""
+    return {flag for operand in variant.operands for flag, access in operand.flags.items() if access == "undef"}
+
+
+def meant(
+    variant: InstructionVariant, truth: Truth, result: LatencyResult
+) -> Iterator[tuple[Endpoint, Endpoint, Fraction]]:
+    """Yield the model's latencies that a result stands for: all flags where it names none.
+
+    With the same register in all operands all of them are the source.
+    """
+    equal = {o.index for o in variant.operands if o.explicit and o.kind is OperandKind.REGISTER and not o.opmask}
+    undefined = undefined_flags(variant)
+    if result.same_register and truth.same_register:
+        truth = truth.same_register
+    table: Mapping[tuple[Endpoint, Endpoint], Fraction] = truth.latencies
+    if result.fast_values and truth.fast_latencies:
+        table = truth.fast_latencies
+    for (start, end), cycles in table.items():
+        if (
+            (start.part, end.operand) == (result.part, result.destination)
+            and (start.operand == result.source or (result.same_register and start.operand in equal))
+            and result.source_flag in {"", start.flag}
+            and result.destination_flag in {"", end.flag}
+            and end.flag not in undefined
+        ):
+            yield start, end, cycles
+
+
+def expected(variant: InstructionVariant, truth: Truth, result: LatencyResult) -> Fraction | None:
+    """Return the model's latency for a result (None: no path), the longest over what the result stands for."""
+    found = [cycles for _, _, cycles in meant(variant, truth, result)]
+    return max(found) * (1 - truth.eliminated_share) if found else None
+
+
+def judge(variant: InstructionVariant, truth: Truth, result: LatencyResult) -> str:
+    """Say how a result compares to the model.
+
+    Crowded is an exact result that is more than the model's longest path, by less than the instruction has other µops:
+    when the input arrives they want the same ports, and a machine with that latency would behave the same.
+    """
+    wanted = expected(variant, truth, result)
+    if wanted is None:
+        idiom = result.same_register and result.cycles == 0
+        return "right" if idiom else "not told" if result.bound is Bound.UPPER else "no dependency"
+    if result.bound is Bound.UPPER:
+        return "bound" if result.cycles >= wanted - Fraction(1, 20) else "bound too low"
+    if abs(result.cycles - wanted) <= Fraction(1, 5):
+        return "right"
+    return "crowded" if truth.uops > 1 and wanted < result.cycles < wanted + truth.uops else "wrong"
+
+
+def missing(variant: InstructionVariant, truth: Truth, found: Iterable[LatencyResult]) -> list[str]:
+    """Name operands between which the model has a latency, and nothing was found."""
+    undefined = undefined_flags(variant)
+    pairs = {(start.operand, end.operand) for start, end in truth.latencies if end.flag not in undefined}
+    known = {(result.source, result.destination) for result in found}
+    return [f"{variant.string}: nothing about {source} → {end}" for source, end in sorted(pairs - known)]

@@ -1,0 +1,80 @@
+"""Simulated machines with all that latency inference needs, and a comparison with their models."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from generator.chains.plan import plan_latency
+from generator.exclusions import excluded
+from generator.factory import InstructionFactory
+from inference.calibration import Calibrations
+from inference.latency.infer import LatencyOutcome, infer_latencies
+from runner.backends.sim import SimBackend
+from runner.measuring.protocol import Measurer
+from runner.measuring.session import Limits, Session, Task
+from simulator.judging.latency import expected, judge, missing
+from simulator.machines.machine import MachineModel
+from simulator.machines.random_machine import RandomMachine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from xed_convert.catalogue.catalogue import Catalogue
+
+
+@dataclass
+class Lab:
+    """A simulated machine (a shipped model, or the seed of a random one) with all that inference needs."""
+
+    catalogue: Catalogue
+    name: str
+    model: MachineModel = field(init=False)
+    calibrations: Calibrations = field(init=False)
+    isa_sets: frozenset[str] | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        random = RandomMachine(int(self.name)) if self.name.isdigit() else None
+        self.model = random.model() if random else MachineModel.load(self.name)
+        self.isa_sets = random.shape.isa_sets if random else None
+        self.instructions = InstructionFactory(self.catalogue)
+        self.calibrations = Calibrations(self.instructions)
+        self.session = Session(Measurer(SimBackend(self.model, self.catalogue)), limits=Limits(keep_raw=False))
+
+    def infer(self, strings: Iterable[str]) -> dict[str, LatencyOutcome]:
+        tasks = (
+            Task(
+                string,
+                infer_latencies(plan_latency(self.instructions, self.catalogue.by_string(string)), self.calibrations),
+            )
+            for string in strings
+        )
+        found = {}
+        for outcome in self.session.run(tasks):
+            assert outcome.error is None, f"{outcome.name}: {outcome.error}"
+            assert outcome.result is not None
+            found[outcome.name] = outcome.result
+        return found
+
+    def variants(self, step: int, extensions: frozenset[str] = frozenset({"BASE", "LONGMODE"})) -> list[str]:
+        wanted = [v for v in self.catalogue if v.extension in extensions and not excluded(v)]
+        has = [v for v in wanted if self.model.behaviour(v) is not None]
+        return [v.string for v in has if self.isa_sets is None or v.isa_set in self.isa_sets][::step]
+
+
+def compare(lab: Lab, strings: Iterable[str]) -> tuple[Counter[str], list[str]]:
+    """Return how many results compare how, and those that are not as they should be."""
+    counts: Counter[str] = Counter()
+    wrong: list[str] = []
+    for string, outcome in lab.infer(strings).items():
+        variant = lab.catalogue.by_string(string)
+        truth = lab.model.truth(variant)
+        wrong += [f"{string}: {failure}" for failure in outcome.failures]
+        for result in outcome.latencies:
+            verdict = judge(variant, truth, result)
+            counts[verdict] += 1
+            if verdict in {"wrong", "bound too low", "no dependency"}:
+                wrong.append(f"{string} {verdict}: {result} instead of {expected(variant, truth, result)}")
+        wrong += [] if outcome.left_out else missing(variant, truth, outcome.latencies)
+    return counts, wrong

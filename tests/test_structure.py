@@ -1,0 +1,112 @@
+"""Who imports whom: no circle between modules or rooms, and tests and benchmarks keep apart.
+
+Imports for type checking count: a reader follows them, too. `import-linter` holds the direction between packages.
+"""
+
+from __future__ import annotations
+
+import ast
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.nonempty import some
+from tests.shared import CHECKOUT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+PACKAGES = ("xed_convert", "results", "generator", "inference", "simulator", "runner")
+OTHERS = ("tests", "benchmarks", "docs")
+
+
+def sources(*folders: str, top: Path = CHECKOUT) -> dict[str, Path]:
+    """Return the files of some folders by the names of their modules; that of a package is the package's."""
+    paths = (path for folder in folders for path in (top / folder).rglob("*.py"))
+    return {".".join(path.relative_to(top).with_suffix("").parts).removesuffix(".__init__"): path for path in paths}
+
+
+def imported(path: Path, modules: Mapping[str, Path]) -> Iterator[str]:
+    """Yield the modules that a file imports, of those that are given."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in modules)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inner = {f"{node.module}.{alias.name}" for alias in node.names} & modules.keys()
+            yield from inner
+            if len(inner) < len(node.names) and node.module in modules:
+                yield node.module
+
+
+def graph(modules: Mapping[str, Path]) -> dict[str, set[str]]:
+    """Return what each module imports."""
+    return {name: set(imported(path, modules)) - {name} for name, path in modules.items()}
+
+
+def rooms(modules: Mapping[str, set[str]], package: str) -> dict[str, set[str]]:
+    """Return which rooms (folders, or files beside them) of a package import which."""
+    found: dict[str, set[str]] = {}
+    for name, others in modules.items():
+        if name.startswith(f"{package}."):
+            inside = {room(other, package) for other in others if other.startswith(f"{package}.")}
+            found.setdefault(room(name, package), set()).update(inside - {room(name, package)})
+    return found
+
+
+def room(module: str, package: str) -> str:
+    """Return the folder or file in a package that a module is in."""
+    return module.removeprefix(f"{package}.").partition(".")[0]
+
+
+def circle(edges: Mapping[str, set[str]]) -> list[str]:
+    """Return a circle, [] if there is none."""
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        return [str(name) for name in error.args[1]]
+    return []
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    edges = graph(sources(*PACKAGES))
+    assert len(some(edges, 150)) < sum(map(len, edges.values()))
+    assert circle(edges) == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_room_imports_itself_through_others(package: str) -> None:
+    edges = rooms(graph(sources(*PACKAGES)), package)
+    assert sum(map(len, some(edges.values(), 3)))
+    assert circle(edges) == []
+
+
+def test_tests_and_benchmarks_import_nothing_of_each_other_and_nothing_imports_them() -> None:
+    edges = graph(sources(*PACKAGES, *OTHERS))
+    found = [
+        f"{name} imports {other}"
+        for name, others in some(edges.items(), 200)
+        for other in others
+        if (folders := (name.partition(".")[0], other.partition(".")[0]))[1] in OTHERS
+        and folders not in {*((one, one) for one in OTHERS), ("tests", "docs")}
+    ]
+    assert found == []
+    assert any(name.startswith("benchmarks.") and others for name, others in edges.items())
+
+
+def test_a_circle_is_found(tmp_path: Path) -> None:
+    texts = {
+        "a/__init__.py": "",
+        "a/x/one.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from a.y.two import Two\n",
+        "a/y/two.py": "from a.x import three\n",
+        "a/x/three.py": "import a.z.four\n",
+        "a/z/four.py": "from a.x.one import One\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    edges = graph(sources("a", top=tmp_path))
+    assert set(circle(edges)) == {"a.x.one", "a.y.two", "a.x.three", "a.z.four"}
+    assert set(circle({**edges, "a.z.four": set()})) == set()
+    assert set(circle(rooms({**edges, "a.z.four": set()}, "a"))) == {"x", "y"}
