@@ -6,14 +6,14 @@ and how many issue slots of the current cycle are left after it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from simulator.machines.machine import Binding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from simulator.core.core import Core
+    from simulator.machines.machine import Parameters
 
 WAITING = 1 << 40
 """A port's weight is the number of µops that wait for it times this, plus when it was last chosen."""
@@ -24,13 +24,25 @@ CLEAR_LEAD = 3
 """From so many more waiting µops on, Intel's rule leaves out the second least used port (uiCA, section 4.1)."""
 
 
-def fewest_waiting(core: Core, ports: tuple[int, ...], ready: int, free: int) -> int:
+class Queues(Protocol):
+    """What a rule sees of a core (`simulator.core.core` says what is what); only `alternating` changes anything."""
+
+    parameters: Parameters
+    cycle: int
+    sequence: int
+    weights: list[int]
+    seen: list[int]
+    busy: dict[int, int]
+    turns: tuple[int, ...]
+
+
+def fewest_waiting(core: Queues, ports: tuple[int, ...], ready: int, free: int) -> int:
     """Choose at issue the port with the fewest µops waiting; of equals, the one that was chosen longest ago."""
     del ready, free
     return min(ports, key=core.weights.__getitem__)
 
 
-def at_dispatch(core: Core, ports: tuple[int, ...], ready: int, free: int) -> int:
+def at_dispatch(core: Queues, ports: tuple[int, ...], ready: int, free: int) -> int:
     """Choose when the µop is ready: older ones first, each takes the lowest port that is free."""
     del free
     busy, cycle = core.busy, ready
@@ -41,7 +53,7 @@ def at_dispatch(core: Core, ports: tuple[int, ...], ready: int, free: int) -> in
     return (left & -left).bit_length() - 1
 
 
-def alternating(core: Core, ports: tuple[int, ...], ready: int, free: int) -> int:
+def alternating(core: Queues, ports: tuple[int, ...], ready: int, free: int) -> int:
     """Choose as Intel's cores do, from what waited when the cycle began: all µops of a cycle see the same.
 
     The first, third, ... issue slot of a cycle takes the port with the fewest µops waiting, the second, fourth, ...
@@ -64,7 +76,7 @@ def alternating(core: Core, ports: tuple[int, ...], ready: int, free: int) -> in
     return second if slot % 2 and seen[second] - seen[first] < CLEAR_LEAD else first
 
 
-RULES: Mapping[Binding, Callable[[Core, tuple[int, ...], int, int], int]] = {
+RULES: Mapping[Binding, Callable[[Queues, tuple[int, ...], int, int], int]] = {
     Binding.FEWEST_WAITING: fewest_waiting,
     Binding.LOWEST: fewest_waiting,  # the core does not note when a port was chosen, so that the lowest is left
     Binding.DISPATCH: at_dispatch,
