@@ -110,3 +110,10 @@ def test_a_circle_is_found(tmp_path: Path) -> None:
     assert set(circle(edges)) == {"a.x.one", "a.y.two", "a.x.three", "a.z.four"}
     assert set(circle({**edges, "a.z.four": set()})) == set()
     assert set(circle(rooms({**edges, "a.z.four": set()}, "a"))) == {"x", "y"}
+
+
+def test_tests_mirror_the_folders() -> None:
+    """What is about a room is in the folder of the same name; `tests/vm` boots kernels, for several rooms."""
+    folders = {path.parent.relative_to(CHECKOUT / "tests") for path in (CHECKOUT / "tests").rglob("test_*.py")}
+    mirrored = [folder for folder in folders if folder.parts and folder.parts[0] != "vm"]
+    assert [str(folder) for folder in some(mirrored, 20) if not (CHECKOUT / folder).is_dir()] == []

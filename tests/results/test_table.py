@@ -16,7 +16,7 @@ from results.model import Bound, Characterization, LatencyPart, LatencyResult, P
 from results.table import Footing, ResultRow, footing_lines, render, write_csv
 from results.text import duration_text, latencies_text, taken_text
 from tests.results import strategies
-from tests.results.test_xml import ADC, MACHINE, SIMULATED
+from tests.results.database.test_xml import ADC, MACHINE, SIMULATED
 
 
 def shown(rows: list[ResultRow], footing: Footing) -> str:

@@ -21,7 +21,7 @@ from results.model import (
     Throughput,
 )
 from runner.explain import CHAIN_PURPOSE, Case, explanation, quantities, samples_text
-from tests.results.test_xml import ADC, SIMULATED
+from tests.results.database.test_xml import ADC, SIMULATED
 
 BENCHMARK = StoredBenchmark("t1", "throughput of ADC", 2, ((b"\x90", "NOP"),), ((b"\x48\x11\xd3", "ADC RBX, RDX"),))
 CHAIN = StoredBenchmark("l1", "latency 1 → 1 of ADC", 1, (), ((b"\x48\x11\xd8", "ADC RAX, RBX"),))

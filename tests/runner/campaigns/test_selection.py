@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from runner.campaigns.selection import Selection, SelectionError
-from tests.results.database_strategies import variant
+from tests.results.database.strategies import variant
 
 VARIANTS = [
     dataclasses.replace(variant(name, extension), isa_set=isa_set)

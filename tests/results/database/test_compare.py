@@ -25,7 +25,7 @@ from results.database.merge import renamed_rows
 from results.database.reader import ArchitectureResult, Entry, LatencyRow
 from results.database.writer import write_database
 from runner.cli import db
-from tests.results.database_strategies import variant
+from tests.results.database.strategies import variant
 from tests.runner.cli.commands import called
 
 if TYPE_CHECKING:

@@ -253,7 +253,7 @@ def test_a_file_that_cannot_be_written_is_refused(store: Store, path: Path) -> N
 WRITER = """
 import sys
 from pathlib import Path
-from tests.results.test_store import BENCHMARK, MACHINE, MEASURED, result
+from tests.results.campaign.test_store import BENCHMARK, MACHINE, MEASURED, result
 from results.campaign.records import Sample
 from results.campaign.store import Store
 

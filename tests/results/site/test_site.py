@@ -20,7 +20,7 @@ from results.model import Characterization, Derivation, Measurement, PortUsage, 
 from results.site import experiments, pages, views
 from results.site.build import Site, build_site
 from tests.nonempty import some
-from tests.results.database_strategies import variant
+from tests.results.database.strategies import variant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,7 +21,7 @@ from results.database.writer import write_database
 from results.exports.exegesis import MODES, llvm_instructions, write_exegesis
 from results.exports.frames import frames
 from results.exports.osaca import LOAD, STORE, write_osaca
-from tests.results.database_strategies import variant
+from tests.results.database.strategies import variant
 from xed_convert.model import InstructionVariant, MemoryShape, Operand, OperandKind
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from results.database.reader import (
     read_database,
 )
 from results.database.writer import write_database
-from tests.results.database_strategies import entries, variant
+from tests.results.database.strategies import entries, variant
 from xed_convert.catalogue.schema import validate
 from xed_convert.errors import ConversionError
 from xed_convert.model import Operand, OperandKind

@@ -9,16 +9,19 @@ import shutil
 import struct
 import subprocess
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import iced_x86
 import pytest
 
+from tests.shared import DATA
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from xed_convert.model import InstructionVariant
 
-TABLE = Path(__file__).parent / "data" / "witnesses.tsv"
+TABLE = DATA / "witnesses.tsv"
 _ERROR = re.compile(r"[^:]*:(\d+)(?::\d+)?: (?:Error|error)\b: ?(.*)")
 
 

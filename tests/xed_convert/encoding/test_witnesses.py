@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import iced_x86
 import pytest
 
-from tests.random_operands import plain_values
 from tests.shared import XED_NEW, XED_OLD, xed_datafiles
-from tests.witness import Explanation, assemble_all, explanations, same_mnemonic, tool
+from tests.xed_convert.encoding.random_operands import plain_values
+from tests.xed_convert.encoding.witness import Explanation, assemble_all, explanations, same_mnemonic, tool
 from xed_convert.assembly.formatting import format_instance
 from xed_convert.assembly.matching import Matcher
 from xed_convert.assembly.syntax import parse_statement

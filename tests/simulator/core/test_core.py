@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from simulator.core.core import NO_PORT, PORT, SHARED, Core, RepeatedRun
 from simulator.machines.machine import Binding, Parameters
-from tests.simulator.cycle_core import CycleCore
+from tests.simulator.core.cycle_core import CycleCore
 
 if TYPE_CHECKING:
     from simulator.core.core import Step

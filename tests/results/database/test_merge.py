@@ -12,7 +12,7 @@ from results.campaign.store import Store
 from results.database import merge
 from results.database.xml import Conclusion, database_entry
 from results.model import Characterization, PortUsage, Provenance, Throughput
-from tests.results.database_strategies import variant
+from tests.results.database.strategies import variant
 
 if TYPE_CHECKING:
     from pathlib import Path

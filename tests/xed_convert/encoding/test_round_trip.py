@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.nonempty import some
-from tests.random_operands import random_values
 from tests.shared import XED_NEW, XED_OLD, xed_datafiles
+from tests.xed_convert.encoding.random_operands import random_values
 from xed_convert.assembly.formatting import format_instance
 from xed_convert.assembly.matching import Matcher
 from xed_convert.assembly.syntax import parse_statement
