@@ -10,7 +10,9 @@
     value      = NUMBER | WORD | 'text' | "text"
 
 Fields are the attributes of instructions (`iform`, `extension`, `isa_set` ...) and measurements (`uops`, `ports`,
-`TP_loop` ...); `TP` is the least of the measured throughputs. `has` is true if a port usage has that port set
+`TP_loop` ...); `TP` is the least of the measured throughputs, `latency(1,2)` the longest latency from operand 1 to 2,
+`max_latency` that of all pairs. Of a latency that is at most 5 it is true that it is `< 6`, and of nothing else: it may
+be any smaller number. `has` is true if a port usage has that port set
 (`ports has p5`), or if a text contains another; `like` matches a glob. A comparison with a field that a variant does
 not have is false.
 """
@@ -20,10 +22,12 @@ from __future__ import annotations
 import fnmatch
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from results.database.cycles import AtMost, longest_known
 from results.model import PORT_USAGE, PortUsage
 from xed_convert.errors import UopscopeError
 
@@ -44,6 +48,9 @@ _NUMERIC: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+_COMPUTED = ("TP", "max_latency", "arch", "architecture", "isa-set")
+"""Fields that are no attributes."""
+
 _VARIANT_FIELDS = ("iform", "string", "asm", "iclass", "category", "extension", "isa_set", "key")
 _MAXIMUM_NESTING = 50
 """Levels of parentheses and `not`: far more than a person writes, far fewer than Python's stack takes."""
@@ -60,13 +67,42 @@ class _Token:
     position: int
 
 
-def compile_query(text: str) -> Predicate:
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query: whether a result fulfils it, and the fields that it asks about, by name, in their order."""
+
+    predicate: Predicate
+    fields: Mapping[str, Field]
+
+    def __call__(self, entry: Entry, result: ArchitectureResult) -> bool:
+        """Say whether a result fulfils the query."""
+        return self.predicate(entry, result)
+
+    def check(self, known: Iterable[str]) -> None:
+        """Refuse a query about a field that no result has; `known` are the names of all attributes that there are.
+
+        Raises:
+            QueryError: names the field, the nearest ones, and all that there are.
+        """
+        names = {*known, *_VARIANT_FIELDS, *_COMPUTED}
+        for name in self.fields:
+            if name not in names and not name.startswith("latency("):
+                near = get_close_matches(name, names, n=3, cutoff=0.6)
+                nearest = f"nearest: {', '.join(near)}; " if near else ""
+                raise QueryError(
+                    f"no result here has a field {name!r}",
+                    hint=f"{nearest}there are: latency(1,2), {', '.join(sorted(names))}",
+                )
+
+
+def compile_query(text: str) -> Query:
     """Return a function that says whether an entry's result fulfils the query.
 
     Raises:
         QueryError: the text is not a query; a line with a caret shows the place.
     """
-    return _Parser(text).parse()
+    parser = _Parser(text)
+    return Query(parser.parse(), parser.fields)
 
 
 class _Parser:
@@ -77,6 +113,7 @@ class _Parser:
         self._tokens = list(self._split(text))
         self._at = 0
         self._nesting = 0
+        self.fields: dict[str, Field] = {}
 
     def parse(self) -> Predicate:
         predicate = self._or()
@@ -163,7 +200,8 @@ class _Parser:
         self._next()
         if token.text == "latency":
             return self._latency()
-        return _field(token.text)
+        field = self.fields[token.text] = _field(token.text)
+        return field
 
     def _latency(self) -> Field:
         numbers = []
@@ -176,7 +214,9 @@ class _Parser:
         if not self._accept(")"):
             raise self._error("expected `)`")
         start, target = numbers
-        return lambda _entry, result: _latency(result, start, target)
+        field: Field = lambda _entry, result: _latency(result, start, target)  # noqa: E731 - it needs its type
+        self.fields[f"latency({start},{target})"] = field
+        return field
 
 
 _HINT = "For example: ports has p5 and latency(1,1) > 3 and extension = AVX512EVEX"
@@ -197,7 +237,7 @@ def _field(name: str) -> Field:
     if name == "TP":
         return lambda _entry, result: _least(result)
     if name == "max_latency":
-        return lambda _entry, result: _longest(result)
+        return lambda _entry, result: longest_known(result.latencies)
     if name in ("arch", "architecture"):
         return lambda _entry, result: result.architecture
     return lambda entry, result: (result.measurement or {}).get(name, entry.variant.attributes.get(name))
@@ -209,29 +249,9 @@ def _least(result: ArchitectureResult) -> float | None:
     return min((value for value in values if value is not None), default=None)
 
 
-def _longest(result: ArchitectureResult) -> float | None:
-    return max((cycles for row in result.latencies for cycles in latency_cycles(row.values)), default=None)
-
-
-def latency_cycles(values: object) -> list[float]:
-    """Return all numbers of cycles among a latency's attributes (without bounds, minima and spreads)."""
-    found = []
-    for name, value in dict(values).items():  # type: ignore[call-overload] # any mapping of strings
-        number = _number(value)
-        if "cycles" in name and not name.startswith("min_") and not name.endswith("_bound") and number is not None:
-            found.append(number)
-    return found
-
-
 def _latency(result: ArchitectureResult, start: int, target: int) -> float | None:
-    """Return the longest latency between two operands, without those of the same register."""
-    found = [
-        cycles
-        for row in result.latencies
-        if (row.start, row.target) == (start, target)
-        for cycles in latency_cycles({name: value for name, value in row.values.items() if "same_reg" not in name})
-    ]
-    return max(found, default=None)
+    """Return the longest latency between two operands, or its upper bound, without those of the same register."""
+    return longest_known(row for row in result.latencies if (row.start, row.target) == (start, target))
 
 
 def _comparison(field: Field, name: str, text: str) -> Predicate:
@@ -245,17 +265,21 @@ def _comparison(field: Field, name: str, text: str) -> Predicate:
 
 def _ordered(compare: Callable[[float, float], bool], value: Value, number: float | None) -> bool:
     left = _number(value)
+    if isinstance(value, AtMost) and compare in (operator.gt, operator.ge):
+        return False
     return left is not None and number is not None and compare(left, number)
 
 
 def _equal(value: Value, text: str) -> bool:
-    if value is None:
+    if value is None or isinstance(value, AtMost):
         return False
     left, right = _number(value), _number(text)
     return left == right if left is not None and right is not None else str(value).lower() == text.lower()
 
 
 def _different(value: Value, text: str) -> bool:
+    if isinstance(value, AtMost):
+        return value < (_number(text) or 0)
     return value is not None and not _equal(value, text)
 
 

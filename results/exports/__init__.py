@@ -1,1 +1,5 @@
-"""Other forms of the results: `frames` (pandas), `osaca` and `exegesis` (files for these tools)."""
+"""Databases in other forms, one file each.
+
+Reading order: `exporters` (how a form is found, and what it is given), `frames` (pandas), `tables`, `documents`,
+`parquet`, `osaca` (with `mnemonics`), `exegesis`.
+"""

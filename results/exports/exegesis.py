@@ -15,16 +15,25 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import IO, TYPE_CHECKING
 
-from results.database.query import latency_cycles
+from results.database.cycles import longest
 from results.database.reader import DatabaseError
+from results.exports.exporters import ExportError, is_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from results.database.reader import ArchitectureResult, Entry
+    from results.exports.exporters import Request
     from xed_convert.model import InstructionVariant
 
-MODES = ("latency", "inverse_throughput", "uops")
+OPTION = "llvm-exegesis"
+HELP = "Benchmarks for llvm-exegesis --mode=analysis."
+
+KEYS = {"latency": "latency", "inverse_throughput": "inverse_throughput", "uops": "NumMicroOps"}
+"""The key of a measurement by mode. Among µops, llvm-exegesis takes any other key for a port's name (LLVM 19,
+`SchedClassResolution.cpp`)."""
+
+MODES = tuple(KEYS)
 
 _OPCODE = re.compile(r"<MCInst #\d+ (?P<opcode>\w+)(?P<operands>(?:(?!<MCInst).)*)", re.DOTALL)
 _OPERAND = re.compile(r"<MCOperand (?P<kind>Reg|Imm|SFPImm|DFPImm|Expr):(?P<value>[^>]*)>")
@@ -47,6 +56,19 @@ _REGISTER_SAMPLES = (
 class _Sample:
     entry: Entry
     code: bytes
+
+
+def export(request: Request, file: IO[bytes]) -> str:
+    """Write the benchmarks of the one architecture in the mode that was asked for.
+
+    Raises:
+        ExportError: there is no such mode, or there are several architectures.
+        DatabaseError: llvm-mc is not installed, or LLVM has no name for the CPU.
+    """
+    if request.mode not in MODES:
+        raise ExportError(f"unknown mode {request.mode!r}", hint=f"It is one of {', '.join(MODES)}.")
+    architecture = request.of_one_architecture()
+    return f"{write_exegesis(request.entries, architecture, request.mode, request.code_of, file)} benchmarks"
 
 
 def write_exegesis(
@@ -79,7 +101,8 @@ def write_exegesis(
     for sample, instruction in zip(samples, llvm_instructions([sample.code for sample in samples]), strict=True):
         value = _value(sample.entry.results[architecture], mode)
         if instruction is not None and value is not None:
-            file.write(_document(mode, instruction, cpu, sample.code, value).encode())
+            info = MODEL if is_model(sample.entry.results[architecture].measurement) else ""
+            file.write(_document(mode, instruction, cpu, sample.code, value, info).encode())
             count += 1
     return count
 
@@ -156,20 +179,26 @@ def _operand(kind: str, value: str, registers: dict[int, str]) -> str | None:
 
 
 def _value(result: ArchitectureResult, mode: str) -> float | None:
-    """Return the one number that llvm-exegesis knows: the longest latency, the least throughput, or the µops."""
+    """Return the one number that llvm-exegesis knows: the longest latency, the least throughput, or the µops.
+
+    None if it is not known: an upper bound of a latency is no value.
+    """
     values = result.measurement or {}
     if mode == "latency":
-        return max((cycles for row in result.latencies for cycles in latency_cycles(row.values)), default=None)
+        return longest(result.latencies)
     if mode == "uops":
         return float(values["uops"]) if "uops" in values else None
     return min((float(values[name]) for name in ("TP_unrolled", "TP_loop") if name in values), default=None)
 
 
-def _document(mode: str, instruction: str, cpu: str, code: bytes, value: float) -> str:
-    measured = {"key": mode, "value": value, "per_snippet_value": value, "validation_counters": {}}
+MODEL = "a simulated model of the CPU said so, nothing was measured"
+
+
+def _document(mode: str, instruction: str, cpu: str, code: bytes, value: float, info: str) -> str:
+    measured = {"key": KEYS[mode], "value": value, "per_snippet_value": value, "validation_counters": {}}
     return (
         f"---\nmode: {mode}\nkey:\n  instructions:\n    - {json.dumps(instruction)}\n  config: ''\n"
         f"  register_initial_values: []\ncpu_name: {cpu}\nllvm_triple: x86_64-unknown-linux-gnu\n"
-        f"min_instructions: 100\nmeasurements:\n  - {json.dumps(measured)}\nerror: ''\ninfo: ''\n"
+        f"min_instructions: 100\nmeasurements:\n  - {json.dumps(measured)}\nerror: ''\ninfo: {json.dumps(info)}\n"
         f"assembled_snippet: {code.hex().upper()}C3\n...\n"
     )

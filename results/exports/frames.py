@@ -13,22 +13,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pandas as pd
-
 from results.campaign.packed import is_campaign
 from results.database.merge import Campaigns, Merge
 from results.database.reader import read_database
+from results.exports.exporters import is_model
 from results.model import PortUsage, port_set_name
 from xed_convert.catalogue.catalogue import Catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    import pandas as pd
+
     from results.database.reader import ArchitectureResult, Entry
 
-VARIANT_COLUMNS = ("key", "string", "iform", "iclass", "extension", "isa_set", "category", "architecture")
-LATENCY_COLUMNS = ("key", "string", "architecture", "source", "destination", "part", "kind", "cycles", "upper_bound")
-PORT_COLUMNS = ("key", "string", "architecture", "same_register", "indexed", "port_set", "uops")
+VARIANT_COLUMNS = ("key", "string", "iform", "iclass", "extension", "isa_set", "category", "architecture", "is_model")
+LATENCY_COLUMNS = (
+    *("key", "string", "architecture", "is_model"),
+    *("source", "destination", "part", "kind", "same_register", "cycles", "at_most"),
+)
+PORT_COLUMNS = ("key", "string", "architecture", "is_model", "same_register", "indexed", "port_set", "uops")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +40,10 @@ class Frames:
     """Three frames, joined by `key` and `architecture`.
 
     `variants`: a row per variant and architecture, with every attribute of its measurement (throughputs in core
-    cycles). `latencies`: a row per number of cycles; `part` is "", "addr", "addr_index" or "mem", `kind` is "", "min",
-    "max", and `same_register` tells the case of equal registers. `ports`: a row per port set, with its µops; `indexed`
-    tells the case of a memory operand with an index, where it differs.
+    cycles). `latencies`: a row per number of cycles, in `cycles` if it is exact, in `at_most` if it is an upper bound;
+    `part` is "", "addr", "addr_index" or "mem", `kind` is "", "min", "max", and `same_register` tells the case of equal
+    registers. `ports`: a row per port set, with its µops; `indexed` tells the case of a memory operand with an index,
+    where it differs. Everywhere `is_model` says that a machine model said so, and no CPU.
     """
 
     variants: pd.DataFrame
@@ -84,6 +89,8 @@ def frames(entries: Iterable[Entry]) -> Frames:
 
 
 def _frame(rows: list[dict[str, object]], columns: tuple[str, ...]) -> pd.DataFrame:
+    import pandas as pd  # noqa: PLC0415 - takes most of a second to load, and few commands need it
+
     frame = pd.DataFrame(rows)
     for column in columns:
         if column not in frame:
@@ -93,9 +100,9 @@ def _frame(rows: list[dict[str, object]], columns: tuple[str, ...]) -> pd.DataFr
 
 def _variant_row(entry: Entry, result: ArchitectureResult) -> dict[str, object]:
     variant = entry.variant
-    row: dict[str, object] = {name: getattr(variant, name) for name in VARIANT_COLUMNS if name != "architecture"}
-    row["architecture"] = result.architecture
-    return row | {name: number(value) for name, value in (result.measurement or {}).items()}
+    row: dict[str, object] = {name: getattr(variant, name) for name in VARIANT_COLUMNS if hasattr(variant, name)}
+    row |= {"architecture": result.architecture, "is_model": is_model(result.measurement)}
+    return row | {name: number(value) for name, value in (result.measurement or {}).items() if name != "simulated"}
 
 
 def number(text: str) -> object:
@@ -113,17 +120,19 @@ def _latency_rows(entry: Entry, result: ArchitectureResult) -> Iterator[dict[str
                 continue
             plain = name.removesuffix("_same_reg")
             kind = plain.split("_", 1)[0] if plain.startswith(("min_", "max_")) else ""
+            bounded = f"{name}_is_upper_bound" in row.values
             yield {
                 "key": entry.variant.key,
                 "string": entry.variant.string,
                 "architecture": result.architecture,
+                "is_model": is_model(result.measurement),
                 "source": row.start,
                 "destination": row.target,
                 "part": plain.split("cycles", 1)[1].lstrip("_"),
                 "kind": kind,
                 "same_register": name.endswith("_same_reg"),
-                "cycles": number(value),
-                "upper_bound": f"{name}_is_upper_bound" in row.values,
+                "cycles": None if bounded else number(value),
+                "at_most": number(value) if bounded else None,
             }
 
 
@@ -135,6 +144,7 @@ def _port_rows(entry: Entry, result: ArchitectureResult) -> Iterator[dict[str, o
                 "key": entry.variant.key,
                 "string": entry.variant.string,
                 "architecture": result.architecture,
+                "is_model": is_model(result.measurement),
                 "same_register": name.endswith("_same_reg"),
                 "indexed": name.endswith("_indexed"),
                 "port_set": port_set_name(ports),

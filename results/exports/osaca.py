@@ -1,19 +1,29 @@
 """Machine files for OSACA (https://github.com/RRZE-HPC/OSACA), in the form that its version 0.7 loads.
 
-OSACA knows one latency and one port pressure per instruction form, and does not tell general-purpose registers of
-different widths apart: of several variants with the same operand classes the widest is written. Operands stand in the
-order of AT&T syntax, destination last. Masked variants and
-those without a port usage are left out. A file in ~/.osaca/data with the name of an architecture replaces OSACA's own.
+OSACA knows one latency and one port pressure per instruction form, looks forms up by the name that the code has, and
+does not tell general-purpose registers of different widths apart. So
+
+- a form is written under every spelling of its name (`results.exports.mnemonics`);
+- of several variants with the same operand classes, the one that code most likely means is written: no prefix, no fixed
+  immediate (shifts by 0 or 1), the widest;
+- a latency is written only if it is exact: an upper bound is no value, and the form has none then;
+- operands stand in the order of AT&T syntax, destination last.
+
+Masked and locked variants, repeated ones (REP), and those without a port usage are left out. A file in ~/.osaca/data
+with the name of an architecture replaces OSACA's own.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
-from results.database.query import latency_cycles
+from results.database.cycles import exact_cycles, longest
 from results.database.reader import DatabaseError
+from results.exports.exporters import is_model
+from results.exports.mnemonics import spellings
 from results.model import PortUsage, port_order
 from xed_convert.model import OperandKind
 
@@ -21,13 +31,30 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from results.database.reader import ArchitectureResult, Entry
+    from results.exports.exporters import Request
     from xed_convert.model import InstructionVariant, Operand
+
+OPTION = "osaca"
+HELP = "OSACA's machine file of one architecture."
 
 LOAD, STORE = "MOV (R64, M64)", "MOV (M64, R64)"
 """The variants whose ports are those of a load and of a store."""
 
+ENCODINGS = {"{load}", "{store}", "{vex}", "{evex}", "{disp32}"}
+"""Words before a mnemonic that only choose an encoding. With others, OSACA has no form for it."""
+
 _VECTOR = re.compile(r"(MM|XMM|YMM|ZMM|K)\d+")
 _ANY_ADDRESS = {"class": "memory", "base": "*", "offset": "*", "index": "*", "scale": "*"}
+
+
+def export(request: Request, file: IO[bytes]) -> str:
+    """Write the machine file of the one architecture.
+
+    Raises:
+        ExportError: there are several architectures.
+        DatabaseError: no variant has a port usage.
+    """
+    return f"{write_osaca(request.entries, request.of_one_architecture(), file)} instruction forms"
 
 
 def write_osaca(entries: Iterable[Entry], architecture: str, file: IO[bytes]) -> int:
@@ -36,43 +63,97 @@ def write_osaca(entries: Iterable[Entry], architecture: str, file: IO[bytes]) ->
     Raises:
         DatabaseError: no variant of that architecture has a port usage, which OSACA cannot do without.
     """
-    forms: dict[str, tuple[int, dict[str, object]]] = {}
-    common: dict[str, ArchitectureResult] = {}
+    machine = _Machine(architecture)
     for entry in entries:
         result = entry.results.get(architecture)
-        if result is None or not _is_written(entry.variant, result):
-            continue
-        if entry.variant.string in (LOAD, STORE):
-            common[entry.variant.string] = result
-        _keep_widest(forms, entry.variant, result)
-    if not forms:
+        if result is not None and _is_written(entry.variant, result):
+            machine.add(entry.variant, result)
+    if not machine.forms:
         raise DatabaseError(
             f"{architecture}: no instruction has a port usage",
             hint="OSACA needs ports: export a campaign of a backend that counts them (kmod, sim).",
         )
-    for line in _lines(architecture, common, [form for _, form in forms.values()]):
+    for line in machine.lines():
         file.write(f"{line}\n".encode())
-    return len(forms)
+    return len(machine.forms)
 
 
 def _is_written(variant: InstructionVariant, result: ArchitectureResult) -> bool:
     values = result.measurement or {}
     known = "ports" in values or values.get("uops") == "0"
-    return known and variant.attributes.get("mask", "0") == "0" and "TP_unrolled" in values
+    prefixes = set(variant.asm.split()[:-1])
+    is_timed = "TP_unrolled" in values or "TP_loop" in values
+    return known and is_timed and variant.attributes.get("mask", "0") == "0" and prefixes <= ENCODINGS
 
 
-def _keep_widest(
-    forms: dict[str, tuple[int, dict[str, object]]], variant: InstructionVariant, result: ArchitectureResult
-) -> None:
-    written = [operand for operand in variant.operands if not operand.suppressed]
-    operands = [_operand(operand) for operand in reversed(written)]
-    if any(operand is None for operand in operands):
-        return
-    mnemonic = variant.asm.split()[-1]
-    width = max((operand.width_bits or 0 for operand in written), default=0)
-    place = json.dumps([mnemonic, operands])
-    if place not in forms or width > forms[place][0]:
-        forms[place] = width, _form(mnemonic, operands, result)
+Rank = tuple[bool, bool, bool, int]
+"""Orders variants for a form (the greatest is written): own name, no prefix, no fixed immediate, width in bits."""
+
+
+@dataclass(slots=True)
+class _Machine:
+    """What the file says; `forms` are the forms by name and operands."""
+
+    architecture: str
+    forms: dict[str, tuple[Rank, dict[str, object]]] = field(default_factory=dict)
+    common: dict[str, ArchitectureResult] = field(default_factory=dict)
+    is_model: bool = False
+
+    def add(self, variant: InstructionVariant, result: ArchitectureResult) -> None:
+        """Take in a variant under all of its names."""
+        self.is_model = self.is_model or is_model(result.measurement)
+        if variant.string in (LOAD, STORE):
+            self.common[variant.string] = result
+        *prefixes, mnemonic = variant.asm.split()
+        written = [operand for operand in variant.operands if not operand.suppressed]
+        width = max((operand.width_bits or 0 for operand in written), default=0)
+        free = not any(operand.kind is OperandKind.IMMEDIATE and operand.value for operand in written)
+        for name in spellings(mnemonic, variant.string.partition("(")[2].rstrip(")")):
+            kept = written[:-1] if name.without_immediate else written
+            operands = [_operand(operand) for operand in reversed(kept)]
+            if None not in operands:
+                rank = name.mnemonic == mnemonic, not prefixes, free, width
+                self._keep(rank, _form(name.mnemonic, operands, result))
+
+    def _keep(self, rank: Rank, form: dict[str, object]) -> None:
+        place = json.dumps([form["name"], form["operands"]])
+        if place not in self.forms or rank > self.forms[place][0]:
+            self.forms[place] = rank, form
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of the file; every value is JSON, which YAML contains."""
+        forms = [form for _, form in self.forms.values()]
+        name = f"{self.architecture} (a simulated model, not a CPU)" if self.is_model else self.architecture
+        yield f"# {name}, written by uopscope. Numbers that OSACA wants and that were not measured are left empty."
+        latency = _load_latency(self.common)
+        if latency is None:
+            yield "# The latency of loads is not known: 0 stands for it, since OSACA adds it to those of instructions."
+        yield from (f"{key}: {json.dumps(value)}" for key, value in self._head(name, latency or 0.0, forms).items())
+        yield "instruction_forms:"
+        yield from (f"- {json.dumps(form)}" for form in forms)
+
+    def _head(self, name: str, load_latency: float, forms: list[dict[str, object]]) -> dict[str, object]:
+        return {
+            "osaca_version": "0.7.1",
+            "micro_architecture": name,
+            "arch_code": self.architecture,
+            "isa": "x86",
+            "ROB_size": None,
+            "retired_uOps_per_cycle": None,
+            "scheduler_size": None,
+            "hidden_loads": False,
+            "load_latency": dict.fromkeys(("gpr", "mm", "xmm", "ymm", "zmm"), load_latency),
+            "load_throughput": [],
+            "load_throughput_default": self._ports_of(LOAD),
+            "store_throughput": [],
+            "store_throughput_default": self._ports_of(STORE),
+            "store_to_load_forward_latency": 0.0,
+            "ports": _ports(forms),
+            "port_model_scheme": "",
+        }
+
+    def _ports_of(self, string: str) -> list[list[object]]:
+        return _pressure(self.common[string].measurement or {}) if string in self.common else []
 
 
 def _operand(operand: Operand) -> dict[str, object] | None:
@@ -93,12 +174,11 @@ def _operand(operand: Operand) -> dict[str, object] | None:
 
 def _form(mnemonic: str, operands: list[dict[str, object] | None], result: ArchitectureResult) -> dict[str, object]:
     values = result.measurement or {}
-    throughput = min(float(values[name]) for name in ("TP_unrolled", "TP_loop") if name in values)
     return {
         "name": mnemonic,
         "operands": operands,
-        "latency": max((cycles for row in result.latencies for cycles in latency_cycles(row.values)), default=None),
-        "throughput": throughput,
+        "latency": longest(result.latencies),
+        "throughput": min(float(values[name]) for name in ("TP_unrolled", "TP_loop") if name in values),
         "port_pressure": _pressure(values),
         "uops": int(values.get("uops", "0")),
     }
@@ -111,39 +191,11 @@ def _pressure(values: Mapping[str, str]) -> list[list[object]]:
     return [[count, "".join(ports) if all(len(one) == 1 for one in ports) else ports] for count, ports in pressure]
 
 
-def _lines(
-    architecture: str, common: Mapping[str, ArchitectureResult], forms: list[dict[str, object]]
-) -> Iterator[str]:
-    """Yield the lines of the file; every value is JSON, which YAML contains."""
-    load, store = (_pressure(common[name].measurement or {}) if name in common else [] for name in (LOAD, STORE))
-    latency = _load_latency(common)
-    head = {
-        "osaca_version": "0.7.1",
-        "micro_architecture": architecture,
-        "arch_code": architecture,
-        "isa": "x86",
-        "ROB_size": None,
-        "retired_uOps_per_cycle": None,
-        "scheduler_size": None,
-        "hidden_loads": False,
-        "load_latency": dict.fromkeys(("gpr", "mm", "xmm", "ymm", "zmm"), latency),
-        "load_throughput": [],
-        "load_throughput_default": load,
-        "store_throughput": [],
-        "store_throughput_default": store,
-        "store_to_load_forward_latency": 0.0,
-        "ports": _ports(forms),
-        "port_model_scheme": "",
-    }
-    yield "# Written by uopscope. Numbers that OSACA wants and that were not measured are left empty."
-    yield from (f"{name}: {json.dumps(value)}" for name, value in head.items())
-    yield "instruction_forms:"
-    yield from (f"- {json.dumps(form)}" for form in forms)
-
-
-def _load_latency(common: Mapping[str, ArchitectureResult]) -> float:
+def _load_latency(common: Mapping[str, ArchitectureResult]) -> float | None:
+    """Return the latency from address to register of a load (None: not known exactly)."""
     rows = common[LOAD].latencies if LOAD in common else ()
-    return max((cycles for row in rows for cycles in latency_cycles(row.values)), default=0.0)
+    address = [{name: text for name, text in row.values.items() if "cycles_addr" in name} for row in rows]
+    return max((cycles for values in address for cycles in exact_cycles(values)), default=longest(rows))
 
 
 def _ports(forms: list[dict[str, object]]) -> list[str]:

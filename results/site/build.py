@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from results.campaign.store import Store
 from results.database.reader import DatabaseError
+from results.exports.exporters import is_model
 from results.site import experiments, pages, tables, views
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def _write(site: Site, entries: Sequence[Entry], work: Path, jobs: int, progress
     for asset in resources.files("results.site").joinpath("assets").iterdir():
         (work / "assets" / asset.name).write_bytes(asset.read_bytes())
     _page(work / "index.html", pages.index_page(architectures, site.notes))
-    _page(work / "compare.html", pages.compare_page(architectures))
+    _page(work / "compare.html", pages.compare_page(architectures, _models(entries)))
     _page(work / "data" / "variants.js", tables.variants_script(entries, names))
     catalogue = Counter(entry.variant.extension for entry in site.entries)
     for name in architectures:
@@ -113,6 +114,11 @@ def _write(site: Site, entries: Sequence[Entry], work: Path, jobs: int, progress
         page = pages.architecture_page(name, names, architectures, entries, site.provenances, coverage)
         _page(work / "arch" / f"{name}.html", page)
     return 2 + len(architectures) + _variant_pages(_Task(site, names, architectures, work), entries, jobs, progress)
+
+
+def _models(entries: Iterable[Entry]) -> set[str]:
+    """Return the names of the architectures that are machine models."""
+    return {name for entry in entries for name, result in entry.results.items() if is_model(result.measurement)}
 
 
 def _page(path: Path, text: str) -> None:

@@ -15,7 +15,7 @@ from results.model import PortUsage
 from results.site import views
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
     from results.database.diff import Group
     from results.database.reader import ArchitectureResult, Entry
@@ -48,9 +48,10 @@ def index_page(architectures: Sequence[str], notes: Sequence[str]) -> str:
     return render("index.html.j2", root="", architectures=architectures, notes=notes)
 
 
-def compare_page(architectures: Sequence[str]) -> str:
-    """Return the page that compares two architectures."""
-    return render("compare.html.j2", root="", architectures=architectures)
+def compare_page(architectures: Sequence[str], models: Container[str]) -> str:
+    """Return the page that compares two architectures, those that are `models` named as such."""
+    labels = {name: f"{name} (a model)" if name in models else name for name in architectures}
+    return render("compare.html.j2", root="", architectures=architectures, labels=labels)
 
 
 def variant_page(

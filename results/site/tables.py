@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from results.database.query import latency_cycles
+from results.database.cycles import exact_cycles, longest
 from results.site.views import latency_range
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def architecture_script(name: str, entries: Sequence[Entry]) -> str:
         "throughput": [_least(result) for _, result in rows],
         "latency": [latency_range(result) for _, result in rows],
         "minimum": [min(_cycles(result), default=None) for _, result in rows],
-        "maximum": [max(_cycles(result), default=None) for _, result in rows],
+        "maximum": [longest(result.latencies) for _, result in rows],
         "portTexts": list(texts.values),
         "simulated": [int((result.measurement or {}).get("simulated") == "1") for _, result in rows],
     }
@@ -80,7 +80,8 @@ def _whole(text: str | None) -> int | None:
 
 
 def _cycles(result: ArchitectureResult) -> Iterable[float]:
-    return (cycles for row in result.latencies for cycles in latency_cycles(row.values))
+    """Return exact numbers of cycles: upper bounds are no values to sort and search by."""
+    return (cycles for row in result.latencies for cycles in exact_cycles(row.values))
 
 
 def _least(result: ArchitectureResult) -> float | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from results.database.query import latency_cycles
+from results.database.cycles import latency_cycles
 from results.model import PortUsage, port_order, port_set_name
 
 if TYPE_CHECKING:

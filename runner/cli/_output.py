@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import sys
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,28 @@ def console(*, to_stderr: bool = False) -> Console:
     """Return a console on standard output, or on standard error where that one is taken."""
     file = sys.stderr if to_stderr else sys.stdout
     return Console(file=file, width=None if file.isatty() else WIDE, highlight=False)
+
+
+def columns(rows: Sequence[Mapping[str, str]], usual: Sequence[str], keep: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of a table with a header; where it is wider than the terminal, columns give way.
+
+    Args:
+        rows: a text for each column, by its name; all have the same names.
+        usual: columns that may give way, the last one first.
+        keep: columns that may not; no text is ever broken.
+    """
+    names = list(rows[0])
+    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in names}
+    limit = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDE
+    left_out: list[str] = []
+    for name in reversed([one for one in usual if one not in keep]):
+        if sum(widths[one] + 2 for one in names) - 2 > limit:
+            names.remove(name)
+            left_out.insert(0, name)
+    for row in ({name: name for name in names}, *rows):
+        yield "  ".join(f"{row[name]:{widths[name]}}" for name in names).rstrip()
+    if left_out:
+        yield f"(left out for lack of room: {', '.join(left_out)}; --csv has all)"
 
 
 def check_files(files: Mapping[str, Path]) -> None:

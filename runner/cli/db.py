@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import asdict
 from fractions import Fraction
+from functools import cache
 from io import StringIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
@@ -15,22 +17,24 @@ from typing import IO, TYPE_CHECKING, Annotated
 import typer
 
 from results.database import rules
+from results.database.cycles import AtMost
 from results.database.diff import Kind, compare, group
 from results.database.merge import Campaigns, Merge
-from results.database.query import compile_query
+from results.database.query import Predicate, Query, compile_query
 from results.database.reader import Repair, read_database
 from results.database.writer import write_database
 from runner.cli import _guard
+from runner.cli import _output as _output_of
 from xed_convert.catalogue.schema import validate
 from xed_convert.errors import ConversionError, UopscopeError
 from xed_convert.files import atomic_write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from results.database.compare import Comparison
     from results.database.diff import Group
-    from results.database.reader import Entry
+    from results.database.reader import ArchitectureResult, Entry
     from results.database.rules import Violation
     from xed_convert.model import InstructionVariant
 
@@ -38,6 +42,7 @@ app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
 
 Database = Annotated[Path, typer.Argument(help="An instructions.xml (plain, .gz or .xz) or a campaign's .sqlite file.")]
 Architecture = Annotated[str, typer.Option("--arch", help="Only this architecture.")]
+Mode = Annotated[str, typer.Option(help="llvm-exegesis: latency, inverse_throughput or uops.")]
 SHOWN = 20
 """How many of a kind are listed unless more are asked for."""
 
@@ -338,31 +343,75 @@ def query(
     arch: Architecture = "",
     csv: Annotated[str, typer.Option(help="Write CSV to this file (- for standard output).")] = "",
 ) -> None:
-    """List the variants that fulfil a query."""
-    from results.exports.frames import frames  # noqa: PLC0415 - pandas is slow to import
+    """List the variants that fulfil a query, with the values that it asks about."""
+    from results.exports.exporters import architectures, only  # noqa: PLC0415 - `--help` does not need it
 
     wanted = compile_query(text)
-    found = frames(_selected(_entries(database), wanted, arch)).variants
+    entries = list(only(_entries(database), arch))
+    wanted.check({name for entry in entries for name in _attributes(entry)})
+    found = list(_selected(entries, wanted))
     if csv:
         with _output(csv) as file:
-            found.to_csv(file, index=False)
+            _write_found(found, wanted, file)
         return
-    columns = ["string", "architecture", "uops", "ports", "TP_unrolled", "TP_loop", "TP_ports"]
-    print(found[[name for name in columns if name in found]].to_string(index=False, na_rep=""))
-    print(f"{len(found)} found")
+    rows = [_row(wanted, entry, result) for entry in found for result in entry.results.values()]
+    if rows:
+        for line in _output_of.columns(rows, list(COLUMNS), keep=[*COLUMNS[:2], *wanted.fields]):
+            print(line)
+    print(f"{len(rows)} found" if rows else f"nothing found among results of {', '.join(architectures(entries))}")
 
 
-def _selected(entries: Iterator[Entry], wanted: object, arch: str) -> Iterator[Entry]:
+COLUMNS = ("string", "architecture", "uops", "ports", "TP_unrolled", "TP_loop", "TP_ports")
+"""Shown beside what a query asks about; those at the end give way on a narrow terminal."""
+
+
+def _attributes(entry: Entry) -> Iterator[str]:
+    """Yield the names of all attributes of an instruction and its measurements."""
+    yield from entry.variant.attributes
+    for result in entry.results.values():
+        yield from result.measurement or {}
+
+
+def _row(wanted: Query, entry: Entry, result: ArchitectureResult) -> dict[str, str]:
+    """Return what is shown of a result: what was asked about, and the usual columns; models are called models."""
+    from results.exports.exporters import is_model  # noqa: PLC0415 - likewise
+
+    values = result.measurement or {}
+    model = " (model)" if is_model(values) else ""
+    row = {"string": entry.variant.string, "architecture": result.architecture + model}
+    asked = {name: field(entry, result) for name, field in wanted.fields.items() if name not in _ARCHITECTURE}
+    row |= {name: _text(value) for name, value in asked.items()}
+    return row | {name: values.get(name, "") for name in COLUMNS if name not in row}
+
+
+_ARCHITECTURE = ("arch", "architecture")
+
+
+def _text(value: str | float | None) -> str:
+    """Write a field's value, an upper bound as such."""
+    if isinstance(value, AtMost):
+        return f"≤{value:g}"
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else value
+
+
+def _write_found(found: Iterable[Entry], wanted: Query, file: IO[bytes]) -> None:
+    """Write all that is known of what was found as CSV, with a column for each computed value that was asked about."""
+    from results.exports.frames import frames  # noqa: PLC0415 - pandas is slow to import
+
+    entries = list(found)
+    table = frames(entries).variants
+    for name, field in wanted.fields.items():
+        if name not in table:
+            table[name] = [_text(field(entry, result)) for entry in entries for result in entry.results.values()]
+    table.to_csv(file, index=False)
+
+
+def _selected(entries: Iterable[Entry], wanted: Predicate) -> Iterator[Entry]:
     """Yield entries with only those of their results that are wanted."""
     from results.database.reader import Entry as DatabaseEntry  # noqa: PLC0415 - only for its constructor
 
-    assert callable(wanted)
     for entry in entries:
-        results = {
-            name: result
-            for name, result in entry.results.items()
-            if (not arch or name == arch) and wanted(entry, result)
-        }
+        results = {name: result for name, result in entry.results.items() if wanted(entry, result)}
         if results:
             yield DatabaseEntry(entry.variant, results)
 
@@ -374,66 +423,46 @@ def _entries(database: Path | None) -> Iterator[Entry]:
     return entries_of(database if database is not None else shipped_database())
 
 
-@app.command()
-def export(
-    database: Database,
-    arch: Architecture = "",
-    csv: Annotated[str, typer.Option(help="All variants as CSV.")] = "",
-    json_file: Annotated[str, typer.Option("--json", help="All variants, latencies and ports as JSON.")] = "",
-    parquet: Annotated[Path | None, typer.Option(help="All variants as Parquet.")] = None,
-    osaca: Annotated[str, typer.Option(help="OSACA's machine file of one architecture.")] = "",
-    llvm_exegesis: Annotated[str, typer.Option(help="Benchmarks for llvm-exegesis --mode=analysis.")] = "",
-    mode: Annotated[str, typer.Option(help="llvm-exegesis: latency, inverse_throughput or uops.")] = "latency",
-) -> None:
-    """Write a database in another form (- for standard output)."""
-    if not any((csv, json_file, parquet, osaca, llvm_exegesis)):
-        raise UsageError("nothing to write", hint="Name one of --csv, --json, --parquet, --osaca, --llvm-exegesis.")
-    _export_frames(database, arch, (csv, json_file, parquet))
-    if osaca:
-        _export_osaca(database, arch, osaca)
-    if llvm_exegesis:
-        _export_exegesis(database, arch, mode, llvm_exegesis)
-
-
-def _export_frames(database: Path, arch: str, targets: tuple[str, str, Path | None]) -> None:
-    from results.exports.frames import entries_of, frames  # noqa: PLC0415 - pandas is slow to import
-
-    csv, json_file, parquet = targets
-    if not any(targets):
-        return
-    data = frames(_selected(entries_of(database), lambda _entry, _result: True, arch))
-    if csv:
-        with _output(csv) as file:
-            data.variants.to_csv(file, index=False)
-    if json_file:
-        with _output(json_file) as file:
-            tables = {name: json.loads(getattr(data, name).to_json(orient="records")) for name in data.__slots__}
-            file.write(json.dumps(tables, ensure_ascii=False, indent=1).encode() + b"\n")
-    if parquet:
-        with atomic_write(parquet) as file:
-            data.variants.to_parquet(file, index=False)
-
-
-def _export_osaca(database: Path, arch: str, target: str) -> None:
-    from results.exports.frames import entries_of  # noqa: PLC0415 - pandas is slow to import
-    from results.exports.osaca import write_osaca  # noqa: PLC0415 - only for this export
-
-    entries = list(entries_of(database))
-    with _output(target) as file:
-        count = write_osaca(entries, arch or _only_architecture(entries), file)
-    print(f"{target}: {count} instruction forms", file=sys.stderr)
-
-
-def _export_exegesis(database: Path, arch: str, mode: str, target: str) -> None:
-    from results.exports.exegesis import MODES, write_exegesis  # noqa: PLC0415 - only for this export
+def export(database: Path, arch: str = "", mode: str = "latency", **targets: str) -> None:
+    """Write a database in other forms (- for standard output); no upper bound is a value in any of them."""
+    from results.exports.exporters import Request, exporters, only  # noqa: PLC0415 - likewise
     from results.exports.frames import entries_of  # noqa: PLC0415 - pandas is slow to import
 
-    if mode not in MODES:
-        raise UsageError(f"unknown mode {mode!r}", hint=f"It is one of {', '.join(MODES)}.")
-    entries = list(entries_of(database))
-    with _output(target) as file:
-        count = write_exegesis(entries, arch or _only_architecture(entries), mode, _sample_code, file)
-    print(f"{target}: {count} benchmarks", file=sys.stderr)
+    wanted = {name: target for name, target in targets.items() if target}
+    if not wanted:
+        options = ", ".join(f"--{option}" for option in exporters())
+        raise UsageError("nothing to write", hint=f"Name one of {options}.")
+    if list(wanted.values()).count("-") > 1:
+        raise UsageError("only one form can go to standard output")
+    request = Request(tuple(only(entries_of(database), arch)), arch, mode, _sample_code)
+    for option, exporter in exporters().items():
+        if target := wanted.get(option.replace("-", "_")):
+            with _output(target) as file:
+                said = exporter.export(request, file)
+            if said:
+                print(f"{'standard output' if target == '-' else target}: {said}", file=sys.stderr)
+
+
+def _with_options_of_exporters() -> Callable[..., None]:
+    """Return `export` with an option for each exporter that there is."""
+    from results.exports.exporters import exporters  # noqa: PLC0415 - likewise
+
+    kinds: dict[str, object] = {"database": Database, "arch": Architecture, "mode": Mode}
+    kinds |= {
+        option.replace("-", "_"): Annotated[str, typer.Option(f"--{option}", metavar="FILE", help=one.help)]
+        for option, one in exporters().items()
+    }
+    defaults: dict[str, object] = {"database": inspect.Parameter.empty, "mode": "latency"}
+    parameters = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name, ""), annotation=kind)
+        for name, kind in kinds.items()
+    ]
+    export.__annotations__ = {**kinds, "return": None}
+    export.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # what typer looks at
+    return export
+
+
+app.command()(_with_options_of_exporters())
 
 
 def _sample_code(variant: InstructionVariant) -> bytes | None:
@@ -442,9 +471,21 @@ def _sample_code(variant: InstructionVariant) -> bytes | None:
     from generator.operands.allocation import Allocator  # noqa: PLC0415 - only for this export
 
     try:
-        return assemble(Allocator().instance(variant)).code
+        return assemble(Allocator().instance(_with_encoding(variant))).code
     except UopscopeError:
         return None
+
+
+def _with_encoding(variant: InstructionVariant) -> InstructionVariant:
+    """Return the shipped catalogue's variant where a published file does not say how it is encoded."""
+    return variant if variant.encoding else _by_string().get(variant.string, variant)
+
+
+@cache
+def _by_string() -> dict[str, InstructionVariant]:
+    from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415 - slow to import
+
+    return {variant.string: variant for variant in Catalogue.load()}
 
 
 def _only_architecture(entries: list[Entry]) -> str:

@@ -42,7 +42,8 @@
     const pages = Math.max(1, Math.ceil(found.length / PAGE));
     page = Math.min(Math.max(page, 0), pages - 1);
     document.querySelector("#table tbody").replaceChildren(...found.slice(page * PAGE, (page + 1) * PAGE).map(line));
-    $("count").textContent = `${found.length} variants, ${$("first").value} left and ${$("second").value} right in each pair`;
+    const label = (id) => $(id).selectedOptions[0].textContent;
+    $("count").textContent = `${found.length} variants, ${label("first")} left and ${label("second")} right in each pair`;
     $("page").textContent = `Page ${page + 1} of ${pages}`;
     $("previous").disabled = page === 0;
     $("next").disabled = page === pages - 1;

@@ -1,0 +1,106 @@
+"""Exporters are found by listing this folder: every file that has a function `export`.
+
+`export(request, file)` writes a database in another form and returns a sentence about it ("": there is nothing to say).
+The file also has `OPTION` (its name in `uopscope db export --OPTION FILE`) and `HELP` (one line for people).
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable  # noqa: TC003 - a field's type
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
+
+import results.exports
+from results.database.reader import DatabaseError, Entry
+from xed_convert.errors import UopscopeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from xed_convert.model import InstructionVariant
+
+
+class ExportError(UopscopeError):
+    """What is asked for cannot be exported; the hint says what can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is exported: entries of a database, and what some of the forms need to know.
+
+    `architecture` is the only one that is wanted ("": all). `mode` is llvm-exegesis' kind of benchmark. `code_of` gives
+    the bytes of an instruction of a variant, or None if it cannot be encoded.
+    """
+
+    entries: tuple[Entry, ...]
+    architecture: str = ""
+    mode: str = "latency"
+    code_of: Callable[[InstructionVariant], bytes | None] = lambda _variant: None
+
+    def of_one_architecture(self) -> str:
+        """Return the one architecture that is wanted, or that there is.
+
+        Raises:
+            ExportError: there are several and none is named, or there is none.
+        """
+        names = architectures(self.entries)
+        if self.architecture:
+            return self.architecture
+        if len(names) != 1:
+            raise ExportError(
+                "which architecture?", hint=f"Name one with --arch: {', '.join(names) or 'there is none'}"
+            )
+        return names[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Exporter:
+    """A form that databases are exported in, by the name of its option."""
+
+    option: str
+    help: str
+    export: Callable[[Request, IO[bytes]], str]
+
+
+def exporters() -> dict[str, Exporter]:
+    """Return every exporter by its option's name."""
+    return {found.option: found for found in sorted(_found(), key=lambda one: one.option)}
+
+
+def _found() -> Iterator[Exporter]:
+    for module in pkgutil.iter_modules(results.exports.__path__):
+        loaded = importlib.import_module(f"results.exports.{module.name}")
+        if hasattr(loaded, "export"):
+            yield Exporter(loaded.OPTION, loaded.HELP, loaded.export)
+
+
+def architectures(entries: Iterable[Entry]) -> list[str]:
+    """Return the names of all architectures that there are results of."""
+    return sorted({name for entry in entries for name in entry.results})
+
+
+def only(entries: Iterable[Entry], architecture: str) -> Iterator[Entry]:
+    """Yield the entries with only the results of that architecture ("": all); none without any.
+
+    Raises:
+        DatabaseError: there are results, but none of that architecture; the hint names those that there are.
+    """
+    names: set[str] = set()
+    found = False
+    for entry in entries:
+        names.update(entry.results)
+        results_of = {name: one for name, one in entry.results.items() if architecture in ("", name)}
+        if results_of:
+            found = True
+            yield Entry(entry.variant, results_of)
+    if architecture and not found:
+        raise DatabaseError(
+            f"no result of the architecture {architecture!r}", hint=f"There are: {', '.join(sorted(names)) or 'none'}."
+        )
+
+
+def is_model(measurement: object) -> bool:
+    """Whether the attributes of a measurement say that a machine model said it, and no CPU."""
+    return isinstance(measurement, dict) and measurement.get("simulated") == "1"

@@ -1,0 +1,19 @@
+"""All variants as CSV: a row per variant and architecture, with every attribute of its measurement."""
+
+from __future__ import annotations
+
+from typing import IO, TYPE_CHECKING
+
+from results.exports.frames import frames
+
+if TYPE_CHECKING:
+    from results.exports.exporters import Request
+
+OPTION = "csv"
+HELP = "All variants as CSV."
+
+
+def export(request: Request, file: IO[bytes]) -> str:
+    """Write the frame of variants."""
+    frames(request.entries).variants.to_csv(file, index=False)
+    return ""
