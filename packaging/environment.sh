@@ -1,9 +1,8 @@
-# The Python environment of a checkout: made on first use, made again when pyproject.toml changes.
+# The Python environment of a checkout: made on first use, and again when pyproject.toml changes.
 #
-# To be sourced, with `here` set to the checkout's folder; POSIX sh. An environment is complete when it holds a copy of the
-# pyproject.toml that it was made from. The copy is removed before anything is changed and written last, so an
-# environment whose set-up was interrupted is recognized and made anew by the next start. UOPSCOPE_VENV names another
-# folder for it, PYTHON another interpreter.
+# Source it with `here` set to the checkout's folder (POSIX sh). A complete environment holds a copy of the pyproject.toml
+# that it was made from. That copy is removed first and written last. So the next start sees an interrupted set-up, and
+# makes the environment anew. UOPSCOPE_VENV names another folder for it, PYTHON another interpreter.
 
 venv=${UOPSCOPE_VENV:-$here/.venv}
 
@@ -20,12 +19,12 @@ give_up() {
     exit 3
 }
 
-# is_ready EXTRA: whether the environment has all that the present pyproject.toml asks for.
+# is_ready EXTRA: whether the environment has everything that pyproject.toml asks for.
 is_ready() {
     [ -x "$venv/bin/python" ] && cmp -s "$here/pyproject.toml" "$venv/complete-$1.toml"
 }
 
-# find_python: set `python` to the first interpreter of a version that is supported.
+# find_python: set `python` to the first interpreter of a supported version.
 find_python() {
     for python in ${PYTHON:+"$PYTHON"} python3 python3.13 python3.12 python3.11; do
         if "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null; then
@@ -36,14 +35,14 @@ find_python() {
         "install one (Debian, Ubuntu: apt-get install python3 python3-venv), or name it: PYTHON=/path/to/python3.12 $0"
 }
 
-# apt_install PACKAGE...: install what is missing, with the package lists fetched only if they have to be.
+# apt_install PACKAGE...: install what is missing; fetch the package lists only if that fails.
 apt_install() {
     DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" >/dev/null 2>&1 && return 0
     DEBIAN_FRONTEND=noninteractive apt-get update -q >&2 &&
         DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@" >&2
 }
 
-# need_venv_module: Debian and Ubuntu package what `python3 -m venv` needs apart from python3.
+# need_venv_module: Debian and Ubuntu have what `python3 -m venv` needs in a package of its own.
 need_venv_module() {
     "$python" -c 'import ensurepip, venv' 2>/dev/null && return 0
     package=$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
@@ -54,7 +53,7 @@ need_venv_module() {
     apt_install "$package" || give_up "$package could not be installed" "apt-get's own message is above"
 }
 
-# requirements EXTRA: what pyproject.toml asks for, one requirement in a line.
+# requirements EXTRA: what pyproject.toml asks for, one requirement per line.
 requirements() {
     "$venv/bin/python" - "$here/pyproject.toml" "$1" <<'PYTHON'
 import sys
@@ -66,7 +65,7 @@ print(*project["dependencies"], *project.get("optional-dependencies", {}).get(sy
 PYTHON
 }
 
-# set_up EXTRA: make or complete the environment. Only one start does so at a time; others wait for it.
+# set_up EXTRA: make or complete the environment. One start at a time does so; others wait for it.
 set_up() {
     mkdir -p "$venv" 2>/dev/null && [ -w "$venv" ] || give_up "$venv cannot be written" \
         "name a folder of your own for the Python environment: UOPSCOPE_VENV=\$HOME/.cache/uopscope $0"
@@ -102,7 +101,7 @@ progress_bar() {
 ensure_environment() {
     is_ready "$1" || set_up "$1"
     exec 9>&-
-    # The folder that the user stands in is no place to import from, neither here nor in child processes.
+    # Nothing is imported from the user's current folder, neither here nor in child processes.
     PYTHONPATH=$here${PYTHONPATH:+:$PYTHONPATH}
     PYTHONSAFEPATH=1
     export PYTHONPATH PYTHONSAFEPATH

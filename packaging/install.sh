@@ -1,8 +1,8 @@
 #!/bin/sh
 # install.sh install|uninstall COMMAND...: what `make install` and `make uninstall` do. Environment: PREFIX, OPT, PYTHON.
 #
-# The environment in OPT is all that is installed, besides a link per command in PREFIX/bin. One that is already there
-# is put back if the new one cannot be made.
+# It installs the environment in OPT, and a link per command in PREFIX/bin. If a new environment cannot be made, the old
+# one is put back.
 set -u
 here=$(dirname "$(dirname "$(readlink -f "$0")")")
 . "$here/packaging/environment.sh"
@@ -27,7 +27,7 @@ put_back() {
     [ ! -e "$OPT.old" ] || mv "$OPT.old" "$OPT"
 }
 
-# build_environment: from a copy of the sources, so that nothing of the build stays in the checkout.
+# build_environment: build a copy of the sources, so that nothing of the build stays in the checkout.
 build_environment() {
     source=$(mktemp -d) || return 1
     say "installing to $OPT"
@@ -42,7 +42,7 @@ build_environment() {
     return $status
 }
 
-# packages: the folders that pyproject.toml installs, so that there is one list of them.
+# packages: print the folders that pyproject.toml installs, the only list of them.
 packages() {
     "$python" - "$here/pyproject.toml" <<'PYTHON'
 import sys
