@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from inference.throughput import COUNTED, Sequence, derivation_of, rounded_count
-from results.model import Characterization, Derivation, PortUsage, Throughput
+from results.findings import DecidedBy, LoadAlone, NoPorts, PortsFound
+from results.model import Characterization, Derivation, Failure, Form, FormResult, Step, Throughput
 from results.ports import throughput_of
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from inference.experiment import Measured
     from inference.ports.infer import PortConclusion
     from inference.throughput import Search
-    from results.model import LatencyResult
+    from results.model import LatencyResult, PortUsage
     from xed_convert.model import InstructionVariant
 
 
@@ -25,19 +26,14 @@ class Draft:
 
     variant: InstructionVariant
     uops: int | None = None
-    ports: PortUsage | None = None
-    ports_same_register: PortUsage | None = None
-    ports_indexed: PortUsage | None = None
-    throughput: Throughput = field(default_factory=Throughput)
-    throughput_same_register: Throughput | None = None
-    throughput_indexed: Throughput | None = None
+    forms: dict[Form, FormResult] = field(default_factory=lambda: {Form.PLAIN: FormResult()})
     macro_fusible: tuple[str, ...] | None = None
     first: Sequence | None = None
     fastest: Sequence | None = None
     fastest_loop: Sequence | None = None
     attributes: dict[str, int] = field(default_factory=dict)
     latencies: tuple[LatencyResult, ...] = ()
-    failures: list[str] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
     derivations: list[Derivation] = field(default_factory=list)
 
     def finish(self) -> Characterization:
@@ -47,16 +43,11 @@ class Draft:
             string=self.variant.string,
             iform=self.variant.iform,
             uops=self.uops,
-            ports=self.ports,
-            ports_same_register=self.ports_same_register,
-            throughput=self.throughput,
-            throughput_same_register=self.throughput_same_register,
-            ports_indexed=self.ports_indexed,
-            throughput_indexed=self.throughput_indexed,
+            forms=self.forms,
             macro_fusible=self.macro_fusible,
             latencies=self.latencies,
             attributes=self.attributes,
-            failures=tuple(dict.fromkeys(self.failures)),
+            failures=tuple(one for number, one in enumerate(self.failures) if one not in self.failures[:number]),
             derivations=tuple(self.derivations),
         )
 
@@ -71,44 +62,48 @@ class Draft:
         self.attributes.update({name: count for name, count in counts.items() if count is not None})
 
     def note_ports(self, conclusion: PortConclusion, search: Search) -> None:
-        """Note the derivation of a port usage, or why there is none; µops are those that ports count."""
+        """Note the port usage of a form and its derivation, or why there is none; µops are those that ports count."""
         first = search.unrolled[0]
-        busy = [
-            f"{name} {float(count):.2f}"
-            for name in sorted(first.measured.values)
-            if name[0] == "p" and (count := first.per_instruction(name)) is not None and count > 0
-        ]
-        text = [f"alone: {', '.join(busy) or 'no port'}"]
-        subtracted = ""
-        if conclusion.answers:
-            text.append(conclusion.answers)
-            subtracted = ", each set's µops less those of its subsets"
-        text.append(conclusion.failure if conclusion.usage is None else f"= {conclusion.usage}{subtracted}")
+        counts = {name: first.per_instruction(name) for name in sorted(first.measured.values) if name[0] == "p"}
+        alone = LoadAlone({name: count for name, count in counts.items() if count})
+        steps: list[Step] = [alone, *conclusion.steps]
+        if conclusion.usage is not None:
+            steps.append(PortsFound(conclusion.usage, subtracted=bool(conclusion.steps)))
         if conclusion.stage:
-            text.append(f"decided by the stage: {conclusion.stage}")
-        name = f"ports{search.suffix}"
+            steps.append(DecidedBy(conclusion.stage))
         experiments = (first.measured.request.benchmark.id, *conclusion.experiments)
-        self.derivations.append(Derivation(name, "\n".join(text), experiments))
-        if conclusion.failure:
-            self.failures.append(f"ports: {conclusion.failure}")
-        if conclusion.usage is not None and self.uops is None and not search.suffix:
+        self.derivations.append(Derivation(f"ports{search.form.suffix}", tuple(steps), experiments))
+        if conclusion.failure is not None:
+            self.failures.append(NoPorts(search.form, conclusion.failure))
+        if conclusion.usage is not None and self.uops is None and search.form is Form.PLAIN:
             self.uops = conclusion.usage.total
+        self._put(search.form, ports=conclusion.usage)
 
-    def note_throughput(self, search: Search) -> Throughput:
-        """Note which sequences of a search there were; return its least times and what the ports allow."""
+    def _put(self, form: Form, **known: PortUsage | Throughput | None) -> None:
+        """Add to what is known of a form."""
+        self.forms[form] = replace(self.forms.get(form, FormResult()), **known)  # type: ignore[arg-type]
+
+    @property
+    def plain(self) -> FormResult:
+        """What is known of the plain form."""
+        return self.forms[Form.PLAIN]
+
+    def note_throughput(self, search: Search) -> None:
+        """Note which sequences of a search there were, their least times, and what the ports of the form allow."""
         unrolled = search.best()
         looped = search.least(search.looped)
         for name, sequences in (("TP_unrolled", search.unrolled), ("TP_loop", search.looped)):
             if sequences:
-                self.derivations.append(derivation_of(name + search.suffix, sequences, search))
-        ports = {"": self.ports, "_same_reg": self.ports_same_register, "_indexed": self.ports_indexed}[search.suffix]
-        return Throughput(
+                self.derivations.append(derivation_of(name + search.form.suffix, sequences, search))
+        ports = self.forms.get(search.form, FormResult()).ports
+        throughput = Throughput(
             unrolled.cycles if unrolled else None,
             looped.cycles if looped else None,
             throughput_of(ports) if ports is not None else None,
             unrolled.spread if unrolled else None,
             looped.spread if looped else None,
         )
+        self._put(search.form, throughput=throughput)
 
 
 def _difference(first: Sequence, others: Sequence, counter: str) -> Fraction | None:

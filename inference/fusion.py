@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from generator.sequences.fusion import JUMPS, Filler, pairs
 from inference.experiment import Request, Want
+from results.findings import FusionShare, FusionTime, FusionUnknown
 from results.model import Derivation
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from generator.factory import InstructionFactory
     from inference.experiment import Measured, Procedure
+    from results.model import Step
     from xed_convert.model import InstructionVariant
 
 COUNTERS = ("uops_retire_slots", "uops_issued")
@@ -49,7 +51,7 @@ class _FusionProbe:
     instructions: InstructionFactory
     variant: InstructionVariant
     counts: bool
-    lines: list[str] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
     experiments: list[str] = field(default_factory=list)
 
     def measure(self, forms: Sequence[tuple[Sequence[str], Filler, bool, int]]) -> Procedure[Sequence[Measured]]:
@@ -81,8 +83,8 @@ def infer_fusion(
     jumps = None if None in found.values() else tuple(jump for jump, fuses in found.items() if fuses)
     unknown = [jump for jump, fuses in found.items() if fuses is None]
     if unknown:
-        probe.lines.append(f"cannot be told: {' '.join(unknown)}")
-    return Fusion(jumps, Derivation("macro_fusible", "\n".join(probe.lines), tuple(probe.experiments)))
+        probe.steps.append(FusionUnknown(tuple(unknown)))
+    return Fusion(jumps, Derivation("macro_fusible", tuple(probe.steps), tuple(probe.experiments)))
 
 
 def _by_counter(probe: _FusionProbe, counter: str) -> Procedure[dict[str, bool | None]]:
@@ -108,7 +110,7 @@ def _shares(probe: _FusionProbe, counter: str, groups: Sequence[Sequence[str]]) 
             shares.append(None)
             continue
         saved = (apart.values[counter] - together.values[counter]) / together.request.benchmark.divisor
-        probe.lines.append(f"{' and '.join(group)}: {float(saved):.2f} {counter} less per pair than apart")
+        probe.steps.append(FusionShare(tuple(group), counter, saved))
         nearest = Fraction(round(saved * 2), 2)
         shares.append(nearest if abs(saved - nearest) <= CLEAR and 0 <= nearest <= 1 else None)
     return shares
@@ -158,8 +160,7 @@ def _is_faster(probe: _FusionProbe, jump: str, more: int) -> Procedure[bool | No
         filler = longer.cycles - apart.cycles
         if filler >= SENSITIVE * apart.cycles:
             saved.append((apart.cycles - together.cycles) / filler)
-    texts = ", ".join(f"{float(one):.2f}" for one in saved) or "time does not depend on one µop more"
-    probe.lines.append(f"{jump}: saves, in fillers: {texts}")
+    probe.steps.append(FusionTime(jump, tuple(saved)))
     fused = [_within(one, FUSED) for one in saved]
     clear = all(fuses or _within(one, NOT_FUSED) for fuses, one in zip(fused, saved, strict=True))
     return any(fused) if saved and clear else None

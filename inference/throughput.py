@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from generator.errors import GenerationError
 from generator.sequences.throughput import LENGTHS, Shape, ThroughputFactory
 from inference.experiment import Procedure, Request, Want
-from results.model import Derivation
+from results.findings import Chosen, Code, Floor, NotGenerated, NotRun, SequenceTime
+from results.model import Derivation, Form
 from xed_convert.errors import EncodingError
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from generator.operands.values import ValueKind
     from inference.experiment import Measured
+    from results.model import Failure, Step
 
 REACHED = Fraction(101, 100)
 """A sequence that takes no more than this share of what the ports allow is as fast as any."""
@@ -89,30 +91,23 @@ class Search:
     """Looks for the fastest sequence of a variant: what was measured so far, unrolled and in a loop.
 
     `balanced` says that unrolled sequences must leave the stack as it was, since a clock runs them in a loop, too.
-    `floor` is the least time per instruction that `limit` allows: what is known of its ports, or what longer windows
-    say (0: nothing is known).
+    `floor` is the least time per instruction in cycles that `limit` allows (0: nothing is known).
     """
 
     factory: ThroughputFactory
     kind: ValueKind
-    same_register: bool = False
-    indexed: bool = False
+    form: Form = Form.PLAIN
     balanced: bool = False
     unrolled: list[Sequence] = field(default_factory=list)
     looped: list[Sequence] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
     floor: Fraction = Fraction(0)
-    limit: str = "its ports need"
+    limit: Floor = Floor.PORTS
 
     def shape(self, count: int, *, breakers: bool = False, balanced: bool = False) -> Shape:
         """Return a shape of this search."""
         balanced = balanced or self.balanced
-        return Shape(count, breakers, self.same_register, self.indexed, balanced, self.kind)
-
-    @property
-    def suffix(self) -> str:
-        """What its results are called by besides their usual name."""
-        return "_same_reg" if self.same_register else "_indexed" if self.indexed else ""
+        return Shape(count, breakers, self.form, balanced, self.kind)
 
     def best(self) -> Sequence | None:
         """Return the fastest unrolled sequence (of equals the first), None if there is none."""
@@ -135,7 +130,7 @@ class Search:
             try:
                 requests.append((shape, Request(self.factory.sequence(shape), want, loop)))
             except (GenerationError, EncodingError) as error:
-                self.failures.append(error.message)
+                self.failures.append(NotGenerated(error.message))
         if not requests:
             return
         answers = yield [request for _, request in requests]
@@ -143,7 +138,7 @@ class Search:
             if measured.ok and measured.cycles > 0:
                 (self.looped if loop else self.unrolled).append(Sequence(shape, measured))
             else:
-                self.failures.append(f"throughput sequence {measured.status.value}: {measured.detail}".rstrip(": "))
+                self.failures.append(NotRun(Code.SEQUENCE, measured.status, measured.detail))
 
 
 def search_unrolled(search: Search, bound: Fraction | None, want: Want) -> Procedure[None]:
@@ -238,7 +233,7 @@ def confirm(search: Search, bound: Fraction | None) -> Procedure[None]:
     yield from search.measure([replace(best.shape, repeats=repeats)], Want.CYCLES)
     times = [looped.cycles, *(one.cycles for one in search.unrolled if one.shape.repeats > 1)]
     if len(times) > 1 and max(times) <= min(times) * SLOWER:
-        search.floor, search.limit = max(search.floor, min(times)), "both a longer window and a loop take"
+        search.floor, search.limit = max(search.floor, min(times)), Floor.LONG_RUNS
 
 
 def search_others(search: Search, plain: Sequence | None, *, loop: bool = False) -> Procedure[None]:
@@ -249,7 +244,7 @@ def search_others(search: Search, plain: Sequence | None, *, loop: bool = False)
     """
     least = search.least(search.looped if loop else search.unrolled)
     if plain is not None and least is not None and least.cycles > plain.cycles * SLOWER:
-        counts = OTHER_COUNTS if search.same_register else map(search.factory.even, OTHER_COUNTS)
+        counts = OTHER_COUNTS if search.form is Form.SAME_REGISTER else map(search.factory.even, OTHER_COUNTS)
         others = [count for count in dict.fromkeys(counts) if count != least.shape.count]
         yield from search.measure([replace(least.shape, count=count) for count in others], Want.CYCLES, loop=loop)
 
@@ -259,10 +254,10 @@ def search_form_in_loop(search: Search, plain: Sequence | None, plain_loop: Sequ
     best = search.best()
     if best is None or plain is None or plain_loop is None:
         return
-    shape = replace(plain_loop.shape, same_register=search.same_register, indexed=search.indexed, kind=search.kind)
+    shape = replace(plain_loop.shape, form=search.form, kind=search.kind)
     yield from search.measure([shape], Want.CYCLES, loop=True)
     yield from search_others(search, plain_loop, loop=True)
-    if search.indexed and plain.cycles > best.cycles * SLOWER:
+    if search.form is Form.INDEXED and plain.cycles > best.cycles * SLOWER:
         yield from confirm(search, None)
 
 
@@ -287,17 +282,20 @@ def _reached(search: Search, bound: Fraction | None) -> bool:
 
 def derivation_of(quantity: str, sequences: collections_abc.Sequence[Sequence], search: Search) -> Derivation:
     """Say which sequences there were and which was the fastest."""
-    lines = [
-        f"{one.measured.request.benchmark.purpose}: {float(one.measured.cycles):.2f} cycles / "
-        f"{one.measured.request.benchmark.divisor} = {float(one.cycles):.2f}"
-        + (f", less than {float(search.floor):.2f} that {search.limit}" if search.is_too_fast(one) else "")
+    steps: list[Step] = [
+        SequenceTime(
+            one.measured.request.benchmark.purpose,
+            one.measured.cycles,
+            one.measured.request.benchmark.divisor,
+            search.floor if search.is_too_fast(one) else None,
+            search.limit,
+        )
         for one in sequences
     ]
     counts = search.least(sequences)
-    if len(lines) > 1 and counts is not None:
-        least = counts.cycles == min(one.cycles for one in sequences)
-        lines.append("the least counts" if least else f"of these {float(counts.cycles):.4g} counts")
-    return Derivation(quantity, "\n".join(lines), tuple(one.measured.request.benchmark.id for one in sequences))
+    if len(steps) > 1 and counts is not None:
+        steps.append(Chosen(counts.cycles, least=counts.cycles == min(one.cycles for one in sequences)))
+    return Derivation(quantity, tuple(steps), tuple(one.measured.request.benchmark.id for one in sequences))
 
 
 def rounded_count(value: Fraction | None) -> int | None:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from generator.chains.plan import plan_latency
 from generator.errors import GenerationError
 from generator.microbenchmark import Microbenchmark
-from generator.operands.allocation import Allocator, has_plain_address
+from generator.operands.allocation import has_plain_address
 from generator.operands.values import ValueKind, kinds_of, values_of
 from generator.sequences.blocking import Combiner, kind_of
 from generator.sequences.fusion import may_fuse
-from generator.sequences.throughput import LENGTHS, SUBJECT_SLOT, ThroughputFactory, same_register_operands
+from generator.sequences.throughput import LENGTHS, ThroughputFactory, same_register_operands
 from inference.draft import Draft
 from inference.experiment import Procedure, Request, Want
 from inference.fusion import infer_fusion
@@ -33,8 +33,18 @@ from inference.throughput import (
     search_others,
     search_unrolled,
 )
-from results.model import Characterization, Derivation, PortUsage
-from results.ports import describe, joined, throughput_of
+from results.findings import (
+    Code,
+    EliminatedPorts,
+    Elimination,
+    HelpersNotPart,
+    HelpersRemoved,
+    HelpersUnknown,
+    NotGenerated,
+    NotRun,
+)
+from results.model import LEFT_OUT, Characterization, Derivation, Form, PortUsage
+from results.ports import joined, throughput_of
 from xed_convert.errors import EncodingError
 from xed_convert.model import OperandKind
 
@@ -94,8 +104,8 @@ def characterize_variant(variant: InstructionVariant, context: Context) -> Proce
         yield from _indexed(draft, context)
         yield from _fusion(draft, context)
     except (GenerationError, EncodingError) as error:
-        draft.failures.append(error.message)
-    if draft.throughput.unrolled is not None:
+        draft.failures.append(NotGenerated(error.message))
+    if draft.plain.throughput.unrolled is not None:
         yield from _latencies(draft, context)
     return draft.finish()
 
@@ -107,7 +117,7 @@ def _latencies(draft: Draft, context: Context) -> Procedure[None]:
     draft.failures += outcome.failures
     draft.derivations += outcome.derivations
     if outcome.left_out:
-        draft.derivations.append(Derivation("latencies left out", "\n".join(outcome.left_out)))
+        draft.derivations.append(Derivation(LEFT_OUT, outcome.left_out))
 
 
 def _throughput_and_ports(draft: Draft, context: Context) -> Procedure[None]:
@@ -130,8 +140,7 @@ def _throughput_and_ports(draft: Draft, context: Context) -> Procedure[None]:
         if prologues is not None:
             conclusion = yield from _without_prologues(conclusion, prologues, factory, context)
         draft.note_ports(conclusion, search)
-        draft.ports = conclusion.usage
-        bound = throughput_of(draft.ports) if draft.ports is not None else None
+        bound = throughput_of(conclusion.usage) if conclusion.usage is not None else None
         always = "eliminated_percent" not in draft.attributes and kinds[0] is kinds[-1]
         search.floor = (conclusion.least if bound is None else bound) if always else Fraction(0)
     if kinds[0] is not kinds[-1]:
@@ -144,7 +153,7 @@ def _throughput_and_ports(draft: Draft, context: Context) -> Procedure[None]:
     yield from confirm(search, bound)
     draft.fastest, draft.fastest_loop = search.best(), search.least(search.looped)
     draft.failures += search.failures
-    draft.throughput = draft.note_throughput(search)
+    draft.note_throughput(search)
 
 
 def _measure_prologues(factory: ThroughputFactory) -> Procedure[Measured | None]:
@@ -162,23 +171,21 @@ def _without_prologues(
     if conclusion.usage is None:
         return conclusion
     if not prologues.ok:
-        failure = f"what stands around the instruction {prologues.status.value} alone: {prologues.detail}"
-        return PortConclusion(None, failure, conclusion.steps, conclusion.experiments)
+        return replace(conclusion, usage=None, failure=NotRun(Code.HELPERS, prologues.status, prologues.detail))
     combiner = Combiner(context.instructions, factory.variant)
     combiner.prologue_only = True
     isolated = isolated_of(prologues, context.layout)
     blocking = context.blocking[kind_of(factory.variant)]
     own = yield from infer_ports(_Subject(combiner, PortUsage({}), factory.prologues_alone), isolated, blocking)
     experiments = (*conclusion.experiments, prologues.request.benchmark.id, *own.experiments)
-    if own.usage is None:
-        failure = f"of what stands around the instruction: {own.failure}"
+    if own.failure is not None or own.usage is None:
+        failure = None if own.failure is None else HelpersUnknown(own.failure)
         return PortConclusion(None, failure, conclusion.steps, experiments)
     rest = {ports: count - own.usage.uops.get(ports, 0) for ports, count in conclusion.usage.uops.items()}
     if min(rest.values(), default=0) < 0 or not own.usage.uops.keys() <= rest.keys():
-        failure = f"{conclusion.usage} together with what stands around it, which alone is {own.usage}"
-        return PortConclusion(None, failure, conclusion.steps, experiments)
+        return PortConclusion(None, HelpersNotPart(conclusion.usage, own.usage), conclusion.steps, experiments)
     usage = PortUsage({ports: count for ports, count in rest.items() if count})
-    subtracted = f"with what stands around it {conclusion.usage}, which alone is {own.usage}"
+    subtracted = HelpersRemoved(conclusion.usage, own.usage)
     return PortConclusion(usage, None, (*conclusion.steps, subtracted), experiments)
 
 
@@ -188,17 +195,14 @@ def _ports(draft: Draft, search: Search, context: Context) -> Procedure[PortConc
     isolated = isolated_of(first.measured, context.layout)
     share = eliminated_share(isolated, first.per_instruction("uops_retire_slots"), draft.variant)
     if share is not None:
-        name = f"eliminated_percent{search.suffix}"
+        name = f"eliminated_percent{search.form.suffix}"
         draft.attributes[name] = round(share * 100)
-        text = f"each instance takes a slot, and {float(1 - share):.2f} of them were seen on a port"
-        draft.derivations.append(Derivation(name, text, (first.measured.request.benchmark.id,)))
-        draft.uops = draft.uops if search.suffix else int(share < 1)
+        draft.derivations.append(Derivation(name, (Elimination(1 - share),), (first.measured.request.benchmark.id,)))
+        draft.uops = int(share < 1) if search.form is Form.PLAIN else draft.uops
         return _partly_eliminated(isolated, context.layout) if share < 1 else PortConclusion(PortUsage({}))
     kind = kind_of(draft.variant)
     values = values_of(draft.variant, search.kind)
-    instance = search.factory.instances(search.shape(1))[0] if search.same_register else None
-    if search.indexed:
-        instance = Allocator().instance(draft.variant, slot=SUBJECT_SLOT, indexed=True)
+    instance = search.factory.alone(search.form)
     combiner = Combiner(context.instructions, draft.variant, values, instance)
     extra = None
     if isolated.cycles >= LONG_CHAIN and isolated.total > 1 and (carried := search.factory.carried()):
@@ -215,7 +219,7 @@ def _partly_eliminated(isolated: Isolated, layout: PortLayout) -> PortConclusion
     fitting = evenly_loaded(isolated, layout)
     if len(fitting) == 1:
         return PortConclusion(PortUsage({fitting[0]: 1}))
-    return PortConclusion(None, f"which ports it uses where it is not eliminated cannot be told: {describe(fitting)}")
+    return PortConclusion(None, EliminatedPorts(tuple(fitting)))
 
 
 def eliminated_share(isolated: Isolated, slots: Fraction | None, variant: InstructionVariant) -> Fraction | None:
@@ -252,10 +256,10 @@ def _usage_of(lines: Iterable[Line], layout: PortLayout) -> Procedure[PortUsage 
 
 def _same_register(draft: Draft, context: Context) -> Procedure[None]:
     """Conclude what is different where all register operands are the same register."""
-    if not same_register_operands(draft.variant) or draft.throughput.unrolled is None:
+    if not same_register_operands(draft.variant) or draft.plain.throughput.unrolled is None:
         return
     factory = ThroughputFactory(context.instructions, draft.variant)
-    search = Search(factory, ValueKind.ANY, same_register=True, balanced=context.loops_only)
+    search = Search(factory, ValueKind.ANY, Form.SAME_REGISTER, balanced=context.loops_only)
     want = Want.ALL if context.counts_ports else Want.CYCLES
     yield from search.measure([search.shape(8)], want)
     if not search.unrolled:
@@ -263,13 +267,12 @@ def _same_register(draft: Draft, context: Context) -> Procedure[None]:
     if context.counts_ports:
         conclusion = yield from _ports(draft, search, context)
         draft.note_ports(conclusion, search)
-        draft.ports_same_register = conclusion.usage
     if draft.fastest is not None and draft.fastest.shape.renewed:
         yield from search.measure([replace(search.shape(8), renewed=True)], Want.CYCLES)
     yield from search_others(search, draft.fastest)
     if differ(search.best(), draft.fastest):
         yield from search_form_in_loop(search, draft.fastest, draft.fastest_loop)
-    draft.throughput_same_register = draft.note_throughput(search)
+    draft.note_throughput(search)
 
 
 def _fusion(draft: Draft, context: Context) -> Procedure[None]:
@@ -290,19 +293,18 @@ def _indexed(draft: Draft, context: Context) -> Procedure[None]:
     if not has_plain_address(draft.variant) or first is None or fastest is None:
         return
     factory = ThroughputFactory(context.instructions, draft.variant)
-    search = Search(factory, fastest.shape.kind, indexed=True, balanced=context.loops_only)
-    yield from search.measure([replace(fastest.shape, indexed=True)], Want.CYCLES)
+    search = Search(factory, fastest.shape.kind, Form.INDEXED, balanced=context.loops_only)
+    yield from search.measure([replace(fastest.shape, form=Form.INDEXED)], Want.CYCLES)
     yield from search_others(search, fastest)
     yield from search_form_in_loop(search, fastest, draft.fastest_loop)
     if search.unrolled and context.counts_ports and not factory.has_prologue:
-        counted = Search(factory, first.shape.kind, indexed=True)
+        counted = Search(factory, first.shape.kind, Form.INDEXED)
         yield from counted.measure([counted.shape(first.shape.count)], Want.ALL)
         if counted.unrolled and _differs(draft, first, counted.unrolled[0], context):
             conclusion = yield from _ports(draft, counted, context)
             draft.note_ports(conclusion, counted)
-            draft.ports_indexed = conclusion.usage
     if search.unrolled:
-        draft.throughput_indexed = draft.note_throughput(search)
+        draft.note_throughput(search)
 
 
 def _differs(draft: Draft, plain: Sequence, indexed: Sequence, context: Context) -> bool:
@@ -310,6 +312,6 @@ def _differs(draft: Draft, plain: Sequence, indexed: Sequence, context: Context)
     for name in COUNTED:
         counts = [rounded_count(one.per_instruction(name)) for one in (plain, indexed)]
         if None not in counts and counts[0] != counts[1]:
-            draft.attributes[f"{name.removesuffix('_executed')}_indexed"] = counts[1] or 0
+            draft.attributes[name.removesuffix("_executed") + Form.INDEXED.suffix] = counts[1] or 0
     loads = [isolated_of(one.measured, context.layout).uops for one in (plain, indexed)]
     return any(abs(loads[0][name] - loads[1][name]) > OTHER_LOAD for name in context.layout.counters)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -89,6 +89,19 @@ class LatencyPart(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class LatencyKey:
+    """Which latency it is: what tells those of one variant apart (the fields are those of `LatencyResult`)."""
+
+    source: int
+    destination: int
+    part: LatencyPart = LatencyPart.NONE
+    source_flag: str = ""
+    destination_flag: str = ""
+    same_register: bool = False
+    fast_values: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class LatencyResult:
     """Latency in core cycles from one operand to another.
 
@@ -110,6 +123,19 @@ class LatencyResult:
     fast_values: bool = False
     spread: Fraction | None = None
     experiments: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> LatencyKey:
+        """Which latency it is."""
+        return LatencyKey(
+            self.source,
+            self.destination,
+            self.part,
+            self.source_flag,
+            self.destination_flag,
+            self.same_register,
+            self.fast_values,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,45 +231,106 @@ class Throughput:
     loop_spread: Fraction | None = None
 
 
+class Form(Enum):
+    """A form of an instruction whose ports and throughput are measured by themselves.
+
+    To add one: a row here, how its sequences are made (`generator.sequences.throughput`), and when it is measured
+    (`inference.variant`). Its name in lower case stands in campaign files.
+
+    Attributes:
+        suffix: what the names of its results end with in the XML.
+        short: for the result table.
+        words: for sentences.
+    """
+
+    PLAIN = "", "", ""
+    SAME_REGISTER = "_same_reg", "same reg", "same register"
+    INDEXED = "_indexed", "indexed", "indexed address"
+
+    def __init__(self, suffix: str, short: str, words: str) -> None:
+        """Take a row."""
+        self.suffix, self.short, self.words = suffix, short, words
+
+
+SPECIAL_FORMS = tuple(form for form in Form if form is not Form.PLAIN)
+"""The forms that are measured besides the plain one."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormResult:
+    """What was concluded about one form; `ports` is None where the port usage is not known."""
+
+    ports: PortUsage | None = None
+    throughput: Throughput = field(default_factory=Throughput)
+
+
+class Step:
+    """A step of a derivation; its kinds are in `results.findings`."""
+
+    __slots__ = ()
+
+
+class Failure:
+    """Why something is not known, or a check that did not hold; its kinds are in `results.findings`."""
+
+    __slots__ = ()
+
+
+LATENCY = "latency"
+"""The quantity of derivations of latencies."""
+
+LEFT_OUT = "latencies left out"
+"""The quantity of the derivation that says which latencies are not measured, and why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """How a number came out of experiments, for `--explain`: the arithmetic in words that a person can check.
+    """How a number came out of experiments, for `--explain`.
 
-    `quantity` names what was derived by its name in tables and XML ("uops", "ports", "ports_same_reg", "TP_unrolled",
-    "TP_loop", "TP_ports", "div_cycles" ..., for a latency "latency 1→2"). `text` is the arithmetic, one step per line:
-    "p06: 9.00 µops - 8 of the blocking instructions - 0 of smaller sets = 1". `experiments` are the ids of the
-    microbenchmarks that the steps speak of, in their order.
+    `quantity` is its name in the XML ("ports_same_reg", "TP_unrolled", "div_cycles" ...), `LATENCY`, or `LEFT_OUT`.
+    `latency` says which latency it is (None: another quantity, or a file that does not say). `experiments` are the ids
+    of the microbenchmarks that the steps speak of, in their order.
     """
 
     quantity: str
-    text: str
+    steps: tuple[Step, ...]
     experiments: tuple[str, ...] = ()
+    latency: LatencyKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Characterization:
     """All conclusions about one variant (key and string of the catalogue) on one machine.
 
-    `uops` is the number of executed µops (None: the backend cannot count them); `failures` are sentences about checks
-    that did not hold: what failed is shown as failed. `attributes` holds further integers for the XML by their XML
-    names (`uops_retire_slots`, `uops_MITE`, `div_cycles` ...). `macro_fusible` names the conditional jumps that it
-    fuses with (None: not tried, or it could not be told). `skipped` is the reason why nothing was measured ("").
-    `derivations` say how the numbers came about; those of latencies add to what `LatencyResult` says itself.
+    `uops` is the number of executed µops (None: the backend cannot count them). `forms` has the port usage and
+    throughput of the plain form, and of each other one that was measured. `failures` are checks that did not hold.
+    `attributes` holds further integers for the XML by their XML names (`uops_retire_slots`, `uops_MITE`,
+    `div_cycles` ...). `macro_fusible` names the conditional jumps that it fuses with (None: not tried, or it could not
+    be told). `skipped` is the reason why nothing was measured (""). `derivations` say how the numbers came about.
     """
 
     key: str
     string: str
     iform: str
     uops: int | None = None
-    ports: PortUsage | None = None
-    ports_same_register: PortUsage | None = None
-    ports_indexed: PortUsage | None = None
-    throughput: Throughput = field(default_factory=Throughput)
-    throughput_same_register: Throughput | None = None
-    throughput_indexed: Throughput | None = None
+    forms: Mapping[Form, FormResult] = field(default_factory=lambda: {Form.PLAIN: FormResult()})
     latencies: tuple[LatencyResult, ...] = ()
     attributes: Mapping[str, int] = field(default_factory=dict)
     macro_fusible: tuple[str, ...] | None = None
-    failures: tuple[str, ...] = ()
+    failures: tuple[Failure, ...] = ()
     skipped: str = ""
     derivations: tuple[Derivation, ...] = ()
+
+    def of(self, form: Form) -> FormResult:
+        """Return what was concluded about a form; nothing is known in it where the form was not measured."""
+        return self.forms.get(form, FormResult())
+
+    @property
+    def ports(self) -> PortUsage | None:
+        """The port usage of the plain form."""
+        return self.of(Form.PLAIN).ports
+
+    @property
+    def throughput(self) -> Throughput:
+        """The throughput of the plain form."""
+        return self.of(Form.PLAIN).throughput

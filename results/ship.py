@@ -104,12 +104,9 @@ _CONDENSED = "conclusions only"
 
 def condensed_result(result: Characterization) -> Characterization:
     """Return a conclusion with rounded cycles, and without what refers to experiments."""
-    same, indexed = result.throughput_same_register, result.throughput_indexed
     return replace(
         result,
-        throughput=_throughput(result.throughput),
-        throughput_same_register=None if same is None else _throughput(same),
-        throughput_indexed=None if indexed is None else _throughput(indexed),
+        forms={form: replace(found, throughput=_throughput(found.throughput)) for form, found in result.forms.items()},
         latencies=tuple(map(_latency, result.latencies)),
         derivations=(),
     )

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
+from results import sentences
+from results.model import SPECIAL_FORMS, Form
 from results.text import cycles_text, latencies_text, machine_text, taken_text
 
 if TYPE_CHECKING:
@@ -84,7 +86,7 @@ def footing_lines(rows: Sequence[ResultRow], footing: Footing) -> Iterator[Text]
     results = [row.result for row in rows]
     for result in results:
         for failure in result.failures:
-            yield Text(f"{FAILED} {result.string}: {failure}", style="red")
+            yield Text(f"{FAILED} {result.string}: {sentences.failure(failure)}", style="red")
     for reason, names in _by_reason(results).items():
         yield Text(f"skipped, {reason}: {_enumeration(names)}", style="yellow")
     if any(_has_unknown(result) for result in results):
@@ -123,7 +125,7 @@ def _record(row: ResultRow, provenance: Provenance) -> dict[str, object]:
         "TP_loop": _decimal(result.throughput.loop),
         "TP_ports": _decimal(result.throughput.ports),
         "latencies": latencies_text(result.latencies, row.variant),
-        "failures": "; ".join(result.failures),
+        "failures": "; ".join(map(sentences.failure, result.failures)),
         "skipped": result.skipped,
     }
 
@@ -135,19 +137,23 @@ def _cells(row: ResultRow) -> Iterator[Text]:
     yield Text(_ports_text(result.ports, unknown=UNKNOWN) or NOTHING)
     for value in (throughput.unrolled, throughput.loop, throughput.ports):
         yield Text(UNKNOWN if value is None else f"{float(value):.2f}")
-    texts = (latencies_text(result.latencies, row.variant), _same_register_text(result))
+    texts = (latencies_text(result.latencies, row.variant), *(_form_text(result, form) for form in SPECIAL_FORMS))
     yield Text("; ".join(filter(None, texts)) or NOTHING)
 
 
-def _same_register_text(result: Characterization) -> str:
-    """Say what differs when several operands are the same register, latencies apart (they are among the latencies)."""
+def _form_text(result: Characterization, form: Form) -> str:
+    """Say what is different in a special form, latencies apart (they are among the latencies)."""
+    if form not in result.forms:
+        return ""
+    special, plain = result.of(form), result.of(Form.PLAIN)
     parts = []
-    if result.ports_same_register is not None and result.ports_same_register != result.ports:
-        parts.append(f"ports {_ports_text(result.ports_same_register, unknown=UNKNOWN) or NOTHING}")
-    same, usual = result.throughput_same_register, result.throughput
-    if same is not None and same.unrolled is not None and same.unrolled != usual.unrolled:
-        parts.append(f"TP {cycles_text(same.unrolled)}")
-    return f"same reg: {', '.join(parts)}" if parts else ""
+    if special.ports is not None and special.ports != plain.ports:
+        parts.append(f"ports {_ports_text(special.ports, unknown=UNKNOWN) or NOTHING}")
+    times = [one.throughput.unrolled for one in (special, plain)]
+    texts = ["" if time is None else cycles_text(time) for time in times]
+    if texts[0] not in {"", texts[1]}:
+        parts.append(f"TP {texts[0]}")
+    return f"{form.short}: {', '.join(parts)}" if parts else ""
 
 
 def _ports_text(ports: PortUsage | None, *, unknown: str | None) -> str | None:

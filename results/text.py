@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from fractions import Fraction
 
-    from results.model import LatencyResult, Provenance
+    from results.model import LatencyKey, LatencyResult, Provenance
     from xed_convert.model import InstructionVariant
 
 PART_NAMES = {
@@ -33,13 +33,13 @@ def bounded_text(latency: LatencyResult) -> str:
     return ("≤" if latency.bound is Bound.UPPER else "") + cycles_text(latency.cycles)
 
 
-def pair_text(latency: LatencyResult, variant: InstructionVariant | None) -> str:
+def pair_text(latency: LatencyResult | LatencyKey, variant: InstructionVariant | None) -> str:
     """Write from where to where a latency is: `2→1`, `CF→1`, `2 addr→1`; the variant tells which operand is flags."""
     source = _operand_text(latency.source, latency.source_flag, variant) + PART_NAMES[latency.part]
     return f"{source}→{_operand_text(latency.destination, latency.destination_flag, variant)}"
 
 
-def latency_name(latency: LatencyResult, variant: InstructionVariant | None) -> str:
+def latency_name(latency: LatencyResult | LatencyKey, variant: InstructionVariant | None) -> str:
     """Write which latency it is, with its circumstances: `2→1`, `2→1 (same register)`, `3→1 (fast operand values)`."""
     circumstances = [
         text

@@ -7,20 +7,22 @@ An experiment that several numbers rest on is shown once and named by its number
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from results import sentences
+from results.findings import ChainTime
 from results.model import Status
-from results.text import bounded_text, cycles_text, machine_text, pair_text
+from results.text import bounded_text, cycles_text, latency_name, machine_text
 from runner.measuring import aggregate
 from runner.measuring.recording import answer_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from results.campaign.records import Sample, StoredBenchmark
     from results.model import Characterization, Derivation, LatencyResult, Provenance, Series
@@ -42,21 +44,22 @@ NAME_WIDTH = 20
 SIZE_WIDTH = 16
 """Columns at least for what a counter showed at a size."""
 
-CHAIN_PURPOSE = "latency of the chain "
-"""How `generator.chains.calibration` names calibration chains: by their links, the one that is calibrated first."""
-
 CLOCK_COUNTERS = ("tsc", "calibration", "witness", "core_cycles")
 _INDENT = " " * 6
 
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """One number of the result: its name, its value in words, how it was derived, and on what it rests."""
+    """One number of the result: its name, its value in words, how it was derived, and on what it rests.
+
+    `links` are the ids of the experiments that say what the other links of its chains take.
+    """
 
     name: str
     value: str
     steps: tuple[str, ...]
     experiments: tuple[str, ...]
+    links: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ def explanation(case: Case) -> Iterator[Text]:
     if result.skipped:
         yield Text(f"not measured: {result.skipped}", style="yellow")
     for failure in result.failures:
-        yield Text(f"✗ {failure}", style="red")
+        yield Text(f"✗ {sentences.failure(failure)}", style="red")
     book = _Book(case)
     for quantity in quantities(result, case.variant):
         yield Text()
@@ -86,35 +89,53 @@ def explanation(case: Case) -> Iterator[Text]:
         for step in quantity.steps:
             yield Text(f"  {step}")
         yield from book.show(quantity.experiments)
-        yield from book.links(quantity.steps)
+        yield from book.links(quantity.links)
     yield from book.rest()
 
 
 def quantities(result: Characterization, variant: InstructionVariant | None) -> Iterator[Quantity]:
     """Yield every number of a result in the order of the table, with its derivation."""
-    derivations = {each.quantity: each for each in result.derivations}
-    used = set()
+    left = list(result.derivations)
     for name, value in _plain_numbers(result):
-        used.add(name)
-        yield _plain_quantity(name, _value_text(value), derivations.get(name), result)
+        derivation = _taken(left, lambda one, name=name: one.quantity == name)  # type: ignore[misc]
+        yield _plain_quantity(name, _value_text(value), derivation, result)
     for latency in result.latencies:
-        derivation = _derivation_of(latency, result.derivations)
-        if derivation is not None:
-            used.add(derivation.quantity)
+        derivation = _taken(left, lambda one, latency=latency: one.latency == latency.key)  # type: ignore[misc]
+        # Files with sentences do not say which latency a derivation is about
+        derivation = derivation or _taken(left, lambda one, latency=latency: _same_experiments(one, latency))  # type: ignore[misc]
         yield _latency_quantity(latency, variant, derivation)
-    for name, derivation in derivations.items():
-        if name not in used:
-            yield Quantity(name, "not concluded", tuple(derivation.text.splitlines()), derivation.experiments)
+    for one in left:
+        yield _derived(sentences.heading(one, variant), "not concluded", one)
+
+
+def _taken(left: list[Derivation], fits: Callable[[Derivation], bool]) -> Derivation | None:
+    """Take the first derivation that fits out of those that are left."""
+    found = next(filter(fits, left), None)
+    if found is not None:
+        left.remove(found)
+    return found
+
+
+def _same_experiments(derivation: Derivation, latency: LatencyResult) -> bool:
+    return derivation.latency is None and latency.experiments == derivation.experiments != ()
+
+
+def _derived(name: str, value: str, derivation: Derivation) -> Quantity:
+    """Return a number with its derivation."""
+    chains = [step for step in derivation.steps if isinstance(step, ChainTime)]
+    links = dict.fromkeys(link.experiment for chain in chains for link in chain.links if link.experiment)
+    return Quantity(name, value, tuple(sentences.lines(derivation)), derivation.experiments, tuple(links))
 
 
 def _plain_numbers(result: Characterization) -> list[tuple[str, object]]:
     """Return what is known besides latencies, by the names in the XML."""
-    numbers: list[tuple[str, object]] = [("uops", result.uops), ("ports", result.ports)]
-    numbers += [("ports_same_reg", result.ports_same_register), ("ports_indexed", result.ports_indexed)]
-    kinds = ("unrolled", "loop", "ports")
-    numbers += [(f"TP_{kind}", getattr(result.throughput, kind)) for kind in kinds]
-    numbers += [(f"TP_{kind}_same_reg", getattr(result.throughput_same_register, kind, None)) for kind in kinds]
-    numbers += [(f"TP_{kind}_indexed", getattr(result.throughput_indexed, kind, None)) for kind in kinds]
+    numbers: list[tuple[str, object]] = [("uops", result.uops)]
+    numbers += [(f"ports{form.suffix}", found.ports) for form, found in result.forms.items()]
+    numbers += [
+        (f"TP_{kind}{form.suffix}", getattr(found.throughput, kind))
+        for form, found in result.forms.items()
+        for kind in ("unrolled", "loop", "ports")
+    ]
     numbers += list(result.attributes.items())
     if result.macro_fusible is not None:
         numbers.append(("macro_fusible", " ".join(result.macro_fusible) or "none"))
@@ -124,40 +145,26 @@ def _plain_numbers(result: Characterization) -> list[tuple[str, object]]:
 def _plain_quantity(name: str, value: str, derivation: Derivation | None, result: Characterization) -> Quantity:
     """Return a number with its derivation; counts and TP_ports come directly from what the others rest on."""
     if derivation is not None:
-        return Quantity(name, value, tuple(derivation.text.splitlines()), derivation.experiments)
+        return _derived(name, value, derivation)
     first = next((each.experiments[:1] for each in result.derivations if each.quantity in FIRST_COUNTED), ())
+    computed = {f"TP_ports{form.suffix}": found.ports for form, found in result.forms.items()}
+    if name in computed:
+        step = f"the load of the busiest port when {computed[name]} is spread over the ports as evenly as can be"
+        return Quantity(name, value, (step,), ())
     if name.startswith("uops"):
         counter = "uops_executed" if name == "uops" else name
         return Quantity(name, value, (f"the counter {counter}, per instance",), first)
-    if name.startswith("TP_ports"):
-        ports = result.ports_same_register if name.endswith("_same_reg") else result.ports
-        ports = result.ports_indexed if name.endswith("_indexed") else ports
-        step = f"the load of the busiest port when {ports} is spread over the ports as evenly as can be"
-        return Quantity(name, value, (step,), ())
     return Quantity(name, value, (), ())
-
-
-def _derivation_of(latency: LatencyResult, derivations: Sequence[Derivation]) -> Derivation | None:
-    """Return the derivation that rests on the same experiments."""
-    return next(
-        (
-            each
-            for each in derivations
-            if latency.experiments == each.experiments != () and each.quantity.startswith("latency")
-        ),
-        None,
-    )
 
 
 def _latency_quantity(
     latency: LatencyResult, variant: InstructionVariant | None, derivation: Derivation | None
 ) -> Quantity:
-    words = (("same register", latency.same_register), ("fast operand values", latency.fast_values))
-    circumstances = ", ".join(word for word, holds in words if holds)
-    name = f"latency {pair_text(latency, variant)}" + (f" ({circumstances})" if circumstances else "")
+    name = f"latency {latency_name(latency, variant)}"
     value = f"{bounded_text(latency)} cycle{'' if latency.cycles == 1 else 's'}"
-    steps = derivation.text.splitlines() if derivation else [f"chain: {latency.chain}"] if latency.chain else []
-    return Quantity(name, value, tuple(steps), latency.experiments)
+    if derivation is not None:
+        return replace(_derived(name, value, derivation), experiments=latency.experiments)
+    return Quantity(name, value, (f"chain: {latency.chain}",) if latency.chain else (), latency.experiments)
 
 
 def _value_text(value: object) -> str:
@@ -186,18 +193,11 @@ class _Book:
             if each not in self._numbers:
                 yield from self._experiment(each)
 
-    def links(self, steps: Iterable[str]) -> Iterator[Text]:
-        """Yield the experiments behind what is subtracted in the steps: the chain that the link begins."""
-        subtracted = f"{' '.join(steps)} "
-        found = {
-            each: self._by_id[each][0].benchmark.purpose.removeprefix(CHAIN_PURPOSE).split("+")[0]
-            for each in self._by_id
-            if self._by_id[each][0].benchmark.purpose.startswith(CHAIN_PURPOSE)
-        }
-        behind = [each for each, link in found.items() if f" of {link} " in subtracted]
-        if behind:
+    def links(self, experiments: Sequence[str]) -> Iterator[Text]:
+        """Yield the experiments that say what is subtracted in the steps."""
+        if any(each in self._by_id for each in experiments):
             yield Text("  what the other links of the chain take:")
-            yield from self.show(behind)
+            yield from self.show(experiments)
 
     def rest(self) -> Iterator[Text]:
         """Yield what was measured besides: it helped to decide what to measure, or is shared with others."""

@@ -24,6 +24,7 @@ from generator.operands.values import ValueKind, Values, kinds_of, values_of
 from generator.support.breakers import break_flags, break_register_of, restore_address
 from generator.support.initial import constant, general_value, general_values, other_files_setup
 from generator.support.prologue import extra_code_of, prologue_and_epilogue, setup_lines, with_prologue
+from results.model import Form
 from xed_convert.model import Instance, InstructionVariant, MemoryAddress, Operand, OperandKind
 
 if TYPE_CHECKING:
@@ -56,17 +57,16 @@ _STRINGS = {"RDI": 0x1000, "RSI": -0x1000}
 class Shape:
     """What a sequence is: how many instances, with breakers or not, and in which special form.
 
-    `same_register` gives all explicit register operands that are read the same register; `indexed` addresses memory
-    with a base and an index; `balanced` puts the stack pointer and the addresses of strings back after the last
-    instance, as loops need it. Breakers stand after `every` so many instances. `renewed` overwrites what an instance
-    both reads and writes, so that its registers can be used again without waiting for it. All of it stands `repeats`
-    times one after another.
+    Of the form `SAME_REGISTER` all explicit register operands that are read are the same register, and `INDEXED`
+    addresses memory with a base and an index. `balanced` puts the stack pointer and the addresses of strings back after
+    the last instance, as loops need it. Breakers stand after `every` so many instances. `renewed` overwrites what an
+    instance both reads and writes, so that its registers can be used again without waiting for it. All of it stands
+    `repeats` times one after another.
     """
 
     count: int = 8
     breakers: bool = False
-    same_register: bool = False
-    indexed: bool = False
+    form: Form = Form.PLAIN
     balanced: bool = False
     kind: ValueKind = ValueKind.ANY
     renewed: bool = False
@@ -80,8 +80,8 @@ class ThroughputFactory:
     def __init__(self, instructions: InstructionFactory, variant: InstructionVariant) -> None:
         """Prepare sequences of a variant."""
         self.instructions, self.variant = instructions, variant
-        self._instances: dict[tuple[int, bool, bool], list[Instance]] = {}
-        self._setups: dict[tuple[int, bool, bool, ValueKind], tuple[Line, ...]] = {}
+        self._instances: dict[tuple[int, Form], list[Instance]] = {}
+        self._setups: dict[tuple[int, Form, ValueKind], tuple[Line, ...]] = {}
         self._carried: frozenset[str] | None = None
 
     def sequence(self, shape: Shape) -> Microbenchmark:
@@ -109,8 +109,7 @@ class ThroughputFactory:
             for text, wanted in (
                 ("with breakers" if shape.every == 1 else f"with breakers after every {shape.every}", shape.breakers),
                 ("with what they write renewed", shape.renewed),
-                ("of the same register", shape.same_register),
-                ("indexed", shape.indexed),
+                (f"({shape.form.words})", shape.form is not Form.PLAIN),
                 (f"with {shape.kind.value} values", shape.kind is not ValueKind.ANY),
                 (f"{shape.repeats} times over", shape.repeats > 1),
             )
@@ -120,7 +119,7 @@ class ThroughputFactory:
             forms.append(f"with {_names(prologue_and_epilogue(self.instructions, instances[0]))} beside each")
         purpose = " ".join([f"throughput of {self.variant.string}: {len(instances)} instances", *forms])
         # The same with breakers, without, and in a loop
-        key = (shape.count, shape.same_register, shape.indexed, shape.kind)
+        key = (shape.count, shape.form, shape.kind)
         if key not in self._setups:
             self._setups[key] = setup_of(self.instructions, instances, values)
         divisor = len(instances) * shape.repeats
@@ -146,20 +145,32 @@ class ThroughputFactory:
 
     def instances(self, shape: Shape) -> list[Instance]:
         """Return the instances of a sequence."""
-        key = (shape.count, shape.same_register, shape.indexed)
+        key = (shape.count, shape.form)
         if key not in self._instances:
             self._instances[key] = self._new_instances(shape)
         return self._instances[key]
 
+    def alone(self, form: Form) -> Instance | None:
+        """Return the instance that stands for a form among other instructions (None: any of the plain form)."""
+        match form:
+            case Form.PLAIN:
+                return None
+            case Form.SAME_REGISTER:
+                return self.instances(Shape(1, form=form))[0]
+            case Form.INDEXED:
+                return Allocator().instance(self.variant, slot=SUBJECT_SLOT, indexed=True)
+
     def _new_instances(self, shape: Shape) -> list[Instance]:
-        if shape.same_register:
-            return self._same_register(shape.count)
-        if shape.indexed:
-            return [
-                Allocator().instance(self.variant, self._fixed(one), slot=position, indexed=True)
-                for position, one in enumerate(independent_instances(self.variant, shape.count))
-            ]
-        return independent_instances(self.variant, shape.count)
+        match shape.form:
+            case Form.PLAIN:
+                return independent_instances(self.variant, shape.count)
+            case Form.SAME_REGISTER:
+                return self._same_register(shape.count)
+            case Form.INDEXED:
+                return [
+                    Allocator().instance(self.variant, self._fixed(one), slot=position, indexed=True)
+                    for position, one in enumerate(independent_instances(self.variant, shape.count))
+                ]
 
     def _fixed(self, instance: Instance) -> dict[int, str | int | MemoryAddress]:
         """Return the values of an instance but for its memory operands."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from generator.operands.values import ValueKind
 from inference.latency.evidence import best_of, disagree
-from results.model import Bound, Derivation, LatencyResult
-from results.text import latency_name
+from results.findings import About, ChainTime, LinkShare, Note, Remark
+from results.model import LATENCY, Bound, Derivation, LatencyKey, LatencyResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from generator.chains.plan import Pair
     from inference.calibration import LinkTime
     from inference.latency.evidence import Evidence
-    from xed_convert.model import InstructionVariant
+    from results.model import Step
 
 
 def conclude(
@@ -28,53 +28,51 @@ def conclude(
     """Return the result of a pair (None: it has no dependency) and how it came about."""
     best = best_of(found)
     experiments = tuple(dict.fromkeys(evidence.experiment for evidence in found))
-    name = _quantity(pair)
+    key = key_of(pair)
+    steps = [_chain_time(evidence, times) for evidence in found]
     if any(evidence.independent for evidence in found):
-        text = f"{_explain(found, times)}\nless than the links take: the output does not depend on the input"
-        return _idiom(pair, experiments), Derivation(name, text, experiments)
-    source, destination = pair.source, pair.destination
+        independent = Derivation(LATENCY, (*steps, Remark(Note.INDEPENDENT)), experiments, key)
+        return _idiom(pair, experiments), independent
     exact = best.exact and not disagree(found)
     result = LatencyResult(
-        source.operand,
-        destination.operand,
+        key.source,
+        key.destination,
         best.latency,
         Bound.EXACT if exact else Bound.UPPER,
         best.chain.route.name or ("itself" if best.chain.instances == 1 else "itself swapped"),
-        source.part,
-        source.flag,
-        destination.flag,
-        pair.same_register,
-        pair.kind is ValueKind.FAST,
+        key.part,
+        key.source_flag,
+        key.destination_flag,
+        key.same_register,
+        key.fast_values,
         best.spread,
         experiments,
     )
-    text = _explain(found, times)
-    if best.exact and not exact:
-        text += "\nchains of other lengths say otherwise, so something besides the chain takes time: an upper bound"
-    return result, Derivation(name, text, experiments)
+    remarks = [Remark(Note.LENGTHS_DISAGREE)] if best.exact and not exact else []
+    return result, Derivation(LATENCY, (*steps, *remarks), experiments, key)
 
 
-def _explain(found: Sequence[Evidence], times: Mapping[str, LinkTime]) -> str:
-    """Write the arithmetic, one chain per line."""
-    lines = []
-    for evidence in found:
-        terms = [f"{float(evidence.cycles):.2f} cycles of the chain"]
-        for name, count in Counter(evidence.chain.links).items():
-            factor = f"{count} * " if count > 1 else ""
-            least = "" if times[name].exact else "at least "
-            terms.append(f"{factor}{least}{float(times[name].latency):.2f} of {name}")
-        terms += ["at least 1 for a link through memory"] * evidence.chain.crossings
-        note = "" if evidence.exact else " (upper bound)"
-        share = f" / {evidence.chain.instances}" if evidence.chain.instances > 1 else ""
-        lines.append(" - ".join(terms) + f"{share} = {float(evidence.latency):.2f}{note}")
-    return "\n".join(lines)
+def key_of(pair: Pair) -> LatencyKey:
+    """Return which latency a pair is about."""
+    return LatencyKey(
+        pair.source.operand,
+        pair.destination.operand,
+        pair.source.part,
+        pair.source.flag,
+        pair.destination.flag,
+        pair.same_register,
+        pair.kind is ValueKind.FAST,
+    )
 
 
-def _quantity(pair: Pair) -> str:
-    """Name what is derived, for people."""
-    kind = " with fast values" if pair.kind is ValueKind.FAST else ""
-    same = " of the same register" if pair.same_register else ""
-    return f"latency {pair.source}→{pair.destination}{kind}{same}"
+def _chain_time(evidence: Evidence, times: Mapping[str, LinkTime]) -> ChainTime:
+    """Return the arithmetic of one chain."""
+    links = tuple(
+        LinkShare(name, count, times[name].latency, times[name].exact, times[name].experiment)
+        for name, count in Counter(evidence.chain.links).items()
+    )
+    chain = evidence.chain
+    return ChainTime(evidence.cycles, links, evidence.latency, evidence.exact, chain.crossings, chain.instances)
 
 
 def _idiom(pair: Pair, experiments: tuple[str, ...]) -> LatencyResult | None:
@@ -132,15 +130,16 @@ def _all_of(group: Sequence[LatencyResult]) -> tuple[str, ...]:
 
 
 def derivations(
-    latencies: Sequence[LatencyResult],
-    chosen: Sequence[tuple[LatencyResult | None, Derivation]],
-    variant: InstructionVariant,
+    latencies: Sequence[LatencyResult], chosen: Sequence[tuple[LatencyResult | None, Derivation]]
 ) -> Iterator[Derivation]:
-    """Yield how each result came about, named like the result, and why there is none for the other pairs."""
+    """Yield how each result came about, and why there is none for the other pairs."""
     for latency in latencies:
-        own = [(result, how) for result, how in chosen if result is not None and _stands_for(latency, result)]
-        headed = [(f"{how.quantity}:\n" if len(own) > 1 else "") + how.text for _, how in own]
-        yield Derivation(f"latency {latency_name(latency, variant)}", "\n".join(headed), latency.experiments)
+        own = [how for result, how in chosen if result is not None and _stands_for(latency, result)]
+        steps: list[Step] = []
+        for how in own:
+            assert how.latency is not None
+            steps += [About(how.latency), *how.steps] if len(own) > 1 else how.steps
+        yield Derivation(LATENCY, tuple(steps), latency.experiments, latency.key)
     yield from (how for result, how in chosen if result is None)
 
 

@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING
 from generator.chains.links import GPR_NODES, VECTOR_NODES, restoring
 from generator.chains.links import pads as pad_links
 from generator.operands.values import ValueKind
-from inference.latency.conclusions import conclude, derivations, merge_flags
+from inference.latency.conclusions import conclude, derivations, key_of, merge_flags
 from inference.latency.evidence import HALF, Attempt, Evidence, best_of
+from results.findings import Code, LinksMissing, NoLatency, NotGenerated, NotPlanned, NotRun
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from generator.chains.plan import LatencyPlan, Pair
     from inference.calibration import Calibrations
     from inference.experiment import Measured, Procedure, Request
-    from results.model import Derivation, LatencyResult
+    from results.model import Derivation, Failure, LatencyResult
 
 RESTORABLE = GPR_NODES | VECTOR_NODES
 
@@ -64,12 +65,12 @@ MARGIN = Fraction(3, 100)
 
 @dataclass(frozen=True, slots=True)
 class LatencyOutcome:
-    """All latencies of a variant, what could not be measured (sentences), and how the numbers came about."""
+    """All latencies of a variant, what could not be measured, and how the numbers came about."""
 
     latencies: tuple[LatencyResult, ...] = ()
-    failures: tuple[str, ...] = ()
+    failures: tuple[NoLatency, ...] = ()
     derivations: tuple[Derivation, ...] = ()
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[NotPlanned, ...] = ()
 
 
 def infer_latencies(plan: LatencyPlan, calibrations: Calibrations) -> Procedure[LatencyOutcome]:
@@ -80,9 +81,9 @@ def infer_latencies(plan: LatencyPlan, calibrations: Calibrations) -> Procedure[
         calibrations: the machine's link times; missing ones are measured first.
     """
     if plan.reason:
-        return LatencyOutcome(left_out=(plan.reason,))
+        return LatencyOutcome(left_out=(NotPlanned(None, plan.reason),))
     pairs = [pair for pair in plan.pairs if not pair.reason]
-    left_out = dict.fromkeys(f"{pair.source}→{pair.destination}: {pair.reason}" for pair in plan.pairs if pair.reason)
+    left_out = dict.fromkeys(NotPlanned(key_of(pair), pair.reason) for pair in plan.pairs if pair.reason)
     yield from calibrations.need(_links_of(pairs))
     limits, pace = yield from _throughput_limits(plan, calibrations)
     probe = _FusionProbe(calibrations, limits, pace)
@@ -90,9 +91,7 @@ def infer_latencies(plan: LatencyPlan, calibrations: Calibrations) -> Procedure[
     yield from probe.compare([(pair, found) for pair, found in evidence if found])
     chosen = [conclude(pair, found, calibrations.times) for pair, found in evidence if found]
     latencies = merge_flags([result for result, _ in chosen if result is not None])
-    return LatencyOutcome(
-        tuple(latencies), tuple(failures), tuple(derivations(latencies, chosen, plan.variant)), tuple(left_out)
-    )
+    return LatencyOutcome(tuple(latencies), tuple(failures), tuple(derivations(latencies, chosen)), tuple(left_out))
 
 
 def _links_of(pairs: Iterable[Pair]) -> list[str]:
@@ -138,10 +137,10 @@ class _FusionProbe:
         self.times, self.limits, self.pace = calibrations.times, limits, pace
         self._request = calibrations.request
 
-    def run(self, pairs: Sequence[Pair]) -> Procedure[tuple[list[tuple[Pair, list[Evidence]]], list[str]]]:
-        """Return the evidence for each pair, and sentences about pairs for which there is none."""
+    def run(self, pairs: Sequence[Pair]) -> Procedure[tuple[list[tuple[Pair, list[Evidence]]], list[NoLatency]]]:
+        """Return the evidence for each pair, and why there is none for the others."""
         evidence: dict[int, list[Evidence]] = {id(pair): [] for pair in pairs}
-        problems: dict[int, str] = {}
+        problems: dict[int, Failure] = {}
         attempts = [attempt for pair in pairs for attempt in self._first(pair, problems)]
         for _ in range(ROUNDS):
             if not attempts:
@@ -150,21 +149,17 @@ class _FusionProbe:
             again: dict[tuple[int, str, int], Attempt] = {}
             for attempt, measured in zip(attempts, answers, strict=True):
                 if not measured.ok:
-                    problems[id(attempt.pair)] = f"{measured.status.value} {measured.detail}".strip()
+                    problems[id(attempt.pair)] = NotRun(Code.CHAIN, measured.status, measured.detail)
                     continue
                 found = self._evaluate(attempt, measured)
                 evidence[id(attempt.pair)].append(found)
                 for longer in self._longer(found):
                     again[id(longer.pair), longer.chain.route.name, longer.chain.pads] = longer
             attempts = list(again.values())
-        failures = [
-            f"latency {pair.source}→{pair.destination}: {problems.get(id(pair), 'no chain could be built')}"
-            for pair in pairs
-            if not evidence[id(pair)]
-        ]
+        failures = [NoLatency(key_of(pair), problems.get(id(pair))) for pair in pairs if not evidence[id(pair)]]
         return [(pair, evidence[id(pair)]) for pair in pairs], list(dict.fromkeys(failures))
 
-    def _first(self, pair: Pair, problems: dict[int, str]) -> list[Attempt]:
+    def _first(self, pair: Pair, problems: dict[int, Failure]) -> list[Attempt]:
         """Return the chains that a pair is tried with first: its own if it has one, else all routes.
 
         Where there are routes whose links are all known exactly the others, which give upper bounds, are left out.
@@ -173,12 +168,12 @@ class _FusionProbe:
         attempts = []
         for route in candidates:
             if route and not self._available(route):
-                problems[id(pair)] = f"this CPU lacks the chain instructions {route.name}"
+                problems[id(pair)] = LinksMissing(route.name)
                 continue
             try:
                 attempts.append(Attempt(pair, pair.chain(route)))
             except (UopscopeError, LookupError) as error:
-                problems[id(pair)] = str(error)
+                problems[id(pair)] = NotGenerated(str(error))
         exact = [attempt for attempt in attempts if attempt.chain.isolated]
         return exact or attempts
 

@@ -14,7 +14,7 @@ from fractions import Fraction
 from math import floor
 from typing import TYPE_CHECKING
 
-from inference.ports.facts import Confined
+from results.findings import Confined
 from results.model import PortUsage
 from results.ports import PortSet, confined, mask_of, mask_unions, ports_of, throughput_of
 

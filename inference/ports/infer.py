@@ -13,19 +13,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from inference.ports.facts import Failure, Indistinguishable, NoUsage, Step, TooManyUsages
 from inference.ports.hypotheses import HypothesisSpace
 from inference.ports.isolation import name_ports
 from inference.ports.load_balance import evenly_loaded, likeliest
 from inference.ports.probe import PortProbe, Subject
 from inference.ports.shared_counters import with_other_port
 from inference.ports.stages import STAGES
+from results.findings import Indistinguishable, NoUsage, TooManyUsages
 
 if TYPE_CHECKING:
     from inference.experiment import Procedure
     from inference.ports.blocking_instructions import BlockingSet
     from inference.ports.isolation import Isolated
-    from results.model import PortUsage
+    from results.model import Failure, PortUsage, Step
     from results.ports import PortSet
 
 MOST_NAMED = 12
@@ -42,21 +42,11 @@ class PortConclusion:
     """
 
     usage: PortUsage | None
-    why: Failure | str | None = None
-    steps: tuple[Step | str, ...] = ()
+    failure: Failure | None = None
+    steps: tuple[Step, ...] = ()
     experiments: tuple[str, ...] = ()
     least: Fraction = Fraction(0)
     stage: str = ""
-
-    @property
-    def failure(self) -> str:
-        """Why there is no usage, as a sentence ("": there is one)."""
-        return "" if self.why is None else str(self.why)
-
-    @property
-    def answers(self) -> str:
-        """The steps, a line each."""
-        return "\n".join(map(str, self.steps))
 
 
 def infer_ports(subject: Subject, isolated: Isolated, blocking: BlockingSet) -> Procedure[PortConclusion]:
@@ -73,10 +63,10 @@ def infer_ports(subject: Subject, isolated: Isolated, blocking: BlockingSet) -> 
             before, probe = probe, (yield from stage.run(probe))
             changed = (before.usage, before.indistinguishable) != (probe.usage, probe.indistinguishable)
             decisive = stage.name if changed or probe.failure is not None else decisive
-    why = None if probe.usage is not None else _failure(probe)
+    failure = None if probe.usage is not None else _failure(probe)
     exact = [Fraction(answer.count, len(ports)) for ports, answer in probe.space.answers.items() if answer.exact]
     least = max(exact, default=Fraction(0))
-    return PortConclusion(probe.usage, why, probe.steps, probe.experiments, least, decisive)
+    return PortConclusion(probe.usage, failure, probe.steps, probe.experiments, least, decisive)
 
 
 def begin(subject: Subject, isolated: Isolated, blocking: BlockingSet) -> PortProbe:

@@ -14,9 +14,8 @@ if TYPE_CHECKING:
 
     from generator.microbenchmark import Microbenchmark
     from inference.ports.blocking_instructions import BlockingInstruction
-    from inference.ports.facts import Failure, Step
     from inference.ports.hypotheses import Answer, HypothesisSpace
-    from results.model import PortUsage
+    from results.model import Failure, PortUsage, Step
     from results.ports import PortSet
 
 MOST_CHOICES = 2

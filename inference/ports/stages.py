@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from inference.ports.ask import CLEAR, ask, conclude, doubt, lengthened, load_of, measure
 from inference.ports.blocking_instructions import FEW_UOPS, SATURATED, Blockers
 from inference.ports.equalize import equalize_queues
-from inference.ports.facts import FractionalUops, OnlyBounds, TooManyUops
 from inference.ports.hypotheses import Answer
 from inference.ports.isolation import is_integral
 from inference.ports.load_balance import is_uneven, likeliest, rebalanced
 from inference.ports.timing import consistent_with_time, has_the_time, is_slower
+from results.findings import FractionalUops, OnlyBounds, TooManyUops
 from results.model import PortUsage
 from results.ports import PortSet, confined, moved, pairs_of, throughput_of
 

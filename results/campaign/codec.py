@@ -6,18 +6,22 @@ Numbers of cycles stay exact: an integer, or a string "5/4". `decode(encode(x)) 
 from __future__ import annotations
 
 import json
-import re
 import zlib
 from dataclasses import fields
-from fractions import Fraction
 from functools import cache
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from results.campaign.scalars import checked, fraction, number
+from results.campaign.tagged import decode_failure, decode_key, decode_step, encode_key, encode_tagged
+from results.findings import Text
 from results.model import (
+    SPECIAL_FORMS,
     Bound,
     Characterization,
     Derivation,
+    Form,
+    FormResult,
     LatencyPart,
     LatencyResult,
     Measurement,
@@ -29,33 +33,11 @@ from results.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from fractions import Fraction
 
 Json: TypeAlias = dict[str, Any]
 """A JSON object; the functions here know its members' types."""
-
-
-def number(value: Fraction | None) -> int | str | None:
-    """Write an exact number of cycles."""
-    if value is None:
-        return None
-    return value.numerator if value.denominator == 1 else str(value)
-
-
-def fraction(value: int | str | None) -> Fraction | None:
-    """Read what `number` wrote.
-
-    Raises:
-        ValueError: it wrote no such thing; what `Fraction` would take hours or gigabytes for is none.
-    """
-    if value is None:
-        return None
-    if isinstance(value, bool) or not _FRACTION.fullmatch(str(value)[:200]):
-        raise ValueError(f"not a number of cycles: {str(value)[:40]!r}")
-    return Fraction(value)
-
-
-_FRACTION = re.compile(r"-?\d{1,60}(/[1-9]\d{0,59})?", re.ASCII)
 
 
 def _cycles(value: int | str) -> Fraction:
@@ -63,20 +45,6 @@ def _cycles(value: int | str) -> Fraction:
     if cycles is None:
         raise ValueError("a latency without cycles")
     return cycles
-
-
-Checked = TypeVar("Checked")
-
-
-def _of(kind: type[Checked], value: object) -> Checked:
-    """Return a member of a file if it is of that type; files may hold anything.
-
-    Raises:
-        ValueError: it is of another type.
-    """
-    if type(value) is not kind:
-        raise ValueError(f"expected {kind.__name__}, found {str(value)[:40]!r}")
-    return value
 
 
 def encode_provenance(provenance: Provenance) -> Json:
@@ -98,16 +66,16 @@ def encode_provenance(provenance: Provenance) -> Json:
 
 def decode_provenance(data: Json) -> Provenance:
     """Read what `encode_provenance` wrote."""
-    members = dict(_of(dict, data))
-    options = {_of(str, name): _of(str, value) for name, value in _of(dict, members.pop("options")).items()}
-    caveats = tuple(_of(str, caveat) for caveat in _of(list, members.pop("caveats")))
-    is_model = _of(bool, members.pop("is_model"))
-    texts = {name: _of(str, value) for name, value in members.items()}
+    members = dict(checked(dict, data))
+    options = {checked(str, name): checked(str, value) for name, value in checked(dict, members.pop("options")).items()}
+    caveats = tuple(checked(str, caveat) for caveat in checked(list, members.pop("caveats")))
+    is_model = checked(bool, members.pop("is_model"))
+    texts = {name: checked(str, value) for name, value in members.items()}
     return Provenance(**texts, options=options, caveats=caveats, is_model=is_model)
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    return tuple(_of(str, text) for text in _of(list, value))
+    return tuple(checked(str, text) for text in checked(list, value))
 
 
 def encode_latency(latency: LatencyResult) -> Json:
@@ -134,90 +102,115 @@ def encode_latency(latency: LatencyResult) -> Json:
 def decode_latency(data: Json) -> LatencyResult:
     """Read what `encode_latency` wrote."""
     return LatencyResult(
-        source=_of(int, data["source"]),
-        destination=_of(int, data["destination"]),
+        source=checked(int, data["source"]),
+        destination=checked(int, data["destination"]),
         cycles=_cycles(data["cycles"]),
         bound=Bound(data["bound"]),
-        chain=_of(str, data["chain"]),
+        chain=checked(str, data["chain"]),
         part=LatencyPart(data.get("part", "")),
-        source_flag=_of(str, data.get("source_flag", "")),
-        destination_flag=_of(str, data.get("destination_flag", "")),
-        same_register=_of(bool, data.get("same_register", False)),
-        fast_values=_of(bool, data.get("fast_values", False)),
+        source_flag=checked(str, data.get("source_flag", "")),
+        destination_flag=checked(str, data.get("destination_flag", "")),
+        same_register=checked(bool, data.get("same_register", False)),
+        fast_values=checked(bool, data.get("fast_values", False)),
         spread=fraction(data.get("spread")),
         experiments=_texts(data.get("experiments", [])),
     )
 
 
-def _encode_seldom(result: Characterization) -> Json:
-    """Write what most variants have nothing of: what indexed addressing changes, jumps to fuse with."""
-    ports = None if result.ports_indexed is None else str(result.ports_indexed)
-    found = {"ports_indexed": ports, "throughput_indexed": encode_throughput(result.throughput_indexed)}
-    fusible = None if result.macro_fusible is None else list(result.macro_fusible)
-    return {name: value for name, value in {**found, "macro_fusible": fusible}.items() if value is not None}
-
-
-def encode_throughput(throughput: Throughput | None) -> Json | None:
-    """Write the three numbers, None where one is not known."""
-    if throughput is None:
-        return None
+def encode_throughput(throughput: Throughput) -> Json:
+    """Write all numbers, None where one is not known."""
     return {field.name: number(getattr(throughput, field.name)) for field in fields(Throughput)}
 
 
-def decode_throughput(data: Json | None) -> Throughput | None:
-    """Read what `encode_throughput` wrote."""
-    return None if data is None else Throughput(**{name: fraction(value) for name, value in data.items()})
+def decode_throughput(data: Json | None) -> Throughput:
+    """Read what `encode_throughput` wrote; None is one of which nothing is known."""
+    return Throughput(**{name: fraction(value) for name, value in checked(dict, data or {}).items()})
 
 
-def _ports(text: str | None) -> PortUsage | None:
-    return None if text is None else PortUsage.parse(text)
+def _encode_forms(forms: Mapping[Form, FormResult]) -> Json:
+    """Write `ports` and `throughput` of each form; those of special forms end with the form's name."""
+    return {
+        name + _ending(form): value
+        for form, result in forms.items()
+        for name, value in (
+            ("ports", None if result.ports is None else str(result.ports)),
+            ("throughput", encode_throughput(result.throughput)),
+        )
+    }
+
+
+def _decode_forms(data: Json) -> dict[Form, FormResult]:
+    """Read what `_encode_forms` wrote; a special form of which neither is there was not measured."""
+    found = {Form.PLAIN: (data["ports"], data["throughput"])}
+    for form in SPECIAL_FORMS:
+        found[form] = (data.get(f"ports{_ending(form)}"), data.get(f"throughput{_ending(form)}"))
+    return {
+        form: FormResult(None if ports is None else PortUsage.parse(checked(str, ports)), decode_throughput(throughput))
+        for form, (ports, throughput) in found.items()
+        if form is Form.PLAIN or (ports, throughput) != (None, None)
+    }
+
+
+def _ending(form: Form) -> str:
+    return "" if form is Form.PLAIN else f"_{form.name.lower()}"
 
 
 def encode_characterization(result: Characterization) -> Json:
     """Write all conclusions about a variant."""
+    fusible = {} if result.macro_fusible is None else {"macro_fusible": list(result.macro_fusible)}
     return {
         "key": result.key,
         "string": result.string,
         "iform": result.iform,
         "uops": result.uops,
-        "ports": None if result.ports is None else str(result.ports),
-        "ports_same_register": None if result.ports_same_register is None else str(result.ports_same_register),
-        "throughput": encode_throughput(result.throughput),
-        "throughput_same_register": encode_throughput(result.throughput_same_register),
-        **_encode_seldom(result),
+        **_encode_forms(result.forms),
+        **fusible,
         "latencies": [encode_latency(latency) for latency in result.latencies],
         "attributes": dict(result.attributes),
-        "failures": list(result.failures),
+        "failures": [encode_tagged(failure) for failure in result.failures],
         "skipped": result.skipped,
-        "derivations": [
-            {"quantity": each.quantity, "text": each.text, "experiments": list(each.experiments)}
-            for each in result.derivations
-        ],
+        "derivations": [_encode_derivation(each) for each in result.derivations],
     }
 
 
 def decode_characterization(data: Json) -> Characterization:
     """Read what `encode_characterization` wrote."""
     return Characterization(
-        key=_of(str, data["key"]),
-        string=_of(str, data["string"]),
-        iform=_of(str, data["iform"]),
-        uops=None if data["uops"] is None else _of(int, data["uops"]),
-        ports=_ports(data["ports"]),
-        ports_same_register=_ports(data["ports_same_register"]),
-        throughput=decode_throughput(data["throughput"]) or Throughput(),
-        throughput_same_register=decode_throughput(data["throughput_same_register"]),
-        ports_indexed=_ports(data.get("ports_indexed")),
-        throughput_indexed=decode_throughput(data.get("throughput_indexed")),
+        key=checked(str, data["key"]),
+        string=checked(str, data["string"]),
+        iform=checked(str, data["iform"]),
+        uops=None if data["uops"] is None else checked(int, data["uops"]),
+        forms=_decode_forms(data),
         macro_fusible=_texts(data["macro_fusible"]) if "macro_fusible" in data else None,
         latencies=tuple(map(decode_latency, data["latencies"])),
-        attributes={_of(str, name): _of(int, value) for name, value in _of(dict, data["attributes"]).items()},
-        failures=_texts(data["failures"]),
-        skipped=_of(str, data["skipped"]),
-        derivations=tuple(
-            Derivation(_of(str, each["quantity"]), _of(str, each["text"]), _texts(each["experiments"]))
-            for each in _of(list, data["derivations"])
-        ),
+        attributes={
+            checked(str, name): checked(int, value) for name, value in checked(dict, data["attributes"]).items()
+        },
+        failures=tuple(map(decode_failure, checked(list, data["failures"]))),
+        skipped=checked(str, data["skipped"]),
+        derivations=tuple(map(_decode_derivation, checked(list, data["derivations"]))),
+    )
+
+
+def _encode_derivation(derivation: Derivation) -> Json:
+    latency = {} if derivation.latency is None else {"latency": encode_key(derivation.latency)}
+    return {
+        "quantity": derivation.quantity,
+        "steps": [encode_tagged(step) for step in derivation.steps],
+        "experiments": list(derivation.experiments),
+        **latency,
+    }
+
+
+def _decode_derivation(data: Json) -> Derivation:
+    """Read what `_encode_derivation` wrote, or a derivation of an older file, whose steps are lines of `text`."""
+    lines = checked(str, data.get("text", "")).splitlines()
+    steps = map(decode_step, checked(list, data["steps"])) if "steps" in data else map(Text, lines)
+    return Derivation(
+        checked(str, data["quantity"]),
+        tuple(steps),
+        _texts(data["experiments"]),
+        decode_key(data["latency"]) if "latency" in data else None,
     )
 
 
@@ -272,9 +265,9 @@ def decode_samples(data: bytes) -> tuple[Series, ...]:
         raise ValueError("samples that are cut off, or larger than those of any measurement")
     return tuple(
         Series(
-            _of(int, copies),
-            _of(int, iterations),
-            {_of(str, name): _expanded(runs) for name, runs in _of(dict, samples).items()},
+            checked(int, copies),
+            checked(int, iterations),
+            {checked(str, name): _expanded(runs) for name, runs in checked(dict, samples).items()},
         )
         for copies, iterations, samples in json.loads(text)
     )
@@ -288,10 +281,10 @@ MAXIMUM_SAMPLES = 1_000_000
 
 
 def _expanded(runs: Iterable[tuple[int, int]]) -> tuple[int, ...]:
-    checked = [(_of(int, value), _of(int, times)) for value, times in runs]
-    if sum(abs(times) for _, times in checked) > MAXIMUM_SAMPLES:
+    pairs = [(checked(int, value), checked(int, times)) for value, times in runs]
+    if sum(abs(times) for _, times in pairs) > MAXIMUM_SAMPLES:
         raise ValueError("more samples than any measurement has")
-    return tuple(chain.from_iterable(repeat(value, times) for value, times in checked))
+    return tuple(chain.from_iterable(repeat(value, times) for value, times in pairs))
 
 
 def decode_measurement(benchmark_id: str, status: str, detail: str, samples: bytes) -> Measurement:

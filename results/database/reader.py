@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from lxml import etree
 
+from results.findings import Stated
 from results.model import PORT_USAGE, Provenance
 from xed_convert.catalogue.xml import open_catalogue, variant_of
 from xed_convert.errors import UopscopeError
@@ -61,13 +62,13 @@ class Analysis:
 class ArchitectureResult:
     """What is known of one variant on one architecture.
 
-    `measurement` is None where only analyses are; `failures` are sentences about checks that did not hold.
+    `measurement` is None where only analyses are; `failures` are checks that did not hold.
     """
 
     architecture: str
     measurement: Mapping[str, str] | None = None
     latencies: tuple[LatencyRow, ...] = ()
-    failures: tuple[str, ...] = ()
+    failures: tuple[Stated, ...] = ()
     analyses: tuple[Analysis, ...] = ()
 
 
@@ -237,7 +238,7 @@ class _Reader:
             return ArchitectureResult(name, analyses=analyses)
         values = self._repaired(measurement, string, name)
         latencies = tuple(self._latency(child, string, name) for child in measurement.iterchildren("latency"))
-        failures = tuple(child.text or "" for child in measurement.iterchildren("failure"))
+        failures = tuple(map(_failure, measurement.iterchildren("failure")))
         return ArchitectureResult(name, values, tuple(row for row in latencies if row.values), failures, analyses)
 
     def _latency(self, element: etree._Element, string: str, architecture: str) -> LatencyRow:
@@ -273,6 +274,12 @@ DEFAULT_FLAGS = "DFV"
 
 
 _plain = re.compile(r"\d{1,9}(\.\d\d)?", re.ASCII).fullmatch
+
+
+def _failure(element: etree._Element) -> Stated:
+    """Return a failure; files without reasons have the sentence only."""
+    text = element.text or ""
+    return Stated(str(element.get("reason", text.partition("\n")[0])), text)
 
 
 def _line(element: etree._Element) -> int:

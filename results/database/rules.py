@@ -10,16 +10,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from results.database.reader import fault_of
-from results.model import PORT_LETTERS
+from results.model import PORT_LETTERS, SPECIAL_FORMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from results.database.reader import ArchitectureResult, Entry, LatencyRow
 
+FORMS = "|".join(form.suffix for form in SPECIAL_FORMS)
+"""The endings of attributes of special forms, as a part of regular expressions."""
+
 INTEGER_ATTRIBUTES = re.compile(
     r"(uops|uops_retire_slots|uops_MITE|uops_MS|div_cycles|complex_decoder|available_simple_decoders)"
-    r"(_same_reg|_indexed)?"
+    rf"({FORMS})?"
 )
 LATENCY_CYCLES = re.compile(r"((min_|max_)?cycles(_(addr|addr_index|mem))?|(min_|max_)cycles_\w+?)(_same_reg)?")
 UPPER_BOUND = re.compile(r"\w*cycles\w*_is_upper_bound")
@@ -27,7 +30,7 @@ _PORTS = rf"[1-9]\d*\*(p[{PORT_LETTERS}]+|[A-Z_]+\d*)"
 PORTS = re.compile(rf"{_PORTS}(\+{_PORTS})*")
 """OSACA's importer reads the counts, and AMD's resources (FP01) besides ports."""
 
-THROUGHPUT = re.compile(r"TP_(unrolled|loop|ports)(_same_reg|_indexed)?")
+THROUGHPUT = re.compile(rf"TP_(unrolled|loop|ports)({FORMS})?")
 OPERAND_TYPES = {"reg", "mem", "imm", "agen", "relbr", "dfv"}
 """OSACA knows all but `dfv` (default flags), which is written as an immediate."""
 
@@ -140,7 +143,7 @@ def _integers(entry: Entry) -> Iterator[tuple[str, str]]:
 def _ports(entry: Entry) -> Iterator[tuple[str, str]]:
     for result in entry.results.values():
         for name, value in (result.measurement or {}).items():
-            if re.fullmatch(r"ports(_same_reg|_indexed)?", name) and not PORTS.fullmatch(value):
+            if re.fullmatch(rf"ports({FORMS})?", name) and not PORTS.fullmatch(value):
                 yield result.architecture, f'{name}="{value}" is not of the form 1*p0156+1*p06'
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from results.database.reader import Analysis, ArchitectureResult, Entry, LatencyRow
+    from results.findings import Stated
     from results.model import Provenance
     from xed_convert.model import InstructionVariant
 
@@ -98,10 +99,15 @@ def _measurement_text(result: ArchitectureResult, values: Mapping[str, str]) -> 
     head = attributes_text(dict(values))
     rows = sorted(result.latencies, key=lambda row: (row.start, row.target, sorted(row.values.items())))
     text = "".join(map(_latency_text, rows))
-    text += "".join(f"          <failure>{escape(clean(sentence))}</failure>\n" for sentence in result.failures)
+    text += "".join(map(_failure_text, result.failures))
     if not text:
         return f"        <measurement{head}/>\n"
     return f"        <measurement{head}>\n{text}        </measurement>\n"
+
+
+def _failure_text(failure: Stated) -> str:
+    head = attributes_text({"reason": clean(failure.reason)})
+    return f"          <failure{head}>{escape(clean(failure.text))}</failure>\n"
 
 
 def _latency_text(row: LatencyRow) -> str:

@@ -14,7 +14,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from results.database.reader import Analysis, ArchitectureResult, Entry, LatencyRow
+from results.findings import Stated
 from results.model import Bound, LatencyPart
+from results.sentences import failure, reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,11 +53,10 @@ def measurement_attributes(result: Characterization) -> dict[str, str]:
     attributes = {name: str(value) for name, value in result.attributes.items() if _NAME.match(name) and value >= 0}
     if result.uops is not None:
         attributes["uops"] = str(result.uops)
-    attributes |= _ports(result.ports, "") | _ports(result.ports_same_register, "_same_reg")
-    attributes |= _throughput(result.throughput, "") | _throughput(result.throughput_same_register, "_same_reg")
+    for form, found in result.forms.items():
+        attributes |= _ports(found.ports, form.suffix) | _throughput(found.throughput, form.suffix)
     if result.macro_fusible:
         attributes["macro_fusible"] = ";".join(result.macro_fusible)
-    attributes |= _ports(result.ports_indexed, "_indexed") | _throughput(result.throughput_indexed, "_indexed")
     return attributes
 
 
@@ -105,9 +106,7 @@ def _ports(ports: PortUsage | None, suffix: str) -> dict[str, str]:
     return {f"ports{suffix}": str(ports)} if ports.total else {f"uops{suffix}": "0"}
 
 
-def _throughput(throughput: Throughput | None, suffix: str) -> dict[str, str]:
-    if throughput is None:
-        return {}
+def _throughput(throughput: Throughput, suffix: str) -> dict[str, str]:
     values = {"unrolled": throughput.unrolled, "loop": throughput.loop, "ports": throughput.ports}
     spreads = {"unrolled": throughput.unrolled_spread, "loop": throughput.loop_spread}
     written = {f"TP_{name}{suffix}": value for name, value in values.items()}
@@ -148,5 +147,5 @@ def _merged(before: ArchitectureResult, conclusion: Conclusion, named: frozenset
         before,
         measurement=attributes,
         latencies=tuple(LatencyRow(*pair, values) for pair, values in rows.items()),
-        failures=result.failures,
+        failures=tuple(Stated(reason(one), failure(one)) for one in result.failures),
     )

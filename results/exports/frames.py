@@ -17,7 +17,7 @@ from results.campaign.packed import is_campaign
 from results.database.merge import Campaigns, Merge
 from results.database.reader import read_database
 from results.exports.exporters import is_model
-from results.model import PortUsage, port_set_name
+from results.model import SPECIAL_FORMS, Form, PortUsage, port_set_name
 from xed_convert.catalogue.catalogue import Catalogue
 
 if TYPE_CHECKING:
@@ -32,7 +32,11 @@ LATENCY_COLUMNS = (
     *("key", "string", "architecture", "is_model"),
     *("source", "destination", "part", "kind", "same_register", "cycles", "at_most"),
 )
-PORT_COLUMNS = ("key", "string", "architecture", "is_model", "same_register", "indexed", "port_set", "uops")
+PORT_COLUMNS = (
+    *("key", "string", "architecture", "is_model"),
+    *(form.name.lower() for form in SPECIAL_FORMS),
+    *("port_set", "uops"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +46,8 @@ class Frames:
     `variants`: a row per variant and architecture, with every attribute of its measurement (throughputs in core
     cycles). `latencies`: a row per number of cycles, in `cycles` if it is exact, in `at_most` if it is an upper bound;
     `part` is "", "addr", "addr_index" or "mem", `kind` is "", "min", "max", and `same_register` tells the case of equal
-    registers. `ports`: a row per port set, with its µops; `indexed` tells the case of a memory operand with an index,
-    where it differs. Everywhere `is_model` says that a machine model said so, and no CPU.
+    registers. `ports`: a row per port set, with its µops; a column for each special form (`results.model.Form`) tells
+    whether the row is about it. Everywhere `is_model` says that a machine model said so, and no CPU.
     """
 
     variants: pd.DataFrame
@@ -118,7 +122,7 @@ def _latency_rows(entry: Entry, result: ArchitectureResult) -> Iterator[dict[str
         for name, value in row.values.items():
             if "cycles" not in name or name.endswith("_is_upper_bound"):
                 continue
-            plain = name.removesuffix("_same_reg")
+            plain = name.removesuffix(Form.SAME_REGISTER.suffix)
             kind = plain.split("_", 1)[0] if plain.startswith(("min_", "max_")) else ""
             bounded = f"{name}_is_upper_bound" in row.values
             yield {
@@ -130,23 +134,22 @@ def _latency_rows(entry: Entry, result: ArchitectureResult) -> Iterator[dict[str
                 "destination": row.target,
                 "part": plain.split("cycles", 1)[1].lstrip("_"),
                 "kind": kind,
-                "same_register": name.endswith("_same_reg"),
+                "same_register": name.endswith(Form.SAME_REGISTER.suffix),
                 "cycles": None if bounded else number(value),
                 "at_most": number(value) if bounded else None,
             }
 
 
 def _port_rows(entry: Entry, result: ArchitectureResult) -> Iterator[dict[str, object]]:
-    for name in ("ports", "ports_same_reg", "ports_indexed"):
-        text = (result.measurement or {}).get(name)
+    for form in Form:
+        text = (result.measurement or {}).get(f"ports{form.suffix}")
         for ports, uops in PortUsage.parse(text).uops.items() if text else ():
             yield {
                 "key": entry.variant.key,
                 "string": entry.variant.string,
                 "architecture": result.architecture,
                 "is_model": is_model(result.measurement),
-                "same_register": name.endswith("_same_reg"),
-                "indexed": name.endswith("_indexed"),
+                **{special.name.lower(): special is form for special in SPECIAL_FORMS},
                 "port_set": port_set_name(ports),
                 "uops": uops,
             }

@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from results import sentences
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -58,7 +60,7 @@ def script(backgrounds: Sequence[Background]) -> str:
     lines: dict[tuple[bytes, str], int] = {}
     variants = [
         [
-            [[one.quantity, one.text] for one in background.derivations],
+            [[sentences.heading(one, None), "\n".join(sentences.lines(one))] for one in background.derivations],
             [_experiment(one, lines) for one in background.evidence],
         ]
         for background in backgrounds

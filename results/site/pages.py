@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import jinja2
 
 from results.database.diff import Kind
-from results.model import PortUsage
+from results.model import Form, PortUsage
 from results.site import views
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from results.model import Provenance
     from results.site.experiments import Place
 
-SHOWN_ELSEWHERE = {"uops", "ports", "ports_same_reg", "simulated"}
+SHOWN_ELSEWHERE = {"uops", "simulated", *(f"ports{form.suffix}" for form in Form)}
 """Attributes of a measurement that have a place of their own on the page."""
 
 
@@ -76,6 +76,7 @@ def variant_page(
         result=result,
         values=values,
         simulated=values.get("simulated") == "1",
+        ports=views.ports_text(values),
         throughputs=views.throughput_views(values),
         others=[(name, value) for name, value in sorted(values.items()) if _is_other(name)],
         bars=_bars(values),

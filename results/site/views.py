@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from results.database.cycles import latency_cycles
-from results.model import PortUsage, port_order, port_set_name
+from results.model import SPECIAL_FORMS, Form, PortUsage, port_order, port_set_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -200,9 +200,10 @@ def _maxima(values: Mapping[str, str]) -> list[str]:
 
 
 def _remark(name: str) -> str:
-    plain = re.sub(r"^(min|max)_", "", name).removesuffix("_same_reg")
+    plain = re.sub(r"^(min|max)_", "", name).removesuffix(Form.SAME_REGISTER.suffix)
     part = _PARTS.get(plain.removeprefix("cycles").lstrip("_"), "")
-    remarks = [remark for remark in (part, "same register" if name.endswith("_same_reg") else "") if remark]
+    form = Form.SAME_REGISTER if name.endswith(Form.SAME_REGISTER.suffix) else Form.PLAIN
+    remarks = [remark for remark in (part, form.words) if remark]
     return f" ({', '.join(remarks)})" if remarks else ""
 
 
@@ -226,13 +227,23 @@ def throughput_views(values: Mapping[str, str]) -> list[Throughputs]:
         "TP_loop": "in a loop",
         "TP_ports": "computed from the port usage",
     }
-    remarks = {"": "", "_same_reg": ", same register", "_indexed": ", indexed address"}
     return [
-        Throughputs(meaning + remark, values[name + suffix], values.get(f"{name}{suffix}_spread", ""))
+        Throughputs(
+            meaning + (f", {form.words}" if form.words else ""),
+            values[name + form.suffix],
+            values.get(f"{name}{form.suffix}_spread", ""),
+        )
         for name, meaning in meanings.items()
-        for suffix, remark in remarks.items()
-        if name + suffix in values
+        for form in Form
+        if name + form.suffix in values
     ]
+
+
+def ports_text(values: Mapping[str, str]) -> str:
+    """Return the port usage of every form that has one of its own."""
+    plain = values.get("ports", "none" if values.get("uops") == "0" else "not known")
+    special = [(form, values.get(f"ports{form.suffix}", "")) for form in SPECIAL_FORMS]
+    return "; ".join([plain, *(f"{ports} ({form.words})" for form, ports in special if ports)])
 
 
 def summary(result: ArchitectureResult, page: str) -> Summary:
@@ -313,14 +324,11 @@ class Failure:
     example: str
 
 
-_FIGURE = re.compile(r"\d[\d.]*(?<!\.)")
-
-
 def failures(found: Iterable[tuple[Entry, ArchitectureResult]]) -> list[Failure]:
-    """Return failed checks by reason (sentences without their figures), the most frequent first."""
+    """Return failed checks by reason, the most frequent first."""
     examples: dict[str, list[str]] = defaultdict(list)
     for entry, result in found:
-        for reason in dict.fromkeys(_FIGURE.sub("#", failure.partition("\n")[0]) for failure in result.failures):
+        for reason in dict.fromkeys(failure.reason for failure in result.failures):
             examples[reason].append(entry.variant.string)
     ordered = sorted(examples.items(), key=lambda item: (-len(item[1]), item[0]))
     return [Failure(reason, len(strings), strings[0]) for reason, strings in ordered]

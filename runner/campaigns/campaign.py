@@ -6,14 +6,15 @@ spread over processes (each works on its own variants; the parent alone writes t
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
 from inference.version import inference_version
+from results import sentences
 from results.campaign.records import Outcome
+from results.findings import Text
 from results.model import Characterization
 from runner.measuring.session import Limits, Session, StoreSource, Task
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from inference.experiment import Procedure
     from results.campaign.store import Store
+    from results.model import Failure
     from runner.campaigns.parallel import Spread
     from runner.measuring.session import MeasuresRequests
     from xed_convert.model import InstructionVariant
@@ -30,8 +32,6 @@ Context = TypeVar("Context")
 
 Lacks: TypeAlias = "Callable[[InstructionVariant], str]"
 """Returns the reason why the machine at hand cannot run a variant ("": it can)."""
-
-_FIGURE = re.compile(r"\d[\d.]*(?<!\.)")
 
 
 class Method(Protocol[Context]):
@@ -99,12 +99,7 @@ class Tally:
         if outcome is Outcome.SKIPPED:
             self.reasons[f"skipped: {result.skipped}"] += 1
         elif outcome is Outcome.FAILED:
-            self.reasons.update(f"failed: {reason_of(failure)}" for failure in result.failures)
-
-
-def reason_of(failure: str) -> str:
-    """Return what failures of the same kind have in common: the sentence without its figures."""
-    return _FIGURE.sub("#", failure.partition("\n")[0])
+            self.reasons.update(f"failed: {sentences.reason(failure)}" for failure in result.failures)
 
 
 class Campaign(Generic[Context]):
@@ -164,7 +159,7 @@ class Campaign(Generic[Context]):
         context = self._session.run_one(self._method.prepare(variants))
         by_name = {variant.key: variant for variant in variants}
         for outcome in self._session.run(self._tasks(variants, context)):
-            result = outcome.result or about(by_name[outcome.name], failures=(str(outcome.error),))
+            result = outcome.result or about(by_name[outcome.name], failures=(Text(str(outcome.error)),))
             yield result, outcome.requests
 
     def _spread_results(
@@ -182,7 +177,7 @@ class Campaign(Generic[Context]):
             if self._tally:
                 self._tally.measured += len(chunk.samples)
             for name, result, error, requests in chunk.results:
-                yield result or about(by_name[name], failures=(error,)), requests
+                yield result or about(by_name[name], failures=(Text(error),)), requests
 
     def _tasks(self, variants: Iterable[InstructionVariant], context: Context) -> Iterator[Task[Characterization]]:
         for variant in variants:
@@ -193,6 +188,6 @@ class Campaign(Generic[Context]):
             self._tally.measured = getattr(progress, "measured", 0)
 
 
-def about(variant: InstructionVariant, *, skipped: str = "", failures: tuple[str, ...] = ()) -> Characterization:
+def about(variant: InstructionVariant, *, skipped: str = "", failures: tuple[Failure, ...] = ()) -> Characterization:
     """Return a result without numbers."""
     return Characterization(variant.key, variant.string, variant.iform, skipped=skipped, failures=failures)

@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from results import sentences
 from results.campaign.file import StoreError
 from results.text import duration_text, machine_text
 
@@ -87,7 +88,7 @@ class Reporter:
     def note(self, result: Characterization) -> None:
         """Log what failed."""
         for failure in result.failures:
-            self._write(f"failed: {result.string}: {failure}")
+            self._write(f"failed: {result.string}: {sentences.failure(failure)}")
 
     def _left(self) -> str:
         left = self.tally.seconds_left if self.tally else None

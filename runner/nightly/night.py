@@ -28,6 +28,7 @@ from results.database.diff import Kind, compare, group
 from results.database.merge import Campaigns, Merge
 from results.database.reader import read_database
 from results.database.writer import write_database
+from results.sentences import reason
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.errors import UopscopeError
 from xed_convert.files import atomic_write
@@ -200,8 +201,8 @@ def _reasons(campaign: Path) -> Counter[str]:
     with Store.read(campaign) as store:
         for conclusion in store.conclusions():
             result = conclusion.result
-            found = [f"skipped: {result.skipped}"] if result.skipped else [f"failed: {one}" for one in result.failures]
-            reasons.update(one.partition(": ")[0] + ": " + one.partition(": ")[2].split(":")[0] for one in found)
+            found = [f"skipped: {result.skipped}"] if result.skipped else []
+            reasons.update([*found, *(f"failed: {reason(failure)}" for failure in result.failures)])
     return reasons
 
 

@@ -7,12 +7,11 @@ two machines apart.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from inference.characterizer import Characterizer
-from results.model import PortUsage
+from results.findings import Indistinguishable, NoPorts
 from runner.backends.sim import SimBackend
 from runner.measuring import aggregate
 from runner.measuring.protocol import Measurer, Options
@@ -20,13 +19,13 @@ from runner.measuring.session import Limits, Session
 from simulator.judging.ports import nearest, with_usage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from fractions import Fraction
 
     from generator.sequences.blocking import CodeKind
     from inference.experiment import Request
     from inference.ports.blocking_instructions import BlockingSet
-    from results.model import Measurement
+    from results.model import Failure, Measurement, PortUsage
     from simulator.machines.machine import MachineModel
     from xed_convert.catalogue.catalogue import Catalogue
     from xed_convert.model import InstructionVariant
@@ -36,13 +35,11 @@ if TYPE_CHECKING:
 MOST_TRIED = 3
 """So many machines are tried: each takes as many measurements as the variant itself."""
 
-_USAGE = re.compile(r"\d+\*p[0-9A-F]+(?:\+\d+\*p[0-9A-F]+)*")
 
-
-def named(failures: Sequence[str]) -> list[PortUsage]:
-    """Return the usages between which a failure says that it cannot tell."""
-    texts = [text for failure in failures if "cannot be told apart" in failure for text in _USAGE.findall(failure)]
-    return [PortUsage({frozenset(s): int(n) for n, s in re.findall(r"(\d+)\*p([0-9A-F]+)", text)}) for text in texts]
+def named(failures: Iterable[Failure]) -> list[PortUsage]:
+    """Return the usages between which failures say that they cannot tell."""
+    reasons = [failure.why for failure in failures if isinstance(failure, NoPorts)]
+    return [usage for why in reasons if isinstance(why, Indistinguishable) for usage in why.usages]
 
 
 @dataclass

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from results.model import PortUsage
+from results import sentences
+from results.findings import Indistinguishable, NoLatency, NoPorts
+from results.model import LEFT_OUT, Form, PortUsage
 from runner.verification.indistinguishable import are_alike, named, proved_by
 from simulator.judging.latency import expected, judge, missing
 from simulator.judging.ports import with_usage
 from simulator.judging.slack import Slack, Standing, standing
 
 if TYPE_CHECKING:
-    from results.model import Characterization, LatencyResult
+    from results.model import Characterization, Failure, LatencyResult
     from runner.verification.indistinguishable import Blocking
     from runner.verification.report import Report
     from simulator.machines.machine import MachineModel
@@ -59,12 +61,13 @@ def check(report: Report, variant: InstructionVariant, found: Characterization, 
     else:
         report.note(variant, "uops", found.uops, ports.total)
     _check_throughput(report, variant, found, truth)
-    if truth.same_register is not None and found.ports_same_register is not None:
+    same = found.of(Form.SAME_REGISTER).ports
+    if truth.same_register is not None and same is not None:
         report.counts["same_register"] += 1
-        right = _same(found.ports_same_register, _visible_ports(truth.same_register))
+        right = _same(same, _visible_ports(truth.same_register))
         report.counts["same_register_right"] += right
         if not right:
-            report.note(variant, "ports_same_register", found.ports_same_register, truth.same_register.ports)
+            report.note(variant, "ports_same_register", same, truth.same_register.ports)
     for latency in found.latencies:
         _check_latency(report, variant, latency, truth, known.slack)
     _check_silence(report, variant, found, truth)
@@ -87,12 +90,19 @@ def _judge_failure(
     variant: InstructionVariant, found: Characterization, ports: PortUsage, known: KnownMachine
 ) -> tuple[str, str]:
     """Return the same where no usage is stated; what proves that none can be is noted, too."""
-    failures = "; ".join(failure.partition(" (answers")[0] for failure in found.failures)
+    failures = "; ".join(_brief(failure) for failure in found.failures)
     left = named(found.failures)
     usage = proved_by(known.machine, known.catalogue, variant, known.blocking, left)
     if usage is not None:
         return "ports_proved", f"{failures}; the same in every measurement: {usage}"
     return "ports_named" if any(_same(one, ports) for one in left) else "ports_unstated", failures
+
+
+def _brief(failure: Failure) -> str:
+    """Say a failure without the answers of experiments."""
+    if isinstance(failure, NoPorts) and isinstance(failure.why, Indistinguishable):
+        failure = replace(failure, why=replace(failure.why, answers=()))
+    return sentences.failure(failure)
 
 
 def _visible_ports(truth: Truth) -> PortUsage:
@@ -135,11 +145,11 @@ def _check_latency(
 
 def _check_silence(report: Report, variant: InstructionVariant, found: Characterization, truth: Truth) -> None:
     """Count as wrong a latency of the model that is neither found nor left out with a reason; note failed chains."""
-    reasons = [one.text for one in found.derivations if one.quantity == "latencies left out"]
+    left_out = any(one.quantity == LEFT_OUT for one in found.derivations)
     for failure in found.failures:
-        if failure.startswith("latency"):
-            report.note(variant, "latency failed", failure, "")
-    for gap in [] if reasons else missing(variant, truth, found.latencies):
+        if isinstance(failure, NoLatency):
+            report.note(variant, "latency failed", sentences.failure(failure), "")
+    for gap in [] if left_out else missing(variant, truth, found.latencies):
         report.counts["pairs"] += 1
         report.counts["pairs_wrong"] += 1
         report.note(variant, "latency missing", gap, "")

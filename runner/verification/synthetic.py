@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from random import Random
 from typing import TYPE_CHECKING
 
 from results.campaign.records import Sample, StoredBenchmark
 from results.campaign.store import Store
+from results.findings import ChainTime, LinkShare
 from results.model import (
+    LATENCY,
     Bound,
     Characterization,
     Derivation,
+    Form,
+    FormResult,
     LatencyResult,
     Measurement,
     Provenance,
@@ -63,16 +68,15 @@ def truths(machine: str, catalogue: Catalogue) -> Iterator[Characterization]:
 def characterization(variant: InstructionVariant, truth: Truth) -> Characterization:
     """Return what is true of a variant in the form of conclusions; every third latency is given as an upper bound."""
     throughput = Throughput(truth.throughput, truth.throughput, truth.throughput)
-    same = truth.same_register
+    special = {}
+    if same := truth.same_register:
+        special[Form.SAME_REGISTER] = FormResult(same.ports, Throughput(same.throughput, None, same.throughput))
     return Characterization(
         variant.key,
         variant.string,
         variant.iform,
         uops=truth.uops,
-        ports=truth.ports,
-        ports_same_register=same.ports if same else None,
-        throughput=throughput,
-        throughput_same_register=Throughput(same.throughput, None, same.throughput) if same else None,
+        forms={Form.PLAIN: FormResult(truth.ports, throughput)} | special,
         latencies=tuple(_latencies(truth)),
         attributes={"uops_retire_slots": truth.slots},
     )
@@ -112,10 +116,10 @@ def write_campaign(path: Path, machine: str, catalogue: Catalogue, *, experiment
             samples = [_sample(result, number, random) for number in range(experiments)]
             if samples:
                 store.add(samples)
-                text = "1.00 cycles of the chain - 1.00 of movsxd = 0.00"
-                derivations = tuple(
-                    Derivation(f"latency {one.source}→{one.destination}", text) for one in result.latencies
+                chain = ChainTime(
+                    Fraction(1), (LinkShare("movsxd", 1, Fraction(1), exact=True),), Fraction(0), exact=True
                 )
+                derivations = tuple(Derivation(LATENCY, (chain,), latency=one.key) for one in result.latencies)
                 result = replace(result, derivations=derivations)  # noqa: PLW2901 - the same, explained
             store.conclude(result, [sample.request for sample in samples], "synthetic")
             count += 1

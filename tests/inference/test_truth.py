@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING
@@ -15,8 +14,10 @@ from inference.calibration import find_width
 from inference.characterizer import Characterizer
 from results.campaign import codec
 from results.database import xml
-from results.model import PortUsage
+from results.findings import NoPorts, OnlyBounds
+from results.model import Form, PortUsage
 from results.ports import confined
+from results.sentences import failure, lines
 from runner.backends.sim import SimBackend, open_machine
 from runner.measuring.protocol import Measurer
 from runner.measuring.session import Session
@@ -108,7 +109,7 @@ def test_examples_of_the_paper_and_others(machine: str, string: str, ports: str)
 @pytest.mark.parametrize("string", ["VDIVPH (XMM, XMM, M128)", "VSQRTPD (ZMM, M512)"])
 def test_what_is_executed_in_bursts_is_not_faster_unrolled_than_it_can_be(string: str) -> None:
     found = characterized("SPR", string)
-    for throughput in (found.throughput, found.throughput_indexed):
+    for throughput in (found.throughput, found.of(Form.INDEXED).throughput):
         assert throughput is not None
         assert throughput.unrolled is not None
         assert abs(throughput.unrolled - 2) <= Fraction(2, 50)
@@ -141,7 +142,7 @@ def test_what_stands_around_an_instruction_is_not_counted_with_it(string: str) -
 def test_what_no_experiment_tells_apart_is_stated_as_such() -> None:
     found = characterized("ADL-P", "FST (M32, ST0, ST(0))")  # ports 4 and 9 share a counter
     assert found.ports is None
-    assert any("cannot be told apart: 1*p237+1*p4 or 1*p237+1*p49 " in failure for failure in found.failures)
+    assert any("cannot be told apart: 1*p237+1*p4 or 1*p237+1*p49 " in text for text in map(failure, found.failures))
 
 
 @pytest.mark.parametrize(("machine", "width"), [("HSW", 4), ("ICX", 5), ("ADL-P", 6), ("random:2", 4), ("random:5", 5)])
@@ -178,8 +179,9 @@ def test_of_very_long_microcode_only_bounds_are_told_and_they_hold(machine: str)
     found = characterized(machine, "IDIV (R64)")
     truth = open_machine(machine).truth(catalogue().by_string("IDIV (R64)")).ports
     assert found.ports is None
-    (failure,) = [one for one in found.failures if "at most" in one]
-    bounds = {frozenset(ports): int(most) for most, ports in re.findall(r"(\d+) to p(\w+)", failure)}
+    (why,) = [one.why for one in found.failures if isinstance(one, NoPorts)]
+    assert isinstance(why, OnlyBounds)
+    bounds = {one.ports: one.uops for one in why.bounds}
     assert len(bounds) >= len(["p0", "p1", "p5", "p6", "p01", "p06", "p15", "p015"])
     assert all(confined(truth, ports) <= most for ports, most in bounds.items())
     assert is_alike(machine, "IDIV (R64)", "33*p0156+1*p015+14*p06+4*p0+2*p1+4*p5+8*p6")
@@ -237,17 +239,17 @@ def test_the_nearest_usages_come_first() -> None:
 
 def test_adc_on_haswell_looks_like_half_a_uop_on_each_of_four_ports() -> None:
     derivation = next(d for d in characterized("HSW", "ADC_11 (R64, R64)").derivations if d.quantity == "ports")
-    assert derivation.text.startswith("alone: p0 0.50, p1 0.50, p5 0.50, p6 0.50")
+    assert lines(derivation)[0].startswith("alone: p0 0.50, p1 0.50, p5 0.50, p6 0.50")
 
 
 def test_the_explanation_of_ports_says_what_kept_which_ports_busy() -> None:
     derivation = next(d for d in characterized("HSW", "ADC_11 (R64, R64)").derivations if d.quantity == "ports")
-    assert "with p06 kept busy by 10 x ROR (R64, 0): 11 µops on p06 - 10 = 1" in derivation.text.splitlines()
+    assert "with p06 kept busy by 10 x ROR (R64, 0): 11 µops on p06 - 10 = 1" in lines(derivation)
 
 
 def test_the_same_register_can_use_other_ports() -> None:
     found = characterized("SKL", "SHLD_IMMB (R64, R64, I8)")
-    assert (str(found.ports), str(found.ports_same_register)) == ("1*p1", "1*p06")
+    assert (str(found.ports), str(found.of(Form.SAME_REGISTER).ports)) == ("1*p1", "1*p06")
 
 
 @pytest.mark.parametrize(
@@ -266,7 +268,7 @@ def test_the_share_of_eliminated_moves_reaches_the_database(machine: str, string
     found = characterized(machine, string)
     stored = codec.decode_characterization(json.loads(json.dumps(codec.encode_characterization(found))))
     assert xml.measurement_attributes(stored).get("eliminated_percent") == (str(percent) if percent else None)
-    explained = [one.text for one in stored.derivations if one.quantity == "eliminated_percent"]
+    explained = [lines(one) for one in stored.derivations if one.quantity == "eliminated_percent"]
     assert len(explained) == (percent is not None)
 
 
@@ -279,10 +281,10 @@ def test_an_index_in_the_address_can_use_other_ports(machine: str, string: str) 
     truth = open_machine(machine).truth(catalogue().by_string(string))
     found = characterized(machine, string)
     assert found.ports == truth.ports
-    assert found.ports_indexed == (truth.ports_indexed if truth.ports_indexed != truth.ports else None)
-    assert found.throughput_indexed is not None
-    assert found.throughput_indexed.unrolled is not None
-    assert found.throughput_indexed.loop is not None
+    assert found.of(Form.INDEXED).ports == (truth.ports_indexed if truth.ports_indexed != truth.ports else None)
+    assert found.of(Form.INDEXED).throughput is not None
+    assert found.of(Form.INDEXED).throughput.unrolled is not None
+    assert found.of(Form.INDEXED).throughput.loop is not None
 
 
 def test_the_model_knows_which_stores_have_an_index() -> None:
@@ -320,7 +322,7 @@ def test_nothing_is_faster_than_its_ports_allow(machine: str, string: str) -> No
     for cycles in (found.throughput.unrolled, found.throughput.loop):
         assert cycles is not None
         assert truth * Fraction(98, 100) <= cycles <= truth * Fraction(103, 100)
-    assert any("that its ports need" in derivation.text for derivation in found.derivations)
+    assert any("that its ports need" in line for derivation in found.derivations for line in lines(derivation))
 
 
 @pytest.mark.slow

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import types
+from collections.abc import Mapping
+from enum import Enum
+from fractions import Fraction
+from typing import get_args, get_origin, get_type_hints
+
 from hypothesis import strategies as st
 
+from results.findings import KINDS, HelpersUnknown, NoLatency, NoPorts
 from results.model import (
     PORT_LETTERS,
+    SPECIAL_FORMS,
     Bound,
     Characterization,
     Derivation,
+    Failure,
+    Form,
+    FormResult,
+    LatencyKey,
     LatencyPart,
     LatencyResult,
     Measurement,
@@ -16,6 +28,7 @@ from results.model import (
     Provenance,
     Series,
     Status,
+    Step,
     Throughput,
 )
 
@@ -44,23 +57,70 @@ latencies = st.builds(
     spread=maybe_cycles,
     experiments=st.lists(names, max_size=3).map(tuple),
 )
-derivations = st.builds(Derivation, names, text, st.lists(names, max_size=3).map(tuple))
+keys = st.builds(LatencyKey, indices, indices, st.sampled_from(LatencyPart), flags, flags, st.booleans(), st.booleans())
+port_sets = st.frozensets(st.sampled_from(PORT_LETTERS), min_size=1)
+FIELDS: dict[object, st.SearchStrategy[object]] = {
+    str: text,
+    int: st.integers(0, 50),
+    bool: st.booleans(),
+    Fraction: cycles,
+    frozenset[str]: port_sets,
+    PortUsage: port_usages,
+    LatencyKey: keys,
+}
+
+
+def of_type(hint: object) -> st.SearchStrategy[object]:
+    """Return values of a field's type."""
+    if hint in FIELDS:
+        return FIELDS[hint]
+    inner = get_args(hint)
+    if get_origin(hint) is types.UnionType:
+        return st.none() | of_type(inner[0])
+    if get_origin(hint) is tuple:
+        return st.lists(of_type(inner[0]), max_size=3).map(tuple)
+    if get_origin(hint) is Mapping:
+        return st.dictionaries(of_type(inner[0]), of_type(inner[1]), max_size=3)
+    assert isinstance(hint, type)
+    return st.sampled_from(hint) if issubclass(hint, Enum) else record(hint)
+
+
+def record(kind: type) -> st.SearchStrategy[object]:
+    """Return records of a kind, all fields given."""
+    return st.builds(kind, **{name: of_type(hint) for name, hint in get_type_hints(kind).items()})
+
+
+def of_family(family: type) -> list[type]:
+    """Return the kinds of steps or of failures."""
+    return [kind for kind in KINDS.values() if issubclass(kind, family)]
+
+
+steps = st.one_of([record(kind) for kind in of_family(Step)])
+NESTED = {NoPorts, NoLatency, HelpersUnknown}
+leaves = st.one_of([record(kind) for kind in of_family(Failure) if kind not in NESTED])
+failures = leaves | st.one_of(
+    st.builds(NoPorts, st.sampled_from(Form), leaves | st.builds(HelpersUnknown, leaves)),
+    st.builds(NoLatency, keys, st.none() | leaves),
+)
+derivations = st.builds(
+    Derivation, names, st.lists(steps, max_size=4).map(tuple), st.lists(names, max_size=3).map(tuple), st.none() | keys
+)
+form_results = st.builds(FormResult, st.none() | port_usages, throughputs)
 characterizations = st.builds(
     Characterization,
     key=names,
     string=text,
     iform=names,
     uops=st.none() | st.integers(0, 50),
-    ports=st.none() | port_usages,
-    ports_same_register=st.none() | port_usages,
+    forms=st.builds(
+        lambda plain, special: {Form.PLAIN: plain, **special},
+        form_results,
+        st.dictionaries(st.sampled_from(SPECIAL_FORMS), form_results),
+    ),
     macro_fusible=st.none() | st.lists(names, max_size=3).map(tuple),
-    ports_indexed=st.none() | port_usages,
-    throughput=throughputs,
-    throughput_same_register=st.none() | throughputs,
-    throughput_indexed=st.none() | throughputs,
     latencies=st.lists(latencies, max_size=5).map(tuple),
     attributes=st.dictionaries(names, st.integers(0, 100), max_size=3),
-    failures=st.lists(text.filter(bool), max_size=2).map(tuple),
+    failures=st.lists(failures, max_size=2).map(tuple),
     skipped=text,
     derivations=st.lists(derivations, max_size=3).map(tuple),
 )

@@ -20,7 +20,8 @@ from results.database import merge, rules
 from results.database.reader import read_database, read_provenances
 from results.database.xml import Conclusion, database_entry, rounded
 from results.exports.frames import entries_of
-from results.model import Bound, Characterization, Derivation, LatencyResult, Provenance, Throughput
+from results.findings import Text
+from results.model import Bound, Characterization, Derivation, Form, FormResult, LatencyResult, Provenance, Throughput
 from runner.cli import _characterize
 from runner.cli._options import CampaignOptions, UsageError
 from xed_convert.catalogue.catalogue import Catalogue
@@ -44,10 +45,10 @@ def result(variant: InstructionVariant) -> Characterization:
         variant.key,
         variant.string,
         variant.iform,
-        throughput=Throughput(Fraction(1234567, 2500000), None, None, Fraction(1, 90000)),
+        forms={Form.PLAIN: FormResult(None, Throughput(Fraction(1234567, 2500000), None, None, Fraction(1, 90000)))},
         latencies=(latency,),
-        failures=("the chain varies",),
-        derivations=(Derivation("TP_unrolled", "0.50 / 1", ("abc",)),),
+        failures=(Text("the chain varies"),),
+        derivations=(Derivation("TP_unrolled", (Text("0.50 / 1"),), ("abc",)),),
     )
 
 

@@ -12,7 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from results.model import Bound, Characterization, LatencyPart, LatencyResult, PortUsage, Provenance, Throughput
+from results.findings import FractionalUops
+from results.model import (
+    SPECIAL_FORMS,
+    Bound,
+    Characterization,
+    Form,
+    FormResult,
+    LatencyPart,
+    LatencyResult,
+    PortUsage,
+    Provenance,
+    Throughput,
+)
 from results.table import Footing, ResultRow, footing_lines, render, write_csv
 from results.text import duration_text, latencies_text, taken_text
 from tests.results import strategies
@@ -38,8 +50,11 @@ MEASURED = Characterization(
     string=ADC.string,
     iform=ADC.iform,
     uops=2,
-    ports=PortUsage({frozenset("06"): 1, frozenset("0156"): 1}),
-    throughput=Throughput(Fraction(1), Fraction(1), Fraction(3, 4)),
+    forms={
+        Form.PLAIN: FormResult(
+            PortUsage({frozenset("06"): 1, frozenset("0156"): 1}), Throughput(Fraction(1), Fraction(1), Fraction(3, 4))
+        )
+    },
     latencies=(latency(1, 1, 1), latency(3, 1, 2, source_flag="CF"), latency(3, 3, 2, bound=Bound.UPPER)),
 )
 
@@ -57,19 +72,19 @@ def test_a_row_holds_what_is_known() -> None:
 
 
 def test_what_is_unknown_is_explained_once() -> None:
-    unknown = dataclasses.replace(MEASURED, uops=None, ports=None, throughput=Throughput(Fraction(1)))
+    unknown = dataclasses.replace(MEASURED, uops=None, forms={Form.PLAIN: FormResult(None, Throughput(Fraction(1)))})
     text = shown([ResultRow(unknown, ADC)] * 3, Footing(MACHINE, ("µops and ports: the clock cannot count them",)))
     assert text.count("the clock cannot count them") == 1
 
 
 def test_failures_and_skipped_variants_are_named_with_their_reasons() -> None:
-    failed = dataclasses.replace(MEASURED, failures=("the ports do not add up",))
+    failed = dataclasses.replace(MEASURED, failures=(FractionalUops(Fraction(3, 2)),))
     skipped = [
         dataclasses.replace(MEASURED, string=f"VADDPS {number}", skipped="not on this CPU (AVX)")
         for number in range(20)
     ]
     text = shown([ResultRow(failed, ADC), *(ResultRow(each, None) for each in skipped)], Footing(MACHINE))
-    assert "✗ ADC_11 (R64, R64): the ports do not add up" in text
+    assert "✗ ADC_11 (R64, R64): the µops per port add up to 1.50, which is not an integer" in text
     assert text.count("skipped, not on this CPU (AVX): VADDPS 0; VADDPS 1;") == 1
     assert "and 12 more" in text
 
@@ -78,11 +93,13 @@ def test_a_model_is_called_a_model() -> None:
     assert "(a model, not a CPU)" in shown([ResultRow(MEASURED, ADC)], Footing(SIMULATED))
 
 
-def test_same_register_results_stand_beside_the_usual_ones() -> None:
-    result = dataclasses.replace(
-        MEASURED, ports_same_register=PortUsage({}), throughput_same_register=Throughput(Fraction(1, 4))
-    )
-    assert "; same reg: ports -, TP 0.25" in shown([ResultRow(result, ADC)], Footing(MACHINE))
+@pytest.mark.parametrize("form", SPECIAL_FORMS)
+def test_every_special_form_stands_beside_the_plain_one_where_it_differs(form: Form) -> None:
+    special = FormResult(PortUsage({}), Throughput(Fraction(1, 4)))
+    result = dataclasses.replace(MEASURED, forms={**MEASURED.forms, form: special})
+    assert f"; {form.short}: ports -, TP 0.25" in shown([ResultRow(result, ADC)], Footing(MACHINE))
+    alike = dataclasses.replace(MEASURED, forms={**MEASURED.forms, form: MEASURED.of(Form.PLAIN)})
+    assert form.short not in shown([ResultRow(alike, ADC)], Footing(MACHINE))
 
 
 @pytest.mark.parametrize(

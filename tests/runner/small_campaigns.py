@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from generator.microbenchmark import Line, Microbenchmark
 from inference.experiment import Procedure, Request
 from results.campaign.store import Store
-from results.model import Characterization, Provenance, Status, Throughput
+from results.findings import Code, NotRun
+from results.model import Characterization, Form, FormResult, Provenance, Status, Throughput
 from runner.backend import BackendInfo, Job, JobResult, Repeat
 from runner.campaigns.campaign import Campaign, Tally
 from runner.measuring.protocol import Measurer
@@ -85,14 +86,13 @@ class FakeMethod:
         first = yield [Request(benchmark(f"{variant.iform} a")), Request(benchmark(f"common {number // 4}"))]
         more = [f"{variant.iform} b{n}" for n in range(int(first[0].cycles) % 3 + 1)]
         second = yield [Request(benchmark(name)) for name in more]
-        failures: tuple[str, ...] = ()
+        failures: tuple[NotRun, ...] = ()
         if number % 15 == 7:
             (fault,) = yield [Request(benchmark(f"{variant.iform} faults"))]
-            failures = (f"{fault.status.value}: {fault.detail}",)
+            failures = (NotRun(Code.SEQUENCE, fault.status, fault.detail),)
         total = sum((each.cycles for each in (*first, *second)), context)
-        return Characterization(
-            variant.key, variant.string, variant.iform, throughput=Throughput(total), failures=failures
-        )
+        forms = {Form.PLAIN: FormResult(None, Throughput(total))}
+        return Characterization(variant.key, variant.string, variant.iform, forms=forms, failures=failures)
 
     def skipped(self, variant: InstructionVariant) -> str:
         return "every tenth is" if variant.iform.endswith("9") else ""

@@ -9,10 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from results.campaign.records import Sample, StoredBenchmark
+from results.findings import ChainTime, LinkShare, LoadAlone, SequenceTime, Text
 from results.model import (
+    LATENCY,
     Bound,
     Characterization,
     Derivation,
+    Form,
+    FormResult,
+    LatencyKey,
     LatencyResult,
     Measurement,
     PortUsage,
@@ -20,7 +25,7 @@ from results.model import (
     Status,
     Throughput,
 )
-from runner.explain import CHAIN_PURPOSE, Case, explanation, quantities, samples_text
+from runner.explain import Case, explanation, quantities, samples_text
 from tests.results.database.test_xml import ADC, SIMULATED
 
 BENCHMARK = StoredBenchmark("t1", "throughput of ADC", 2, ((b"\x90", "NOP"),), ((b"\x48\x11\xd3", "ADC RBX, RDX"),))
@@ -35,22 +40,27 @@ def measured(benchmark: StoredBenchmark, few: int, many: int, status: Status = S
     return Sample(f"{benchmark.id}:all:unrolled", benchmark, Measurement(benchmark.id, status, series, "detail"))
 
 
+ALONE = ChainTime(Fraction(2), (), Fraction(2), exact=True)
+
 RESULT = Characterization(
     key=ADC.key,
     string=ADC.string,
     iform=ADC.iform,
     uops=2,
-    ports=PortUsage({frozenset("06"): 1, frozenset("0156"): 1}),
-    throughput=Throughput(Fraction(1), None, Fraction(1, 2)),
+    forms={
+        Form.PLAIN: FormResult(
+            PortUsage({frozenset("06"): 1, frozenset("0156"): 1}), Throughput(Fraction(1), None, Fraction(1, 2))
+        )
+    },
     latencies=(
         LatencyResult(1, 1, Fraction(2), Bound.UPPER, "itself", experiments=("l1",)),
         LatencyResult(2, 1, Fraction(0), Bound.EXACT, "", same_register=True),
     ),
     derivations=(
-        Derivation("ports", "alone: p0 0.50\n= 1*p0156+1*p06", ("t1",)),
-        Derivation("TP_unrolled", "2.00 cycles / 2 = 1.00", ("t1",)),
-        Derivation("latency 1→1 whatever else", "2.00 cycles of the chain = 2.00", ("l1",)),
-        Derivation("latency 2→flags", "no chain could be built"),
+        Derivation("ports", (LoadAlone({"p0": Fraction(1, 2)}),), ("t1",)),
+        Derivation("TP_unrolled", (SequenceTime("throughput of ADC", Fraction(2), 2),), ("t1",)),
+        Derivation(LATENCY, (ALONE,), ("l1",), LatencyKey(1, 1)),
+        Derivation(LATENCY, (Text("no chain could be built"),), (), LatencyKey(2, 3)),
     ),
 )
 
@@ -76,7 +86,7 @@ def test_every_number_is_named_with_its_value_and_its_steps() -> None:
 
 def test_an_experiment_is_shown_once_and_named_after_that() -> None:
     lines = explained(RESULT, measured(BENCHMARK, 25, 225), measured(CHAIN, 30, 230))
-    assert sum("throughput of ADC" in line for line in lines) == 1
+    assert sum(line.startswith("  [1] throughput of ADC") for line in lines) == 1
     assert lines.count("  see [1] above") == 2
     assert any(line.startswith("  [2] latency 1 → 1 of ADC") for line in lines)
 
@@ -97,14 +107,15 @@ def test_what_was_measured_besides_is_shown_too() -> None:
 
 
 def test_what_is_subtracted_is_shown_where_it_is_subtracted() -> None:
-    link = StoredBenchmark("c1", f"{CHAIN_PURPOSE}movsx8", 1, (), ((b"\x90", "MOVSX RBX, BL"),))
-    other = StoredBenchmark("c2", f"{CHAIN_PURPOSE}setb+movsx8", 1, (), ((b"\x90", "SETB BL"),))
-    steps = Derivation("latency 1→1", "3.00 cycles of the chain - 1.00 of movsx8 = 2.00", ("l1",))
-    result = dataclasses.replace(RESULT, derivations=(steps,))
+    link = StoredBenchmark("c1", "a chain of movsx8", 1, (), ((b"\x90", "MOVSX RBX, BL"),))
+    other = StoredBenchmark("c2", "a chain of setb and movsx8", 1, (), ((b"\x90", "SETB BL"),))
+    share = LinkShare("movsx8", 1, Fraction(1), exact=True, experiment="c1")
+    chain = ChainTime(Fraction(3), (share,), Fraction(2), exact=True)
+    result = dataclasses.replace(RESULT, derivations=(Derivation(LATENCY, (chain,), ("l1",), LatencyKey(1, 1)),))
     lines = explained(result, measured(CHAIN, 30, 330), measured(link, 20, 120), measured(other, 20, 220))
     at = lines.index("  what the other links of the chain take:")
-    assert lines[at + 1] == f"  [2] {CHAIN_PURPOSE}movsx8"
-    assert at < lines.index("Also measured on the way") < lines.index(f"  [3] {CHAIN_PURPOSE}setb+movsx8")
+    assert lines[at + 1] == "  [2] a chain of movsx8"
+    assert at < lines.index("Also measured on the way") < lines.index("  [3] a chain of setb and movsx8")
 
 
 def test_columns_of_loops_stand_apart() -> None:

@@ -21,6 +21,7 @@ from generator.sequences.blocking import (
     representatives,
 )
 from generator.sequences.throughput import FLAGS, Shape, ThroughputFactory, same_register_operands, stack_bytes
+from results.model import Form
 from tests.nonempty import some
 from xed_convert.catalogue.catalogue import Catalogue
 
@@ -150,7 +151,7 @@ def test_a_sequence_of_pushes_puts_the_stack_pointer_back() -> None:
 def test_same_register_instances_use_one_register_each() -> None:
     variant = catalogue().by_string("PADDD (XMM, XMM)")
     assert len(same_register_operands(variant)) == 2
-    instances = ThroughputFactory(InstructionFactory(catalogue()), variant).instances(Shape(4, same_register=True))
+    instances = ThroughputFactory(InstructionFactory(catalogue()), variant).instances(Shape(4, form=Form.SAME_REGISTER))
     assert [len(set(instance.values.values())) for instance in instances] == [1, 1, 1, 1]
 
 

@@ -10,6 +10,7 @@ from generator.microbenchmark import Line, Microbenchmark
 from generator.operands.values import ValueKind
 from generator.sequences.throughput import Shape, ThroughputFactory
 from generator.support.prologue import extra_code_of, prologue_and_epilogue, rows
+from results.model import Form
 from tests.nonempty import some
 from xed_convert.catalogue.catalogue import Catalogue
 
@@ -89,6 +90,6 @@ def test_strings_begin_again_where_they_began() -> None:
 
 
 def test_as_many_mask_registers_as_there_are_serve_for_the_same_register() -> None:
-    instances = factory("KADDQ (K, K, K)").instances(Shape(8, same_register=True))
+    instances = factory("KADDQ (K, K, K)").instances(Shape(8, form=Form.SAME_REGISTER))
     assert [len(set(instance.values.values())) for instance in instances] == [2] * len(instances)
     assert len(instances) >= 4

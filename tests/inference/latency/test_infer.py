@@ -14,6 +14,7 @@ from inference.calibration import Calibrations, snapped
 from inference.experiment import Measured
 from inference.latency.infer import infer_latencies
 from results.model import Bound, Status
+from results.sentences import heading, lines
 from simulator.judging.latency import expected, judge
 from tests.inference.lab import Lab, compare
 from tests.nonempty import some
@@ -70,7 +71,7 @@ def test_what_fills_the_core_is_not_taken_for_a_chain(catalogue: Catalogue) -> N
     assert not counts["right"]
     found = lab.infer(["CMPSB"])["CMPSB"]
     assert {result.bound for result in found.latencies} == {Bound.UPPER}
-    texts = {derivation.quantity: derivation.text for derivation in found.derivations}
+    texts = {heading(each, None): "\n".join(lines(each)) for each in found.derivations}
     assert "chains of other lengths say otherwise" in texts["latency 1 addr→flags"]
 
 
@@ -112,7 +113,7 @@ def test_what_is_inferred_is_the_same_every_time(catalogue: Catalogue) -> None:
 
 def test_results_explain_themselves(catalogue: Catalogue) -> None:
     outcome = Lab(catalogue, "HSW").infer(["ADC_13 (R64, R64)"])["ADC_13 (R64, R64)"]
-    texts = {derivation.quantity: derivation.text for derivation in outcome.derivations}
+    texts = {heading(each, None): "\n".join(lines(each)) for each in outcome.derivations}
     assert "3.00 cycles of the chain - 1.00 of movsxd = 2.00" in texts["latency 2→1"]
     assert all(result.experiments for result in outcome.latencies)
 
@@ -194,7 +195,7 @@ def test_a_fractional_latency_is_compared_with_that_of_swapped_operands(catalogu
         outcome = end.value
     (found,) = [one for one in outcome.latencies if (one.source, one.destination, one.same_register) == (4, 1, False)]
     assert (found.cycles, found.bound, found.chain) == (1, Bound.UPPER, "itself swapped")
-    text = next(one.text for one in outcome.derivations if "4→1" in one.quantity and "same" not in one.quantity)
+    text = next("\n".join(lines(one)) for one in outcome.derivations if one.latency == found.key)
     assert "2.00 cycles of the chain / 2 = 1.00 (upper bound)" in text
 
 
@@ -209,4 +210,4 @@ def test_between_files_a_way_of_one_cycle_per_link_makes_it_exact(
     (outcome,) = Lab(catalogue, name).infer(["VMOVQ (XMM, R64)"]).values()
     (latency,) = outcome.latencies
     assert latency.bound is bound
-    assert text in outcome.derivations[0].text
+    assert text in "\n".join(lines(outcome.derivations[0]))

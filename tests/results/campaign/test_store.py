@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from results.campaign.file import APPLICATION_ID, StoreError
 from results.campaign.records import Outcome, Sample, StoredBenchmark
 from results.campaign.store import Store
+from results.findings import Text
 from results.model import Characterization, Measurement, Provenance, Series, Status
 from tests.results import strategies
 from tests.shared import CHECKOUT
@@ -70,7 +71,7 @@ def test_everything_that_was_stored_is_there_after_opening_again(
 
 def test_the_newest_of_several_conclusions_counts_and_the_old_ones_stay(store: Store) -> None:
     store.add([Sample("r1", BENCHMARK, MEASURED)])
-    store.conclude(result("ADD", failures=("the ports do not add up",)), ["r1"], "1")
+    store.conclude(result("ADD", failures=(Text("the ports do not add up"),)), ["r1"], "1")
     store.conclude(result("ADD", uops=1), ["r1"], "2")
     (newest,) = store.conclusions("ADD")
     assert (newest.result.uops, newest.inference) == (1, "2")

@@ -11,7 +11,8 @@ import pytest
 from results.campaign.store import Store
 from results.database import merge
 from results.database.xml import Conclusion, database_entry
-from results.model import Characterization, PortUsage, Provenance, Throughput
+from results.findings import Text
+from results.model import Characterization, Form, FormResult, PortUsage, Provenance, Throughput
 from tests.results.database.strategies import variant
 
 if TYPE_CHECKING:
@@ -30,9 +31,8 @@ def conclusion(ports: str = "1*p06", *, failures: tuple[str, ...] = (), tp: int 
         VARIANT.string,
         VARIANT.iform,
         uops=1,
-        ports=PortUsage.parse(ports),
-        throughput=Throughput(Fraction(tp), Fraction(tp), Fraction(tp)),
-        failures=failures,
+        forms={Form.PLAIN: FormResult(PortUsage.parse(ports), Throughput(Fraction(tp), Fraction(tp), Fraction(tp)))},
+        failures=tuple(map(Text, failures)),
     )
     return Conclusion(result, dataclasses.replace(MACHINE, **machine))  # type: ignore[arg-type] # any field
 

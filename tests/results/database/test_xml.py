@@ -12,7 +12,18 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from results.database import merge, xml
-from results.model import Bound, Characterization, LatencyPart, LatencyResult, PortUsage, Provenance, Throughput
+from results.findings import FractionalUops, NoPorts, Text
+from results.model import (
+    Bound,
+    Characterization,
+    Form,
+    FormResult,
+    LatencyPart,
+    LatencyResult,
+    PortUsage,
+    Provenance,
+    Throughput,
+)
 from tests.results import strategies
 from xed_convert.model import InstructionVariant, Operand, OperandKind
 
@@ -61,8 +72,12 @@ def test_a_measurement_as_published_data_have_it() -> None:
     root = written(
         entry(
             uops=2,
-            ports=PortUsage({frozenset("06"): 1, frozenset("0156"): 1}),
-            throughput=Throughput(Fraction(1), Fraction(201, 200), Fraction(1, 3)),
+            forms={
+                Form.PLAIN: FormResult(
+                    PortUsage({frozenset("06"): 1, frozenset("0156"): 1}),
+                    Throughput(Fraction(1), Fraction(201, 200), Fraction(1, 3)),
+                )
+            },
             latencies=(latency(1, 1, 1), latency(2, 1, 1), latency(3, 1, 2, bound=Bound.UPPER)),
         )
     )
@@ -79,7 +94,7 @@ def test_a_measurement_as_published_data_have_it() -> None:
 
 def test_indexed_addresses_have_their_own_numbers() -> None:
     found = xml.measurement_attributes(
-        entry(ports_indexed=PortUsage.parse("1*p23+1*p4"), throughput_indexed=Throughput(Fraction(3, 2))).result
+        entry(forms={Form.INDEXED: FormResult(PortUsage.parse("1*p23+1*p4"), Throughput(Fraction(3, 2)))}).result
     )
     assert {name: value for name, value in found.items() if name.endswith("_indexed")} == {
         "ports_indexed": "1*p23+1*p4",
@@ -93,7 +108,9 @@ def test_jumps_to_fuse_with_are_a_list_that_is_left_out_if_empty() -> None:
 
 
 def test_an_instruction_without_uops_has_no_ports() -> None:
-    assert attributes(written(entry(ports=PortUsage({}))), ".//measurement") == [{"uops": "0"}]
+    assert attributes(written(entry(forms={Form.PLAIN: FormResult(PortUsage({}))})), ".//measurement") == [
+        {"uops": "0"}
+    ]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +138,7 @@ def test_forms_of_latencies(latencies: list[LatencyResult], expected: dict[str, 
 def test_no_sentinel_is_ever_written() -> None:
     result = entry(
         attributes={"uops_MITE": -1, "uops_MS": 0},
-        throughput=Throughput(loop=Fraction(2**63)),
+        forms={Form.PLAIN: FormResult(None, Throughput(loop=Fraction(2**63)))},
         latencies=(latency(1, 1, -1), latency(1, 1, 2**63)),
     )
     root = written(result)
@@ -148,8 +165,15 @@ def test_the_newest_measurement_counts_and_any_measurement_counts_more_than_a_si
 
 def test_skipped_variants_have_no_architecture_and_failed_checks_are_named() -> None:
     assert written(entry(skipped="not on this CPU")).findall(".//architecture") == []
-    (failure,) = written(entry(failures=("the ports <do> not add up",))).findall(".//measurement/failure")
-    assert failure.text == "the ports <do> not add up"
+    failures = (Text("the ports <do> not add up\nat all"), NoPorts(Form.INDEXED, FractionalUops(Fraction(3, 2))))
+    found = written(entry(failures=failures)).findall(".//measurement/failure")
+    assert [(one.get("reason"), one.text) for one in found] == [
+        ("the ports <do> not add up", "the ports <do> not add up\nat all"),
+        (
+            "no ports (indexed address): the µops per port add up to no integer",
+            "ports (indexed address): the µops per port add up to 1.50, which is not an integer",
+        ),
+    ]
 
 
 @given(st.lists(st.builds(xml.Conclusion, strategies.characterizations, strategies.provenances), max_size=4))

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +16,9 @@ from hypothesis import strategies as st
 
 from results.campaign.records import Outcome
 from results.campaign.store import Store
-from runner.campaigns.campaign import Tally, reason_of
+from results.findings import Code, FractionalUops, NoLatency, NoPorts, NotRun, Text
+from results.model import Characterization, Failure, Form, LatencyKey, Status
+from runner.campaigns.campaign import Tally
 from runner.measuring.session import StoredOnly
 from tests.runner.small_campaigns import FakeBackend, FakeMethod, campaign, ignore, variants
 from tests.shared import CHECKOUT
@@ -23,7 +26,6 @@ from tests.shared import CHECKOUT
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from results.model import Characterization
 
 VARIANTS = 60
 
@@ -49,7 +51,7 @@ def test_every_variant_is_concluded_skipped_or_failed() -> None:
     assert outcomes.count(Outcome.FAILED) == 4
     tally = tallies[-1]
     assert (tally.done, tally.total, tally.seconds_left) == (VARIANTS, VARIANTS, 0)
-    assert tally.reasons == {"skipped: every tenth is": 6, "failed: faulted: SIGILL in the body at offset #": 4}
+    assert tally.reasons == {"skipped: every tenth is": 6, "failed: a throughput sequence faulted": 4}
 
 
 @settings(max_examples=10)
@@ -93,13 +95,20 @@ def test_conclusions_are_drawn_again_from_samples_alone() -> None:
 @pytest.mark.parametrize(
     ("failure", "reason"),
     [
-        ("faulted: SIGILL at 3.", "faulted: SIGILL at #."),
-        ("latency 1→2: 3.25 is not stable", "latency #→#: # is not stable"),
-        ("the ports do not add up\nin any order", "the ports do not add up"),
+        (NotRun(Code.SEQUENCE, Status.FAULTED, "SIGILL at 3."), "failed: a throughput sequence faulted"),
+        (NoLatency(LatencyKey(1, 2)), "failed: no latency: no chain could be built"),
+        (
+            NoPorts(Form.PLAIN, FractionalUops(Fraction(5, 2))),
+            "failed: no ports: the µops per port add up to no integer",
+        ),
+        (Text("the ports do not add up\nin any order"), "failed: the ports do not add up"),
     ],
 )
-def test_failures_of_a_kind_are_counted_together(failure: str, reason: str) -> None:
-    assert reason_of(failure) == reason
+def test_failures_of_a_kind_are_counted_together(failure: Failure, reason: str) -> None:
+    tally = Tally(2)
+    for _ in range(2):
+        tally.count(Characterization("key", "ADD", "ADD", failures=(failure,)))
+    assert tally.reasons == {reason: 2}
 
 
 def kill_and_resume(folder: Path, kills: int, count: int, seed: int) -> None:

@@ -1,0 +1,359 @@
+"""Why a number is what it is, and why there is none: steps of derivations and failures, as data.
+
+Nothing here is a sentence; `results.sentences` makes sentences of it. To add a kind, write a class here and its
+sentence there. Port sets are sets of one-character port names; cycles and µops are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping  # noqa: TC003 - files are read by the types of fields
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction  # noqa: TC003 - files are read by the types of fields
+from typing import TypeAlias
+
+from results.model import Failure, Form, LatencyKey, PortUsage, Status, Step
+
+PortSet: TypeAlias = frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Text(Step, Failure):
+    """A sentence whose meaning no program knows: from files with sentences only, or the message of another program."""
+
+    text: str
+
+
+# Steps of derivations
+
+
+class Floor(StrEnum):
+    """What a sequence cannot be faster than."""
+
+    PORTS = "ports"
+    LONG_RUNS = "long runs"
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceTime(Step):
+    """The core cycles of a sequence of `instances`.
+
+    Where an instance takes less than is possible, `floor` is the least time in cycles, and `limit` says what sets it.
+    """
+
+    purpose: str
+    cycles: Fraction
+    instances: int
+    floor: Fraction | None = None
+    limit: Floor = Floor.PORTS
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen(Step):
+    """Which of several sequences counts, by its cycles per instance; `least`: it is the fastest of them."""
+
+    cycles: Fraction
+    least: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LinkShare:
+    """What `count` equal links of a chain take, in cycles each, and the experiment that says so ("": none)."""
+
+    name: str
+    count: int
+    cycles: Fraction
+    exact: bool
+    experiment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainTime(Step):
+    """A chain: `cycles` less those of its links, divided by its `instances`, is the `latency`.
+
+    `cross_domain` counts links between register files whose latency is not known: each takes one cycle at least.
+    """
+
+    cycles: Fraction
+    links: tuple[LinkShare, ...]
+    latency: Fraction
+    exact: bool
+    cross_domain: int = 0
+    instances: int = 1
+
+
+class Note(StrEnum):
+    """What follows from all chains of a pair together."""
+
+    INDEPENDENT = "independent"
+    LENGTHS_DISAGREE = "lengths disagree"
+
+
+@dataclass(frozen=True, slots=True)
+class Remark(Step):
+    """A conclusion that needs no figures."""
+
+    note: Note
+
+
+@dataclass(frozen=True, slots=True)
+class About(Step):
+    """The steps that follow are about this pair of operands, one of several that have the same latency."""
+
+    latency: LatencyKey
+
+
+@dataclass(frozen=True, slots=True)
+class NotPlanned(Step):
+    """No latency was measured for a pair (None: for any), and why."""
+
+    latency: LatencyKey | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoadAlone(Step):
+    """µops per instance on each port counter that counted any, with no port blocked."""
+
+    uops: Mapping[str, Fraction]
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """So many blocking instructions, by the string of their variant."""
+
+    count: int
+    string: str
+
+
+@dataclass(frozen=True, slots=True)
+class PortAnswer(Step):
+    """What ran on `ports` while blocking instructions kept them busy.
+
+    `total` µops ran there per copy (`timed`: that many had time to). Of these `blocking` are of the blocking
+    instructions and `breakers` of dependency breakers. The difference is the answer; where it is only an upper bound,
+    that is `most`. `in_turns` tells whether the blocking instructions alternate.
+    """
+
+    ports: PortSet
+    blocked_by: tuple[Blocked, ...]
+    total: Fraction
+    blocking: int
+    breakers: int = 0
+    timed: bool = False
+    most: int | None = None
+    in_turns: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PortControl(Step):
+    """The same experiment with copies of another instruction, none of which needs `ports`; `ran` of its µops did."""
+
+    other: Blocked
+    ports: PortSet
+    ran: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class LongerSequence(Step):
+    """A sequence of more instances, which takes fewer `cycles` per instance than the first one."""
+
+    instances: int
+    cycles: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedBy(Step):
+    """The stage of port inference (`inference.ports.stages`) after which no other one changed the conclusion."""
+
+    stage: str
+
+
+@dataclass(frozen=True, slots=True)
+class PortsFound(Step):
+    """The port usage that the steps before lead to; `subtracted`: each set's µops are less those of its subsets."""
+
+    usage: PortUsage
+    subtracted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HelpersRemoved(Step):
+    """Ports of an instruction `together` with its helpers, and of the helpers alone, which are subtracted."""
+
+    together: PortUsage
+    helpers: PortUsage
+
+
+@dataclass(frozen=True, slots=True)
+class Elimination(Step):
+    """The share of instances that were seen on a port; the others are done at rename."""
+
+    seen: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class FusionShare(Step):
+    """How much less a counter counts per pair with one of these jumps than where both stand apart."""
+
+    jumps: tuple[str, ...]
+    counter: str
+    saved: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class FusionTime(Step):
+    """What a pair with this jump saves in time, in fillers, by kind of filler (none: time tells nothing)."""
+
+    jump: str
+    saved: tuple[Fraction, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FusionUnknown(Step):
+    """Jumps of which neither counters nor time tell whether they fuse."""
+
+    jumps: tuple[str, ...]
+
+
+# Failures
+
+
+class Code(StrEnum):
+    """Which microbenchmark of a variant it is about."""
+
+    SEQUENCE = "throughput sequence"
+    HELPERS = "helper instructions"
+    CHAIN = "chain"
+
+
+@dataclass(frozen=True, slots=True)
+class NotGenerated(Failure):
+    """Code for the variant cannot be made; `reason` is the generator's message."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotRun(Failure):
+    """Code did not run to its end; `detail` is the backend's message."""
+
+    code: Code
+    status: Status
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LinksMissing(Failure):
+    """The machine lacks the chain instructions of a route."""
+
+    route: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoLatency(Failure):
+    """The latency of a pair is not known."""
+
+    latency: LatencyKey
+    why: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Confined:
+    """How many µops are confined to a port set: exactly, or at most."""
+
+    ports: PortSet
+    uops: int
+    exact: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class FractionalUops(Failure):
+    """The µops per port add up to no integer."""
+
+    total: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class TooManyUops(Failure):
+    """No number of blocking instructions outweighs so many µops."""
+
+    uops: int
+
+
+@dataclass(frozen=True, slots=True)
+class OnlyBounds(Failure):
+    """The µops fill the scheduler, blocked ports run dry, and only upper bounds are known."""
+
+    uops: int
+    bounds: tuple[Confined, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Indistinguishable(Failure):
+    """Several usages explain every answer: some of them by name, and how many `others` there are."""
+
+    usages: tuple[PortUsage, ...]
+    others: int = 0
+    answers: tuple[Confined, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TooManyUsages(Failure):
+    """More usages explain the answers than can be listed."""
+
+    answers: tuple[Confined, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NoUsage(Failure):
+    """No usage made of these port sets explains the answers."""
+
+    sets: tuple[PortSet, ...]
+    answers: tuple[Confined, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EliminatedPorts(Failure):
+    """Instances that are not eliminated at rename use one of these port sets, and it cannot be told which."""
+
+    sets: tuple[PortSet, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HelpersNotPart(Failure):
+    """The ports of helpers alone are not part of those that the instruction uses together with them."""
+
+    together: PortUsage
+    helpers: PortUsage
+
+
+@dataclass(frozen=True, slots=True)
+class HelpersUnknown(Failure):
+    """The ports of what stands beside each instance are not known, so those of the instance are not."""
+
+    why: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class NoPorts(Failure):
+    """The port usage of a form is not known."""
+
+    form: Form
+    why: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Stated(Failure):
+    """A failure as a database file states it: the kind, and the sentence."""
+
+    reason: str
+    text: str
+
+
+KINDS: Mapping[str, type[Step | Failure]] = {
+    name: kind
+    for name, kind in tuple(vars().items())
+    if isinstance(kind, type) and issubclass(kind, Step | Failure) and kind not in {Step, Failure}
+}
+"""All kinds by the name that files have for them."""

@@ -1,0 +1,322 @@
+"""Derivations and failures as sentences: the only place that words them, for tables, explanations, files and sites."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import TYPE_CHECKING
+
+from results import findings
+from results.findings import Floor, Note, Text
+from results.model import LATENCY, Failure, Form, Status, Step, port_set_name
+from results.text import latency_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from fractions import Fraction
+
+    from results.findings import Blocked, Confined, LinkShare, PortSet
+    from results.model import Derivation
+    from xed_convert.model import InstructionVariant
+
+
+def heading(derivation: Derivation, variant: InstructionVariant | None) -> str:
+    """Name what is derived; the variant tells which operand is the flags."""
+    if derivation.quantity != LATENCY or derivation.latency is None:
+        return derivation.quantity
+    return f"{LATENCY} {latency_name(derivation.latency, variant)}"
+
+
+def lines(derivation: Derivation) -> list[str]:
+    """Return the arithmetic, one step per line, with the port sets in order."""
+    return [line for one in derivation.steps for line in step(one).splitlines()]
+
+
+def _decimal(value: Fraction) -> str:
+    return f"{float(value):.2f}"
+
+
+# Steps
+
+
+@singledispatch
+def step(value: Step) -> str:
+    """Say a step."""
+    raise NotImplementedError(type(value).__name__)
+
+
+@step.register
+def _(value: Text) -> str:
+    return value.text
+
+
+@step.register
+def _(value: findings.SequenceTime) -> str:
+    each = value.cycles / value.instances
+    text = f"{value.purpose}: {_decimal(value.cycles)} cycles / {value.instances} = {_decimal(each)}"
+    return text if value.floor is None else f"{text}, less than {_decimal(value.floor)} that {_FLOORS[value.limit]}"
+
+
+_FLOORS = {Floor.PORTS: "its ports need", Floor.LONG_RUNS: "both a longer window and a loop take"}
+
+
+@step.register
+def _(value: findings.Chosen) -> str:
+    return "the least counts" if value.least else f"of these {float(value.cycles):.4g} counts"
+
+
+@step.register
+def _(value: findings.ChainTime) -> str:
+    terms = [f"{_decimal(value.cycles)} cycles of the chain", *map(_link, value.links)]
+    terms += ["at least 1 for a link between register files"] * value.cross_domain
+    share = f" / {value.instances}" if value.instances > 1 else ""
+    note = "" if value.exact else " (upper bound)"
+    return f"{' - '.join(terms)}{share} = {_decimal(value.latency)}{note}"
+
+
+def _link(link: LinkShare) -> str:
+    factor = f"{link.count} * " if link.count > 1 else ""
+    return f"{factor}{'' if link.exact else 'at least '}{_decimal(link.cycles)} of {link.name}"
+
+
+@step.register
+def _(value: findings.Remark) -> str:
+    return _REMARKS[value.note]
+
+
+_REMARKS = {
+    Note.INDEPENDENT: "less than the links take: the output does not depend on the input",
+    Note.LENGTHS_DISAGREE: "chains of other lengths say otherwise, so something besides the chain takes time: an upper "
+    "bound",
+}
+
+
+@step.register
+def _(value: findings.About) -> str:
+    return f"{latency_name(value.latency, None)}:"
+
+
+@step.register
+def _(value: findings.NotPlanned) -> str:
+    return value.reason if value.latency is None else f"{latency_name(value.latency, None)}: {value.reason}"
+
+
+@step.register
+def _(value: findings.LoadAlone) -> str:
+    busy = [f"{name} {_decimal(count)}" for name, count in sorted(value.uops.items())]
+    return f"alone: {', '.join(busy) or 'no port'}"
+
+
+@step.register
+def _(value: findings.PortAnswer) -> str:
+    name = port_set_name(value.ports)
+    kept = (" and " if value.in_turns else ", then ").join(map(_blocked, value.blocked_by))
+    ran = f"{'time for ' if value.timed else ''}{float(value.total):.4g} µops on {name}"
+    breakers = f" - {value.breakers} of dependency breakers" if value.breakers else ""
+    rest = float(value.total - value.blocking - value.breakers)
+    bound = "" if value.most is None else f", at most {value.most}"
+    return f"with {name} kept busy by {kept}: {ran} - {value.blocking}{breakers} = {rest:.2g}{bound}"
+
+
+def _blocked(blocked: Blocked) -> str:
+    return f"{blocked.count} x {blocked.string}"
+
+
+@step.register
+def _(value: findings.PortControl) -> str:
+    what = f"{_blocked(value.other)} in its place"
+    return f"the same with {what}, none of which has to run on {port_set_name(value.ports)}: {float(value.ran):.2g} do"
+
+
+@step.register
+def _(value: findings.LongerSequence) -> str:
+    return f"{value.instances} instances take {_decimal(value.cycles)} cycles each, less than fewer of them"
+
+
+@step.register
+def _(value: findings.DecidedBy) -> str:
+    return f"decided by the stage: {value.stage}"
+
+
+@step.register
+def _(value: findings.PortsFound) -> str:
+    return f"= {value.usage}" + (", each set's µops less those of its subsets" if value.subtracted else "")
+
+
+@step.register
+def _(value: findings.HelpersRemoved) -> str:
+    return f"{value.together} together with what stands beside it, which alone is {value.helpers}"
+
+
+@step.register
+def _(value: findings.Elimination) -> str:
+    return f"each instance takes a slot, and {_decimal(value.seen)} of them were seen on a port"
+
+
+@step.register
+def _(value: findings.FusionShare) -> str:
+    return f"{' and '.join(value.jumps)}: {_decimal(value.saved)} {value.counter} less per pair than apart"
+
+
+@step.register
+def _(value: findings.FusionTime) -> str:
+    saved = ", ".join(map(_decimal, value.saved)) or "time does not depend on one µop more"
+    return f"{value.jump}: saves, in fillers: {saved}"
+
+
+@step.register
+def _(value: findings.FusionUnknown) -> str:
+    return f"cannot be told: {' '.join(value.jumps)}"
+
+
+# Failures
+
+
+def reason(value: Failure) -> str:
+    """Return what failures of the same kind have in common, for counting them: without figures and names.
+
+    A message whose meaning is not known stands for itself, up to the end of its first line.
+    """
+    match value:
+        case findings.NotRun():
+            return f"a {value.code.value} {_STATUSES[value.status]}"
+        case findings.NoLatency():
+            return f"no latency: {reason(value.why) if value.why else NO_CHAIN}"
+        case findings.NoPorts():
+            return f"no ports{_of_form(value.form)}: {reason(value.why)}"
+        case findings.HelpersUnknown():
+            return f"ports of what stands beside it: {reason(value.why)}"
+        case findings.Stated(reason=stated):
+            return stated
+    return _REASONS.get(type(value)) or failure(value).partition("\n")[0]
+
+
+NO_CHAIN = "no chain could be built"
+
+_REASONS: dict[type[Failure], str] = {
+    findings.NotGenerated: "code for it cannot be made",
+    findings.LinksMissing: "this CPU lacks the chain instructions",
+    findings.FractionalUops: "the µops per port add up to no integer",
+    findings.TooManyUops: "too many µops to be told apart by blocking ports",
+    findings.OnlyBounds: "its µops fill the scheduler",
+    findings.Indistinguishable: "several port usages cannot be told apart",
+    findings.TooManyUsages: "more port usages explain the answers than can be listed",
+    findings.NoUsage: "no port usage explains the answers",
+    findings.EliminatedPorts: "which ports it uses where it is not eliminated cannot be told",
+    findings.HelpersNotPart: "what stands beside it uses ports that both together do not",
+}
+
+_STATUSES = {
+    Status.OK: "took no time",
+    Status.FAULTED: "faulted",
+    Status.TIMED_OUT: "timed out",
+    Status.UNCLEAN: "was disturbed in every run",
+    Status.REFUSED: "was refused",
+}
+
+
+@singledispatch
+def failure(value: Failure) -> str:
+    """Say a failure."""
+    raise NotImplementedError(type(value).__name__)
+
+
+@failure.register
+def _(value: Text) -> str:
+    return value.text
+
+
+@failure.register
+def _(value: findings.Stated) -> str:
+    return value.text
+
+
+@failure.register
+def _(value: findings.NotGenerated) -> str:
+    return value.reason
+
+
+@failure.register
+def _(value: findings.NotRun) -> str:
+    return f"a {value.code.value} {_STATUSES[value.status]}{f': {value.detail}' if value.detail else ''}"
+
+
+@failure.register
+def _(value: findings.LinksMissing) -> str:
+    return f"this CPU lacks the chain instructions {value.route}"
+
+
+@failure.register
+def _(value: findings.NoLatency) -> str:
+    why = failure(value.why) if value.why else NO_CHAIN
+    return f"latency {latency_name(value.latency, None)}: {why}"
+
+
+@failure.register
+def _(value: findings.NoPorts) -> str:
+    return f"ports{_of_form(value.form)}: {failure(value.why)}"
+
+
+def _of_form(form: Form) -> str:
+    return f" ({form.words})" if form.words else ""
+
+
+@failure.register
+def _(value: findings.FractionalUops) -> str:
+    return f"the µops per port add up to {_decimal(value.total)}, which is not an integer"
+
+
+@failure.register
+def _(value: findings.TooManyUops) -> str:
+    return f"{value.uops} µops are too many to be told apart by blocking ports"
+
+
+@failure.register
+def _(value: findings.OnlyBounds) -> str:
+    bounds = ", ".join(f"{one.uops} to {port_set_name(one.ports)}" for one in value.bounds)
+    return (
+        f"{value.uops} µops fill the scheduler, so that blocked ports run dry and no count is exact; confined are at "
+        f"most {bounds}"
+    )
+
+
+@failure.register
+def _(value: findings.Indistinguishable) -> str:
+    names = [*map(str, value.usages), *([f"{value.others} others"] if value.others else [])]
+    answers = f" (answers: {_answers(value.answers)})" if value.answers else ""
+    return f"these port usages cannot be told apart: {' or '.join(names)}{answers}"
+
+
+@failure.register
+def _(value: findings.TooManyUsages) -> str:
+    return f"so many port usages explain the answers that they cannot be listed: {_answers(value.answers)}"
+
+
+@failure.register
+def _(value: findings.NoUsage) -> str:
+    return f"no port usage made of {_sets(value.sets)} explains the answers: {_answers(value.answers)}"
+
+
+def _answers(answers: Iterable[Confined]) -> str:
+    """Write answers, those about few ports first: `p06: 1, p0156: ≤2`."""
+    ordered = sorted(answers, key=lambda one: (len(one.ports), sorted(one.ports)))
+    texts = [f"{port_set_name(one.ports)}: {'' if one.exact else '≤'}{one.uops}" for one in ordered]
+    return ", ".join(texts) or "isolation alone"
+
+
+def _sets(sets: Iterable[PortSet]) -> str:
+    return ", ".join(map(port_set_name, sorted(sets, key=lambda ports: (len(ports), sorted(ports)))))
+
+
+@failure.register
+def _(value: findings.EliminatedPorts) -> str:
+    return f"which ports it uses where it is not eliminated cannot be told: {_sets(value.sets)}"
+
+
+@failure.register
+def _(value: findings.HelpersNotPart) -> str:
+    return f"{value.together} together with what stands beside it, which alone is {value.helpers}"
+
+
+@failure.register
+def _(value: findings.HelpersUnknown) -> str:
+    return f"of what stands beside it: {failure(value.why)}"
