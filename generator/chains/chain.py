@@ -64,6 +64,21 @@ class Chain:
     instances: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """The way of a chain from the destination back to the source.
+
+    `nodes` are the kinds of places before, between and after the links; `registers` are their registers ("" for flags
+    and memory).
+    """
+
+    source: Place
+    destination: Place
+    links: tuple[Link, ...]
+    nodes: tuple[str, ...]
+    registers: tuple[str, ...]
+
+
 class ChainFactory:
     """Makes chains for the pairs of one instance with given operand values."""
 
@@ -95,9 +110,8 @@ class ChainFactory:
         """
         unfinished = UnfinishedChain(set(self._occupied))
         early = self._early_restores(unfinished, source, destination)
-        links, nodes = self._with_restore(source, route)
-        registers = self._registers(unfinished, links, nodes, source, destination)
-        self._render_links(unfinished, links, registers, (source, destination), (route.carrier, nodes, pad_count))
+        way = self._way(unfinished, source, destination, route)
+        self._render_links(unfinished, way, route.carrier, pad_count)
         broken = self._breakers(unfinished, source)
         if cut:
             early += self._cut(unfinished, destination)
@@ -107,7 +121,7 @@ class ChainFactory:
             body,
             f"latency {source} → {destination} of {self.instance.variant.string} through {route.name or 'itself'}",
         )
-        crossings = sum(not link.calibrations for link in links)
+        crossings = sum(not link.calibrations for link in way.links)
         return Chain(benchmark, route, tuple(unfinished.links), crossings, unfinished.isolated, len(broken), pad_count)
 
     def swapped(self, source: Place, destination: Place) -> Chain:
@@ -221,15 +235,9 @@ class ChainFactory:
             (*route.nodes[: at + 1], *route.nodes[at:]),
         )
 
-    def _registers(
-        self,
-        unfinished: UnfinishedChain,
-        links: Sequence[Link],
-        nodes: Sequence[str],
-        source: Place,
-        destination: Place,
-    ) -> list[str]:
-        """Choose the register of every place along the way ("" for flags and memory)."""
+    def _way(self, unfinished: UnfinishedChain, source: Place, destination: Place, route: Route) -> _Way:
+        """Choose the register of every place along a route, after the restoring link is put in."""
+        links, nodes = self._with_restore(source, route)
         high8 = any(link.high8 for link in links)
         registers = [destination.register]
         for position, node in enumerate(nodes[1:-1], start=1):
@@ -240,50 +248,32 @@ class ChainFactory:
         registers.append(source.register)
         if links and links[-1].restores:
             registers[-2] = registers[-1]
-        return registers
+        return _Way(source, destination, links, nodes, tuple(registers))
 
-    def _render_links(
-        self,
-        unfinished: UnfinishedChain,
-        links: Sequence[Link],
-        registers: Sequence[str],
-        ends: tuple[Place, Place],
-        padding: tuple[int | None, Sequence[str], int],
-    ) -> None:
-        """Add the lines of the links, with pads at the carrier."""
-        carrier, nodes, pad_count = padding
-        source, destination = ends
-        for position in range(len(nodes)):
+    def _render_links(self, unfinished: UnfinishedChain, way: _Way, carrier: int | None, pad_count: int) -> None:
+        """Add the lines of the links, with so many pads at the place `carrier`."""
+        for position, node in enumerate(way.nodes):
             if position:
-                link = links[position - 1]
-                around = slice(position - 1, position + 1)
-                where = (position == 1, position == len(nodes) - 1)
-                self._render_link(unfinished, link, registers[around], (ends, nodes[around], where))
+                self._render_link(unfinished, way, position)
             if position == carrier and pad_count:
-                pad = _pad_like(links, nodes[position])
-                line = pad.render(self.instructions, Ends(registers[position], registers[position]))
+                pad = _pad_like(way.links, node)
+                line = pad.render(self.instructions, Ends(way.registers[position], way.registers[position]))
                 unfinished.lines += line * pad_count
                 unfinished.links += [pad.name] * pad_count
-        if not links and source.resource != destination.resource:
-            message = f"{source} and {destination} need a link"
+        if not way.links and way.source.resource != way.destination.resource:
+            message = f"{way.source} and {way.destination} need a link"
             raise LookupError(message)
 
-    def _render_link(
-        self,
-        unfinished: UnfinishedChain,
-        link: Link,
-        registers: Sequence[str],
-        surroundings: tuple[tuple[Place, Place], Sequence[str], tuple[bool, bool]],
-    ) -> None:
-        """Add the lines of one link; `surroundings` are the chain's ends, the places beside it, and where it stands."""
-        ends, nodes, position = surroundings
+    def _render_link(self, unfinished: UnfinishedChain, way: _Way, position: int) -> None:
+        """Add the lines of the link that leads to the place at a position of the way."""
+        link, target = way.links[position - 1], way.registers[position]
         if link.restores:
-            self._render_restore(unfinished, link, registers[1], ends[0])
+            self._render_restore(unfinished, link, target, way.source)
         else:
-            memory = self._memory_between(ends, nodes, position)
             unfinished.last_link = len(unfinished.lines) + 1
-            unfinished.lines += link.render(self.instructions, Ends(registers[0], registers[1], memory))
-            merged = link.merges and family(registers[1]) in self.effects.writes
+            ends = Ends(way.registers[position - 1], target, self._memory_between(way, position))
+            unfinished.lines += link.render(self.instructions, ends)
+            merged = link.merges and family(target) in self.effects.writes
             unfinished.isolated = unfinished.isolated and not merged
         unfinished.clobbers_flags |= link.clobbers_flags
         if link.calibrations:
@@ -300,13 +290,14 @@ class ChainFactory:
         constants |= {zero: 0} if address else {zero: 0, kept: value}
         unfinished.lines += link.render(self.instructions, Ends(register, register, None, zero, kept))
 
-    def _memory_between(
-        self, ends: tuple[Place, Place], nodes: Sequence[str], position: tuple[bool, bool]
-    ) -> MemoryAddress | None:
-        """Return the address for a link through memory: the operand's own at the ends of the route, else scratch."""
-        source, destination = ends
-        first, last = position
-        for place, node, at_end in ((destination, nodes[0], first), (source, nodes[1], last)):
+    def _memory_between(self, way: _Way, position: int) -> MemoryAddress | None:
+        """Return the address for the link that leads to a position (None: neither place beside it is memory).
+
+        At the ends of the way it is the operand's own address, else scratch memory.
+        """
+        first, last = position == 1, position == len(way.links)
+        sides = ((way.destination, way.nodes[position - 1], first), (way.source, way.nodes[position], last))
+        for place, node, at_end in sides:
             if node.startswith("M") and node[1:].isdigit():
                 own = at_end and place.part is LatencyPart.MEMORY
                 return self._address_of(place) if own else SCRATCH
