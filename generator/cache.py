@@ -1,4 +1,8 @@
-"""Remembers what functions return for instances and variants, which hardly any other key is as slow to look up by."""
+"""Caches of what functions return for instances and variants.
+
+Hashing an instance with its addresses takes longer than many of these functions do. So an object is looked up by its
+identity first.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,7 @@ class PerObject(Generic[Key, Found]):
     """What a function returns for an object (an instance, a variant), worked out once: for functions that are quick."""
 
     MOST_OBJECTS = 1 << 12
+    """Objects of the last few variants: each has some hundred instances."""
 
     def __init__(self, function: Callable[[Key], Found]) -> None:
         self._function = function
@@ -30,7 +35,7 @@ class PerObject(Generic[Key, Found]):
         found = self._find(key)
         if len(self._objects) >= self.MOST_OBJECTS:
             self._objects.clear()
-        # With the object (below: the variant), so that it lives and no other one gets its id
+        # The object is kept, too: while it lives no other one gets its id (likewise the variant below)
         self._objects[id(key)] = key, found
         return found
 
@@ -41,10 +46,11 @@ class PerObject(Generic[Key, Found]):
 class PerInstance(PerObject["Instance", Found]):
     """What a function returns for an instance, worked out once for the same variant (object) and equal values.
 
-    Hashing addresses takes long, so that this is for functions that take longer.
+    It hashes addresses, so it is for functions that take longer than that.
     """
 
     MOST = 1 << 13
+    """Instances: setups and breakers are the same few over and over, those under test are needed for a while."""
 
     def __init__(self, function: Callable[[Instance], Found]) -> None:
         super().__init__(function)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from generator.chains.links import CARRIERS, FLAGS, GPR_NODES, VECTOR_NODES, Ends, Link, link_named, links
+from generator.chains.links import CARRIERS, GPR_NODES, VECTOR_NODES, Ends, Link, link_named, links
 from generator.microbenchmark import Line, Microbenchmark
+from generator.operands.places import STATUS_FLAGS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,10 +29,10 @@ _CONSTANTS, _VECTOR_CONSTANTS = ("R9", "R10"), ("XMM5", "XMM6")
 """Registers for zero and the value of links that restore: which values they hold does not matter here."""
 
 INDEPENDENT = 4
-"""How many independent copies of a link tell its throughput."""
+"""How many independent copies of a link tell its throughput: each with a target of its own in `_FILES`."""
 
 ISSUED = 120
-"""How many NOPs tell the issue width: whole cycles of any width up to six, and of eight."""
+"""How many NOPs tell the issue width: a whole number of cycles at 2, 3, 4, 5, 6, 8, 10 and 12 per cycle."""
 
 
 def nops(instructions: InstructionFactory) -> Microbenchmark:
@@ -122,7 +123,7 @@ def _fits(target: str, source: str) -> bool:
 
 def _register(node: str, position: int) -> str:
     """Return a register for a place ("" for flags)."""
-    if node in FLAGS or node not in CARRIERS | {"R8H", "ADDR"}:
+    if node in STATUS_FLAGS or node not in CARRIERS | {"R8H", "ADDR"}:
         return ""
     group = "GPR" if node in GPR_NODES | {"R8H", "ADDR"} else "VEC" if node in VECTOR_NODES else node
     return _FILES[group][position]

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from generator.assemble import assemble
-from generator.chains.links import CARRIERS, FLAGS, GPR_NODES, VECTOR_NODES, Ends, Link, Route, pads, restoring
+from generator.chains.links import CARRIERS, GPR_NODES, VECTOR_NODES, Ends, Link, Route, pads, restoring
 from generator.chains.setup import ChainSetup, UnfinishedChain
 from generator.microbenchmark import Line, Microbenchmark
 from generator.operands.effects import address_registers, effects_of
+from generator.operands.places import STATUS_FLAGS
 from generator.operands.registers import family, is_high8, part, register_class
 from generator.operands.reserved import harness_registers
 from generator.operands.values import DEFAULT_VALUE, Values
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from generator.operands.places import Place
 
 SCRATCH = MemoryAddress("R14", displacement=0x3C0)
-"""Memory that chains may use besides the instruction's own."""
+"""Memory that chains may use besides the instruction's own, in bytes from R14: the last of sixteen places."""
 
 _UNTRACKED = frozenset(
     {"RIP", "X87PUSH", "X87POP", "X87POP2", "TSC", "MSRS", "TSCAUX", "X87STATUS", "X87TAG", "X87CONTROL"}
@@ -138,7 +139,7 @@ class ChainFactory:
             operand.explicit and other.register in operand.registers
             for operand, other in zip(operands, (destination, source), strict=True)
         )
-        alone = self.effects.writes == {destination.resource} and not self.effects.reads & FLAGS
+        alone = self.effects.writes == {destination.resource} and not self.effects.reads & STATUS_FLAGS
         if not fitting or not alone or self.needs_restore(source):
             message = f"{source} and {destination} cannot be swapped"
             raise LookupError(message)
@@ -338,7 +339,7 @@ class ChainFactory:
         """
         lines: list[Line] = []
         kept = source.resource if source else ""
-        for name in sorted(self.effects.writes - FLAGS - _UNTRACKED - unfinished.restored - {kept}):
+        for name in sorted(self.effects.writes - STATUS_FLAGS - _UNTRACKED - unfinished.restored - {kept}):
             found = self._break(unfinished, name)
             lines += found
             if not found and name in self.effects.inputs:
@@ -348,9 +349,9 @@ class ChainFactory:
             unfinished.lines[unfinished.last_link - 1 : unfinished.last_link - 1] = stores
         else:
             lines += stores
-        read = self.effects.inputs & FLAGS
+        read = self.effects.inputs & STATUS_FLAGS
         flag = source.flag if source and source.flags else ""
-        if (self.effects.writes & FLAGS or unfinished.clobbers_flags or flag) and read - {flag}:
+        if (self.effects.writes & STATUS_FLAGS or unfinished.clobbers_flags or flag) and read - {flag}:
             scratch = unfinished.temporary("R64")
             lines += break_flags(self.instructions, read, flag, scratch)
         return lines + stack_balance(self.instructions, self.instance)

@@ -15,6 +15,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from generator.facts import read_facts
+from generator.operands.places import STATUS_FLAGS
 from generator.operands.registers import HIGH8, family, part
 
 if TYPE_CHECKING:
@@ -23,13 +24,14 @@ if TYPE_CHECKING:
     from xed_convert.model import MemoryAddress, OperandValue
 
 COLUMNS = ("name", "source", "target", "lines", "cross", "calibration", "reason")
-FLAGS = frozenset({"CF", "ZF", "SF", "OF", "PF", "AF"})
 GPR_NODES = frozenset({"R8", "R16", "R32", "R64"})
 VECTOR_NODES = frozenset({"XMM", "V128", "V256", "V512"})
 CARRIERS = GPR_NODES | VECTOR_NODES | {"K", "MMX", "X87"}
 """Places where a link from the place to itself exists, so that a chain can be made longer there."""
 
 _MAX_LINKS = 4
+"""Links of a way at most: the longest that the table needs lead from a flag to the x87 stack."""
+
 _HIGH8_OF = {family: name for name, family in HIGH8.items()}
 
 
@@ -241,7 +243,7 @@ def _links_from(route: Route, target: str, *, direct: bool) -> list[Link]:
             continue
         final = _matches(link.target, target)
         passable = link.target in between or (link.target[0] == "M" and "X87" in {here, target})
-        shortcut = link.source in FLAGS and link.target in FLAGS
+        shortcut = link.source in STATUS_FLAGS and link.target in STATUS_FLAGS
         if (final or passable) and (direct or not shortcut):
             following.append(link)
     return following

@@ -33,11 +33,16 @@ if TYPE_CHECKING:
     from generator.microbenchmark import Microbenchmark
 
 ENTRY_OFFSET = 8
+"""Where code begins in a blob, in bytes: after the address of the context."""
+
 ALIGNMENT = 64
-CONTEXT_SIZE = 0x1000
+"""Bytes: a cache line, so that the body begins at the same place in one whatever the setup is."""
+
 MAX_COUNTERS = 16
+"""Counters of one blob: the context has room for so many, and no x86 core has more to be programmed."""
 
 PATCH_ITERATIONS = 0x7E570002
+"""Marks the number of iterations of the loop."""
 
 _NOPS = ("", "90", "6690", "0f1f00", "0f1f4000", "0f1f440000", "660f1f440000", "0f1f8000000000", "0f1f840000000000")
 """The recommended multi-byte NOPs by length (Intel SDM volume 2, NOP, table 4-12)."""

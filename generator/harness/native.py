@@ -19,15 +19,22 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 IMUL_CORE_CYCLES = 3
+"""Latency of IMUL r64, r64 in core cycles."""
+
 CHAIN_COPIES = 30
+"""IMULs per iteration of the calibration chain: 90 cycles, so that the end of the loop is hidden behind them."""
+
 SHORT_ITERATIONS = 1
-WITNESS_COPIES, WITNESS_ITERATIONS = 4, 400
+"""Iterations of the short calibration; what it takes besides IMULs, the long one takes, too."""
+
+PROBE_COPIES, PROBE_ITERATIONS = 4, 400
+"""12,800 ADDs: 2,000 to 3,200 cycles on cores with four to six ALUs, many ticks of any clock and still short."""
 
 _CHAIN = Microbenchmark(
     setup=(), body=(Line(bytes.fromhex("480fafc0"), "IMUL RAX, RAX"),), purpose="calibration of the clock"
 )
 
-_CROWD = Microbenchmark(
+_CONTENTION_PROBE = Microbenchmark(
     setup=(),
     body=tuple(
         Line(bytes.fromhex(code), f"ADD {name}, {name}")
@@ -42,22 +49,22 @@ _CROWD = Microbenchmark(
             ("4d01db", "R11"),
         )
     ),
-    purpose="witness of contention",
+    purpose="contention probe",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Two blobs of the same chain, of which the long one takes `core_cycles` more core cycles, and the witness.
+    """Two blobs of the same chain and the contention probe; the long chain takes `core_cycles` more core cycles.
 
-    The witness keeps every ALU busy. It takes longer where another thread uses the same core, unlike the chain, which
-    leaves most of the core free.
+    The contention probe keeps every ALU busy, so it takes longer where another thread uses the same core. The chain
+    does not: it leaves most of the core free.
     """
 
     short: bytes
     long: bytes
     core_cycles: int
-    witness: bytes
+    contention_probe: bytes
 
 
 def calibration(iterations: int, copies: int = CHAIN_COPIES) -> Calibration:
@@ -66,7 +73,7 @@ def calibration(iterations: int, copies: int = CHAIN_COPIES) -> Calibration:
         render(_CHAIN, copies, SHORT_ITERATIONS, RDTSC),
         render(_CHAIN, copies, SHORT_ITERATIONS + iterations, RDTSC),
         IMUL_CORE_CYCLES * copies * iterations,
-        render(_CROWD, WITNESS_COPIES, WITNESS_ITERATIONS, RDTSC),
+        render(_CONTENTION_PROBE, PROBE_COPIES, PROBE_ITERATIONS, RDTSC),
     )
 
 
@@ -75,7 +82,7 @@ class Clocked:
     """A blob that measures another by the clock alone, which begins at `test_offset`.
 
     Its counters are the ticks of the blob under test, of `core_cycles` core cycles of the calibration chain, and of the
-    witness (see `Calibration`).
+    contention probe (see `Calibration`).
     """
 
     blob: bytes
@@ -90,7 +97,7 @@ def clocked(
     inner = [
         (_CHAIN, CHAIN_COPIES, SHORT_ITERATIONS, PLAIN),
         (_CHAIN, CHAIN_COPIES, SHORT_ITERATIONS + calibration_iterations, PLAIN),
-        (_CROWD, WITNESS_COPIES, WITNESS_ITERATIONS, PLAIN),
+        (_CONTENTION_PROBE, PROBE_COPIES, PROBE_ITERATIONS, PLAIN),
         (benchmark, copies, iterations, style),
     ]
     blob = bytearray(ENTRY_OFFSET + sum(map(len, parts.values())))
@@ -99,8 +106,8 @@ def clocked(
         blob += bytes(-len(blob) % ALIGNMENT)
         offsets.append(len(blob))
         blob += render(code, count, loops, RDTSC, how, len(blob))
-    short, long, witness, test = (offset + ENTRY_OFFSET for offset in offsets)
-    head = _joined(parts, {"context": 0, "short": short, "long": long, "test": test, "witness": witness})
+    short, long, probe, test = (offset + ENTRY_OFFSET for offset in offsets)
+    head = _joined(parts, {"context": 0, "short": short, "long": long, "test": test, "contention_probe": probe})
     blob[: len(head)] = head
     return Clocked(bytes(blob), offsets[-1])
 

@@ -179,9 +179,10 @@ def has_plain_address(variant: InstructionVariant) -> bool:
 
 
 class _IndependentInstances:
-    """Remembers the longest sequence asked for of each variant (object), which begins with the shorter ones."""
+    """Caches the longest sequence asked for of each variant (object), which begins with the shorter ones."""
 
     MOST = 256
+    """Sequences: a variant under test and its blocking instructions take some ten each."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, frozenset[str]], tuple[list[Instance], Iterator[Instance]]] = {}

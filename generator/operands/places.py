@@ -18,6 +18,9 @@ CARRY = ("CF",)
 OTHER_FLAGS = ("ZF", "SF", "PF", "OF", "AF")
 """The flags besides the carry flag, in the order in which one of them stands for the group."""
 
+STATUS_FLAGS = frozenset(CARRY + OTHER_FLAGS)
+"""The flags that chains reach and breakers replace."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:

@@ -34,7 +34,10 @@ if TYPE_CHECKING:
     from xed_convert.catalogue.catalogue import Catalogue
 
 MOST_INSTANCES = 12
-"""Of a blocking instruction there are at most so many independent instances; then they repeat."""
+"""Of a blocking instruction there are at most so many independent instances; then they repeat.
+
+Sixteen registers less those of the harness and of the instruction under test leave about as many.
+"""
 
 INSTANCES_OF_SEVERAL = (8, 5, 3)
 """The same where several blocking instructions share the registers; fewer if there are not so many registers.

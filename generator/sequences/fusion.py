@@ -44,9 +44,14 @@ JUMPS = (
 """The conditions, each with its inverse (one bit of the opcode). What fuses with any jump fuses with the first ones."""
 
 INSTANCES = 4
+"""Pairs in one copy, with registers of their own; two each of a jump and its inverse."""
+
 FILLERS = 6
+"""Fillers per pair: so many that issue is the limit, not the one or two jumps that a core takes per cycle."""
+
 _TARGETS = ("R8", "R9", "R10", "R11")
 _SOURCE = "R12"
+"""Registers of the fillers; instances get others."""
 
 
 class Filler(Enum):

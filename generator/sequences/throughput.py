@@ -18,6 +18,7 @@ from generator.facts import read_facts
 from generator.microbenchmark import Line, Microbenchmark
 from generator.operands.allocation import Allocator, independent_instances
 from generator.operands.effects import MOVING_CATEGORIES, effects_of, general_inputs, implicit_bases, unset_indices
+from generator.operands.places import STATUS_FLAGS
 from generator.operands.registers import family, part, register_class
 from generator.operands.reserved import BASE_REGISTER, harness_registers
 from generator.operands.values import ValueKind, Values, kinds_of, values_of
@@ -33,10 +34,7 @@ if TYPE_CHECKING:
     from generator.factory import InstructionFactory
 
 LENGTHS = (8, 4, 1, 2, 16)
-"""How many instances a sequence has, in the order in which they are tried."""
-
-FLAGS = frozenset({"CF", "PF", "AF", "ZF", "SF", "OF"})
-"""The status flags, which TEST replaces."""
+"""How many instances a sequence has, in the order in which they are tried; §5.3.1 has 1, 2, 4 and 8."""
 
 _BREAKABLE = frozenset({"GPR", "VEC", "K", "MMX"})
 """Register files that breakers can overwrite."""
@@ -45,12 +43,13 @@ _STACK_MOVES = frozenset({"X87PUSH", "X87POP", "X87POP2"})
 """What the catalogue names as registers where the x87 stack is turned."""
 
 SUBJECT_SLOT = 15
-"""The memory place of an instruction that stands among others."""
+"""The memory place of an instruction that stands among others: theirs are counted from 0 on, twelve at most."""
 
 _SETUP_TEMPORARY = "R12"
+"""The register that setups store values through; allocators give it away last."""
 
 _STRINGS = {"RDI": 0x1000, "RSI": -0x1000}
-"""Where strings begin again, relative to the memory of the code under test: near enough for its zeros."""
+"""Where strings begin again, in bytes from R14: a page to either side, within the memory of the code under test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +199,7 @@ class ThroughputFactory:
         if self._carried is None:
             effects = [effects_of(instance) for instance in independent_instances(self.variant, 2)]
             carried = (effects[0].writes & effects[-1].inputs) - harness_registers()
-            self._carried = frozenset(n for n in carried if n in FLAGS or register_class(n) in _BREAKABLE)
+            self._carried = frozenset(n for n in carried if n in STATUS_FLAGS or register_class(n) in _BREAKABLE)
         return self._carried
 
     def own(self, instance: Instance) -> frozenset[str]:
@@ -239,13 +238,13 @@ class ThroughputFactory:
     def breakers(self, instance: Instance, values: Values, carried: frozenset[str]) -> list[Line]:
         """Return what overwrites everything that instances depend on each other through."""
         lines: list[Line] = []
-        for name in sorted(carried - FLAGS):
+        for name in sorted(carried - STATUS_FLAGS):
             register = part(name, 64) if register_class(name) == "GPR" else name
             line = break_register_of(self.instructions, instance, register, general_value(instance, values, name))
             if line is not None:
                 lines.append(line)
-        if carried & FLAGS:
-            lines += break_flags(self.instructions, carried & FLAGS, "", _SETUP_TEMPORARY)
+        if carried & STATUS_FLAGS:
+            lines += break_flags(self.instructions, carried & STATUS_FLAGS, "", _SETUP_TEMPORARY)
         return lines
 
 

@@ -26,12 +26,20 @@ if TYPE_CHECKING:
     from generator.operands.values import Values
 
 TWO = 0x4000000040000000
+"""2.0 twice as a 32-bit number; as a 64-bit number a little more than 2.0."""
+
 ONES = -1
+"""A mask that leaves nothing out."""
+
 STACK_DEPTH = 4
 """How many values are pushed onto the x87 stack: instructions that pop find some, those that push find room."""
 
 _AREA = 0x400
+"""Where the setup stores patterns, in bytes from R14: after the places of sixteen instances, 64 bytes each."""
+
 _TILE_AREA = 0x440
+"""Where it stores the configuration of tiles: after the 64 bytes of the widest pattern."""
+
 _TILE_CONFIGURATION = {0: 1, 16: 0x0040004000400040, 24: 0x0040004000400040, 48: 0x1010101010101010}
 """Palette 1; 64 bytes per row and 16 rows for each of the eight tiles, as 64-bit words by offset."""
 

@@ -160,6 +160,7 @@ class Core:
         now, free = self.cycle, self.free_slots
         issued, complete = len(retired) - self.parameters.reorder_buffer, 0
         for kind, ports, latency, sources, targets, extra, slot, end in steps:
+            # Issue: wait for a slot of the cycle, for entries of the reorder buffer, and for the scheduler
             until = 0
             if slot:
                 until = retired[issued]
@@ -169,10 +170,14 @@ class Core:
             if until > now or (self.waiting >= capacity and ports):
                 now, free = self._wait(now, until, capacity if ports else _ENDLESS), width
             free -= slot
+
+            # Wait for what is read
             ready = now
             for place in sources:
                 if places[place] > ready:  # noqa: PLR1730 - a call of max() here makes all simulations slower
                     ready = places[place]
+
+            # Execute: dispatch to a port, or be done at rename
             if kind == PORT or (kind == SHARED and not self._eliminates(extra)):
                 divided = extra if kind == PORT else 0
                 ready = dispatch(ports, ready if ready > now else now + 1, divided, free) + latency
@@ -183,6 +188,8 @@ class Core:
                 continue
             for place in targets:
                 places[place] = ready
+
+            # Retire the instruction when the last of its µops is complete
             if ready > complete:  # noqa: PLR1730 - likewise
                 complete = ready
             if end:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant, OperandValue
 
 MOST_RUNS = 50_000
+"""Runs that are cached: some hundred bytes each, a few for every microbenchmark."""
+
 MOST_REMEMBERED = 256
 """Bodies and heads of programs that are kept; those with other numbers of copies come next."""
 

@@ -28,12 +28,13 @@ ENTRY_OFFSET = 8
 COUNTER_READS = frozenset({"RDPMC", "RDTSC", "RDTSCP"})
 
 LONGEST_LOOP = 1 << 32
-"""Iterations of a loop: what has more is taken to hang."""
+"""Iterations of a loop: what has more is taken to hang. Real code would run for seconds by then."""
 
 LONGEST_TRACE = 50_000
-"""Runs of straight code, repetitions counted once: what runs longer is taken to hang."""
+"""Runs of straight code, repetitions counted once: what runs longer is taken to hang. Measured code has some ten."""
 
 CHUNK_INSTRUCTIONS = 16
+"""Straight code is cached in pieces of so many instructions: longer ones are seldom the same in two programs."""
 
 
 @dataclass(frozen=True, slots=True)

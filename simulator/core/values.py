@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from xed_convert.model import Operand
 
 SHORT_MANTISSA = 8
+"""Bits of a mantissa: values of the fast kind such as 1.0 have hardly any, those of the slow kind nearly all."""
+
 MOST_COPIES = 2000
 """Where values still change after so many copies, all others are taken to be like the last one."""
 

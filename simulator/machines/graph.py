@@ -190,10 +190,10 @@ class _Reader:
 
     def _flags(self, name: str, *, written: bool) -> Iterator[Endpoint]:
         if self.flags_operand is None:
-            raise self.fail("there are no flags, but they stand")
+            raise self.fail("the variant has no flags, but they are named")
         has = written_flags(self.flags_operand) if written else read_flags(self.flags_operand)
         if name != "F" and name not in has:
-            raise self.fail(f"{name} is not {'written' if written else 'read'}, but stands")
+            raise self.fail(f"{name} is named, but the variant does not {'write' if written else 'read'} it")
         yield from (Endpoint(self.flags_operand.index, flag=flag) for flag in has if name in ("F", flag))
 
     def uop(self, text: str, earlier: int) -> Uop:

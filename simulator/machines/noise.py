@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-TEN_PERCENT = 0.1
+SHARE_UPWARDS = 0.1
 """The share of samples that are a few events too high where `upwards` is not 0."""
 
 OUTLIER = (1.05, 2.0)
@@ -72,7 +72,7 @@ class CounterNoise:
                 factor *= source.uniform(*OUTLIER)
             sample = value if factor == 1 else round(value * factor)
             sample += self.offset
-            if self.upwards and upwards.random() < TEN_PERCENT:
+            if self.upwards and upwards.random() < SHARE_UPWARDS:
                 sample += upwards.randint(1, self.upwards)
             yield sample
 

@@ -141,7 +141,7 @@ class NativeChild:
         self._load(server.FAULT_HANDLER, native.fault_handler(control_at + server.FAULT), control_at + server.FAULT)
         self._load(server.SHORT_CALIBRATION, calibration.short, control_at + server.CALIBRATION_CONTEXT)
         self._load(server.LONG_CALIBRATION, calibration.long, control_at + server.CALIBRATION_CONTEXT)
-        self._load(server.CONTENTION_PROBE, calibration.witness, control_at + server.CALIBRATION_CONTEXT)
+        self._load(server.CONTENTION_PROBE, calibration.contention_probe, control_at + server.CALIBRATION_CONTEXT)
 
     def _load(self, offset: int, blob: bytes, literal: int) -> None:
         """Put a blob into the shared memory, with the address at its beginning."""

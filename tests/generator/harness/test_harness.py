@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from iced_x86 import Decoder, Formatter, FormatterSyntax, Mnemonic
 
 from generator.harness import assemble_templates, assembly, native
-from generator.harness.harness import ALIGNMENT, CONTEXT_SIZE, ENTRY_OFFSET, RDTSC, Reader, Style, layout, render
+from generator.harness.harness import ALIGNMENT, ENTRY_OFFSET, RDTSC, Reader, Style, layout, render
 from generator.microbenchmark import Line, Microbenchmark
 from tests.nonempty import some
 
@@ -146,7 +146,6 @@ def test_places_in_a_blob_have_names() -> None:
     assert shape.place_of(shape.setup_offset) == "setup"
     assert shape.place_of(shape.body_offset + 5) == "body"
     assert shape.place_of(shape.body_end) == shape.place_of(shape.setup_end) == "harness"
-    assert CONTEXT_SIZE >= 0x300
 
 
 def test_a_clocked_blob_measures_between_calibration_and_witness() -> None:

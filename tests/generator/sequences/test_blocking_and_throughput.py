@@ -8,6 +8,7 @@ from generator.factory import InstructionFactory
 from generator.facts import read_facts
 from generator.operands.allocation import independent_instances
 from generator.operands.effects import effects_of
+from generator.operands.places import STATUS_FLAGS
 from generator.operands.reserved import harness_registers
 from generator.sequences.blocking import (
     CodeKind,
@@ -20,7 +21,7 @@ from generator.sequences.blocking import (
     registers_of,
     representatives,
 )
-from generator.sequences.throughput import FLAGS, Shape, ThroughputFactory, same_register_operands, stack_bytes
+from generator.sequences.throughput import Shape, ThroughputFactory, same_register_operands, stack_bytes
 from results.model import Form
 from tests.nonempty import some
 from xed_convert.catalogue.catalogue import Catalogue
@@ -93,7 +94,9 @@ def test_instances_depend_on_each_other_only_through_what_cannot_be_chosen(strin
     effects = [effects_of(instance) for instance in independent_instances(variant, 6)]
     for position, one in enumerate(some(effects, 2)):
         others = [other for place, other in enumerate(effects) if place != position]
-        assert not any((one.writes & other.inputs) - carried - FLAGS - harness_registers() for other in some(others))
+        assert not any(
+            (one.writes & other.inputs) - carried - STATUS_FLAGS - harness_registers() for other in some(others)
+        )
 
 
 @pytest.mark.parametrize("string", ["ADC_11 (R64, R64)", "MUL (R64)"])

@@ -285,7 +285,7 @@ def test_a_late_flag_is_late_when_it_is_simulated() -> None:
 
 def test_a_graph_that_does_not_fit_is_a_clear_error() -> None:
     changed = MachineModel.load("HSW").changed({"CMC": "p06 1 <ZF >CF"})
-    with pytest.raises(ModelError, match="the changed HSW: ZF is not read"):
+    with pytest.raises(ModelError, match="the changed HSW: ZF is named, but the variant does not read it"):
         changed.behaviour(catalogue().by_string("CMC"))
 
 
