@@ -1,8 +1,10 @@
-# make install: `characterize` and `uopscope` for every user of the machine, in an environment of their own.
+# make install         `characterize` and `uopscope` for every user, in an environment of their own
+# make uninstall       takes them away
+# make install-kmod    the kernel module: by DKMS where it is installed, else for the running kernel (or KERNEL=release)
+# make uninstall-kmod  takes it away
+# make test            all gates and tests
 #
-# make install-kmod: the kernel module, by DKMS where it is installed, else for the running kernel (or KERNEL=release).
-#
-# PREFIX is where the commands are linked, OPT where the environment is; PYTHON is the interpreter to make it with.
+# PREFIX is where the commands are linked. OPT is where the environment is. PYTHON is the interpreter to make it with.
 
 PREFIX ?= /usr/local
 OPT ?= /opt/uopscope

@@ -2,8 +2,8 @@
 # install-kmod.sh install|uninstall: what `make install-kmod` does. Environment: KERNEL (a release; default the running
 # one), MODULES (the folder of all kernels' modules; default /lib/modules).
 #
-# With DKMS the module is built again for every new kernel; without it is built once, for this one. Nothing is left in
-# the checkout.
+# With DKMS the module is built again for every new kernel. Without it the module is built once, for this kernel. Nothing
+# is left in the checkout.
 set -u
 here=$(dirname "$(dirname "$(readlink -f "$0")")")
 KERNEL=${KERNEL:-$(uname -r)}
@@ -45,7 +45,7 @@ use_dkms() {
     [ "$MODULES" = /lib/modules ] && command -v dkms >/dev/null
 }
 
-# Every version that DKMS has, with its sources.
+# Remove every version that DKMS has, with its sources.
 remove_from_dkms() {
     for old in /var/lib/dkms/uopscope/*/; do
         old=$(basename "$old")
@@ -55,7 +55,7 @@ remove_from_dkms() {
     done
 }
 
-# Other kernels that have the module get the new one as well, if their headers are still there.
+# Print the kernels to install for: this one, and others that have the module and whose headers are there.
 kernels() {
     echo "$KERNEL"
     for module in "$MODULES"/*/updates/dkms/uopscope.ko*; do
@@ -92,7 +92,7 @@ install_once() {
     say "installed $target (for this kernel only: DKMS is not installed)"
 }
 
-# Try it in the running kernel, if it is the one: Secure Boot refuses unsigned modules.
+# Load it if it was built for the running kernel: Secure Boot refuses unsigned modules.
 try_it() {
     [ "$MODULES" = /lib/modules ] && [ "$KERNEL" = "$(uname -r)" ] || return 0
     PATH=$PATH:/sbin:/usr/sbin
