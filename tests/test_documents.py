@@ -27,7 +27,7 @@ DOCUMENTS = sorted(
     path for path in (*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/*.md"), *CHECKOUT.glob("benchmarks/*.md"))
 )
 SOURCE_SUFFIXES = (".py", ".tsv", ".toml", ".j2", ".c", ".h", ".S", ".sh", ".sql", ".md", ".cff", ".bin", ".xsd")
-PLACEHOLDERS = {"FILE", "NAME", "DIR", "EVENTS", "CPU"}
+PLACEHOLDERS = {"FILE", "NAME", "DIR", "EVENTS", "CPU", "COMMAND"}
 """Names that stand for the reader's own."""
 PROGRAMS = {"characterize", "uopscope"}
 
@@ -159,7 +159,7 @@ def complaint(arguments: list[str]) -> str:
     program, *rest = arguments
     app = characterize_command.app
     if program == "uopscope":
-        if not rest or rest[0] in {"--version", "--help", "COMMAND"}:
+        if not rest or rest[0] in {"--version", "--help", *PLACEHOLDERS}:
             return ""
         name = rest.pop(0)
         if name not in commands():
