@@ -1,6 +1,7 @@
 """Runs inference on simulated machines and compares what it concludes with what is true of them.
 
 Reading order: `run` (characterize variants of a machine), `report` (the figures, and what was not found again),
-`judge` (one variant), `indistinguishable` (does another machine give the same in every measurement?), `synthetic` (what
-a model says, stored as a campaign without measuring). `benchmarks/truth.py` and tests use it.
+`judge` (one variant), `port_names` (ports that share a counter have no names of their own), `indistinguishable` (does
+another machine give the same in every measurement?), `synthetic` (what a model says, stored as a campaign without
+measuring). `benchmarks/truth.py` and tests use it.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -11,11 +11,14 @@ from results import sentences
 from results.findings import Indistinguishable, NoLatency, NoPorts
 from results.model import LEFT_OUT, Form, PortUsage
 from runner.verification.indistinguishable import are_alike, named, proved_by
+from runner.verification.port_names import renamed
 from simulator.judging.latency import expected, judge, missing
 from simulator.judging.ports import with_usage
 from simulator.judging.slack import Slack, Standing, standing
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from results.model import Characterization, Failure, LatencyResult
     from runner.verification.indistinguishable import Blocking
     from runner.verification.report import Report
@@ -35,11 +38,15 @@ VERDICTS = {
 
 @dataclass(frozen=True)
 class KnownMachine:
-    """The machine, and what is needed to ask whether another one could be told from it."""
+    """The machine, and what is needed to ask whether another one could be told from it.
+
+    `names` are the true names of ports by those that inference gives them, where they share counters.
+    """
 
     machine: MachineModel
     catalogue: Catalogue
     blocking: Blocking
+    names: Mapping[str, str] = field(default_factory=dict)
 
     @functools.cached_property
     def slack(self) -> Slack:
@@ -51,7 +58,7 @@ def check(report: Report, variant: InstructionVariant, found: Characterization, 
     """Compare conclusions with the truth."""
     truth = known.machine.truth(variant)
     report.counts["variants"] += 1
-    ports = _visible_ports(truth)
+    ports = visible_ports(truth)
     verdict, stated = _judge_ports(variant, found, ports, known)
     report.counts[verdict] += 1
     if verdict != "ports_right":
@@ -64,7 +71,7 @@ def check(report: Report, variant: InstructionVariant, found: Characterization, 
     same = found.of(Form.SAME_REGISTER).ports
     if truth.same_register is not None and same is not None:
         report.counts["same_register"] += 1
-        right = _same(same, _visible_ports(truth.same_register))
+        right = _same(renamed(same, known.names), visible_ports(truth.same_register))
         report.counts["same_register_right"] += right
         if not right:
             report.note(variant, "ports_same_register", same, truth.same_register.ports)
@@ -79,11 +86,12 @@ def _judge_ports(
     """Return the column that a port usage, or what stands for it, counts in, and what was stated."""
     if found.ports is None:
         return _judge_failure(variant, found, ports, known)
-    if _same(found.ports, ports):
+    stated = renamed(found.ports, known.names)
+    if _same(stated, ports):
         return "ports_right", str(ports)
-    other = with_usage(known.machine, variant, found.ports)
+    other = with_usage(known.machine, variant, stated)
     alike = other is not None and are_alike(known.machine, other, known.catalogue, variant, known.blocking)
-    return "ports_alike" if alike else "ports_wrong", str(found.ports)
+    return "ports_alike" if alike else "ports_wrong", str(stated)
 
 
 def _judge_failure(
@@ -91,7 +99,7 @@ def _judge_failure(
 ) -> tuple[str, str]:
     """Return the same where no usage is stated; what proves that none can be is noted, too."""
     failures = "; ".join(_brief(failure) for failure in found.failures)
-    left = named(found.failures)
+    left = [renamed(usage, known.names) for usage in named(found.failures)]
     usage = proved_by(known.machine, known.catalogue, variant, known.blocking, left)
     if usage is not None:
         return "ports_proved", f"{failures}; the same in every measurement: {usage}"
@@ -105,7 +113,7 @@ def _brief(failure: Failure) -> str:
     return sentences.failure(failure)
 
 
-def _visible_ports(truth: Truth) -> PortUsage:
+def visible_ports(truth: Truth) -> PortUsage:
     """Return the ports of instances that are not eliminated at rename; all of them are without a port else."""
     return PortUsage({}) if truth.eliminated_share == 1 else truth.ports
 

@@ -3,7 +3,8 @@
 Counted once per variant:
 
 - `variants`: those that the machine has and that can be measured
-- `ports_right`: the stated port usage is the true one; `ports_wrong`: another one is stated
+- `ports_right`: the stated port usage is the true one; `ports_wrong`: another one is stated. Ports that share a counter
+  may be exchanged, alike in all conclusions about the machine (`runner.verification.port_names`)
 - `ports_named`: none is stated, but a few that cannot be told apart are named, and the true one is among them
 - `ports_proved`: none is stated, and a machine with another usage gives the same in every measurement
   (`runner.verification.indistinguishable`); `ports_alike`: such a machine's usage is stated

@@ -13,13 +13,15 @@ from results.campaign.store import Store
 from runner.backends.sim import SimBackend, open_machine
 from runner.measuring.protocol import Measurer
 from runner.measuring.session import Limits, Session, Task
-from runner.verification.judge import KnownMachine, check
+from runner.verification.judge import KnownMachine, check, visible_ports
+from runner.verification.port_names import best_names
 from runner.verification.report import Report
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from results.model import Characterization
     from simulator.machines.machine import MachineModel
     from xed_convert.catalogue.catalogue import Catalogue
     from xed_convert.model import InstructionVariant
@@ -40,10 +42,12 @@ def run(
     session = Session(Measurer(backend), limits=Limits(keep_raw=False))
     begun = time.process_time()
     context = session.run_one(characterizer.prepare(variants))
-    known = KnownMachine(machine, catalogue, context.blocking)
     by_key = {variant.key: variant for variant in variants}
     tasks = (Task(variant.key, characterizer.characterize(variant, context)) for variant in variants)
-    for outcome in session.run(tasks):
+    outcomes = list(session.run(tasks))
+    found = ((by_key[outcome.name], outcome.result) for outcome in outcomes if outcome.result is not None)
+    known = KnownMachine(machine, catalogue, context.blocking, _port_names(machine, found))
+    for outcome in outcomes:
         variant = by_key[outcome.name]
         report.counts["measurements"] += len(outcome.requests)
         if outcome.result is None:
@@ -56,19 +60,33 @@ def run(
     return report
 
 
+def _port_names(
+    machine: MachineModel, found: Iterable[tuple[InstructionVariant, Characterization]]
+) -> Mapping[str, str]:
+    """Return the names of ports that share counters with which most of the conclusions are right."""
+    groups = machine.parameters.shared_counters
+    if not groups:
+        return {}
+    stated = ((variant, result.ports) for variant, result in found)
+    answers = [(ports, visible_ports(machine.truth(variant))) for variant, ports in stated if ports is not None]
+    return best_names(groups, answers)
+
+
 def compare(machine: MachineModel, catalogue: Catalogue, database: Path) -> Report:
     """Compare the conclusions in a campaign's file with the machine that it was about."""
     report = Report(machine.name)
     backend = SimBackend(machine, catalogue)
     characterizer = Characterizer(catalogue, backend.info().capabilities)
     session = Session(Measurer(backend), limits=Limits(keep_raw=False))
-    known = KnownMachine(machine, catalogue, session.run_one(characterizer.prepare()).blocking)
     with Store.read(database) as store:
         report.counts["measurements"] = store.count_measurements()
-        for conclusion in store.conclusions():
-            variant = catalogue.by_key(conclusion.result.key)
-            if not conclusion.result.skipped and machine.behaviour(variant) is not None:
-                check(report, variant, conclusion.result, known)
+        results = [conclusion.result for conclusion in store.conclusions() if not conclusion.result.skipped]
+    pairs = [(catalogue.by_key(result.key), result) for result in results]
+    found = [(variant, result) for variant, result in pairs if machine.behaviour(variant) is not None]
+    blocking = session.run_one(characterizer.prepare()).blocking
+    known = KnownMachine(machine, catalogue, blocking, _port_names(machine, found))
+    for variant, result in found:
+        check(report, variant, result, known)
     return report
 
 

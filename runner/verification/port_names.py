@@ -1,0 +1,46 @@
+"""Names of ports that share a counter: no measurement says which of them is which, so inference may exchange them.
+
+An answer is right if the ports that share a counter can be renamed so that it is the true one. One renaming must do for
+all answers about a machine: they have to agree with each other.
+"""
+
+from __future__ import annotations
+
+from itertools import permutations, product
+from typing import TYPE_CHECKING
+
+from results.model import PortUsage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+PortNames = dict[str, str]
+"""The true name by the name that inference has given; ports that are not in it keep theirs."""
+
+
+def renamed(usage: PortUsage, names: Mapping[str, str]) -> PortUsage:
+    """Return a usage with other names of ports."""
+    counts: dict[frozenset[str], int] = {}
+    for ports, count in usage.uops.items():
+        there = frozenset(names.get(port, port) for port in ports)
+        counts[there] = counts.get(there, 0) + count
+    return PortUsage(counts)
+
+
+def all_names(groups: Iterable[str]) -> Iterator[PortNames]:
+    """Yield every way to name the ports that share counters, the one that changes nothing first."""
+    shared = [group for group in groups if len(group) > 1]
+    for orders in product(*(permutations(group) for group in shared)):
+        yield {
+            old: new for group, order in zip(shared, orders, strict=True) for old, new in zip(group, order, strict=True)
+        }
+
+
+def best_names(groups: Iterable[str], answers: Sequence[tuple[PortUsage, PortUsage]]) -> PortNames:
+    """Return the names that make most answers (stated usage, true usage) right; of equals, those that change least."""
+
+    def right(names: PortNames) -> tuple[int, int]:
+        kept = sum(old == new for old, new in names.items())
+        return sum(renamed(stated, names).uops == true.uops for stated, true in answers), kept
+
+    return max(all_names(groups), key=right)

@@ -1,0 +1,47 @@
+"""Exchanging ports that share a counter: one exchange for all answers about a machine."""
+
+from __future__ import annotations
+
+from math import factorial, prod
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from results.model import PortUsage
+from runner.verification.port_names import all_names, best_names, renamed
+from simulator.machines.random_machine import draw_shape
+
+USAGES = st.dictionaries(st.frozensets(st.sampled_from("012345"), min_size=1), st.integers(1, 3), max_size=4)
+
+
+def usage(text: str) -> PortUsage:
+    return PortUsage.parse(text)
+
+
+def test_answers_that_agree_with_each_other_are_right_under_one_exchange() -> None:
+    answers = [(usage("1*p125"), usage("1*p179")), (usage("1*p15"), usage("1*p19")), (usage("1*p3"), usage("1*p3"))]
+    names = best_names(("27", "59"), answers)
+    assert [renamed(stated, names) for stated, _ in answers] == [true for _, true in answers]
+
+
+def test_answers_that_contradict_each_other_are_not_all_right() -> None:
+    answers = [(usage("1*p0"), usage("1*p1")), (usage("1*p0"), usage("1*p0"))]
+    names = best_names(("01",), answers)
+    assert sum(renamed(stated, names) == true for stated, true in answers) == 1
+
+
+def test_nothing_is_exchanged_without_need_or_between_counters() -> None:
+    assert best_names(("01", "23"), [(usage("1*p2"), usage("1*p2"))]) == {port: port for port in "0123"}
+    assert renamed(usage("1*p0"), best_names(("01", "23"), [(usage("1*p0"), usage("1*p2"))])) != usage("1*p2")
+
+
+@given(st.integers(0, 1000), USAGES)
+def test_names_are_exchanged_within_counters_only(seed: int, uops: dict[frozenset[str], int]) -> None:
+    groups = draw_shape(seed, "counters").parameters.shared_counters
+    found = list(all_names(groups))
+    assert len(found) == prod(factorial(len(group)) for group in groups)
+    counter = {port: group for group in groups for port in group}
+    for names in found:
+        assert all(counter[old] == counter[new] for old, new in names.items())
+        back = {new: old for old, new in names.items()}
+        assert renamed(renamed(PortUsage(uops), names), back) == PortUsage(uops)
