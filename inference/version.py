@@ -1,7 +1,7 @@
 """The version of the inference: which code and tables drew a conclusion.
 
 It is derived from the sources themselves, so nobody has to remember to raise it: any change of a generator, an
-inference, the aggregation of samples or their tables gives another one.
+inference, the aggregation of samples, the arithmetic of ports, or their tables gives another one.
 """
 
 from __future__ import annotations
@@ -9,19 +9,36 @@ from __future__ import annotations
 import hashlib
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from results.version import version
 
-FOLDERS = ("generator", "inference", "runner/measuring")
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SOURCES = ("generator", "inference", "runner/measuring", "results/model.py", "results/ports.py")
+"""Folders and files that decide what comes out of samples, relative to the top of the checkout."""
+
+ROOT = Path(__file__).resolve().parents[1]
+
 SUFFIXES = {".py", ".tsv", ".toml", ".j2"}
 
 
 @cache
-def inference_version() -> str:
-    """Return `<version of uopscope>+<8 digits of a hash over the sources of generators and inference>`."""
-    root = Path(__file__).resolve().parents[1]
-    found = [path for folder in FOLDERS for path in (root / folder).rglob("*") if path.suffix in SUFFIXES]
+def inference_version(root: Path = ROOT) -> str:
+    """Return `<version of uopscope>+<8 digits of a hash over the sources of generators and inference>`.
+
+    Args:
+        root: where the packages stand.
+    """
     digest = hashlib.blake2b(digest_size=4)
-    for path in sorted(found):
+    for path in sorted(sources(root)):
         digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
     return f"{version()}+{digest.hexdigest()}"
+
+
+def sources(root: Path) -> Iterator[Path]:
+    """Yield the files that decide what is concluded."""
+    for name in SOURCES:
+        place = root / name
+        yield from [place] if place.is_file() else (path for path in place.rglob("*") if path.suffix in SUFFIXES)

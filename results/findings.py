@@ -178,11 +178,11 @@ class PortsFound(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class HelpersRemoved(Step):
-    """Ports of an instruction `together` with its helpers, and of the helpers alone, which are subtracted."""
+class PrologueRemoved(Step):
+    """Ports of an instruction `together` with its prologue and epilogue, and of these alone, which are subtracted."""
 
     together: PortUsage
-    helpers: PortUsage
+    prologue: PortUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +223,7 @@ class Code(StrEnum):
     """Which microbenchmark of a variant it is about."""
 
     SEQUENCE = "throughput sequence"
-    HELPERS = "helper instructions"
+    PROLOGUE = "prologue and epilogue"
     CHAIN = "chain"
 
 
@@ -321,16 +321,16 @@ class EliminatedPorts(Failure):
 
 
 @dataclass(frozen=True, slots=True)
-class HelpersNotPart(Failure):
-    """The ports of helpers alone are not part of those that the instruction uses together with them."""
+class PrologueNotPart(Failure):
+    """A prologue and epilogue alone use ports that the instruction together with them does not."""
 
     together: PortUsage
-    helpers: PortUsage
+    prologue: PortUsage
 
 
 @dataclass(frozen=True, slots=True)
-class HelpersUnknown(Failure):
-    """The ports of what stands beside each instance are not known, so those of the instance are not."""
+class PrologueUnknown(Failure):
+    """The ports of the prologue and epilogue are not known, so those of the instruction are not."""
 
     why: Failure
 

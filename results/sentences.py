@@ -143,8 +143,8 @@ def _(value: findings.PortsFound) -> str:
 
 
 @step.register
-def _(value: findings.HelpersRemoved) -> str:
-    return f"{value.together} together with what stands beside it, which alone is {value.helpers}"
+def _(value: findings.PrologueRemoved) -> str:
+    return f"{value.together} together with its prologue and epilogue, which alone are {value.prologue}"
 
 
 @step.register
@@ -183,8 +183,8 @@ def reason(value: Failure) -> str:
             return f"no latency: {reason(value.why) if value.why else NO_CHAIN}"
         case findings.NoPorts():
             return f"no ports{_of_form(value.form)}: {reason(value.why)}"
-        case findings.HelpersUnknown():
-            return f"ports of what stands beside it: {reason(value.why)}"
+        case findings.PrologueUnknown():
+            return f"ports of its prologue and epilogue: {reason(value.why)}"
         case findings.Stated(reason=stated):
             return stated
     return _REASONS.get(type(value)) or failure(value).partition("\n")[0]
@@ -202,7 +202,7 @@ _REASONS: dict[type[Failure], str] = {
     findings.TooManyUsages: "more port usages explain the answers than can be listed",
     findings.NoUsage: "no port usage explains the answers",
     findings.EliminatedPorts: "which ports it uses where it is not eliminated cannot be told",
-    findings.HelpersNotPart: "what stands beside it uses ports that both together do not",
+    findings.PrologueNotPart: "its prologue and epilogue use ports that all together do not",
 }
 
 _STATUSES = {
@@ -313,10 +313,10 @@ def _(value: findings.EliminatedPorts) -> str:
 
 
 @failure.register
-def _(value: findings.HelpersNotPart) -> str:
-    return f"{value.together} together with what stands beside it, which alone is {value.helpers}"
+def _(value: findings.PrologueNotPart) -> str:
+    return f"{value.together} together with its prologue and epilogue, which alone are {value.prologue}"
 
 
 @failure.register
-def _(value: findings.HelpersUnknown) -> str:
-    return f"of what stands beside it: {failure(value.why)}"
+def _(value: findings.PrologueUnknown) -> str:
+    return f"of its prologue and epilogue: {failure(value.why)}"

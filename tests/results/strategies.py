@@ -10,7 +10,7 @@ from typing import get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
-from results.findings import KINDS, HelpersUnknown, NoLatency, NoPorts
+from results.findings import KINDS, NoLatency, NoPorts, PrologueUnknown
 from results.model import (
     PORT_LETTERS,
     SPECIAL_FORMS,
@@ -96,10 +96,10 @@ def of_family(family: type) -> list[type]:
 
 
 steps = st.one_of([record(kind) for kind in of_family(Step)])
-NESTED = {NoPorts, NoLatency, HelpersUnknown}
+NESTED = {NoPorts, NoLatency, PrologueUnknown}
 leaves = st.one_of([record(kind) for kind in of_family(Failure) if kind not in NESTED])
 failures = leaves | st.one_of(
-    st.builds(NoPorts, st.sampled_from(Form), leaves | st.builds(HelpersUnknown, leaves)),
+    st.builds(NoPorts, st.sampled_from(Form), leaves | st.builds(PrologueUnknown, leaves)),
     st.builds(NoLatency, keys, st.none() | leaves),
 )
 derivations = st.builds(

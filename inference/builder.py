@@ -1,4 +1,4 @@
-"""What is concluded about one variant, in the making."""
+"""Collects what is concluded about one variant, with how it came about."""
 
 from __future__ import annotations
 
@@ -21,14 +21,20 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Draft:
-    """A characterization in the making."""
+class ConclusionBuilder:
+    """What is concluded about one variant so far.
+
+    `first` is the sequence that µops were counted in, `prologues` what has to stand beside each instance, measured
+    alone (None: nothing has to). `fastest` and `fastest_loop` are the fastest sequences of the
+    plain form, unrolled and in a loop (None: there is none).
+    """
 
     variant: InstructionVariant
     uops: int | None = None
     forms: dict[Form, FormResult] = field(default_factory=lambda: {Form.PLAIN: FormResult()})
     macro_fusible: tuple[str, ...] | None = None
     first: Sequence | None = None
+    prologues: Measured | None = None
     fastest: Sequence | None = None
     fastest_loop: Sequence | None = None
     attributes: dict[str, int] = field(default_factory=dict)
@@ -36,7 +42,7 @@ class Draft:
     failures: list[Failure] = field(default_factory=list)
     derivations: list[Derivation] = field(default_factory=list)
 
-    def finish(self) -> Characterization:
+    def build(self) -> Characterization:
         """Return the conclusions."""
         return Characterization(
             key=self.variant.key,
@@ -51,13 +57,14 @@ class Draft:
             derivations=tuple(self.derivations),
         )
 
-    def note_uops(self, search: Search, prologues: Measured | None) -> None:
+    def note_uops(self, search: Search) -> None:
         """Take over the µop counters of the first sequence, without those of what stands around each instance."""
         first = search.unrolled[0]
         counts = {name: rounded_count(first.per_instruction(name)) for name in COUNTED}
-        if prologues is not None:
-            others = Sequence(first.shape, prologues)
-            counts = {name: rounded_count(_difference(first, others, name)) for name in COUNTED} if prologues.ok else {}
+        if self.prologues is not None:
+            alone = Sequence(first.shape, self.prologues)
+            counts = {name: rounded_count(_difference(first, alone, name)) for name in COUNTED}
+            counts = counts if self.prologues.ok else {}
         self.uops = counts.pop("uops_executed", None)
         self.attributes.update({name: count for name, count in counts.items() if count is not None})
 

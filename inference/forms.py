@@ -1,0 +1,131 @@
+"""What is measured for each form of a variant: µops, ports and throughput."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from generator.operands.allocation import has_plain_address
+from generator.operands.values import ValueKind, kinds_of
+from generator.sequences.throughput import LENGTHS, ThroughputFactory, same_register_operands
+from inference.experiment import Procedure, Want
+from inference.port_usage import infer_form, measure_prologues
+from inference.ports.isolation import isolated_of
+from inference.throughput import (
+    COUNTED,
+    Search,
+    Sequence,
+    confirm,
+    differ,
+    rounded_count,
+    search_form_in_loop,
+    search_loop,
+    search_others,
+    search_unrolled,
+)
+from results.model import Form
+from results.ports import throughput_of
+
+if TYPE_CHECKING:
+    from inference.builder import ConclusionBuilder
+    from inference.context import Context
+
+DIVISIBLE = 12
+"""Instances in a second attempt: of instructions that do something every third time, whole numbers come out then."""
+
+OTHER_LOAD = Fraction(1, 20)
+"""µops per instruction. The load of a port must change by more to call for another inference of ports.
+
+A µop that is spread over ten ports puts 1/10 on each of them; this is half of that.
+"""
+
+
+def measure_plain(found: ConclusionBuilder, context: Context) -> Procedure[None]:
+    """Conclude µops, ports and throughput of the plain form."""
+    factory = ThroughputFactory(context.instructions, found.variant)
+    kinds = kinds_of(found.variant)
+    search = Search(factory, kinds[-1], balanced=context.loops_only)
+    want = Want.ALL if context.counts_ports else Want.CYCLES
+    yield from _first_sequence(search, want)
+    bound = None
+    found.first = search.unrolled[0] if search.unrolled else None
+    if search.unrolled and context.counts_ports:
+        found.prologues = yield from measure_prologues(factory)
+        found.note_uops(search)
+        conclusion = yield from infer_form(found, search, context)
+        bound = throughput_of(conclusion.usage) if conclusion.usage is not None else None
+        always = "eliminated_percent" not in found.attributes and kinds[0] is kinds[-1]
+        search.floor = (conclusion.least if bound is None else bound) if always else Fraction(0)
+    if kinds[0] is not kinds[-1]:
+        search = Search(factory, kinds[0], balanced=context.loops_only)
+        bound = None
+    yield from search_unrolled(search, bound, want)
+    if search.unrolled and (divider := rounded_count(search.unrolled[0].per_instruction("divider_active"))):
+        found.attributes["div_cycles"] = divider
+    yield from search_loop(search)
+    yield from confirm(search, bound)
+    found.fastest, found.fastest_loop = search.best(), search.least(search.looped)
+    found.failures += search.failures
+    found.note_throughput(search)
+
+
+def _first_sequence(search: Search, want: Want) -> Procedure[None]:
+    """Measure the sequence that µops are counted in, with another length where the counts of the first are unclean."""
+    yield from search.measure([search.shape(LENGTHS[0])], want)
+    if want is Want.ALL and not search.unrolled and (failed := list(search.failures)):
+        search.failures.clear()
+        yield from search.measure([search.shape(DIVISIBLE)], want)
+        search.failures[:] = search.failures if search.unrolled else failed
+
+
+def measure_same_register(found: ConclusionBuilder, context: Context) -> Procedure[None]:
+    """Conclude what is different where all register operands are the same register."""
+    if not same_register_operands(found.variant) or found.plain.throughput.unrolled is None:
+        return
+    factory = ThroughputFactory(context.instructions, found.variant)
+    search = Search(factory, ValueKind.ANY, Form.SAME_REGISTER, balanced=context.loops_only)
+    want = Want.ALL if context.counts_ports else Want.CYCLES
+    yield from search.measure([search.shape(LENGTHS[0])], want)
+    if not search.unrolled:
+        return
+    if context.counts_ports:
+        yield from infer_form(found, search, context)
+    if found.fastest is not None and found.fastest.shape.renewed:
+        yield from search.measure([replace(search.shape(LENGTHS[0]), renewed=True)], Want.CYCLES)
+    yield from search_others(search, found.fastest)
+    if differ(search.best(), found.fastest):
+        yield from search_form_in_loop(search, found.fastest, found.fastest_loop)
+    found.note_throughput(search)
+
+
+def measure_indexed(found: ConclusionBuilder, context: Context) -> Procedure[None]:
+    """Conclude what is different where memory is addressed with a base and an index.
+
+    The ports are inferred anew only if the counters show another load of ports than without an index.
+    """
+    first, fastest = found.first, found.fastest
+    if not has_plain_address(found.variant) or first is None or fastest is None:
+        return
+    factory = ThroughputFactory(context.instructions, found.variant)
+    search = Search(factory, fastest.shape.kind, Form.INDEXED, balanced=context.loops_only)
+    yield from search.measure([replace(fastest.shape, form=Form.INDEXED)], Want.CYCLES)
+    yield from search_others(search, fastest)
+    yield from search_form_in_loop(search, fastest, found.fastest_loop)
+    if search.unrolled and context.counts_ports and not factory.has_prologue:
+        counted = Search(factory, first.shape.kind, Form.INDEXED)
+        yield from counted.measure([counted.shape(first.shape.count)], Want.ALL)
+        if counted.unrolled and _differs(found, first, counted.unrolled[0], context):
+            yield from infer_form(found, counted, context)
+    if search.unrolled:
+        found.note_throughput(search)
+
+
+def _differs(found: ConclusionBuilder, plain: Sequence, indexed: Sequence, context: Context) -> bool:
+    """Note the µop counts that are others with an index, and say whether the ports are."""
+    for name in COUNTED:
+        counts = [rounded_count(one.per_instruction(name)) for one in (plain, indexed)]
+        if None not in counts and counts[0] != counts[1]:
+            found.attributes[name.removesuffix("_executed") + Form.INDEXED.suffix] = counts[1] or 0
+    loads = [isolated_of(one.measured, context.layout).uops for one in (plain, indexed)]
+    return any(abs(loads[0][name] - loads[1][name]) > OTHER_LOAD for name in context.layout.counters)

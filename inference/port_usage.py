@@ -1,0 +1,189 @@
+"""The port usage of one form of a variant: from its first sequence, and among blocking instructions.
+
+What needs no blocking is decided here: instructions that are eliminated at rename, and those that only run with a
+prologue, whose own ports are subtracted. All others go to `inference.ports`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from generator.microbenchmark import Microbenchmark
+from generator.operands.values import values_of
+from generator.sequences.blocking import Combiner, kind_of
+from generator.sequences.throughput import LENGTHS, ThroughputFactory
+from inference.experiment import Procedure, Request, Want
+from inference.ports.infer import PortConclusion, infer_ports
+from inference.ports.isolation import is_integral, isolated_of, name_ports
+from inference.ports.load_balance import evenly_loaded
+from inference.throughput import (
+    Search,
+    rounded_count,
+)
+from results.findings import (
+    Code,
+    EliminatedPorts,
+    Elimination,
+    NotRun,
+    PrologueNotPart,
+    PrologueRemoved,
+    PrologueUnknown,
+)
+from results.model import Derivation, Form, PortUsage
+from results.ports import joined
+from xed_convert.model import OperandKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from generator.microbenchmark import Line
+    from inference.builder import ConclusionBuilder
+    from inference.context import Context
+    from inference.experiment import Measured
+    from inference.ports.blocking_instructions import Blockers, BlockingInstruction
+    from inference.ports.isolation import Isolated
+    from inference.ports.layout import PortLayout
+    from xed_convert.model import InstructionVariant
+
+LONG_CHAIN = 6
+"""Cycles. Dependent instances that take so long each are made independent before ports are blocked.
+
+Blocked ports run idle while such a chain waits, so that other µops stray onto them.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectInstruction:
+    """An instruction under test, for port inference."""
+
+    combiner: Combiner
+    extra: PortUsage
+    sequence: Callable[[int], Microbenchmark]
+
+    def more(self) -> Microbenchmark:
+        """Return as many instances as the longest sequence has."""
+        return self.sequence(max(LENGTHS))
+
+    def combined(self, blockers: Blockers, *, reverse: bool = False) -> Microbenchmark:
+        """Return one instance among blocking instructions."""
+        pairs = [(one.variant, count) for one, count in zip(blockers.instructions, blockers.counts, strict=True)]
+        return self.combiner.combined(pairs, reverse=reverse, in_turns=blockers.in_turns)
+
+    def control(self, blockers: Blockers, other: BlockingInstruction, count: int) -> Microbenchmark:
+        """Return the blocking instructions with copies of another one in the place of the instance."""
+        pairs = [(one.variant, number) for one, number in zip(blockers.instructions, blockers.counts, strict=True)]
+        return self.combiner.control(pairs, other.variant, count)
+
+
+def infer_form(found: ConclusionBuilder, search: Search, context: Context) -> Procedure[PortConclusion]:
+    """Infer the port usage of the form that a search is about, and note it."""
+    conclusion = yield from _ports(found, search, context)
+    if search.form is Form.PLAIN and (prologues := found.prologues) is not None:
+        conclusion = yield from _without_prologues(conclusion, prologues, search.factory, context)
+    found.note_ports(conclusion, search)
+    return conclusion
+
+
+def measure_prologues(factory: ThroughputFactory) -> Procedure[Measured | None]:
+    """Measure what has to stand around the instruction by itself (None: there is nothing)."""
+    if not factory.has_prologue:
+        return None
+    (measured,) = yield [Request(factory.prologues_alone(8), Want.ALL)]
+    return measured
+
+
+def _without_prologues(
+    conclusion: PortConclusion, prologues: Measured, factory: ThroughputFactory, context: Context
+) -> Procedure[PortConclusion]:
+    """Subtract the ports of what stands around an instruction, which were inferred together with its own."""
+    if conclusion.usage is None:
+        return conclusion
+    if not prologues.ok:
+        failure = NotRun(Code.PROLOGUE, prologues.status, prologues.detail)
+        return PortConclusion(None, failure, conclusion.steps, conclusion.experiments)
+    combiner = Combiner(context.instructions, factory.variant)
+    combiner.prologue_only = True
+    isolated = isolated_of(prologues, context.layout)
+    blocking = context.blocking[kind_of(factory.variant)]
+    own = yield from infer_ports(
+        SubjectInstruction(combiner, PortUsage({}), factory.prologues_alone), isolated, blocking
+    )
+    experiments = (*conclusion.experiments, prologues.request.benchmark.id, *own.experiments)
+    if own.failure is not None or own.usage is None:
+        unknown = None if own.failure is None else PrologueUnknown(own.failure)
+        return PortConclusion(None, unknown, conclusion.steps, experiments)
+    rest = {ports: count - own.usage.uops.get(ports, 0) for ports, count in conclusion.usage.uops.items()}
+    if min(rest.values(), default=0) < 0 or not own.usage.uops.keys() <= rest.keys():
+        return PortConclusion(None, PrologueNotPart(conclusion.usage, own.usage), conclusion.steps, experiments)
+    usage = PortUsage({ports: count for ports, count in rest.items() if count})
+    subtracted = PrologueRemoved(conclusion.usage, own.usage)
+    return PortConclusion(usage, None, (*conclusion.steps, subtracted), experiments)
+
+
+def _ports(found: ConclusionBuilder, search: Search, context: Context) -> Procedure[PortConclusion]:
+    """Infer the port usage from the first sequence and combinations with blocking instructions."""
+    first = search.unrolled[0]
+    isolated = isolated_of(first.measured, context.layout)
+    share = eliminated_share(isolated, first.per_instruction("uops_retire_slots"), found.variant)
+    if share is not None:
+        name = f"eliminated_percent{search.form.suffix}"
+        found.attributes[name] = round(share * 100)
+        found.derivations.append(Derivation(name, (Elimination(1 - share),), (first.measured.request.benchmark.id,)))
+        found.uops = int(share < 1) if search.form is Form.PLAIN else found.uops
+        return _partly_eliminated(isolated, context.layout) if share < 1 else PortConclusion(PortUsage({}))
+    kind = kind_of(found.variant)
+    values = values_of(found.variant, search.kind)
+    instance = search.factory.alone(search.form)
+    combiner = Combiner(context.instructions, found.variant, values, instance)
+    extra = None
+    if isolated.cycles >= LONG_CHAIN and isolated.total > 1 and (carried := search.factory.carried()):
+        combiner.breakers = tuple(search.factory.breakers(combiner.instance, values, carried))
+        extra = yield from _usage_of(combiner.breakers, context.layout)
+        combiner.breakers = combiner.breakers if extra is not None else ()
+    isolated = replace(isolated, free=not search.factory.depends())
+    subject = SubjectInstruction(
+        combiner, extra or PortUsage({}), lambda count: search.factory.sequence(search.shape(count))
+    )
+    return (yield from infer_ports(subject, isolated, context.blocking[kind]))
+
+
+def _partly_eliminated(isolated: Isolated, layout: PortLayout) -> PortConclusion:
+    """Conclude the ports of an instruction that is done at rename at times, from those that it used otherwise."""
+    fitting = evenly_loaded(isolated, layout)
+    if len(fitting) == 1:
+        return PortConclusion(PortUsage({fitting[0]: 1}))
+    return PortConclusion(None, EliminatedPorts(tuple(fitting)))
+
+
+def eliminated_share(isolated: Isolated, slots: Fraction | None, variant: InstructionVariant) -> Fraction | None:
+    """Return the share of instances that were done at rename, None if it is not one µop that is eliminated at times.
+
+    Each instance retires as one µop, but only a part of them was seen on a port; none of a move from register to
+    register (what else needs no port has nothing to eliminate).
+    """
+    executed = sum(isolated.uops.values(), Fraction(0))
+    if rounded_count(slots) != 1 or executed >= 1 or (is_integral(isolated) and not _is_move(variant, isolated)):
+        return None
+    return Fraction(1) if is_integral(isolated) else 1 - executed
+
+
+def _is_move(variant: InstructionVariant, isolated: Isolated) -> bool:
+    """Whether it reads one register and writes another one, and none was seen on a port."""
+    explicit = [operand for operand in variant.operands if operand.explicit]
+    accesses = [(o.kind is OperandKind.REGISTER, o.read, o.written) for o in explicit]
+    return isolated.total == 0 and accesses == [(True, False, True), (True, True, False)]
+
+
+def _usage_of(lines: Iterable[Line], layout: PortLayout) -> Procedure[PortUsage | None]:
+    """Return the port usage of helper instructions of one µop each, None if one of them is something else."""
+    repeated = [Microbenchmark((), (line,) * 8, f"ports of {line.text}", 8) for line in lines]
+    usage = PortUsage({})
+    for measured in (yield [Request(benchmark, Want.ALL) for benchmark in repeated]):
+        isolated = isolated_of(measured, layout) if measured.ok else None
+        if isolated is None or isolated.total > 1 or not is_integral(isolated):
+            return None
+        if isolated.total:
+            usage = joined(usage, PortUsage({name_ports(isolated, layout): 1}))
+    return usage
