@@ -46,7 +46,7 @@ def run(
     tasks = (Task(variant.key, characterizer.characterize(variant, context)) for variant in variants)
     outcomes = list(session.run(tasks))
     found = ((by_key[outcome.name], outcome.result) for outcome in outcomes if outcome.result is not None)
-    known = KnownMachine(machine, catalogue, context.blocking, _port_names(machine, found))
+    known = KnownMachine(machine, catalogue, context.blocking, port_names(machine, found))
     for outcome in outcomes:
         variant = by_key[outcome.name]
         report.counts["measurements"] += len(outcome.requests)
@@ -60,7 +60,7 @@ def run(
     return report
 
 
-def _port_names(
+def port_names(
     machine: MachineModel, found: Iterable[tuple[InstructionVariant, Characterization]]
 ) -> Mapping[str, str]:
     """Return the names of ports that share counters with which most of the conclusions are right."""
@@ -84,7 +84,7 @@ def compare(machine: MachineModel, catalogue: Catalogue, database: Path) -> Repo
     pairs = [(catalogue.by_key(result.key), result) for result in results]
     found = [(variant, result) for variant, result in pairs if machine.behaviour(variant) is not None]
     blocking = session.run_one(characterizer.prepare()).blocking
-    known = KnownMachine(machine, catalogue, blocking, _port_names(machine, found))
+    known = KnownMachine(machine, catalogue, blocking, port_names(machine, found))
     for variant, result in found:
         check(report, variant, result, known)
     return report

@@ -1,0 +1,221 @@
+"""What each numeric constant of inference matters: `python -m benchmarks.sensitivity [--jobs 2] [--only WORD]`.
+
+Every constant that a module of `inference/` gives a number is set to half and to twice its value (a share between 0.9
+and 1.1 is a tolerance around 1: its distance from 1 is). Inference then characterizes variants of simulated machines,
+and what it says is compared with what it says otherwise. A machine on which inference never looks at a constant is left
+out for it. Each run is kept in `--work` under the version of inference and is not done again, so a run that was stopped
+goes on where it was.
+
+Columns of `sensitivity.tsv`: the constant, its value, the value that was tried; `machines` on which it is looked at;
+`verdicts` that were compared (ports, µops, throughput, each latency); `lost`: right before, not stated after; `gained`:
+the reverse; `wrong`: wrong after, and not before; `mended`: the reverse; `other`: stated in neither case, differently
+("named" and "none"); `measurements` in percent of those that are taken otherwise; the first change, or an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import hashlib
+import json
+import subprocess
+import sys
+import time
+import traceback
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.constants import CHECKOUT, Constant, constants, import_changed, scaled
+from xed_convert.files import atomic_write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TABLE = Path(__file__).with_name("sensitivity.tsv")
+FACTORS = (Fraction(1, 2), Fraction(2))
+MACHINES = {
+    "HSW": 40,
+    "random:1": 8,
+    "random:2": 8,
+    "random:7": 8,
+    "random:hidden:1": 8,
+    "random:counters:1": 8,
+    "random:width:1": 8,
+    "random:intel:1": 8,
+    "random:sample1:1": 8,
+}
+"""How many variants of each machine are characterized."""
+
+HEADING = (
+    *("constant", "value", "tried", "machines", "verdicts", "lost", "gained", "wrong", "mended", "other"),
+    *("measurements", "example"),
+)
+WRONG = {"wrong", "bound too low", "no dependency", "missing"}
+
+
+@dataclass(frozen=True)
+class Found:
+    """What inference said about the machines: verdicts by machine and what they are about, and measurements."""
+
+    verdicts: dict[str, dict[str, str]] = field(default_factory=dict)
+    measurements: dict[str, int] = field(default_factory=dict)
+    looked_at: dict[str, list[str]] = field(default_factory=dict)
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A constant at a multiple of its value, on the machines where it matters ("" for the constants as they are)."""
+
+    constant: Constant | None
+    factor: Fraction
+    machines: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """Return a name for the file of its outcome."""
+        return f"{self.constant or 'unchanged'} x {str(self.factor).replace('/', ' by ')}"
+
+
+def characterize(trial: Trial) -> Found:
+    """Characterize the variants in this process; what breaks is an outcome, too."""
+    changed = str(trial.constant) if trial.constant else ""
+    looked_at = import_changed(changed, trial.factor, note=not changed)
+    from benchmarks.verdicts import Bench  # noqa: PLC0415 - it imports inference, which is changed here
+
+    bench, verdicts, measurements, seen = Bench(), {}, {}, {}
+    at_import = set(looked_at)
+    try:
+        for name in trial.machines:
+            looked_at.clear()
+            verdicts[name], measurements[name] = bench.verdicts(name, MACHINES[name])
+            seen[name] = sorted(looked_at | at_import)
+    except Exception as error:  # noqa: BLE001 - whatever a changed constant breaks is what is asked about
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        return Found(error=f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})")
+    return Found(verdicts, measurements, seen)
+
+
+def run_apart(trial: Trial, work: Path) -> tuple[Found, float]:
+    """Run a trial in a process of its own, or return what is kept of it; and the seconds that it took."""
+    kept = work / f"{trial.key}.json"
+    if kept.exists():
+        return Found(**json.loads(kept.read_text(encoding="utf-8"))), 0.0
+    begun = time.monotonic()
+    changed = str(trial.constant) if trial.constant else ""
+    command = [sys.executable, "-m", "benchmarks.sensitivity", "--one", changed, str(trial.factor), *trial.machines]
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{trial.key}: {done.stderr.strip()}")
+    with atomic_write(kept) as file:
+        file.write(done.stdout.encode())
+    return Found(**json.loads(done.stdout)), time.monotonic() - begun
+
+
+def trials(before: Found) -> Iterator[Trial]:
+    """Yield a trial for each constant and factor that gives another value, on the machines where it is looked at."""
+    for constant in constants():
+        machines = tuple(name for name in MACHINES if str(constant) in before.looked_at[name])
+        for factor in FACTORS:
+            if scaled(constant.value, factor) != constant.value:
+                yield Trial(constant, factor, machines)
+
+
+def row(trial: Trial, before: Found, after: Found) -> dict[str, str]:
+    """Return a line of the table."""
+    assert trial.constant is not None
+    found = {
+        "constant": str(trial.constant).removeprefix("inference."),
+        "value": _text(trial.constant.value),
+        "tried": _text(scaled(trial.constant.value, trial.factor)),
+        "machines": str(len(trial.machines)),
+    }
+    if after.error:
+        return {**dict.fromkeys(HEADING, ""), **found, "example": after.error}
+    counts: Counter[str] = Counter()
+    example = ""
+    for machine in trial.machines:
+        old, new = before.verdicts[machine], after.verdicts[machine]
+        for about in sorted(old.keys() | new.keys()):
+            was, became = old.get(about, "none"), new.get(about, "none")
+            kind = change(was, became)
+            counts[kind] += 1
+            if kind != "same" and (not example or kind == "wrong"):
+                example = f"{machine} {about}: {was}, then {became}"
+    taken = sum(before.measurements[machine] for machine in trial.machines)
+    percent = 100 * sum(after.measurements.values()) / taken if taken else 100
+    numbers = {kind: str(counts[kind]) for kind in ("lost", "gained", "wrong", "mended", "other")}
+    total = str(counts.total())
+    return {**found, "verdicts": total, **numbers, "measurements": f"{percent:.0f}", "example": example}
+
+
+def change(was: str, became: str) -> str:
+    """Return the column that a change of a verdict counts in, "same" for none."""
+    if was == became:
+        return "same"
+    if became in WRONG or was in WRONG:
+        return "wrong" if was not in WRONG else "mended" if became not in WRONG else "other"
+    if "right" in (was, became):
+        return "lost" if was == "right" else "gained"
+    return "other"
+
+
+def _text(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def version() -> str:
+    """Return a hash over inference and what it is tried on."""
+    digest = hashlib.blake2b(digest_size=4)
+    folders = ("inference", "generator", "runner", "simulator", "results")
+    paths = [path for folder in folders for path in (CHECKOUT / folder).rglob("*.py")]
+    for path in [*sorted(paths), *(Path(__file__).with_name(name) for name in ("sensitivity.py", "verdicts.py"))]:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def write(path: Path, rows: list[dict[str, str]]) -> None:
+    """Write the table, constants in the order of their files."""
+    lines = ["\t".join(HEADING), *("\t".join(one[name] for name in HEADING) for one in rows)]
+    with atomic_write(path) as file:
+        file.write("\n".join([*lines, ""]).encode())
+
+
+def main() -> None:
+    """Do the trials that are not kept, then write the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
+    parser.add_argument("--only", default="", help="only constants with this in their names; writes no table")
+    parser.add_argument("--table", type=Path, default=TABLE)
+    parser.add_argument("--work", type=Path, default=CHECKOUT / "build" / "sensitivity", help="where runs are kept")
+    parser.add_argument("--one", nargs="+", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        name, factor, *machines = options.one
+        constant = next((one for one in constants() if str(one) == name), None)
+        json.dump(asdict(characterize(Trial(constant, Fraction(factor), tuple(machines)))), sys.stdout)
+        return
+    work = options.work / version()
+    work.mkdir(parents=True, exist_ok=True)
+    before, seconds = run_apart(Trial(None, Fraction(1), tuple(MACHINES)), work)
+    print(f"unchanged: {sum(map(len, before.verdicts.values()))} verdicts ({seconds:.0f} s)", flush=True)
+    wanted = [one for one in trials(before) if options.only in str(one.constant)]
+    rows: dict[str, dict[str, str]] = {}
+    with ThreadPoolExecutor(options.jobs) as pool:
+        running = {pool.submit(functools.partial(run_apart, one, work)): one for one in wanted}
+        for number, done in enumerate(as_completed(running), 1):
+            trial = running[done]
+            after, seconds = done.result()
+            rows[trial.key] = found = row(trial, before, after)
+            said = " ".join(f"{name} {found[name]}" for name in ("lost", "gained", "wrong", "mended", "other"))
+            print(f"[{number}/{len(wanted)}] {trial.key}: {said} {found['example']} ({seconds:.0f} s)", flush=True)
+    if not options.only:
+        write(options.table, [rows[one.key] for one in wanted])
+
+
+if __name__ == "__main__":
+    main()

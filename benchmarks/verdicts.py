@@ -1,0 +1,120 @@
+"""Short verdicts about what inference says of simulated machines: for comparing one way of inferring with another."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from benchmarks.random_machines import sample
+from generator.exclusions import excluded
+from inference.characterizer import CandidateCache, Characterizer
+from results.model import LEFT_OUT, Form
+from runner.backends.sim import SimBackend, open_machine
+from runner.measuring.protocol import Measurer
+from runner.measuring.session import Limits, Session, Task
+from runner.verification.indistinguishable import named
+from runner.verification.judge import visible_ports
+from runner.verification.port_names import renamed
+from runner.verification.run import chosen, port_names
+from simulator.judging.latency import judge, missing
+from xed_convert.catalogue.catalogue import Catalogue
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from results.model import Characterization, PortUsage
+    from simulator.machines.machine import MachineModel
+    from simulator.machines.truth import Truth
+    from xed_convert.model import InstructionVariant
+
+TOLERANCE = Fraction(1, 50)
+"""Share by which a throughput may differ from the machine's."""
+
+
+class Bench:
+    """A catalogue and what is made of it, for machine after machine."""
+
+    def __init__(self) -> None:
+        """Load the catalogue."""
+        self.catalogue = Catalogue.load()
+        self._candidates = CandidateCache(self.catalogue)
+        self._measurable = [one for one in self.catalogue if one.cpl == 3 and not excluded(one, privileged=True)]
+
+    def verdicts(self, name: str, count: int) -> tuple[dict[str, str], int]:
+        """Characterize so many variants of a machine; return the verdicts by variant and what they are about.
+
+        The second value is the number of measurements.
+        """
+        machine = open_machine(name)
+        variants = self._variants(machine, name, count)
+        backend = SimBackend(machine, self.catalogue)
+        characterizer = Characterizer(self.catalogue, backend.info().capabilities, candidates=self._candidates)
+        session = Session(Measurer(backend), limits=Limits(keep_raw=False))
+        context = session.run_one(characterizer.prepare(variants))
+        by_key = {variant.key: variant for variant in variants}
+        tasks = (Task(variant.key, characterizer.characterize(variant, context)) for variant in variants)
+        outcomes = list(session.run(tasks))
+        if errors := [f"{name} {by_key[one.name].string}: {one.error}" for one in outcomes if one.result is None]:
+            raise RuntimeError(errors[0])
+        results = [(by_key[one.name], one.result) for one in outcomes if one.result is not None]
+        names = port_names(machine, results)
+        found = {
+            f"{variant.string} {about}": verdict
+            for variant, result in results
+            for about, verdict in verdicts_of(variant, machine.truth(variant), result, names).items()
+        }
+        return found, sum(len(one.requests) for one in outcomes)
+
+    def _variants(self, machine: MachineModel, name: str, count: int) -> list[InstructionVariant]:
+        """Return variants of all extensions: other ones for each random machine."""
+        seed = name.rpartition(":")[2]
+        if seed.isdecimal():
+            return sample(self._measurable, machine, int(seed), count)
+        everything = chosen(self.catalogue, machine, ["all"], 1)
+        return everything[:: max(1, len(everything) // count)][:count]
+
+
+def verdicts_of(
+    variant: InstructionVariant, truth: Truth, found: Characterization, names: Mapping[str, str]
+) -> dict[str, str]:
+    """Return what of the conclusions is right, wrong, or not stated in which way.
+
+    `names` are the true names of ports by those that inference gives them, where they share counters.
+    """
+    true = visible_ports(truth)
+    verdicts = {
+        "ports": _ports(found.ports, true, [renamed(one, names) for one in named(found.failures)], names),
+        "uops": "right" if found.uops == true.total else "wrong",
+        "throughput": _throughput(found, truth),
+    }
+    same = found.of(Form.SAME_REGISTER).ports
+    if truth.same_register is not None and same is not None:
+        verdicts["ports same register"] = _ports(same, visible_ports(truth.same_register), [], names)
+    for one in found.latencies:
+        about = f"{one.source}{one.part}{one.source_flag}→{one.destination}{one.destination_flag}"
+        form = ("same register " if one.same_register else "") + ("fast " if one.fast_values else "")
+        verdicts[f"latency {form}{about}"] = judge(variant, truth, one)
+    if not any(derivation.quantity == LEFT_OUT for derivation in found.derivations):
+        verdicts |= {
+            f"latency {gap.rpartition('about ')[2]}": "missing" for gap in missing(variant, truth, found.latencies)
+        }
+    return verdicts
+
+
+def _ports(found: PortUsage | None, true: PortUsage, left: list[PortUsage], names: Mapping[str, str]) -> str:
+    if found is not None:
+        return "right" if _counted(renamed(found, names)) == _counted(true) else "wrong"
+    return "named" if _counted(true) in map(_counted, left) else "none"
+
+
+def _counted(usage: PortUsage) -> dict[frozenset[str], int]:
+    return {ports: count for ports, count in usage.uops.items() if count}
+
+
+def _throughput(found: Characterization, truth: Truth) -> str:
+    measured = [one for one in (found.throughput.unrolled, found.throughput.loop) if one is not None]
+    if not measured:
+        return "none"
+    if abs(min(measured) - truth.throughput) <= TOLERANCE * truth.throughput:
+        return "right"
+    return "slower" if min(measured) > truth.throughput else "wrong"
