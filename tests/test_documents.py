@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,6 +53,14 @@ def test_there_are_documents() -> None:
 
 def test_readme_fits_on_two_screens() -> None:
     assert len((CHECKOUT / "README.md").read_text().splitlines()) <= README_LINES
+
+
+def test_the_citation_is_of_this_version() -> None:
+    with (CHECKOUT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
+    citation = (CHECKOUT / "CITATION.cff").read_text()
+    said = dict(re.findall(r"^(version|license): (.*)$", citation, re.MULTILINE))
+    assert said == {"version": project["version"], "license": project["license"]["text"]}
 
 
 @cache
