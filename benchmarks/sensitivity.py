@@ -81,13 +81,13 @@ class Trial:
         return f"{self.constant or 'unchanged'} x {str(self.factor).replace('/', ' by ')}"
 
 
-def characterize(trial: Trial) -> Found:
+def characterize(trial: Trial, work: Path) -> Found:
     """Characterize the variants in this process; what breaks is an outcome, too."""
     changed = str(trial.constant) if trial.constant else ""
     looked_at = import_changed(changed, trial.factor, note=not changed)
     from benchmarks.verdicts import Bench  # noqa: PLC0415 - it imports inference, which is changed here
 
-    bench, verdicts, measurements, seen = Bench(), {}, {}, {}
+    bench, verdicts, measurements, seen = Bench(work), {}, {}, {}
     at_import = set(looked_at)
     try:
         for name in trial.machines:
@@ -108,6 +108,7 @@ def run_apart(trial: Trial, work: Path) -> tuple[Found, float]:
     begun = time.monotonic()
     changed = str(trial.constant) if trial.constant else ""
     command = [sys.executable, "-m", "benchmarks.sensitivity", "--one", changed, str(trial.factor), *trial.machines]
+    command += ["--work", str(work)]
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{trial.key}: {done.stderr.strip()}")
@@ -197,7 +198,7 @@ def main() -> None:
     if options.one:
         name, factor, *machines = options.one
         constant = next((one for one in constants() if str(one) == name), None)
-        json.dump(asdict(characterize(Trial(constant, Fraction(factor), tuple(machines)))), sys.stdout)
+        json.dump(asdict(characterize(Trial(constant, Fraction(factor), tuple(machines)), options.work)), sys.stdout)
         return
     work = options.work / version()
     work.mkdir(parents=True, exist_ok=True)

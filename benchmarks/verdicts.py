@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -18,11 +19,14 @@ from runner.verification.port_names import renamed
 from runner.verification.run import chosen, port_names
 from simulator.judging.latency import judge, missing
 from xed_convert.catalogue.catalogue import Catalogue
+from xed_convert.files import atomic_write
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
-    from results.model import Characterization, PortUsage
+    from inference.experiment import Request
+    from results.model import Characterization, Measurement, PortUsage
     from simulator.machines.machine import MachineModel
     from simulator.machines.truth import Truth
     from xed_convert.model import InstructionVariant
@@ -31,11 +35,36 @@ TOLERANCE = Fraction(1, 50)
 """Share by which a throughput may differ from the machine's."""
 
 
-class Bench:
-    """A catalogue and what is made of it, for machine after machine."""
+class Kept:
+    """Measurements that need not be simulated again: one machine's, in a file."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path) -> None:
+        """Read the file, if there is one."""
+        self._path = path
+        self.known: dict[str, Measurement] = pickle.loads(path.read_bytes()) if path.exists() else {}  # noqa: S301 - ours
+        self._begun_with = len(self.known)
+
+    def lookup(self, request: Request) -> Measurement | None:
+        """Return what a request gave."""
+        return self.known.get(request.key)
+
+    def save(self, measured: Sequence[tuple[Request, Measurement]]) -> None:
+        """Keep what requests gave, in memory."""
+        self.known |= {request.key: measurement for request, measurement in measured}
+
+    def write(self) -> None:
+        """Write the file, unless there was one."""
+        if not self._begun_with:
+            with atomic_write(self._path) as file:
+                file.write(pickle.dumps(self.known))
+
+
+class Bench:
+    """A catalogue and what is made of it, for machine after machine; measurements are kept in a folder."""
+
+    def __init__(self, folder: Path) -> None:
         """Load the catalogue."""
+        self._folder = folder
         self.catalogue = Catalogue.load()
         self._candidates = CandidateCache(self.catalogue)
         self._measurable = [one for one in self.catalogue if one.cpl == 3 and not excluded(one, privileged=True)]
@@ -49,11 +78,13 @@ class Bench:
         variants = self._variants(machine, name, count)
         backend = SimBackend(machine, self.catalogue)
         characterizer = Characterizer(self.catalogue, backend.info().capabilities, candidates=self._candidates)
-        session = Session(Measurer(backend), limits=Limits(keep_raw=False))
+        kept = Kept(self._folder / f"{name.replace(':', ' ')}.pickle")
+        session = Session(Measurer(backend), kept, Limits(keep_raw=False))
         context = session.run_one(characterizer.prepare(variants))
         by_key = {variant.key: variant for variant in variants}
         tasks = (Task(variant.key, characterizer.characterize(variant, context)) for variant in variants)
         outcomes = list(session.run(tasks))
+        kept.write()
         if errors := [f"{name} {by_key[one.name].string}: {one.error}" for one in outcomes if one.result is None]:
             raise RuntimeError(errors[0])
         results = [(by_key[one.name], one.result) for one in outcomes if one.result is not None]
