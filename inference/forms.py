@@ -129,3 +129,7 @@ def _differs(found: ConclusionBuilder, plain: Sequence, indexed: Sequence, conte
             found.attributes[name.removesuffix("_executed") + Form.INDEXED.suffix] = counts[1] or 0
     loads = [isolated_of(one.measured, context.layout).uops for one in (plain, indexed)]
     return any(abs(loads[0][name] - loads[1][name]) > OTHER_LOAD for name in context.layout.counters)
+
+
+MEASURED = (measure_plain, measure_same_register, measure_indexed)
+"""How each form is measured, in this order: the others compare themselves with the plain one."""

@@ -18,7 +18,7 @@ from generator.chains.plan import plan_latency
 from generator.errors import GenerationError
 from generator.sequences.fusion import may_fuse
 from inference.builder import ConclusionBuilder
-from inference.forms import measure_indexed, measure_plain, measure_same_register
+from inference.forms import MEASURED
 from inference.fusion import infer_fusion
 from inference.latency.infer import infer_latencies
 from results.findings import NotGenerated
@@ -39,9 +39,8 @@ def characterize_variant(variant: InstructionVariant, context: Context) -> Proce
     """
     found = ConclusionBuilder(variant)
     try:
-        yield from measure_plain(found, context)
-        yield from measure_same_register(found, context)
-        yield from measure_indexed(found, context)
+        for measure in MEASURED:
+            yield from measure(found, context)
         yield from _fusion(found, context)
     except (GenerationError, EncodingError) as error:
         found.failures.append(NotGenerated(error.message))

@@ -235,7 +235,7 @@ class Form(Enum):
     """A form of an instruction whose ports and throughput are measured by themselves.
 
     To add one: a row here, how its sequences are made (`generator.sequences.throughput`), and when it is measured
-    (`inference.variant`). Its name in lower case stands in campaign files.
+    (`inference.forms`). Its name in lower case stands in campaign files.
 
     Attributes:
         suffix: what the names of its results end with in the XML.
