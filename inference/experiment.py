@@ -55,7 +55,7 @@ class Measured:
 
     `values` maps counter names (see `runner.backend`) to the value per copy; `core_cycles` is always there if
     the status is OK, whatever the clock. `spread` is half the distance between the quartiles, per copy. `measurement`
-    has the raw samples behind it.
+    has the raw samples behind it. `slower` are the core cycles per copy in rhythms that the core fell into besides.
     """
 
     request: Request
@@ -64,6 +64,7 @@ class Measured:
     spread: Mapping[str, Fraction]
     measurement: Measurement | None = None
     detail: str = ""
+    slower: tuple[Fraction, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -72,7 +73,7 @@ class Measured:
 
     def without_samples(self) -> Measured:
         """Return the same without the raw samples."""
-        return Measured(self.request, self.status, self.values, self.spread, None, self.detail)
+        return Measured(self.request, self.status, self.values, self.spread, None, self.detail, self.slower)
 
     @property
     def cycles(self) -> Fraction:

@@ -39,6 +39,7 @@ class SequenceTime(Step):
     """The core cycles of a sequence of `instances`.
 
     Where an instance takes less than is possible, `floor` is the least time in cycles, and `limit` says what sets it.
+    `slower` are the core cycles of the sequence in other rhythms, which the core fell into in some repetitions.
     """
 
     purpose: str
@@ -46,6 +47,7 @@ class SequenceTime(Step):
     instances: int
     floor: Fraction | None = None
     limit: Floor = Floor.PORTS
+    slower: tuple[Fraction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

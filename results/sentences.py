@@ -53,6 +53,8 @@ def _(value: Text) -> str:
 def _(value: findings.SequenceTime) -> str:
     each = value.cycles / value.instances
     text = f"{value.purpose}: {_decimal(value.cycles)} cycles / {value.instances} = {_decimal(each)}"
+    if value.slower:
+        text += f", in other repetitions {', '.join(_decimal(one / value.instances) for one in value.slower)}"
     return text if value.floor is None else f"{text}, less than {_decimal(value.floor)} that {_FLOORS[value.limit]}"
 
 

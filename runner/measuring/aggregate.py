@@ -5,17 +5,20 @@ repetition in a hundred changes neither. The value per copy is the difference of
 their copies, so that everything around the copies cancels. (The clock backend's
 samples are first thinned out by `runner.measuring.quiet`.)
 
-On a clock each repetition's ticks are divided by those of the calibration chain just before it, and the center is the
-mean between the quartiles, since the median of a clock that jumps is a multiple of its jumps. There may be four sizes,
-which make a short window (while no scheduler is full) and a steady one: on Zen 5 next to a busy sibling thread a chain
-of 1-cycle instructions runs at 1.00 cycles per link in the short window and at 1.02 to 1.04 in the steady one, and a
-chain of PADDD always at 1 in the short and 2 in the steady one. Where the short window says less than the steady one by
-no more than `WINDOW_TOLERANCE`, it is taken, else the steady one: what a window of 50 instructions does not see (front
-end, a full scheduler) belongs to the instruction.
+On a clock each repetition's ticks are divided by those of the calibration chain just before it. Of the repetitions
+those of the fastest rhythm count (see `rhythms`). The center is the mean between their quartiles, since the median of a
+clock that jumps is a multiple of its jumps.
+
+There may be four sizes, which make a short window (while no scheduler is full) and a steady one. On Zen 5 next to a
+busy sibling thread a chain of 1-cycle instructions runs at 1.00 cycles per link in the short window and at 1.02 to 1.04
+in the steady one, and a chain of PADDD always at 1 in the short and 2 in the steady one. Where the short window says
+less than the steady one by no more than `WINDOW_TOLERANCE`, it is taken, else the steady one: what a window of 50
+instructions does not see (front end, a full scheduler) belongs to the instruction.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,8 +33,17 @@ WINDOW_TOLERANCE = 0.06
 """By how much of the short window's value the steady one may exceed it and still be called disturbed: 2 to 4% were
 seen next to a busy sibling thread."""
 MOST_STEADY = Fraction(1 + WINDOW_TOLERANCE)
+RHYTHM_WIDTH = 1.03
+"""Samples that differ by less are of one rhythm: the nearest ones that were seen on Zen 4 are 0.50 and 0.53 cycles."""
+
+RHYTHM_SHARE = 0.2
+"""The share of the samples that a rhythm has at least: fewer may be a fault of the clock."""
+
 BESIDE = ("calibration", CONTENTION_PROBE)
 """Counters that are not about the code under test."""
+
+THOUSANDTHS = 1000
+"""What slower rhythms are rounded to: they are said, and nothing is concluded from them."""
 
 CLOCK_DENOMINATOR = 10**6
 """Core cycles on a clock are integers in millionths: finer than a tick by four orders."""
@@ -99,20 +111,53 @@ def measured(request: Request, measurement: Measurement, calibration_core_cycles
         if counter not in BESIDE:
             low, high = (summarize(each.samples[counter]) for each in series[-2:])
             values[counter], spread[counter] = _slope(series[-2], series[-1], low, high)
+    slower: tuple[Fraction, ...] = ()
     if "core_cycles" not in values:
         values["core_cycles"], spread["core_cycles"] = _clock_cycles(series, calibration_core_cycles)
-    return Measured(request, Status.OK, values, spread, measurement, measurement.detail)
+        slower = _slower(series, calibration_core_cycles, values["core_cycles"])
+    return Measured(request, Status.OK, values, spread, measurement, measurement.detail, slower)
 
 
 def core_cycles_of(series: Series, calibration_core_cycles: int) -> Summary:
     """Return what a series took in core cycles per run, whatever the clock."""
     if "core_cycles" in series.samples:
         return summarize(series.samples["core_cycles"])
-    pairs = zip(series.samples["tsc"], series.samples["calibration"], strict=True)
-    scale = calibration_core_cycles * CLOCK_DENOMINATOR
-    ratios = sorted([ticks * scale // beside for ticks, beside in pairs if beside > 0] or [0])
+    ratios = rhythms(_core_cycles(series, calibration_core_cycles))[0]
     inner = ratios[len(ratios) // 4 : len(ratios) - len(ratios) // 4]
     return Summary(sum(inner), len(inner), _distance(ratios), CLOCK_DENOMINATOR)
+
+
+def rhythms(ordered: list[int]) -> list[list[int]]:
+    """Return the groups of ordered samples that are alike and not too few, the fastest first; all if there is none.
+
+    A core may run the same code in several rhythms, by what ran before: VPEXPANDD takes 0.67 or 1.00 cycles on Zen 4,
+    after an even or an odd number of PADDDs. The driver runs another number of them before each repetition.
+    """
+    enough = max(2, round(RHYTHM_SHARE * len(ordered)))
+    found: list[list[int]] = []
+    first = 0
+    while first + enough <= len(ordered):
+        end = bisect_right(ordered, ordered[first] * RHYTHM_WIDTH, first)
+        if end - first >= enough:
+            found.append(ordered[first:end])
+            first = end
+        else:
+            first += 1
+    return found or [ordered]
+
+
+def _slower(series: Sequence[Series], calibration_core_cycles: int, cycles: Fraction) -> tuple[Fraction, ...]:
+    """Return what a copy takes in the slower rhythms of the longest run, from what it takes in the fastest one."""
+    fastest, *others = rhythms(_core_cycles(series[-1], calibration_core_cycles))
+    ratios = (Fraction(sum(one) * len(fastest), len(one) * max(1, sum(fastest))) for one in others)
+    return tuple(Fraction(round(cycles * ratio * THOUSANDTHS), THOUSANDTHS) for ratio in ratios)
+
+
+def _core_cycles(series: Series, calibration_core_cycles: int) -> list[int]:
+    """Return what the repetitions took by the calibration beside each, in `CLOCK_DENOMINATOR`ths of a core cycle."""
+    pairs = zip(series.samples["tsc"], series.samples["calibration"], strict=True)
+    scale = calibration_core_cycles * CLOCK_DENOMINATOR
+    return sorted([ticks * scale // beside for ticks, beside in pairs if beside > 0] or [0])
 
 
 def complaint(measured: Measured, ports: Sequence[str]) -> str:
