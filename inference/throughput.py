@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from generator.errors import GenerationError
-from generator.sequences.throughput import LENGTHS, Shape, ThroughputFactory
+from generator.sequences.throughput import LENGTHS, MANY, Shape, ThroughputFactory
 from inference.experiment import Procedure, Request, Want
 from results.findings import Chosen, Code, Floor, NotGenerated, NotRun, SequenceTime
 from results.model import Derivation, Form
@@ -44,7 +44,7 @@ POSSIBLE = Fraction(99, 100)
 """A sequence that takes less than this share of what its ports allow was measured wrong: its window holds no whole
 periods, or loops around few and many copies begin and end otherwise."""
 
-LONG = 32
+LONG = MANY
 """Instances of the sequence that is measured instead of one that is too fast: ends of windows weigh less."""
 
 WINDOW = 16
@@ -117,7 +117,10 @@ class Search:
         """Return the fastest of some sequences that are possible; if none is, the longest was measured best."""
         possible = [one for one in sequences if not self.is_too_fast(one)]
         longest = [one for one in sequences if one.shape.count == LONG]
-        return min(possible or longest or sequences, key=lambda one: one.cycles, default=None)
+        among = possible or longest or sequences
+        least = min((one.cycles for one in among), default=Fraction(0))
+        # Of sequences that take the same time always the same one goes into a loop
+        return next((one for one in among if one.cycles * NO_BETTER <= least), None)
 
     def is_too_fast(self, sequence: Sequence) -> bool:
         """Whether a sequence seems to be faster than is possible."""
@@ -144,9 +147,14 @@ class Search:
 def search_unrolled(search: Search, bound: Fraction | None, want: Want) -> Procedure[None]:
     """Measure unrolled sequences until one reaches `bound` (None: unknown) or more bring nothing."""
     yield from _search_lengths(search, bound, want)
+    if search.unrolled and not _reached(search, bound):
+        for others in (search.factory.waiting_less, search.factory.elsewhere):
+            best = search.best()
+            assert best is not None
+            yield from _try(search, others(best.shape))
     best = search.best()
     if best is not None and search.is_too_fast(best):
-        yield from _measure_long(search, best.shape, loop=False)
+        yield from _try(search, [replace(best.shape, count=LONG)])
 
 
 def _search_lengths(search: Search, bound: Fraction | None, want: Want) -> Procedure[None]:
@@ -170,6 +178,13 @@ def _search_lengths(search: Search, bound: Fraction | None, want: Want) -> Proce
         if after.shape.count == longest and search.factory.own(search.factory.instances(after.shape)[0]):
             yield from _renew(search, after)
             return
+
+
+def _try(search: Search, shapes: collections_abc.Sequence[Shape], *, loop: bool = False) -> Procedure[None]:
+    """Measure sequences that need not be possible: what cannot be generated or does not run is no failure."""
+    failures = list(search.failures)
+    yield from search.measure(shapes, Want.CYCLES, loop=loop)
+    search.failures[:] = failures
 
 
 def _thin(search: Search, bound: Fraction | None) -> Procedure[bool]:
@@ -199,9 +214,7 @@ def _renew(search: Search, longest: Sequence) -> Procedure[None]:
     That one may still wait for its registers: with a latency of 32 cycles, merge-masked VDIVPH has too few of them.
     Renewed, registers may be used again at once, so that few do, which breakers of every kind of code can write.
     """
-    failures = list(search.failures)
-    yield from search.measure([replace(longest.shape, count=LENGTHS[0], renewed=True)], Want.CYCLES)
-    search.failures[:] = failures
+    yield from _try(search, [replace(longest.shape, count=LENGTHS[0], renewed=True)])
 
 
 def search_loop(search: Search) -> Procedure[None]:
@@ -212,7 +225,7 @@ def search_loop(search: Search) -> Procedure[None]:
         yield from search.measure([shape], Want.CYCLES, loop=True)
         yield from search_others(search, best, loop=True)
         if search.looped and all(map(search.is_too_fast, search.looped)):
-            yield from _measure_long(search, shape, loop=True)
+            yield from _try(search, [replace(shape, count=LONG)], loop=True)
 
 
 def confirm(search: Search, bound: Fraction | None) -> Procedure[None]:
@@ -268,13 +281,6 @@ def differ(one: Sequence | None, other: Sequence | None) -> bool:
     return max(one.cycles, other.cycles) > SLOWER * min(one.cycles, other.cycles)
 
 
-def _measure_long(search: Search, shape: Shape, *, loop: bool) -> Procedure[None]:
-    """Measure a longer sequence besides one that is too fast, if there can be one."""
-    failures = list(search.failures)
-    yield from search.measure([replace(shape, count=LONG)], Want.CYCLES, loop=loop)
-    search.failures[:] = failures
-
-
 def _reached(search: Search, bound: Fraction | None) -> bool:
     best = search.best()
     return best is not None and bound is not None and best.cycles <= bound * REACHED
@@ -289,6 +295,7 @@ def derivation_of(quantity: str, sequences: collections_abc.Sequence[Sequence], 
             one.measured.request.benchmark.divisor,
             search.floor if search.is_too_fast(one) else None,
             search.limit,
+            tuple(cycles for cycles in one.measured.slower if cycles > one.measured.cycles * SLOWER),
         )
         for one in sequences
     ]

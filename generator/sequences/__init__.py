@@ -1,5 +1,5 @@
 """Code without a chain through it.
 
-`throughput` makes independent instances, `blocking` an instance among blocking instructions, `fusion` pairs that may
-fuse.
+`throughput` makes independent instances, `memory` their places, `blocking` an instance among blocking instructions,
+`fusion` pairs that may fuse.
 """

@@ -2,12 +2,12 @@
 
 Abel and Reineke, ASPLOS 2019, §5.3.1: sequences of different lengths, with and without instructions that break the
 dependencies that cannot be avoided, unrolled and in a loop; the least time counts. Operands and memory places are such
-that nothing that one instance writes is read by another.
+that nothing that one instance writes is read by another (`generator.sequences.memory`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import TYPE_CHECKING
@@ -22,16 +22,26 @@ from generator.operands.places import STATUS_FLAGS
 from generator.operands.registers import family, part, register_class
 from generator.operands.reserved import BASE_REGISTER, harness_registers
 from generator.operands.values import ValueKind, Values, kinds_of, values_of
-from generator.support.breakers import break_flags, break_register_of, restore_address
+from generator.sequences.memory import is_changed, is_written, nearer
+from generator.support.breakers import COPIES, break_flags, break_register_of, restore_address
 from generator.support.initial import constant, general_value, general_values, other_files_setup
-from generator.support.prologue import extra_code_of, prologue_and_epilogue, setup_lines, with_prologue
+from generator.support.prologue import (
+    extra_code_of,
+    parse_lines,
+    prologue_and_epilogue,
+    setup_lines,
+    with_prologue,
+)
 from results.model import Form
 from xed_convert.model import Instance, InstructionVariant, MemoryAddress, Operand, OperandKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from generator.factory import InstructionFactory
+
+MANY = 32
+"""Instances of a sequence that is longer than all of `LENGTHS`."""
 
 LENGTHS = (8, 4, 1, 2, 16)
 """How many instances a sequence has, in the order in which they are tried; §5.3.1 has 1, 2, 4 and 8."""
@@ -60,7 +70,8 @@ class Shape:
     addresses memory with a base and an index. `balanced` puts the stack pointer and the addresses of strings back after
     the last instance, as loops need it. Breakers stand after `every` so many instances. `renewed` overwrites what an
     instance both reads and writes, so that its registers can be used again without waiting for it. All of it stands
-    `repeats` times one after another.
+    `repeats` times one after another. Memory places that are written are side by side, or a cache line `apart`.
+    `not_taken` sets the flags so before the first instance that a conditional jump falls through.
     """
 
     count: int = 8
@@ -71,6 +82,8 @@ class Shape:
     renewed: bool = False
     repeats: int = 1
     every: int = 1
+    apart: bool = False
+    not_taken: bool = False
 
 
 class ThroughputFactory:
@@ -79,8 +92,8 @@ class ThroughputFactory:
     def __init__(self, instructions: InstructionFactory, variant: InstructionVariant) -> None:
         """Prepare sequences of a variant."""
         self.instructions, self.variant = instructions, variant
-        self._instances: dict[tuple[int, Form], list[Instance]] = {}
-        self._setups: dict[tuple[int, Form, ValueKind], tuple[Line, ...]] = {}
+        self._instances: dict[tuple[int, Form, bool], list[Instance]] = {}
+        self._setups: dict[tuple[int, Form, bool, ValueKind], tuple[Line, ...]] = {}
         self._carried: frozenset[str] | None = None
 
     def sequence(self, shape: Shape) -> Microbenchmark:
@@ -93,21 +106,26 @@ class ThroughputFactory:
         values = values_of(self.variant, shape.kind)
         instances = self.instances(shape)
         carried = self.carried() if shape.breakers else frozenset()
-        body: list[Line] = []
+        body = not_taken_lines(self.instructions, self.variant) if shape.not_taken else []
+        waiting: frozenset[str] = frozenset()
         for number, instance in enumerate(instances, 1):
             body += with_prologue(self.instructions, instance)
-            last = number % shape.every == 0 or number == len(instances)
-            overwritten = (carried if last else frozenset()) | (self.own(instance) if shape.renewed else frozenset())
-            overwritten |= self._restored(instance, values) if shape.kind is ValueKind.SLOW else frozenset()
+            waiting |= carried | (self.own(instance) if shape.renewed else frozenset())
+            overwritten = self._restored(instance, values) if shape.kind is ValueKind.SLOW else frozenset()
+            if number % shape.every == 0 or number == len(instances):
+                overwritten, waiting = overwritten | waiting, frozenset()
             if overwritten:
                 body += self.breakers(instance, values, overwritten)
         if shape.balanced:
             body += balance(self.instructions, self.variant, len(instances))
+        after = f" after every {shape.every}" if shape.every > 1 else ""
         forms = [
             text
             for text, wanted in (
-                ("with breakers" if shape.every == 1 else f"with breakers after every {shape.every}", shape.breakers),
-                ("with what they write renewed", shape.renewed),
+                (f"with breakers{after}", shape.breakers),
+                (f"with what they write renewed{after}", shape.renewed),
+                ("that write a cache line each", shape.apart),
+                ("not taken", shape.not_taken),
                 (f"({shape.form.words})", shape.form is not Form.PLAIN),
                 (f"with {shape.kind.value} values", shape.kind is not ValueKind.ANY),
                 (f"{shape.repeats} times over", shape.repeats > 1),
@@ -118,11 +136,19 @@ class ThroughputFactory:
             forms.append(f"with {_names(prologue_and_epilogue(self.instructions, instances[0]))} beside each")
         purpose = " ".join([f"throughput of {self.variant.string}: {len(instances)} instances", *forms])
         # The same with breakers, without, and in a loop
-        key = (shape.count, shape.form, shape.kind)
+        key = (shape.count, shape.form, shape.apart, shape.kind)
         if key not in self._setups:
             self._setups[key] = setup_of(self.instructions, instances, values)
+        setup = self._setups[key]
+        if self.writes_masks:
+            setup += free_masks(self.instructions, instances, (COPIES["K"],) if shape.breakers or shape.renewed else ())
         divisor = len(instances) * shape.repeats
-        return Microbenchmark(self._setups[key], tuple(body) * shape.repeats, purpose, divisor, self.variant.cpl == 0)
+        return Microbenchmark(setup, tuple(body) * shape.repeats, purpose, divisor, self.variant.cpl == 0)
+
+    @property
+    def writes_masks(self) -> bool:
+        """Whether instances write mask registers."""
+        return any("K1" in operand.registers for operand in self.variant.operands if operand.written)
 
     @property
     def has_prologue(self) -> bool:
@@ -144,9 +170,11 @@ class ThroughputFactory:
 
     def instances(self, shape: Shape) -> list[Instance]:
         """Return the instances of a sequence."""
-        key = (shape.count, shape.form)
+        key = (shape.count, shape.form, shape.apart)
         if key not in self._instances:
-            self._instances[key] = self._new_instances(shape)
+            found = self._new_instances(shape)
+            # What stands beside an instance uses its memory, too
+            self._instances[key] = found if shape.apart or self.has_prologue else nearer(found)
         return self._instances[key]
 
     def alone(self, form: Form) -> Instance | None:
@@ -217,6 +245,35 @@ class ThroughputFactory:
         different = {self.own(instance) for instance in instances}
         return most // len(different) * len(different)
 
+    def waiting_less(self, shape: Shape) -> list[Shape]:
+        """Return shapes that may be faster because instances wait less for each other's registers or memory.
+
+        Of ADD with the encoding of R12B there are two, so that two chains are all there is: they begin anew after 32.
+        ADD to memory waits some eight cycles for the store of the one before, and needs places enough for that time.
+        Locked instructions wait for each other anyway, and are faster at one place: ADC takes 6.1 cycles on Zen 4
+        instead of 7.5. Comparisons to masks wait for physical registers, and the fewest are taken if all write one.
+        """
+        found = []
+        owns = [self.own(instance) for instance in self.instances(Shape(LENGTHS[0]))]
+        if all(owns) and len(set(owns)) < len(owns):
+            found.append(replace(shape, count=MANY, renewed=True, every=MANY))
+        if is_changed(self.variant):
+            found.append(replace(shape, count=MANY))
+            if self.variant.attributes.get("locked") == "1":
+                found.append(replace(shape, count=1, breakers=bool(self.carried()), every=1))
+        if self.writes_masks:
+            found.append(replace(shape, count=1))
+        return [one for one in found if one != shape]
+
+    def elsewhere(self, shape: Shape) -> list[Shape]:
+        """Return the shape with other places in memory, and with a jump that is not taken, as far as there are any."""
+        found = []
+        if is_written(self.variant) and not self.has_prologue:
+            found.append(replace(shape, apart=True))
+        if self.variant.iclass in _not_taken():
+            found.append(replace(shape, count=max(LENGTHS), not_taken=True))
+        return found
+
     def _restored(self, instance: Instance, values: Values) -> frozenset[str]:
         """Return the register families that an instance writes although its time depends on what they hold.
 
@@ -246,6 +303,34 @@ class ThroughputFactory:
         if carried & STATUS_FLAGS:
             lines += break_flags(self.instructions, carried & STATUS_FLAGS, "", _SETUP_TEMPORARY)
         return lines
+
+
+def free_masks(
+    instructions: InstructionFactory, instances: Sequence[Instance], used: Iterable[str]
+) -> tuple[Line, ...]:
+    """Return the lines that clear the mask registers which no instance reads, but for those that are used.
+
+    There are few physical ones to rename them to, and a cleared one takes none on Zen 4: with all ones in K0 to K7 a
+    comparison of vectors in memory takes 0.58 to 0.61 cycles there, and 0.50 with zeros.
+    """
+    read = {*used} | {name for one in instances for name in effects_of(one).inputs}
+    masks = [f"K{number}" for number in range(8) if f"K{number}" not in read]
+    return tuple(instructions.line("KXORQ (K, K, K)", name, name, name) for name in masks)
+
+
+@cache
+def _not_taken() -> dict[str, tuple[tuple[str, tuple[str, ...]], ...]]:
+    """Return the lines by instruction class that make a conditional jump fall through."""
+    rows = read_facts("jumps_not_taken.tsv", ("iclass", "lines", "reason", "source"), ("iclass",))
+    return {row["iclass"]: parse_lines(row["lines"]) for row in rows}
+
+
+def not_taken_lines(instructions: InstructionFactory, variant: InstructionVariant) -> list[Line]:
+    """Return the lines after which a conditional jump falls through."""
+    return [
+        instructions.line(string, *(int(token) if token.lstrip("-").isdecimal() else token for token in tokens))
+        for string, tokens in _not_taken()[variant.iclass]
+    ]
 
 
 def _names(lines: Sequence[Line]) -> str:

@@ -61,12 +61,14 @@ def rows() -> tuple[ExtraCode, ...]:
     """Return the table's rows."""
     found = read_facts("prologues.tsv", COLUMNS, ("iclass", "form"))
     return tuple(
-        ExtraCode(row["iclass"], row["form"], *(_parsed(row[column]) for column in ("setup", "prologue", "epilogue")))
+        ExtraCode(
+            row["iclass"], row["form"], *(parse_lines(row[column]) for column in ("setup", "prologue", "epilogue"))
+        )
         for row in found
     )
 
 
-def _parsed(text: str) -> tuple[_Template, ...]:
+def parse_lines(text: str) -> tuple[_Template, ...]:
     """Split `STRING : TOKEN, TOKEN ; STRING : TOKEN`."""
     if text == "-":
         return ()

@@ -48,6 +48,12 @@ class Sequences:
     def own(self, instance: str) -> frozenset[str]:
         return frozenset({instance})
 
+    def waiting_less(self, _shape: Shape) -> list[Shape]:
+        return []
+
+    def elsewhere(self, _shape: Shape) -> list[Shape]:
+        return []
+
     def sequence(self, shape: Shape) -> Microbenchmark:
         return Microbenchmark((), (Line(b"\x90", "NOP"),) * shape.count, str(shape), shape.count * shape.repeats)
 
@@ -172,7 +178,7 @@ def fewer(times: Mapping[str, str], bound: str = "0.25") -> tuple[Search, list[s
         answers = []
         for request in requests:
             purpose = request.benchmark.purpose
-            key = purpose.partition("every=")[2].rstrip(")") if "breakers=True" in purpose else "-"
+            key = purpose.partition("every=")[2].partition(",")[0].rstrip(")") if "breakers=True" in purpose else "-"
             asked.append(key)
             cycles = Fraction(times.get(key, "9")) * request.benchmark.divisor
             answers.append(Measured(request, Status.OK, {"core_cycles": cycles}, {}))
