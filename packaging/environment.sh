@@ -24,12 +24,21 @@ is_ready() {
     [ -x "$venv/bin/python" ] && cmp -s "$here/pyproject.toml" "$venv/complete-$1.toml"
 }
 
-# find_python: set `python` to the first interpreter of a supported version.
+# is_supported PYTHON: whether it can be run and is of a version that is supported.
+is_supported() {
+    "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null
+}
+
+# check_named_python: refuse an interpreter that the user names and that cannot be used, even where none is needed now.
+check_named_python() {
+    [ -z "${PYTHON:-}" ] || is_supported "$PYTHON" || give_up \
+        "PYTHON=$PYTHON is no Python 3.11, 3.12 or 3.13 that can be run" "name another one, or unset PYTHON"
+}
+
+# find_python: set `python` to the interpreter that PYTHON names, or to the first of a version that is supported.
 find_python() {
     for python in ${PYTHON:+"$PYTHON"} python3 python3.13 python3.12 python3.11; do
-        if "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null; then
-            return 0
-        fi
+        is_supported "$python" && return 0
     done
     give_up "Python 3.11, 3.12 or 3.13 is needed and none was found" \
         "install one (Debian, Ubuntu: apt-get install python3 python3-venv), or name it: PYTHON=/path/to/python3.12 $0"
@@ -99,6 +108,7 @@ progress_bar() {
 
 # ensure_environment EXTRA: `run` for what users need, `test` for the gates and tests as well.
 ensure_environment() {
+    check_named_python
     is_ready "$1" || set_up "$1"
     exec 9>&-
     # Nothing is imported from the user's current folder, neither here nor in child processes.

@@ -11,10 +11,9 @@ import ctypes
 import multiprocessing
 import signal
 from collections import deque
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from multiprocessing import connection as connections
 from typing import TYPE_CHECKING
 
 from inference.characterizer import Characterizer
@@ -23,11 +22,13 @@ from runner.backends.registry import open_backend
 from runner.measuring.protocol import Measurer
 from runner.measuring.session import Limits, Session, Task, sample_of
 from xed_convert.catalogue.catalogue import Catalogue
+from xed_convert.errors import UopscopeError
 from xed_convert.memory import collect_seldom
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from concurrent.futures import Future
+    from multiprocessing.connection import Connection as Pipe
+    from multiprocessing.context import SpawnProcess
 
     from generator.sequences.blocking import CodeKind
     from inference.context import Context
@@ -40,9 +41,12 @@ CHUNK = 16
 """Variants that a process does between two answers: what is lost at most when it is stopped."""
 
 AHEAD = 2
-"""Chunks per process that wait in the queue."""
+"""Chunks that a process has been given and not answered: one in work, and one that it can go on with."""
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 PR_SET_PDEATHSIG = 1
+"""prctl: the signal that a process gets when its parent dies (linux/prctl.h)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,48 +121,106 @@ class _Worker:
         return Chunk(self.memory.take(), results)
 
 
-_WORKERS: list[_Worker] = []
-"""The one worker of this process."""
-
-
-def _set_up(order: Order) -> None:
+def _serve(order: Order, connection: Pipe) -> None:
+    """Answer each list of keys with a chunk, until the other end is closed: what a process does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     collect_seldom()
-    _WORKERS.append(_Worker.set_up(order))
+    try:
+        worker = _Worker.set_up(order)
+        while True:
+            connection.send(worker.work(connection.recv()))
+    except EOFError:
+        return
+    except UopscopeError as error:
+        connection.send(str(error))
 
 
-def _work(keys: Sequence[str]) -> Chunk:
-    return _WORKERS[0].work(keys)
+@dataclass(slots=True)
+class _Process:
+    """A process, the way to it, and which chunks it works on."""
+
+    process: SpawnProcess
+    connection: Pipe
+    numbers: deque[int] = field(default_factory=deque)
+
+    def answer(self) -> Chunk:
+        """Return the chunk that the process has sent.
+
+        Raises:
+            BackendError: it could not be set up, or was killed.
+        """
+        try:
+            answer = self.connection.recv()
+        except (EOFError, OSError) as error:
+            raise BackendError(
+                "a process of the campaign ended early", hint="too little memory? Try fewer --jobs"
+            ) from error
+        if isinstance(answer, str):
+            raise BackendError(f"a process of the campaign could not be set up: {answer}")
+        assert isinstance(answer, Chunk)
+        return answer
 
 
 def run(order: Order) -> Iterator[Chunk]:
-    """Yield what the processes find, chunk by chunk; stops them when the caller stops.
+    """Yield what the processes find, chunk by chunk in the order of the keys; kill them when the caller stops.
 
     Raises:
         BackendError: a process could not be set up, or was killed.
     """
-    keys, processes = order.keys, order.spread.processes
-    chunks = deque(keys[start : start + CHUNK] for start in range(0, len(keys), CHUNK))
-    with _pool(order, processes) as pool:
-        pending: deque[Future[Chunk]] = deque()
-        while chunks or pending:
-            while chunks and len(pending) < processes * AHEAD:
-                pending.append(pool.submit(_work, chunks.popleft()))
-            try:
-                yield pending.popleft().result()
-            except BrokenProcessPool as error:
-                raise BackendError(
-                    "a process of the campaign ended early", hint="too little memory? Try fewer --jobs"
-                ) from error
+    keys = order.keys
+    chunks = [keys[start : start + CHUNK] for start in range(0, len(keys), CHUNK)]
+    with _processes(order) as processes:
+        yield from _in_order(chunks, processes)
+
+
+def _in_order(chunks: Sequence[Sequence[str]], processes: Sequence[_Process]) -> Iterator[Chunk]:
+    """Give chunks to processes that have too little to do, and yield the answers in order."""
+    waiting = deque(enumerate(chunks))
+    answers: dict[int, Chunk] = {}
+    by_connection = {process.connection: process for process in processes}
+    for number in range(len(chunks)):
+        while number not in answers:
+            for process in processes:
+                while waiting and len(process.numbers) < AHEAD:
+                    at, keys = waiting.popleft()
+                    process.connection.send(keys)
+                    process.numbers.append(at)
+            for ready in connections.wait(list(by_connection)):
+                process = by_connection[ready]  # type: ignore[index] # it waits for what it was given
+                answer = process.answer()
+                answers[process.numbers.popleft()] = answer
+        yield answers.pop(number)
 
 
 @contextmanager
-def _pool(order: Order, processes: int) -> Iterator[ProcessPoolExecutor]:
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_set_up, initargs=(order,))
+def _processes(order: Order) -> Iterator[list[_Process]]:
+    """Start the processes; end them, whatever they are doing, when the block ends.
+
+    Each has a pipe of its own, so that one that is killed while it answers cannot keep anybody waiting.
+    """
+    started: list[_Process] = []
     try:
-        yield pool
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # none may be started and then not be known
+        try:
+            started += [_start(order) for _ in range(order.spread.processes)]
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        yield started
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        for one in started:
+            one.process.kill()
+            one.connection.close()
+        for one in started:
+            one.process.join()
+
+
+def _start(order: Order) -> _Process:
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(order, theirs), daemon=True)
+    process.start()
+    theirs.close()
+    return _Process(process, ours)

@@ -18,7 +18,7 @@ from runner.backend import KnowsCpu
 from runner.backends.registry import open_backend
 from runner.campaigns.campaign import Campaign, Tally, lacks_nothing
 from runner.campaigns.plan import make_plan
-from runner.cli import _guard, _output
+from runner.cli import _guard, _output, _stop
 from runner.cli._options import UsageError, chosen
 from runner.cli._progress import Reporter
 from runner.explain import Case, explanation
@@ -124,10 +124,8 @@ def _carry_out(setup: CampaignSetup, options: CampaignOptions) -> int:
         try:
             for result in campaign.run(setup.variants, again=options.reinfer, on_change=reporter.update):
                 reporter.note(result)
-        except _guard.Terminated:
-            code = _guard.ExitCode.TERMINATED
-        except KeyboardInterrupt:
-            code = _guard.ExitCode.INTERRUPTED
+        except _stop.Stopped as stopped:
+            code = stopped.exit_code
         tally = reporter.tally or tally
         tally.lost_seconds = setup.measurer.lost_seconds
     conclusions = _conclusions(setup)

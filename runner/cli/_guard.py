@@ -3,29 +3,29 @@
 | code | meaning |
 |---|---|
 | 0 | done |
-| 1 | a fault of uopscope itself, or output that could not be written |
+| 1 | a fault of uopscope itself; or a command that checks or compares found something |
 | 2 | the input is wrong: an unknown instruction, option, file |
 | 3 | this machine cannot do it: a backend, a device, a file that cannot be written |
 | 4 | a campaign is done, but some variants failed |
 | 130 | stopped by Ctrl-C (143 by SIGTERM) with what there was |
+| 141 | who read the output has gone (as other programs end by SIGPIPE) |
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from enum import IntEnum
+from itertools import pairwise
 from typing import TYPE_CHECKING, NoReturn
 
 from runner.backend import BackendError
-from runner.cli import _streams
+from runner.cli import _stop, _streams
 from xed_convert.errors import UopscopeError
 from xed_convert.files import OutputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import FrameType
 
     import typer
 
@@ -42,22 +42,23 @@ class ExitCode(IntEnum):
     UNUSABLE = 3
     SOME_FAILED = 4
     INTERRUPTED = 130
+    PIPE_CLOSED = 141
     TERMINATED = 143
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM arrived: handled as Ctrl-C is, with its own exit code."""
 
 
 def run(app: typer.Typer, arguments: Sequence[str] | None = None, *, program: str) -> NoReturn:
     """Run the application with these arguments (None: those of the process), then exit with its code."""
-    signal.signal(signal.SIGTERM, _raise_terminated)
+    _stop.raise_when_stopped()
     _streams.prepare()
     code = guarded(app, list(sys.argv[1:] if arguments is None else arguments), program)
     try:
         sys.stdout.flush()
     except (BrokenPipeError, OSError):
         _drop_standard_output()
+        code = ExitCode.PIPE_CLOSED if code == ExitCode.DONE else code
+    if code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED):
+        sys.stderr.flush()
+        os._exit(code)  # everything is closed; taking a large heap apart would take another second
     sys.exit(code)
 
 
@@ -73,18 +74,46 @@ def guarded(app: typer.Typer, arguments: list[str], program: str) -> int:
 
 
 def _run(app: typer.Typer, arguments: list[str], program: str) -> int:
+    _refuse_empty(arguments)
+    output = sys.stdout
     try:
         app(args=arguments, prog_name=program)
     except SystemExit as end:
+        if sys.stdout is not output:  # typer wraps it where the pipe is closed, and ends with a code of its own
+            sys.stdout = output
+            raise BrokenPipeError from end
         return end.code if isinstance(end.code, int) else ExitCode.DONE if end.code is None else ExitCode.FAULT
     return ExitCode.DONE
+
+
+class UsageError(UopscopeError):
+    """The arguments cannot be what was meant."""
+
+
+MAY_BE_EMPTY = {"--init", "--arch"}
+"""Options of which an empty text means: nothing, or all."""
+
+
+def _refuse_empty(arguments: Sequence[str]) -> None:
+    """Refuse "" where something is meant (`--db "$FILE"` without FILE): as a path it would be the current folder.
+
+    Raises:
+        UsageError: names the option.
+    """
+    for before, word in pairwise(["", *arguments]):
+        option, equals, value = word.partition("=")
+        if equals and not value and option.startswith("--") and option not in MAY_BE_EMPTY:
+            raise UsageError(f"{option}: the value is empty", hint="is a variable of the shell unset?")
+        if not word and before not in MAY_BE_EMPTY:
+            what = f"{before}: the value is empty" if before.startswith("-") else "an argument is empty"
+            raise UsageError(what, hint="is a variable of the shell unset?")
 
 
 def _report(error: BaseException) -> int:
     """Say in a sentence what happened; return the exit code."""
     if isinstance(error, BrokenPipeError):
         _drop_standard_output()
-        return ExitCode.FAULT
+        return ExitCode.PIPE_CLOSED
     message, code = _explained(error)
     print(f"error: {message}", file=sys.stderr)
     return code
@@ -92,9 +121,10 @@ def _report(error: BaseException) -> int:
 
 def _explained(error: BaseException) -> tuple[str, int]:
     match error:
+        case _stop.Stopped():
+            explained = str(error), error.exit_code
         case KeyboardInterrupt():
-            by, code = ("SIGTERM", 143) if isinstance(error, Terminated) else ("Ctrl-C", 130)
-            explained = f"stopped by {by}", code
+            explained = "stopped by Ctrl-C", ExitCode.INTERRUPTED
         case UopscopeError():
             unusable = isinstance(error, (BackendError, OutputError))
             default = ExitCode.UNUSABLE if unusable else ExitCode.BAD_INPUT
@@ -108,10 +138,6 @@ def _explained(error: BaseException) -> tuple[str, int]:
             hint = f"{TRACEBACK_VARIABLE}=1 shows where"
             explained = f"a fault of uopscope itself: {what}\n  {hint}", ExitCode.FAULT
     return explained
-
-
-def _raise_terminated(_number: int, _frame: FrameType | None) -> None:
-    raise Terminated
 
 
 def _drop_standard_output() -> None:

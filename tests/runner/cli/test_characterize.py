@@ -7,9 +7,7 @@ import io
 import json
 import re
 import shlex
-import signal
 import subprocess
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +15,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from results.campaign.file import StoreError
 from results.campaign.store import Store
 from tests.runner.cli.commands import ADC, SIMULATED, called, command, environment, need_catalogue, process
 
@@ -170,33 +167,3 @@ def test_processes_share_a_simulated_campaign(tmp_path: Path) -> None:
         found = [{each.result.key: each.result for each in store.conclusions()} for store in (first, second)]
     assert found[0] == found[1]
     assert found[0]
-
-
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_what_is_stopped_ends_cleanly_with_what_there_is(tmp_path: Path, sent: signal.Signals, code: int) -> None:
-    database, out = tmp_path / "c.sqlite", tmp_path / "out.json"
-    arguments = [*SIMULATED, "--instr", "ADD*", "--db", str(database), "--json", str(out)]
-    # Shells start what runs in the background with SIGINT ignored, and children inherit that.
-    started = ["env", "--default-signal=INT", *command(arguments)]
-    with subprocess.Popen(
-        started, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
-    ) as campaign:
-        while not (database.exists() and _concluded(database)):
-            assert campaign.poll() is None, campaign.communicate()
-            time.sleep(0.2)
-        campaign.send_signal(sent)
-        _, said = campaign.communicate(timeout=60)
-    assert campaign.returncode == code, said
-    assert "Traceback" not in said
-    assert "start again to go on from here" in said
-    results = json.loads(out.read_text())["results"]
-    assert 0 < len(results) <= _concluded(database)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["c.sqlite", "c.sqlite.log", "out.json"]
-
-
-def _concluded(database: Path) -> int:
-    try:
-        with Store.read(database) as store:
-            return len(store.outcomes())
-    except StoreError:  # it is being made
-        return 0

@@ -1,0 +1,64 @@
+"""How the process ends when a signal asks it to: what there is, is shown and kept, and nothing asks twice.
+
+Ctrl-C and SIGTERM raise `Stopped` once. What comes in the next seconds is ignored, so that a second Ctrl-C cannot break
+the end that the first began; who asks again after that ends the process at once.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import NoReturn
+
+GRACE_SECONDS = 3.0
+"""How long a campaign may take to end by itself: it takes well under a second on an idle machine."""
+
+NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
+
+PROGRAMS = {"-m", "characterize", "characterize.py", "uopscope", "uopscope.py"}
+"""How `sys.argv` begins in our processes: `python -m`, an installed script, and the processes that these start."""
+
+
+class Stopped(BaseException):
+    """A signal asked the process to end; no `KeyboardInterrupt`, of which typer makes a code of its own."""
+
+    def __init__(self, number: int) -> None:
+        """Say which signal it was."""
+        super().__init__(f"stopped by {NAMES.get(signal.Signals(number), number)}")
+        self.exit_code = 128 + number
+
+
+def quietly_until_ready() -> None:
+    """End without a traceback if Ctrl-C comes while the program is still being loaded."""
+    is_ours = os.path.basename((sys.argv or [""])[0]) in PROGRAMS  # noqa: PTH119 - pathlib is not loaded yet
+    if is_ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _end_now)
+
+
+def raise_when_stopped() -> None:
+    """Raise `Stopped` when a signal asks the process to end. SIGINT stays ignored where a shell has it ignored."""
+    asked: list[tuple[int, float]] = []
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        if not asked:
+            asked.append((number, time.monotonic()))
+            raise Stopped(number)
+        first, at = asked[0]
+        if time.monotonic() - at > GRACE_SECONDS:
+            _end_now(first, None)
+
+    signal.signal(signal.SIGTERM, handle)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, handle)
+
+
+def _end_now(number: int, _frame: FrameType | None) -> NoReturn:
+    """End the process at once; campaign files bear that at any moment."""
+    os.write(2, f"error: stopped by {NAMES[signal.Signals(number)]}\n".encode())
+    os._exit(128 + number)
