@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from xed_convert.assembly.syntax import SIZES, Kind, Statement, WrittenOperand
 from xed_convert.encoding.encoder import ROUNDING, ROUNDING_MODES, encode
 from xed_convert.encoding.form import parse_encoding
-from xed_convert.encoding.registers import CLASS_OF, CLASSES, FORBIDS_REX, HIGH8, NUMBERS, canonical, numbers_of
+from xed_convert.encoding.registers import CLASS_OF, CLASSES, HIGH8, canonical, needs_rex, numbers_of
 from xed_convert.errors import AssemblyError, ConversionError, EncodingError
 from xed_convert.model import MemoryAddress, OperandKind
 
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant, Operand, OperandValue
 
 _VECTOR_INDEXES = {name: kind for kind in ("XMM", "YMM", "ZMM") for name in CLASSES[kind]}
+
+
+_X87_OPTIONAL = frozenset({("ST(0)",), ("AX",)})
+"""Suppressed registers of x87 instructions that assemblers accept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +185,7 @@ def _high8_beside_rex(statement: Statement) -> str:
     addresses = [one.value for one in statement.operands if isinstance(one.value, MemoryAddress)]
     names += [name for address in addresses for name in (address.base, address.index) if name]
     high = next((name for name in names if name in HIGH8), None)
-    needing = [name for name in names if NUMBERS.get(name, 0) & ~FORBIDS_REX > 7 and CLASS_OF[name].startswith("GPR")]
+    needing = [name for name in names if needs_rex(name) and CLASS_OF[name].startswith("GPR")]
     if high is None or not needing:
         return ""
     return f"{high} has no encoding together with a REX prefix, which {needing[0]} needs."
@@ -201,8 +205,8 @@ def _assignments(variant: InstructionVariant, statement: Statement) -> Iterable[
         return
     written = [one for one in variant.operands if _is_written(one)]
     explicit = [one for one in written if one.explicit]
-    with_top = [one for one in variant.operands if _is_written(one) or _is_stack_top(one)]
-    for distance, slots in ((0, written), (0, with_top), (1, explicit)):
+    with_x87 = [one for one in variant.operands if _is_written(one) or _is_optional(variant, one)]
+    for distance, slots in ((0, written), (0, with_x87), (1, explicit)):
         if len(slots) == len(statement.operands):
             values = _assign(variant, statement, slots)
             if values is not None:
@@ -210,9 +214,9 @@ def _assignments(variant: InstructionVariant, statement: Statement) -> Iterable[
                 return
 
 
-def _is_stack_top(operand: Operand) -> bool:
-    """Whether an operand is the suppressed ST(0) of x87 arithmetic, which text may have."""
-    return operand.suppressed and bool(operand.registers) and canonical(operand.registers[0]) == "ST(0)"
+def _is_optional(variant: InstructionVariant, operand: Operand) -> bool:
+    """Whether text may have a suppressed operand: ST(0) of x87 arithmetic, AX of FNSTSW."""
+    return variant.extension == "X87" and operand.suppressed and operand.registers in _X87_OPTIONAL
 
 
 def _is_written(operand: Operand) -> bool:

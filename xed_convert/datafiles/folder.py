@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from xed_convert.datafiles import tables
-from xed_convert.datafiles.corrections import corrected, load_corrections
+from xed_convert.datafiles.corrections import Corrections
 from xed_convert.datafiles.layers import find_datafiles, layer_order, read_layers, version_of
 from xed_convert.datafiles.nonterminals import Nonterminal, read_nonterminals
 from xed_convert.datafiles.operand_spec import OperandReader, OperandSpec
@@ -83,10 +83,10 @@ class Datafiles:
         if missing := [kind for kind in REQUIRED_KINDS if kind not in files]:
             message = f"{root / 'files.cfg'}: the layers name no file of type {', '.join(missing)}"
             raise ConversionError(message, hint="The list of layers is probably incomplete.")
-        corrections = load_corrections()
+        corrections = Corrections.load()
 
         def lines_of(file: DataFile) -> list[Line]:
-            return corrected(read_lines(file.path, file.name, named_by=file.named_by), file.name, corrections)
+            return corrections.apply(read_lines(file.path, file.name, named_by=file.named_by), file.name)
 
         def all_lines(kind: str) -> list[Line]:
             return [line for file in files[kind] for line in lines_of(file)]
@@ -99,7 +99,7 @@ class Datafiles:
             version=version_of(order),
             files=files,
             macros=macros,
-            records=read_records(lines_of(file) for file in files["dec-instructions"]),
+            records=corrections.with_flags(read_records(lines_of(file) for file in files["dec-instructions"])),
             nonterminals=nonterminals,
             flat_nonterminals={name: one for name, one in nonterminals.items() if not one.gives_register},
             widths=tables.read_widths(all_lines("widths")),

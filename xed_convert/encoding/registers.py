@@ -77,6 +77,11 @@ CLASS_OF: dict[str, str] = {name: kind for kind, names in CLASSES.items() for na
 """The class of each register."""
 
 
+def needs_rex(name: str) -> bool:
+    """Whether a legacy encoding reaches the register only with a REX prefix, which AH to BH forbid."""
+    return NUMBERS.get(name, 0) & ~FORBIDS_REX > 7
+
+
 def canonical(name: str) -> str:
     """Return the catalogue's name of a register as people write it (`st(1)`, `mmx0`, `r8l`), in upper case."""
     upper = name.upper()

@@ -181,7 +181,7 @@ def _memory_string(operand: Operand, memory: MemoryShape) -> str:
     return f"M{operand.width_bits}" + (f"_{memory.suffix.strip('{}')}" if memory.suffix else "")
 
 
-_CLASSES = {"MMX": "MM", "MASK": "K", "MASKNOT0": "K", "MASK1": "K", "X87": "ST"}
+_CLASSES = {"SEG": "SEG", "MMX": "MM", "MASK": "K", "MASKNOT0": "K", "MASK1": "K", "X87": "ST"}
 """Names in `string` of register classes that XED's nonterminals call otherwise."""
 
 _PLAIN_CLASSES = frozenset({"XMM", "YMM", "ZMM", "TMM", "BND", "CR", "DR"})

@@ -130,12 +130,11 @@ class _Collector:
         self.excluded_sizes.update(filter(None, reasons.values()))
         builder = OperandBuilder(facts, self.registers, self.syntax_tables.no_pointer_name)
         of_record = record_attributes(facts)
-        if self.with_apx:
-            of_record |= apx.extended_registers(facts)
+        extended = apx.extended_registers(facts) if self.with_apx else {}
         for choice in choices(facts, sizes):
             operands = builder.build(choice)
             syntax = syntax_of(facts, iform, choice, operands, self.syntax_tables)
-            attributes = choice_attributes(choice) | of_record
+            attributes = choice_attributes(choice) | of_record | ({} if choice.high8 else extended)
             self.pending.append(PendingVariant(facts, choice, iform, operands, attributes, syntax))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from xed_convert.encoding.registers import HIGH8, needs_rex
 from xed_convert.expansion import apx
 from xed_convert.expansion.attributes import HIGH_RM, LOW_RM, is_byte_gpr
 from xed_convert.expansion.facts import LONG_MODE
@@ -29,8 +30,6 @@ FLAGS = frozenset({"FLAGS", "EFLAGS", "RFLAGS"})
 STACK = {"STACKPUSH": "w", "STACKPOP": "r"}
 """XED's registers for the stack, and how the memory there is accessed."""
 
-HIGH_BYTES = ("AH", "CH", "DH", "BH")
-LOW_BYTES = ("AL", "CL", "DL", "BL")
 HELPERS = ("BASE", "INDEX", "SEG", "SCALE")
 ALWAYS_64 = frozenset({"RIP", "RSP"})
 POINTER_80 = "tbyte"
@@ -218,15 +217,17 @@ class OperandBuilder:
         """Return the registers that an operand may be."""
         if spec.register:
             return (register_name(spec.register),)
-        if is_byte_gpr(spec) and choice.high8:
-            return HIGH_BYTES if spec.name in choice.high8 else LOW_BYTES
+        if choice.high8 and spec.name in choice.high8:
+            return HIGH8
         rm = choice.rm if spec.nonterminal == "GPR8_B" else ""
         space = self.facts.encoding_space
         names = self.tables.registers(
             spec.nonterminal, eosz=choice.eosz, rm=rm, space=space, extended=self.facts.is_apx
         )
         if is_byte_gpr(spec) and not space:
-            names = tuple(name for name in names if name not in HIGH_BYTES)
+            names = tuple(name for name in names if name not in HIGH8)
+        if choice.high8:
+            names = tuple(name for name in names if not needs_rex(name))
         if spec.multi:
             names = tuple(name for name in names if _number(name) % spec.multi == 0)
         if _is_opmask(spec) or (choice.mask is True and spec.nonterminal.startswith("MASK")):

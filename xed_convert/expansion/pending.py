@@ -54,7 +54,7 @@ def record_attributes(facts: RecordFacts) -> dict[str, str]:
     has = {
         "roundc": rounding,
         "sae": rounding or "SAESTR" in facts.texts,
-        "locked": facts.fixes("LOCK", 1),
+        "locked": facts.fixes("LOCK", 1) or "LOCKED" in facts.record.attributes,
         "vex": facts.encoding_space == VEX,
         "evex": facts.encoding_space == EVEX,
         "mxcsr": "MXCSR" in facts.record.attributes,
@@ -112,7 +112,7 @@ def merge(pending: list[PendingVariant]) -> list[PendingVariant]:
         text = _encoding(variant)
         key = _key(variant)
         known = merged.setdefault(key, variant)
-        if "locked" in known.attributes and "locked" not in variant.attributes:
+        if known.facts.fixes("LOCK", 1) and not variant.facts.fixes("LOCK", 1):
             variant.encodings = known.encodings
             known = merged[key] = variant
         known.attributes |= {name: value for name, value in variant.attributes.items() if name in ("egpr", "rex2")}

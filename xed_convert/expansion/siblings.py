@@ -49,7 +49,8 @@ def _name_wide_forms(pending: list[PendingVariant]) -> None:
             continue
         for variant in group:
             if variant.choice.eosz == WIDE:
-                variant.asm_prefix, variant.name_suffix = "REX64", "_REX64"
+                variant.asm_prefix = f"{variant.asm_prefix} REX64".lstrip()
+                variant.name_suffix = "_REX64"
 
 
 def _name_promoted(pending: list[PendingVariant]) -> None:
@@ -86,12 +87,12 @@ def _name_directions(pending: list[PendingVariant]) -> None:
 
 
 def _name_vector_encodings(pending: list[PendingVariant], tables: SyntaxTables) -> None:
-    """Where an iclass has both, prefix the EVEX forms; in extensions whose VEX forms are newer, the VEX forms too."""
+    """Where a mnemonic has both, prefix the EVEX forms; in extensions whose VEX forms are newer, the VEX forms too."""
     spaces: dict[str, set[int]] = defaultdict(set)
     for variant in pending:
-        spaces[variant.record.iclass].add(variant.facts.encoding_space)
+        spaces[variant.syntax.mnemonic].add(variant.facts.encoding_space)
     for variant in pending:
-        if not spaces[variant.record.iclass] >= {VEX, EVEX} or apx.is_promoted(variant.facts):
+        if not spaces[variant.syntax.mnemonic] >= {VEX, EVEX} or apx.is_promoted(variant.facts):
             continue
         if variant.facts.encoding_space == VEX and variant.record.extension in tables.vex_after_evex:
             variant.asm_prefix, variant.name_suffix = "{vex}", "_VEX"
@@ -100,8 +101,7 @@ def _name_vector_encodings(pending: list[PendingVariant], tables: SyntaxTables) 
 
 
 def _name_displacements(pending: list[PendingVariant]) -> None:
-    """Prefix branches with 32-bit displacement where there is one with 8 bits."""
-    short = {variant.record.iclass for variant in pending if variant.syntax.operands == ("Rel8",)}
+    """Prefix branches with a 32-bit displacement, so that no assembler takes a shorter one."""
     for variant in pending:
-        if variant.syntax.operands == ("Rel32",) and variant.record.iclass in short:
+        if variant.syntax.operands == ("Rel32",):
             variant.asm_prefix = "{disp32}"
