@@ -1,7 +1,7 @@
 """Microbenchmarks that calibrate links: closed chains of links alone, and independent copies of a link; and NOPs.
 
-A link that leads from a kind of place to the same kind is chained to itself; others are closed by further links, which
-the column `calibration` of `chain_links.tsv` names.
+A link from a kind of place to the same kind is chained to itself. Others are closed by further links; the column
+`calibration` of `chain_links.tsv` names them.
 """
 
 from __future__ import annotations

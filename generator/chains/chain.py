@@ -155,8 +155,8 @@ class ChainFactory:
     ) -> tuple[Line, ...]:
         """Return the body; the instance comes first, unless flags would have to pass from one copy to the next.
 
-        Between the last copy and the first one of the next iteration is the end of the loop, which writes flags; so
-        the link into a flag comes first, and its register passes on the dependency.
+        The end of the loop, between the last copy and the next first one, writes flags. So the link into a flag comes
+        first, and a register carries the dependency from copy to copy.
         """
         own = (assemble(self.instance), *early)
         if source.flags and unfinished.last_link:

@@ -1,9 +1,13 @@
 """The chain instructions, and the ways through them from one kind of place to another.
 
-`chain_links.tsv` has one row per chain instruction and pair of places that it connects. Places are R8, R8H, R16, R32,
-R64 (general purpose registers by the part that is read), the status flags, XMM (code without VEX), V128, V256, V512
-(code with VEX or EVEX), K, MMX, X87 (top of the stack), M8 to M512 (memory by width in bits) and ADDR (a register that
-an address uses, and which therefore has to keep its value).
+`chain_links.tsv` has one row per chain instruction and pair of kinds of places that it connects:
+
+- R8, R8H, R16, R32, R64: general purpose registers by the part that is read;
+- ADDR: a register that an address uses, so that it has to keep its value;
+- CF, ZF, SF, OF, PF, AF: status flags;
+- XMM (code without VEX), V128, V256, V512 (code with VEX or EVEX): vectors;
+- K, MMX, X87 (top of the stack): the other files;
+- M8 to M512: memory by width in bits.
 """
 
 from __future__ import annotations

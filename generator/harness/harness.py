@@ -77,7 +77,7 @@ RDTSC = Reader()
 class Style:
     """What else is fixed about a blob.
 
-    `fenced` puts an LFENCE before every iteration of the loop, so that iterations do not overlap: a fenced loop around
+    `fenced` puts an LFENCE before every iteration of the loop, so that iterations do not overlap. A fenced loop around
     unrolled copies measures what unrolled copies do, many times over. `clean_uppers` adds VZEROUPPER at entry and exit
     (for CPUs with AVX enabled).
     """

@@ -1,8 +1,8 @@
 """Chooses registers, addresses and immediates for operands.
 
 Which registers the harness and the chains keep for themselves is in `generator.operands.reserved`. Memory operands are
-`[R14 + displacement]` unless something else is asked for; where AH, CH, DH or BH are in the same instruction the base
-is RDI, because R14 needs a REX prefix. Nothing here is random: the same calls give the same instances.
+`[R14 + displacement]` unless something else is asked for. Beside AH, CH, DH or BH the base is RDI, because R14 needs a
+REX prefix. Nothing here is random: the same calls give the same instances.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class _IndependentInstances:
             if len(self._known) >= self.MOST:
                 self._known.clear()
             instances = _independent_instances(variant, key[1])
-            # The first one now: it may raise, and it holds the variant, so that no other one gets its id
+            # The first one at once: it may raise, and it keeps the variant, so that no other one gets its id
             self._known[key] = [next(instances)], instances
         known, further = self._known[key]
         try:

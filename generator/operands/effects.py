@@ -21,8 +21,8 @@ OTHER_FILES = frozenset({"VEC", "K", "MMX", "X87", "TMM"})
 class Effects:
     """What an instance reads and writes: register families and status flags ("CF"); memory is left out.
 
-    `reads` includes the registers of addresses. `merged` are families of which only a part is written, or which may be
-    left as they are: the old value is an input, whatever the catalogue says of reading.
+    `reads` includes the registers of addresses. `merged` are families of which only a part is written, or that are
+    written on a condition. Their old value is an input, whatever the catalogue says of reading.
     """
 
     reads: frozenset[str]

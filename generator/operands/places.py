@@ -1,8 +1,8 @@
 """Where the inputs and outputs of an instance are: the sources and destinations of latencies.
 
 A place is a register, a group of status flags, a memory operand's data, or the base or index register of an address.
-Status flags are taken in two groups: the carry flag, and the others, which every Intel and AMD core since the Pentium
-Pro renames together or not at all (Fog, "Microarchitecture", chapters on partial flags). What else the flags operand
+Status flags are taken in two groups: the carry flag, and the others. Every Intel and AMD core since the Pentium Pro
+renames those together or not at all (Fog, "Microarchitecture", chapters on partial flags). What else the flags operand
 has (DF, x87 condition codes) is a group of its own, which chains do not reach.
 """
 

@@ -1,11 +1,14 @@
 """Operand values that matter: for what an instruction takes, and for what it may touch.
 
-`operand_values.tsv` has a row per instruction class (a glob), width of the first operand, form (`mem`: only with an
-explicit memory operand), kind of values and place (a register family; `op2` for an explicit operand; `last` and
-`before` for the last explicit operand and the one before, masks and immediates apart; `VEC` for all vectors). Kinds are
-`slow` and `fast` (the instruction's time depends on them; both are measured) and `any` (only these keep it from
-faulting, or make it do what it is measured for). `restore` says whether a chain through the place has to put the value
-back: by AND with zero and OR with the value, so that the dependency stays and the value does, too.
+`operand_values.tsv` has a row per instruction class (a glob), width of the first operand, form, kind and place:
+
+- form `mem`: only with an explicit memory operand;
+- kinds `slow` and `fast`: the instruction's time depends on the values, and both are measured;
+- kind `any`: only these values keep it from faulting, or make it do what it is measured for;
+- place: a register family, `VEC` for all vectors, or an operand. `op2` is explicit operand 2; `last` and `before` are
+  the last explicit operand and the one before, masks and immediates apart;
+- `restore`: whether a chain through the place has to put the value back. AND with zero and OR with the value do that,
+  and leave the dependency.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ Sixteen registers less those of the harness and of the instruction under test le
 INSTANCES_OF_SEVERAL = (8, 5, 3)
 """The same where several blocking instructions share the registers; fewer if there are not so many registers.
 
-The first is more than the latency in cycles of what often blocks one port (AESDEC 7 on Haswell): with fewer instances
+The first is more than the latency in cycles of what often blocks one port (AESDEC 7 on Haswell). With fewer instances
 they wait for each other, and the port is idle at times.
 """
 

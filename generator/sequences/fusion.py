@@ -3,7 +3,7 @@
 The same code is measured twice: once with the jump right after the instruction, once with one of the fillers between
 them, where they cannot fuse. What the first has less of, in µops or in time, it saves by fusing. Time tells only if the
 code is limited by what fusing saves: that is tried with one filler more. A fused pair may save a place at rename, or an
-ALU, or both, so there are two kinds of fillers: moves that rename eliminates, and constants that an ALU provides.
+ALU, or both. So there are two kinds of fillers: moves that rename eliminates, and constants that an ALU provides.
 
 Which classes are tried is in `fusion_candidates.tsv`. All jumps lead to the next line, taken or not, and
 each goes the same way every time: registers get their values back.

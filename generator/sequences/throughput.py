@@ -1,8 +1,8 @@
 """Sequences of independent instances of an instruction, for throughput and for the ports that it uses alone.
 
-Abel and Reineke, ASPLOS 2019, §5.3.1: sequences of different lengths, with and without instructions that break the
-dependencies that cannot be avoided, unrolled and in a loop; the least time counts. Operands and memory places are such
-that nothing that one instance writes is read by another (`generator.sequences.memory`).
+Abel and Reineke, ASPLOS 2019, §5.3.1: sequences of different lengths, unrolled and in a loop, with and without breakers
+of the dependencies that cannot be avoided. The least time counts. Operands and memory places are such that nothing that
+one instance writes is read by another (`generator.sequences.memory`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What registers outside the general purpose file hold before a microbenchmark: nothing slow, nothing that faults.
 
 Vectors hold 2.0 in every lane, as 32-bit and, but for the last bits, as 64-bit numbers: never denormal, never NaN.
-Index registers of VSIB addresses are zero, masks are all ones, the x87 stack has a few 1.0, tiles are configured to
+Index registers of VSIB addresses are zero, masks are all ones, and the x87 stack has a few 1.0. Tiles are configured to
 their full size (Intel SDM volume 1, sections 4.8 and 8.1; volume 2A, LDTILECFG).
 """
 

@@ -15,8 +15,9 @@ from simulator.core.runs import STATIC
 from simulator.core.trace import Copies
 from simulator.errors import SimulatedFaultError, SimulatedHangError
 from simulator.machines.graph import ModelError
-from simulator.machines.machine import Binding, MachineModel, names
+from simulator.machines.machine import Binding, MachineModel
 from simulator.machines.random_machine import KINDS, RandomMachine
+from simulator.machines.shipped import load_machine, names
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.encoding.decoder import Decoder
 from xed_convert.errors import UopscopeError
@@ -147,7 +148,7 @@ def open_machine(architecture: str | None) -> MachineModel:
     if base.lower() not in known or not set(options) <= set(OPTIONS):
         offered = [*names(), *(f"{known.get(base.lower(), 'HSW')}:{option}" for option in OPTIONS), "random:SEED"]
         raise UnknownNameError.of("simulated machine", architecture, offered)
-    machine = MachineModel.load(known[base.lower()])
+    machine = load_machine(known[base.lower()])
     for option in options:
         machine = OPTIONS[option](machine)
     return machine

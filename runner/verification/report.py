@@ -33,7 +33,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from simulator.machines.machine import names
+from simulator.machines.shipped import names
 from xed_convert.files import atomic_write
 
 if TYPE_CHECKING:

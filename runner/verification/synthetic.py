@@ -24,7 +24,7 @@ from results.model import (
     Status,
     Throughput,
 )
-from simulator.machines.machine import MachineModel
+from simulator.machines.shipped import load_machine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +59,7 @@ def provenance(machine: str) -> Provenance:
 
 def truths(machine: str, catalogue: Catalogue) -> Iterator[Characterization]:
     """Yield what is true of every variant of a simulated machine, as if inference had found all of it."""
-    model = MachineModel.load(machine)
+    model = load_machine(machine)
     for variant in catalogue:
         if model.behaviour(variant) is not None:
             yield characterization(variant, model.truth(variant))

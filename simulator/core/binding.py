@@ -1,7 +1,7 @@
 """Which of its ports a µop is bound to: one function per rule of `Binding`.
 
-Each takes the core, the ports to choose from (at least two, in order), the first cycle in which the µop could dispatch,
-and how many issue slots of the current cycle are left after it.
+Each takes four things: the core, the ports to choose from (at least two, in order), the first cycle in which the µop
+could dispatch, and how many issue slots of the current cycle are left after it.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ def at_dispatch(core: Queues, ports: tuple[int, ...], ready: int, free: int) -> 
 def alternating(core: Queues, ports: tuple[int, ...], ready: int, free: int) -> int:
     """Choose as Intel's cores do, from what waited when the cycle began: all µops of a cycle see the same.
 
-    The first, third, ... issue slot of a cycle takes the port with the fewest µops waiting, the second, fourth, ...
-    the next one, unless that has many more. Of equals the highest port comes first. Loads take turns.
+    Issue slots 1, 3, ... of a cycle take the port with the fewest µops waiting. Slots 2, 4, ... take the next one,
+    unless it has many more. Of equals the highest port comes first. Loads take turns.
 
     Source: Abel, Reineke, "uiCA: Accurate Throughput Prediction of Basic Blocks on Recent Intel Microarchitectures",
     ICS 2022, section 4.1 (port assignment). "A Second Look at Port Assignment on Intel CPUs" (uops-again.info, 2026)
-    shows that real cores deviate from it in ways that it does not reduce to a rule.
+    shows that real cores also do otherwise, and gives no rule for it.
     """
     del ready
     weights = core.weights

@@ -340,8 +340,8 @@ def _instruction_steps(one: Compiled, numbering: Numbering, offset: int) -> list
 def _late_writes(uops: Sequence[PlacedUop]) -> dict[Place, list[int]]:
     """Return the places that are written at the instruction's end only, with the µops that write them.
 
-    These are places that a later µop of the instruction reads as they were before it, and places that several µops
-    write, which are ready when all of them are done (address and data of a store).
+    A later µop of the instruction may read the place as it was before. A place that several µops write is ready when
+    all of them are done (address and data of a store).
     """
     writers: dict[Place, list[int]] = {}
     for number, uop in enumerate(uops):

@@ -1,16 +1,16 @@
 """The out-of-order core: when each µop is issued, dispatched and retired.
 
 Per cycle so many µops are issued in program order (fused domain) while the reorder buffer and the scheduler have room.
-A µop is bound to one of its ports by the machine's rule (`binding`); unless it says otherwise at issue, to one with the
-fewest µops waiting, among those to the one bound longest ago. Every cycle each port dispatches the oldest of its µops
-whose inputs are ready; µops without a port are done at issue. The divider takes its µops in program order. Retirement
-is in order, so many µops per cycle.
+A µop is bound to one of its ports by the machine's rule (`binding`). Unless that says otherwise, it is bound at issue
+to the port with the fewest µops waiting; of equals, to the one that was chosen longest ago. Every cycle each port
+dispatches the oldest of its µops whose inputs are ready; µops without a port are done at issue. The divider takes its
+µops in program order. Retirement is in order, so many µops per cycle.
 
-Nothing that is younger can delay what is older under these rules, so the cycles need not be walked through one by one:
-`advance` takes the µops in program order and gives each the first cycle that its port has free from then on, which is
-the same outcome (tests compare it with a core that does walk through all cycles). A repeated stretch of code is not
-simulated to the end either: when the state after a copy equals the state after an earlier one, but for a shift in time,
-all that follows repeats too.
+Nothing that is younger can delay what is older under these rules, so the cycles need not be walked through one by one.
+`advance` takes the µops in program order and gives each the first cycle that its port has free from then on. That is
+the same outcome: tests compare it with a core that does walk through all cycles. A repeated stretch of code is not
+simulated to the end either. When the state after a copy equals the state after another one, but for a shift in time,
+all that follows repeats.
 """
 
 from __future__ import annotations

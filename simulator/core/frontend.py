@@ -54,7 +54,7 @@ class DecodesInstructions(Protocol):
 class Chunk:
     """Bytes that were traced before: straight code that ends with a serializing instruction or an address of its own.
 
-    `constants` are those known after it (None: what was known is not any more).
+    `constants` are those known after it (None: what it is is unknown).
     """
 
     data: bytes

@@ -1,9 +1,9 @@
 """Operand values, as far as they decide how long something takes: dividers are fast for some of them.
 
-Values are followed through moves and simple arithmetic, in 64 bits per register or place in memory (of a vector its
-low 64 bits); whatever else writes a register makes its value unknown. Unknown values are taken to be of the slow kind.
-A division of integers is fast if its quotient has at most a quarter of the operand's bits; one of floating-point
-numbers (or a square root) if no operand has more than `SHORT_MANTISSA` significant bits.
+Values are followed through moves and simple arithmetic, in 64 bits per register or place in memory (of a vector its low
+64 bits). Whatever else writes a register makes its value unknown. Unknown values are taken to be of the slow kind. A
+division of integers is fast if its quotient has at most a quarter of the operand's bits. One of floating-point numbers
+(or a square root) is fast if no operand has more than `SHORT_MANTISSA` significant bits.
 """
 
 from __future__ import annotations

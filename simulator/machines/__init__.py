@@ -1,6 +1,10 @@
 """Machine models: what a simulated core does with each variant, and how wide and deep it is.
 
-Reading order: `machine` (a model and its files in `simulator/models/`), `graph` (µops of a variant), `structure`
-(graphs out of scheduling models), `random_machine` (machines drawn from a seed), `truth` (what inference should find),
-`convert_llvm` (makes the shipped tables).
+Reading order:
+
+- `machine`: parameters, and a behaviour per variant; `graph`: µops of a variant, and the notation that tables use;
+- `shipped`: models in `simulator/models/`; `scheduling_model`: makes graphs out of what a scheduling model states;
+  `graph_rules`: changes them; `convert_llvm`: makes the shipped tables;
+- `random_machine`: machines drawn from a seed; `noise`: how far counters are off;
+- `truth`: what inference should find.
 """

@@ -1,12 +1,13 @@
 """Machines drawn at random from a seed, to see whether inference finds again what nobody told it.
 
-A seed decides the number of ports, which of them load and store, the functional units (port sets), and for every
-variant a graph of µops: one to eight computing ones, each on a unit, with latencies of their own; where operands enter
-and leave the graph differs, so the latencies of operand pairs do. Some moves are eliminated (always or now and then),
-some variants behave differently with the same register, dividers are not pipelined and fast for some values.
+A seed decides the number of ports, which of them load and store, and the functional units (port sets). For every
+variant it decides a graph of one to eight computing µops, each on a unit, with latencies of their own. Operands enter
+and leave the graph at different places, so operand pairs have different latencies. Some moves are eliminated (always or
+now and then), some variants behave differently with the same register, dividers are not pipelined and fast for some
+values.
 
-So that a machine can be measured at all, what measuring needs is tame: the harness's own instructions and those that
-chains are made of (`TAME`) are one µop, besides loads and stores.
+What measuring needs is tame, else no machine could be measured: the harness's own instructions and those that chains
+are made of (`TAME`) are one µop, besides loads and stores.
 
 A machine may be of a kind (`KINDS`): then one thing about it is harder than on a plain machine of the same seed.
 """
@@ -19,9 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from results.model import PORT_LETTERS, LatencyPart
 from simulator.machines.graph import Behaviour, Endpoint, Uop, UopKind, address_inputs, value_inputs, value_outputs
-from simulator.machines.machine import Binding, MachineModel, Origin, Parameters, read_isa_sets
+from simulator.machines.machine import Binding, MachineModel, Origin, Parameters
 from simulator.machines.noise import CounterNoise
-from simulator.machines.structure import address_updates
+from simulator.machines.scheduling_model import address_updates
+from simulator.machines.shipped import read_isa_sets
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
@@ -145,7 +147,7 @@ def _units(
 ) -> tuple[frozenset[str], ...]:
     """Draw the functional units: port sets no larger than the issue width, so that they can be kept busy.
 
-    Of two computing ports with one counter the second is in no unit without the first (as on Golden Cove), else no
+    Of two computing ports with one counter the second is in no unit without the first, as on Golden Cove. Else no
     experiment could say which of the two a unit has.
     """
     units = {frozenset(source.sample(compute, source.randint(1, min(len(compute), width)))) for _ in range(7)}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from results.model import LatencyPart
 from simulator.machines.graph import Endpoint
-from simulator.machines.structure import address_updates
+from simulator.machines.scheduling_model import address_updates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,12 +15,13 @@ from runner.backends.sim import SimBackend
 from runner.measuring.protocol import Measurer
 from runner.measuring.session import Limits, Session, Task
 from simulator.judging.latency import expected, judge, missing
-from simulator.machines.machine import MachineModel
 from simulator.machines.random_machine import RandomMachine
+from simulator.machines.shipped import load_machine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from simulator.machines.machine import MachineModel
     from xed_convert.catalogue.catalogue import Catalogue
 
 
@@ -36,7 +37,7 @@ class Lab:
 
     def __post_init__(self) -> None:
         random = RandomMachine(int(self.name)) if self.name.isdigit() else None
-        self.model = random.model() if random else MachineModel.load(self.name)
+        self.model = random.model() if random else load_machine(self.name)
         self.isa_sets = random.shape.isa_sets if random else None
         self.instructions = InstructionFactory(self.catalogue)
         self.calibrations = Calibrations(self.instructions)

@@ -1,6 +1,7 @@
 """Variants to be characterized in the guest: those that the model knows and that TCG executes, evenly spread."""
 
 from simulator.machines.machine import MachineModel
+from simulator.machines.shipped import load_machine
 from xed_convert.catalogue.catalogue import Catalogue
 
 ISA_SETS = {"I86", "I386", "I486", "SSE", "SSE2", "SSE3", "SSSE3", "SSE4", "SSE42", "AVX", "AVX2", "BMI1", "BMI2"}
@@ -13,7 +14,7 @@ WITH_PREFIX = ("JMP (R64)", "CALL_NEAR (R64)", "RET_NEAR", "LEAVE")
 
 def sample(core: str, count: int) -> tuple[str, ...]:
     """Return the strings of so many variants, those `WITH_PREFIX` and others without memory operands, evenly spread."""
-    model = MachineModel.load(core)
+    model = load_machine(core)
     suitable = []
     for variant in Catalogue.load():
         if variant.isa_set not in ISA_SETS or variant.cpl != 3 or variant.iclass in LEFT_OUT:

@@ -9,6 +9,7 @@ import pytest
 from results.model import PortUsage
 from runner.host.kmod.passes import Hardware
 from simulator.machines.machine import MachineModel
+from simulator.machines.shipped import load_machine
 from tests.vm import images
 from tests.vm.cores import CORES
 from tests.vm.kernels import Kernel, Unavailable
@@ -85,7 +86,7 @@ def test_many_variants_come_out_as_the_model_has_them(module: Path, fake: Path, 
         pytest.skip("on one kernel only, for the time that it takes")
     names = sample(CORE, MANY)
     found, records = record(CORE, HARDWARE, names)
-    model, catalogue = MachineModel.load(CORE), Catalogue.load()
+    model, catalogue = load_machine(CORE), Catalogue.load()
     as_modelled = [name for name, result in found.items() if result.ports == truth(model, catalogue, name)]
     assert len(as_modelled) >= MANY * 0.98
     (tmp_path / "pmu").write_bytes(CORES[CORE].records())

@@ -19,6 +19,7 @@ from simulator.core.compiler import compile_instruction
 from simulator.judging.slack import Slack, Standing, file_of, file_of_place, standing
 from simulator.machines.graph import Endpoint, Uop
 from simulator.machines.machine import MachineModel
+from simulator.machines.shipped import load_machine
 from tests.inference.lab import Lab
 from xed_convert.catalogue.catalogue import Catalogue
 
@@ -111,7 +112,7 @@ def test_inference_finds_the_same_on_an_indistinguishable_machine(catalogue: Cat
 @pytest.mark.parametrize("name", ["HSW", "SPR"])
 def test_every_place_is_read_and_written_as_part_of_one_file(catalogue: Catalogue, name: str) -> None:
     """Were it not so a delayed machine would be none: a value would come out later than it is needed."""
-    machine = MachineModel.load(name)
+    machine = load_machine(name)
     seen = 0
     for variant in list(catalogue)[::7]:
         behaviour = machine.behaviour(variant)
@@ -150,13 +151,13 @@ def result(source: int, destination: int, cycles: int) -> LatencyResult:
 def test_what_an_upper_bound_is_worth(
     catalogue: Catalogue, name: str, string: str, found: LatencyResult, wanted: Standing
 ) -> None:
-    machine = MachineModel.load(name)
+    machine = load_machine(name)
     variant = catalogue.by_string(string)
     assert standing(Slack(machine, catalogue), variant, machine.truth(variant), found) is wanted
 
 
 def test_a_quicker_way_back_leaves_less_slack(catalogue: Catalogue) -> None:
-    machine = MachineModel.load("SKX")
+    machine = load_machine("SKX")
     back = catalogue.by_string("VMOVQ (R64, XMM)")
 
     def quicker(variant: InstructionVariant) -> Behaviour | None:

@@ -12,7 +12,7 @@ from generator.microbenchmark import Line
 from results.model import Status
 from runner.backend import BackendError, Job
 from runner.backends.sim import open_machine
-from simulator.machines.machine import MachineModel, names
+from simulator.machines.shipped import load_machine, names
 from tests.nonempty import some
 from tests.simulator.programs import ONCE, backend, benchmark, catalogue, counts, line, per_copy
 from xed_convert.model import MemoryAddress
@@ -47,7 +47,7 @@ def test_the_harness_costs_something_itself() -> None:
 
 @pytest.mark.parametrize("architecture", names())
 def test_a_chain_of_imul_takes_its_latency(architecture: str) -> None:
-    truth = MachineModel.load(architecture).truth(catalogue().by_string("IMUL (R64, R64)"))
+    truth = load_machine(architecture).truth(catalogue().by_string("IMUL (R64, R64)"))
     latency = truth.latency(1, 1)
     assert latency
     assert latency >= 3
@@ -120,7 +120,7 @@ def test_a_pushed_register_is_popped_again() -> None:
 def test_the_x87_stack_turns() -> None:
     product = line("FMUL (ST0, ST(0), ST)", "ST(1)")
     push, pop = line("FLD1 (ST0, ST(0))"), line("FSTP (ST, ST0, ST(0))", "ST(0)")
-    latency = MachineModel.load("SKL").truth(catalogue().by_string("FMUL (ST0, ST(0), ST)")).latency(1, 1)
+    latency = load_machine("SKL").truth(catalogue().by_string("FMUL (ST0, ST(0), ST)")).latency(1, 1)
     assert per_copy("SKL", product)["core_cycles"] == latency
     assert per_copy("SKL", push, product, pop)["core_cycles"] < 3
 

@@ -16,8 +16,10 @@ from runner.backend import Job
 from runner.backends.sim import SimBackend, open_machine
 from simulator.machines import convert_llvm
 from simulator.machines.graph import Endpoint, ModelError, describe, parse_graph
-from simulator.machines.machine import CPU_ORDER, MachineModel, Parameters, cpu_range, names, read_isa_sets, read_rows
-from simulator.machines.structure import Facts, behaviour_of
+from simulator.machines.graph_rules import CPU_ORDER, cpu_range, read_rules
+from simulator.machines.machine import Parameters
+from simulator.machines.scheduling_model import Facts, behaviour_of
+from simulator.machines.shipped import load_machine, names, read_isa_sets
 from simulator.machines.truth import longest_paths
 from tests.nonempty import some
 from tests.shared import shared, xed_datafiles
@@ -46,7 +48,7 @@ EXAMPLES = [
 
 @pytest.mark.parametrize(("architecture", "string", "ports"), EXAMPLES)
 def test_ports_of_the_published_examples(architecture: str, string: str, ports: str) -> None:
-    truth = MachineModel.load(architecture).truth(variant(string))
+    truth = load_machine(architecture).truth(variant(string))
     assert truth.ports == PortUsage.parse(ports)
 
 
@@ -66,12 +68,12 @@ def test_ports_of_the_published_examples(architecture: str, string: str, ports: 
 def test_latencies_of_the_published_examples(
     architecture: str, string: str, source: int, destination: int, cycles: int
 ) -> None:
-    assert MachineModel.load(architecture).truth(variant(string)).latency(source, destination) == cycles
+    assert load_machine(architecture).truth(variant(string)).latency(source, destination) == cycles
 
 
 def test_shld_by_cpu_and_registers() -> None:
     (shld,) = [v for v in catalogue().find("SHLD_GPRv_GPRv_IMMb") if v.string.endswith("(R64, R64, I8)")]
-    old, new = (MachineModel.load(name).truth(shld) for name in ("NHM", "SKL"))
+    old, new = (load_machine(name).truth(shld) for name in ("NHM", "SKL"))
     assert [old.latency(1, 1), old.latency(2, 1)] == [Fraction(3), Fraction(4)]
     assert old.same_register is None
     assert [new.latency(1, 1), new.latency(2, 1)] == [Fraction(3), Fraction(3)]
@@ -80,14 +82,14 @@ def test_shld_by_cpu_and_registers() -> None:
 
 
 def test_bswap_has_a_uop_more_for_64_bits() -> None:
-    model = MachineModel.load("SKL")
+    model = load_machine("SKL")
     assert model.truth(variant("BSWAP (R32)")).uops == 1
     assert model.truth(variant("BSWAP (R64)")).uops == 2
 
 
 def test_the_same_register_breaks_the_dependency_of_a_comparison() -> None:
     for name in ("NHM", "SNB", "SKL", "ICX"):
-        same = MachineModel.load(name).truth(variant("PCMPGTB (XMM, XMM)")).same_register
+        same = load_machine(name).truth(variant("PCMPGTB (XMM, XMM)")).same_register
         assert same is not None
         assert same.latencies == {}
 
@@ -98,7 +100,7 @@ def variant(string: str) -> InstructionVariant:
 
 @pytest.mark.parametrize("name", names())
 def test_every_behaviour_can_be_made_and_is_consistent(name: str) -> None:
-    model = MachineModel.load(name)
+    model = load_machine(name)
     ports = set(model.parameters.ports)
     count = 0
     for one in catalogue():
@@ -118,8 +120,8 @@ def test_every_behaviour_can_be_made_and_is_consistent(name: str) -> None:
 def test_port_sets_are_exactly_those_stated(name: str) -> None:
     json = shared(f"models/llvm19/{name}.json.xz")
     entries = convert_llvm.read_entries(json)
-    model = MachineModel.load(name)
-    amended = [row.pattern for cpus, row in read_rows() if name in cpus]
+    model = load_machine(name)
+    amended = [row.pattern for cpus, row in read_rules() if name in cpus]
     checked = 0
     for one in catalogue():
         behaviour = model.behaviour(one)
@@ -138,8 +140,8 @@ def test_port_sets_are_exactly_those_stated(name: str) -> None:
 @pytest.mark.parametrize("name", ["SNB", "SKX"])
 def test_the_longest_path_of_a_register_form_is_the_stated_latency(name: str) -> None:
     entries = convert_llvm.read_entries(shared(f"models/llvm19/{name}.json.xz"))
-    model = MachineModel.load(name)
-    amended = [row.pattern for cpus, row in read_rows() if name in cpus]
+    model = load_machine(name)
+    amended = [row.pattern for cpus, row in read_rules() if name in cpus]
     checked = 0
     for one in catalogue():
         behaviour = model.behaviour(one)
@@ -169,15 +171,15 @@ def test_the_isa_sets_of_machines_are_those_of_their_chips() -> None:
 
 def test_every_row_of_graphs_is_about_a_variant_that_a_machine_has() -> None:
     variants = list(catalogue())
-    for cpus, row in some(read_rows()):
+    for cpus, row in some(read_rules()):
         hits = [v for v in variants if row.pattern.fullmatch(v.string) or row.pattern.fullmatch(v.iform)]
-        assert any(MachineModel.load(cpu).behaviour(v) is not None for cpu in cpus for v in hits), row.where
+        assert any(load_machine(cpu).behaviour(v) is not None for cpu in cpus for v in hits), row.where
 
 
 def test_isa_sets_keep_a_machine_from_having_what_its_cpu_has_not() -> None:
-    assert MachineModel.load("SNB").behaviour(variant("VPADDD (ZMM, ZMM, ZMM)")) is None
-    assert MachineModel.load("SKX").behaviour(variant("VPADDD (ZMM, ZMM, ZMM)")) is not None
-    assert MachineModel.load("SNB").behaviour(variant("MULX (R64, R64, R64)")) is None
+    assert load_machine("SNB").behaviour(variant("VPADDD (ZMM, ZMM, ZMM)")) is None
+    assert load_machine("SKX").behaviour(variant("VPADDD (ZMM, ZMM, ZMM)")) is not None
+    assert load_machine("SNB").behaviour(variant("MULX (R64, R64, R64)")) is None
 
 
 GRAPH = "p0 3 <1 <2; p015 1 <u1 <CF >1 >F"
@@ -221,7 +223,7 @@ def test_ranges_of_cpus() -> None:
 @pytest.mark.parametrize("wrong", ["XYZ", "../SNB", "", "SNB/x"])
 def test_an_unknown_model_is_a_clear_error(wrong: str) -> None:
     with pytest.raises(ModelError, match="no machine model"):
-        MachineModel.load(wrong)
+        load_machine(wrong)
 
 
 def test_port_groups_follow_the_shared_counters() -> None:
@@ -250,19 +252,19 @@ def test_a_load_takes_its_read_advance_and_the_rest_is_computing(latency: int, a
 
 
 def test_the_stack_pointer_is_a_source_under_both_its_names() -> None:
-    truth = MachineModel.load("HSW").truth(variant("POP (R64)"))
+    truth = load_machine("HSW").truth(variant("POP (R64)"))
     address = Endpoint(3, LatencyPart.ADDRESS)
     assert truth.latencies[Endpoint(2), Endpoint(1)] == truth.latencies[address, Endpoint(1)] == 6
     assert truth.latencies[Endpoint(2), Endpoint(2)] == truth.latencies[address, Endpoint(2)] == 1
 
 
 def test_the_rename_stage_moves_the_stack_pointer_where_no_uop_does() -> None:
-    truth = MachineModel.load("SNB").truth(variant("PUSH (R64)"))
+    truth = load_machine("SNB").truth(variant("PUSH (R64)"))
     assert truth.latencies[Endpoint(2), Endpoint(2)] == 0
 
 
 def test_a_changed_machine_differs_in_what_was_changed_only() -> None:
-    haswell = MachineModel.load("HSW")
+    haswell = load_machine("HSW")
     late = "p0156 1 <* >PF >AF >ZF >SF >OF; - 1 <u1 >CF"
     changed = haswell.changed({"TEST (R*, R*)": late, "ORPS (XMM, XMM)": "- 1 <1; p5 2 <u1 <2 >1"})
     test, orps = (catalogue().by_string(string) for string in ("TEST (R64, R64)", "ORPS (XMM, XMM)"))
@@ -276,7 +278,7 @@ def test_a_changed_machine_differs_in_what_was_changed_only() -> None:
 
 
 def test_a_late_flag_is_late_when_it_is_simulated() -> None:
-    haswell = MachineModel.load("HSW")
+    haswell = load_machine("HSW")
     late = SimBackend(haswell.changed({"CMC": "p06 2 <CF; - 3 <u1 >CF"}), catalogue())
     code = benchmark(line("CMC"))
     few, many = (late.run([Job(code, copies)], ("core_cycles",), ONCE)[0].samples for copies in (10, 110))
@@ -284,7 +286,7 @@ def test_a_late_flag_is_late_when_it_is_simulated() -> None:
 
 
 def test_a_graph_that_does_not_fit_is_a_clear_error() -> None:
-    changed = MachineModel.load("HSW").changed({"CMC": "p06 1 <ZF >CF"})
+    changed = load_machine("HSW").changed({"CMC": "p06 1 <ZF >CF"})
     with pytest.raises(ModelError, match="the changed HSW: ZF is named, but the variant does not read it"):
         changed.behaviour(catalogue().by_string("CMC"))
 

@@ -3,15 +3,16 @@
 LLVM's models say how many µops use which ports and when a result is ready, and nothing of what each µop does. The
 graph is made up by fixed rules, so that everything stated holds:
 
-- µops on load ports are loads where the variant reads memory, and stores have a data and an address µop; an address
-  enters at loads and store addresses alone;
+- µops on load ports are loads where the variant reads memory; stores have a data and an address µop;
+- an address enters at loads and store addresses alone;
 - a load takes what the read advance of the register source is, or else 5 cycles (6 for 128 bits, 7 for more);
-- the other µops form a chain, the smallest port set first; all sources enter at its first µop, which takes what the
-  others of one cycle leave of the latency; µops beyond the latency stand beside the chain;
+- the other µops form a chain, the smallest port set first, where all sources enter;
+- the first µop of the chain takes what the others of one cycle leave of the latency; µops beyond the latency stand
+  beside the chain;
 - with two latencies stated, the first register written is ready after the first of them;
 - a store's data is ready for a load after what remains of the stated latency, at least one cycle;
-- registers that an implicit address updates (RSP of PUSH, RDI of STOS) come out of µops of their own if the model has
-  enough for them, else out of the rename stage at no cost.
+- registers that an implicit address updates (RSP of PUSH, RDI of STOS) come out of µops of their own, if the model has
+  enough of them; else they come out of the rename stage at no cost.
 """
 
 from __future__ import annotations
