@@ -5,7 +5,7 @@ As many variants of all extensions are characterized as `--variants` says, other
 with the truth; the columns are those of `runner.verification.report`. A seed whose row is in the table is not done
 again, so a run that was stopped goes on where it was. What was not found again is appended to `--exceptions`.
 
-`--kind` takes machines of a kind of `simulator.machines.random_machine.KINDS`, or of several ("hidden+intel"); each
+`--kind` takes machines of a kind of `simulator.machines.random_shape.KINDS`, or of several ("hidden+intel"); each
 kind has a table of its own, `random_machines.KIND.tsv`.
 """
 
@@ -22,7 +22,7 @@ from inference.characterizer import CandidateCache
 from runner.backends.sim import open_machine
 from runner.verification.report import COLUMNS, Report
 from runner.verification.run import run
-from simulator.machines.random_machine import KINDS
+from simulator.machines.random_shape import KINDS
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.files import atomic_write
 

@@ -16,7 +16,8 @@ from simulator.core.trace import Copies
 from simulator.errors import SimulatedFaultError, SimulatedHangError
 from simulator.machines.graph import ModelError
 from simulator.machines.machine import Binding, MachineModel
-from simulator.machines.random_machine import KINDS, RandomMachine
+from simulator.machines.random_machine import RandomMachine
+from simulator.machines.random_shape import KINDS
 from simulator.machines.shipped import load_machine, names
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.encoding.decoder import Decoder

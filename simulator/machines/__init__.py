@@ -5,6 +5,7 @@ Reading order:
 - `machine`: parameters, and a behaviour per variant; `graph`: µops of a variant, and the notation that tables use;
 - `shipped`: models in `simulator/models/`; `scheduling_model`: makes graphs out of what a scheduling model states;
   `graph_rules`: changes them; `convert_llvm`: makes the shipped tables;
-- `random_machine`: machines drawn from a seed; `noise`: how far counters are off;
+- `random_shape`: a machine drawn from a seed as a whole, and the kinds of them; `random_machine`: what it does with
+  each variant; `noise`: how far counters are off;
 - `truth`: what inference should find.
 """

@@ -18,7 +18,8 @@ from runner.backends.sim import open_machine
 from simulator.machines.graph import ADDRESS_PARTS, Endpoint
 from simulator.machines.machine import Binding
 from simulator.machines.noise import EXACT
-from simulator.machines.random_machine import KINDS, RandomMachine, draw_shape, is_tame
+from simulator.machines.random_machine import RandomMachine, is_tame
+from simulator.machines.random_shape import KINDS, draw_shape
 from simulator.machines.truth import longest_paths
 from tests.nonempty import some
 from tests.simulator.programs import backend, benchmark, catalogue, line, per_copy
