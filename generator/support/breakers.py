@@ -29,6 +29,13 @@ COPIES = {"VEC": "XMM15", "K": "K7", "MMX": "MM7"}
 """Temporaries that hold what breakers put into registers of each file."""
 
 
+VEX_REGISTERS = 16
+"""Vector registers that VEX code can name; EVEX code names 32 (Intel SDM volume 2, section 2.7)."""
+
+EVEX_BITS = 512
+"""Vector registers of this width have EVEX code only."""
+
+
 @dataclass(frozen=True, slots=True)
 class Breaker:
     """A row of `dependency_breakers.tsv`: an instruction with tokens for its operands, or several."""
@@ -76,10 +83,15 @@ def break_register(
     if group not in COPIES:
         return None
     if group == "VEC":
-        row = _breakers()[f"V{bits}" if vex else "XMM"]
+        row = _breakers()[_vector_row(register, bits) if vex else "XMM"]
         copy = {f"COPY{width}": part(COPIES[group], width) for width in (128, 256, 512)}
         return _line(instructions, row, {**{f"TO{width}": part(register, width) for width in (128, 256, 512)}, **copy})
     return _line(instructions, _breakers()[group], {"TO": register, "COPY": COPIES[group]})
+
+
+def _vector_row(register: str, bits: int) -> str:
+    """Return the place in the table of a vector register: without EVEX only the first sixteen can be named."""
+    return f"V{bits}_EVEX" if bits < EVEX_BITS and int(register[3:]) >= VEX_REGISTERS else f"V{bits}"
 
 
 def restore_address(instructions: InstructionFactory, register: str, copy: str) -> Line:

@@ -1,5 +1,6 @@
 """Sequences of independent instances, and instructions among blocking ones: who may block, and what they share."""
 
+import re
 from functools import cache
 
 import pytest
@@ -195,3 +196,20 @@ def test_the_same_combination_is_the_same_microbenchmark() -> None:
     variant, blocker = (catalogue().by_string(name) for name in ("ADC_11 (R64, R64)", "LEA_B (R64)"))
     made = [Combiner(InstructionFactory(catalogue()), variant).combined([(blocker, 24)]) for _ in range(2)]
     assert made[0].id == made[1].id
+
+
+def test_every_register_that_code_names_can_be_written_anew() -> None:
+    """Of 32 instances that merge into their register some use registers 16 to 31, which VEX code cannot name."""
+    merging = [
+        variant
+        for variant in catalogue()
+        if any(o.explicit and o.read and o.written and len(o.registers) == 32 for o in variant.operands)
+    ]
+    instructions = InstructionFactory(catalogue())
+    bodies = [
+        ThroughputFactory(instructions, variant).sequence(Shape(32, renewed=True)).body
+        for variant in some(merging)[::40]
+    ]
+    high = re.compile(r"VMOVAPS [XYZ]MM(1[6-9]|2\d|3[01]),")
+    renewed = [any(high.match(line.text) for line in body) for body in bodies]
+    assert renewed.count(True) >= len(bodies) / 4
