@@ -19,6 +19,7 @@ from inference.throughput import (
     confirm,
     differ,
     rounded_count,
+    search_as_plain,
     search_form_in_loop,
     search_loop,
     search_others,
@@ -91,8 +92,7 @@ def measure_same_register(found: ConclusionBuilder, context: Context) -> Procedu
         return
     if context.counts_ports:
         yield from infer_form(found, search, context)
-    if found.fastest is not None and found.fastest.shape.renewed:
-        yield from search.measure([replace(search.shape(LENGTHS[0]), renewed=True)], Want.CYCLES)
+    yield from search_as_plain(search, found.fastest)
     yield from search_others(search, found.fastest)
     if differ(search.best(), found.fastest):
         yield from search_form_in_loop(search, found.fastest, found.fastest_loop)

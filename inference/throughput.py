@@ -262,6 +262,18 @@ def search_others(search: Search, plain: Sequence | None, *, loop: bool = False)
         yield from search.measure([replace(least.shape, count=count) for count in others], Want.CYCLES, loop=loop)
 
 
+def search_as_plain(search: Search, plain: Sequence | None) -> Procedure[None]:
+    """Measure another form in the unrolled sequence that was fastest for the plain one, breakers and all.
+
+    What instances of the plain form wait for, flags for example, those of another form may wait for, too.
+    """
+    if plain is None:
+        return
+    shape = replace(plain.shape, form=search.form, kind=search.kind)
+    if all(one.shape != shape for one in search.unrolled):
+        yield from search.measure([shape], Want.CYCLES)
+
+
 def search_form_in_loop(search: Search, plain: Sequence | None, plain_loop: Sequence | None) -> Procedure[None]:
     """Measure another form than the plain one in the loop that was fastest for this, and confirm that it is faster."""
     best = search.best()

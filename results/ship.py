@@ -5,7 +5,8 @@ Two files come out: the campaign without its raw samples, packed (`measured.json
 variant however they are packed, tens of megabytes for all: too much for a program to bring along. So no conclusion can
 be drawn again from these files, and their provenance says so. Cycles are rounded to thousandths, except where that
 would show in the XML: both forms of a campaign give the same bytes. How numbers came about, and the microbenchmarks,
-are left out with the samples.
+are left out with the samples. So is the throughput of unrolled code of a special form (`results.model.Form`) that the
+loop of the same code contradicts (`results.database.rules`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import argparse
 import lzma
 import sys
 import tempfile
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,8 +23,9 @@ from typing import TYPE_CHECKING
 from results.campaign import packed
 from results.campaign.store import Store
 from results.database.merge import Campaigns, Merge
+from results.database.rules import is_dubious, numbers
 from results.database.writer import write_database
-from results.database.xml import rounded
+from results.database.xml import measurement_attributes, rounded
 from results.model import Throughput
 from results.shipped import CAMPAIGN_NAME, NAME, data_folder
 from xed_convert.catalogue.catalogue import Catalogue
@@ -103,23 +105,24 @@ _CONDENSED = "conclusions only"
 
 
 def condensed_result(result: Characterization) -> Characterization:
-    """Return a conclusion with rounded cycles, and without what refers to experiments."""
+    """Return a conclusion with rounded cycles, without what refers to experiments, and without what cannot be true."""
+    times = numbers(measurement_attributes(result))
     return replace(
         result,
-        forms={form: replace(found, throughput=_throughput(found.throughput)) for form, found in result.forms.items()},
+        forms={
+            form: replace(found, throughput=_throughput(found.throughput, dubious=is_dubious(times, form)))
+            for form, found in result.forms.items()
+        },
         latencies=tuple(map(_latency, result.latencies)),
         derivations=(),
     )
 
 
-def _throughput(throughput: Throughput) -> Throughput:
-    return Throughput(
-        shorter(throughput.unrolled),
-        shorter(throughput.loop),
-        shorter(throughput.ports),
-        shorter(throughput.unrolled_spread),
-        shorter(throughput.loop_spread),
-    )
+def _throughput(throughput: Throughput, *, dubious: bool) -> Throughput:
+    """Round; if it is dubious leave out the time of unrolled code, whose instances waited for each other."""
+    if dubious:
+        throughput = replace(throughput, unrolled=None, unrolled_spread=None)
+    return Throughput(*(shorter(getattr(throughput, field.name)) for field in fields(Throughput)))
 
 
 def _latency(latency: LatencyResult) -> LatencyResult:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING
 
 from results.database.reader import fault_of
-from results.model import PORT_LETTERS, SPECIAL_FORMS
+from results.model import PORT_LETTERS, SPECIAL_FORMS, Form
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from results.database.reader import ArchitectureResult, Entry, LatencyRow
 
@@ -151,11 +152,59 @@ def _throughputs(entry: Entry) -> Iterator[tuple[str, str]]:
     for result in entry.results.values():
         values = result.measurement or {}
         for name, value in values.items():
-            if THROUGHPUT.fullmatch(name) and not re.fullmatch(r"\d{1,9}\.\d\d", value):
+            if THROUGHPUT.fullmatch(name) and not _DECIMALS.fullmatch(value):
                 yield result.architecture, f'{name}="{value}" is not a number with two decimals'
         missing = [name for name in ("TP_unrolled", "TP_loop", "TP_ports") if name not in values]
         if "ports" in values and missing:
             yield result.architecture, f"a port usage without {', '.join(missing)}"
+
+
+APART = 1.25
+"""Times of unrolled code and of a loop of a form may differ by this factor: rhythms of real cores differ so much."""
+
+ROUNDED = 0.01
+"""Throughputs have two decimals: in cycles, the most that two of them differ by when both are rounded."""
+
+
+def _contradictions(entry: Entry) -> Iterator[tuple[str, str]]:
+    """Yield throughputs that cannot both be true.
+
+    No code is faster than its ports allow. Where unrolled code of the plain form is as fast as a loop of it, so is that
+    of any other form: else its instances wait for something that those in the loop do not.
+    """
+    for result in entry.results.values():
+        values = numbers(result.measurement or {})
+        for form, name in product(Form, ("TP_unrolled", "TP_loop")):
+            time, least = values.get(name + form.suffix), values.get(f"TP_ports{form.suffix}")
+            if time is not None and least is not None and time + ROUNDED < least / APART:
+                yield result.architecture, f"{name}{form.suffix} {time:.2f} is less than its ports allow, {least:.2f}"
+        for form in SPECIAL_FORMS:
+            if is_dubious(values, form):
+                times = [f"{name} {values[name]:.2f}" for name in _times(form)]
+                yield result.architecture, f"{' and '.join(times)} are times of the same code"
+
+
+def _times(form: Form) -> tuple[str, str]:
+    return f"TP_unrolled{form.suffix}", f"TP_loop{form.suffix}"
+
+
+def is_dubious(values: Mapping[str, float], form: Form) -> bool:
+    """Whether unrolled code of a form is clearly slower than a loop of it, and that of the plain form is not."""
+    return _waits(values, form) and not _waits(values, Form.PLAIN)
+
+
+def _waits(values: Mapping[str, float], form: Form) -> bool:
+    """Whether unrolled code of a form is clearly slower than a loop of it."""
+    unrolled, looped = (values.get(name) for name in _times(form))
+    return unrolled is not None and looped is not None and unrolled > looped * APART + ROUNDED
+
+
+def numbers(measurement: Mapping[str, str]) -> dict[str, float]:
+    """Return the attributes of a measurement that have two decimals."""
+    return {name: float(value) for name, value in measurement.items() if _DECIMALS.fullmatch(value)}
+
+
+_DECIMALS = re.compile(r"\d{1,9}\.\d\d")
 
 
 def _sentinels(entry: Entry) -> Iterator[tuple[str, str]]:
@@ -179,5 +228,6 @@ RULES = (
     Rule("integers", "uiCA", _integers),
     Rule("ports", "uiCA, OSACA", _ports),
     Rule("throughputs", "OSACA", _throughputs),
+    Rule("contradictions", "all", _contradictions),
     Rule("sentinels", "all", _sentinels),
 )

@@ -15,6 +15,7 @@ from inference.throughput import (
     Search,
     confirm,
     derivation_of,
+    search_as_plain,
     search_form_in_loop,
     search_loop,
     search_others,
@@ -123,6 +124,19 @@ def test_another_form_is_measured_in_the_loop_that_was_fastest(form: Form) -> No
     asked = run(search_form_in_loop(other, plain.best(), plain.least(plain.looped)), {(16, True): "0.505"})
     assert asked == [(16, True)]
     assert other.looped[0].shape.form is form
+
+
+@pytest.mark.parametrize("form", SPECIAL_FORMS)
+def test_another_form_is_measured_in_the_unrolled_sequence_that_was_fastest(form: Form) -> None:
+    plain, other = searched(), searched(form)
+    run(plain.measure([plain.shape(16, breakers=True)], Want.CYCLES), {(16, False): "0.25"})
+    run(other.measure([other.shape(8)], Want.CYCLES), {(8, False): "1"})
+    assert run(search_as_plain(other, plain.best()), {(16, False): "0.25"}) == [(16, False)]
+    assert run(search_as_plain(other, plain.best()), {}) == []
+    best = other.best()
+    assert best is not None
+    assert best.cycles == Fraction(1, 4)
+    assert best.shape == other.shape(16, breakers=True)
 
 
 def test_an_index_makes_nothing_faster_unless_a_longer_window_agrees() -> None:

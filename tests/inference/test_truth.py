@@ -252,6 +252,15 @@ def test_the_same_register_can_use_other_ports() -> None:
     assert (str(found.ports), str(found.of(Form.SAME_REGISTER).ports)) == ("1*p1", "1*p06")
 
 
+@pytest.mark.parametrize("string", ["ADC_11 (R64, R64)", "SBB_1B (R64, R64)", "ADCX (R64, R64)"])
+def test_the_same_register_is_as_fast_unrolled_as_its_ports_allow(string: str) -> None:
+    """Instances wait for the flags, in either form; breakers help in either."""
+    throughput = characterized("SKL", string).of(Form.SAME_REGISTER).throughput
+    assert throughput.unrolled is not None
+    assert throughput.ports is not None
+    assert throughput.unrolled <= throughput.ports * Fraction(11, 10)
+
+
 @pytest.mark.parametrize(
     ("machine", "string", "percent"),
     [

@@ -15,7 +15,8 @@ ports = st.dictionaries(st.frozensets(st.sampled_from(PORT_LETTERS), min_size=1)
 
 @st.composite
 def measurements(draw: st.DrawFn) -> dict[str, str]:
-    values = {name: draw(two_decimals) for name in ("TP_unrolled", "TP_loop", "TP_ports")}
+    times = sorted((draw(two_decimals) for _ in range(3)), key=float)
+    values = dict(zip(("TP_ports", "TP_loop", "TP_unrolled"), times, strict=True))
     values |= {"uops": draw(counts), "ports": str(PortUsage(draw(ports)))}
     extra = st.dictionaries(st.sampled_from(["uops_MITE", "uops_MS", "div_cycles", "uops_retire_slots"]), counts)
     return values | draw(extra)
