@@ -321,7 +321,11 @@ class Combiner:
         ]
         body = [*subject, *lines] if reverse else [*lines, *subject]
         names = (", " if in_turns else ", then ").join(f"{count} of {variant.string}" for variant, count in blockers)
-        what = f"what surrounds {self.instance.variant.string}" if self.prologue_only else self.instance.variant.string
+        what = (
+            f"prologue and epilogue of {self.instance.variant.string}"
+            if self.prologue_only
+            else self.instance.variant.string
+        )
         purpose = f"ports of {what} among {names or 'nothing else'}"
         setup = setup_of(self.instructions, [self.instance, *instances], self.values)
         return Microbenchmark(setup, tuple(body), purpose, 1, self.instance.variant.cpl == 0)

@@ -19,7 +19,7 @@ from simulator.machines.random_machine import RandomMachine
 from simulator.machines.shipped import load_machine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from simulator.machines.machine import MachineModel
     from xed_convert.catalogue.catalogue import Catalogue
@@ -27,17 +27,21 @@ if TYPE_CHECKING:
 
 @dataclass
 class Lab:
-    """A simulated machine (a shipped model, or the seed of a random one) with all that inference needs."""
+    """A simulated machine (a shipped model, or the seed of a random one) with all that inference needs.
+
+    `changes` are graphs that some variants have instead (see `MachineModel.changed`).
+    """
 
     catalogue: Catalogue
     name: str
+    changes: Mapping[str, str] = field(default_factory=dict)
     model: MachineModel = field(init=False)
     calibrations: Calibrations = field(init=False)
     isa_sets: frozenset[str] | None = field(init=False)
 
     def __post_init__(self) -> None:
         random = RandomMachine(int(self.name)) if self.name.isdigit() else None
-        self.model = random.model() if random else load_machine(self.name)
+        self.model = (random.model() if random else load_machine(self.name)).changed(self.changes)
         self.isa_sets = random.shape.isa_sets if random else None
         self.instructions = InstructionFactory(self.catalogue)
         self.calibrations = Calibrations(self.instructions)
