@@ -166,6 +166,23 @@ def test_an_unknown_machine_is_a_clear_error(wrong: str) -> None:
     assert "SKL" in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [
+        ("random:hiden:3", "random:hidden:3"),
+        ("random:hidden+intl:3", "random:hidden:3"),
+        ("random:hidden+:3", "random:hidden:3"),
+        ("random:hidden:intel:3", "random:hidden:3"),
+        ("skx:seperate", "SKX:separate"),
+        ("SKX:intel:x", "SKX:intel"),
+    ],
+)
+def test_an_unknown_kind_or_option_is_a_clear_error(wrong: str, meant: str) -> None:
+    with pytest.raises(BackendError) as caught:
+        open_machine(wrong)
+    assert meant in caught.value.hint
+
+
 @settings(max_examples=60)
 @given(st.binary(min_size=1, max_size=24), st.sampled_from((0, 3)))
 def test_any_bytes_are_a_result(code: bytes, iterations: int) -> None:
