@@ -7,7 +7,6 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rich.table import Table
 from rich.text import Text
 
 from results import sentences
@@ -68,17 +67,61 @@ class Footing:
     lost_seconds: float = 0.0
 
 
-def render(rows: Sequence[ResultRow]) -> Table:
-    """Return the table of all variants that were not skipped."""
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("Instruction", overflow="fold")
-    for name in ("µops", "Ports", "TP unrolled", "TP loop", "TP ports"):
-        table.add_column(name, justify="left" if name == "Ports" else "right", overflow="fold")
-    table.add_column("Latency", overflow="fold")
-    for row in rows:
-        if not row.result.skipped:
-            table.add_row(*_cells(row), style="red" if row.result.failures else "")
-    return table
+HEADER = ("Instruction", "µops", "Ports", "TP unrolled", "TP loop", "TP ports", "Latency")
+RIGHT = {1, 3, 4, 5}
+"""Columns of numbers."""
+
+GAP = "  "
+
+
+def table_lines(rows: Sequence[ResultRow], width: int) -> Iterator[Text]:
+    """Yield the lines of the table of all variants that were not skipped, for a terminal of so many columns.
+
+    Where the table is wider than that, latencies stand on lines of their own beneath each row; where it still is, so
+    do all numbers, each with its name. Nothing is ever broken within a port usage or a latency.
+    """
+    shown = [row for row in rows if not row.result.skipped]
+    cells = [tuple(_cells(row)) for row in shown]
+    styles = ["red" if row.result.failures else "" for row in shown]
+    widths = [max(map(len, column)) for column in zip(HEADER, *cells, strict=True)]
+    if sum(widths) + len(GAP) * (len(widths) - 1) <= width:
+        latency_beneath, count = False, len(HEADER)
+    else:
+        latency_beneath, count = True, len(HEADER) - 1
+    if sum(widths[:count]) + len(GAP) * (count - 1) > width:
+        for row, style in zip(cells, styles, strict=True):
+            yield from (Text(line, style=style) for line in _as_lines(row, width))
+        return
+    yield Text(_aligned(HEADER[:count], widths), style="bold")
+    for row, style in zip(cells, styles, strict=True):
+        yield Text(_aligned(row[:count], widths), style=style)
+        if latency_beneath:
+            yield from (Text(line, style=style) for line in _wrapped(row[-1].split("; "), "; ", width))
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    pairs = enumerate(zip(cells, widths, strict=False))
+    return GAP.join(f"{text:{'>' if at in RIGHT else '<'}{width}}" for at, (text, width) in pairs).rstrip()
+
+
+def _as_lines(cells: Sequence[str], width: int) -> Iterator[str]:
+    """Yield a row as lines: the instruction, then each number with its name."""
+    yield cells[0]
+    named = [f"{name} {text}" for name, text in zip(HEADER[1:-1], cells[1:-1], strict=True)]
+    yield from _wrapped(named, ", ", width)
+    yield from _wrapped(f"Latency {cells[-1]}".split("; "), "; ", width)
+
+
+def _wrapped(parts: Sequence[str], separator: str, width: int) -> Iterator[str]:
+    """Yield indented lines of parts; only a part that is longer than a line is longer than the width."""
+    line = "   "
+    for at, part in enumerate(parts):
+        text = part + (separator.rstrip() if at < len(parts) - 1 else "")
+        if line.strip() and len(line) + 1 + len(text) > width:
+            yield line
+            line = "   "
+        line += f" {text}"
+    yield line
 
 
 def footing_lines(rows: Sequence[ResultRow], footing: Footing) -> Iterator[Text]:
@@ -130,15 +173,15 @@ def _record(row: ResultRow, provenance: Provenance) -> dict[str, object]:
     }
 
 
-def _cells(row: ResultRow) -> Iterator[Text]:
+def _cells(row: ResultRow) -> Iterator[str]:
     result, throughput = row.result, row.result.throughput
-    yield Text(f"{FAILED} {result.string}" if result.failures else result.string)
-    yield Text(UNKNOWN if result.uops is None else str(result.uops))
-    yield Text(_ports_text(result.ports, unknown=UNKNOWN) or NOTHING)
+    yield f"{FAILED} {result.string}" if result.failures else result.string
+    yield UNKNOWN if result.uops is None else str(result.uops)
+    yield _ports_text(result.ports, unknown=UNKNOWN) or NOTHING
     for value in (throughput.unrolled, throughput.loop, throughput.ports):
-        yield Text(UNKNOWN if value is None else f"{float(value):.2f}")
+        yield UNKNOWN if value is None else f"{float(value):.2f}"
     texts = (latencies_text(result.latencies, row.variant), *(_form_text(result, form) for form in SPECIAL_FORMS))
-    yield Text("; ".join(filter(None, texts)) or NOTHING)
+    yield "; ".join(filter(None, texts)) or NOTHING
 
 
 def _form_text(result: Characterization, form: Form) -> str:

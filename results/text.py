@@ -104,6 +104,13 @@ def duration_text(seconds: float) -> str:
 
 
 def taken_text(seconds: float, lost_seconds: float) -> str:
-    """Write a duration, and how much of it other users of the core took where that is a second or more."""
+    """Write a duration, how much of it other users of the core took if a second or more, and whether it was much."""
     lost = f", {duration_text(lost_seconds)} of it lost to others who use the core" if lost_seconds >= 1 else ""
-    return duration_text(seconds) + lost
+    busy = (
+        "; the machine was busy, throughputs may be too high" if lost and lost_seconds >= BUSY_SHARE * seconds else ""
+    )
+    return duration_text(seconds) + lost + busy
+
+
+BUSY_SHARE = 0.1
+"""A run that lost this share of its time was on a busy machine: a quiet one loses less than a second."""

@@ -36,6 +36,12 @@ class StoreError(UopscopeError):
     exit_code = 3
 
 
+class NoSuchFileError(StoreError):
+    """There is no campaign file of that name: the input is wrong, not the machine."""
+
+    exit_code = 2
+
+
 class Lock:
     """One writer per campaign file, whatever becomes of it: the kernel gives the lock back when a process ends.
 
@@ -57,7 +63,7 @@ class Lock:
             except OSError as error:
                 os.close(descriptor)
                 raise StoreError(
-                    f"{database}: another campaign is writing to it", hint="wait for it, or name another file by --db"
+                    f"{database}: another campaign is writing to it", hint="wait for it, or name another file"
                 ) from error
             if self._is_current(descriptor):
                 return descriptor
@@ -154,20 +160,18 @@ def _check_ours(path: Path, connection: sqlite3.Connection) -> None:
     if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         raise StoreError(f"{path}: nothing is stored there yet")
     if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
-        raise StoreError(f"{path}: an SQLite file, but not one of uopscope's", hint="name another file by --db")
+        raise StoreError(f"{path}: an SQLite file, but not one of uopscope's", hint="name another file")
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version not in range(1, SCHEMA_VERSION + 1):
         raise StoreError(
             f"{path}: made by another version of uopscope (its tables are version {version}, here {SCHEMA_VERSION})",
-            hint="use the version that made it, or name another file by --db",
+            hint="use the version that made it, or name another file",
         )
     ours = _our_tables(version)
     missing = {sql for sql in ours if sql not in _tables(connection)}
     triggers = [sql for sql in _tables(connection) if sql.startswith("CREATE TRIGGER") and sql not in ours]
     if missing or triggers:
-        raise StoreError(
-            f"{path}: its tables are not those of uopscope", hint="damaged or changed: name another file by --db"
-        )
+        raise StoreError(f"{path}: its tables are not those of uopscope", hint="damaged or changed: name another file")
 
 
 def _tables(connection: sqlite3.Connection) -> set[str]:
@@ -218,9 +222,9 @@ _RECOVER = "recover it with sqlite3's .recover, or start another"
 
 _HINTS = {
     sqlite3.SQLITE_FULL: "free some space and start again: what was stored is intact, and the campaign goes on there",
-    sqlite3.SQLITE_READONLY: "it cannot be written: change its permissions, or name another file by --db",
+    sqlite3.SQLITE_READONLY: "it cannot be written: change its permissions, or name another file",
     sqlite3.SQLITE_CANTOPEN: "the folder has to exist and, for a campaign, to be writable",
-    sqlite3.SQLITE_NOTADB: "not an SQLite file: name another file by --db",
+    sqlite3.SQLITE_NOTADB: "not an SQLite file: name another file",
     sqlite3.SQLITE_CORRUPT: _RECOVER,
     sqlite3.SQLITE_BUSY: "another program holds it: close that first",
     sqlite3.SQLITE_IOERR: "the disk reported an error",

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 from results.campaign import codec, packed
 from results.campaign.file import (
     Lock,
+    NoSuchFileError,
     StoreError,
     connect,
     connect_for_reading,
@@ -77,6 +78,7 @@ class Store:
         self.path = path
         self._connection = connection
         self._lock = lock
+        self._identity = _identity(path) if lock is not None else None
         self._provenance_id: int | None = None
         self._benchmarks: set[str] = set()
         self._requests: dict[str, int] | None = None
@@ -89,7 +91,7 @@ class Store:
             StoreError: another campaign writes to it, it is not ours, or it cannot be written.
         """
         if path.name.endswith(packed.SUFFIX):
-            raise StoreError(f"{path}: packed conclusions are only read", hint="name another file by --db")
+            raise StoreError(f"{path}: packed conclusions are only read", hint="name another file")
         lock = Lock(path)
         try:
             with damage_said(path):
@@ -115,7 +117,7 @@ class Store:
             StoreError: there is no such file, or it is not ours.
         """
         if not path.is_file():
-            raise StoreError(f"{path}: no such file", hint="a campaign makes one: characterize --all --db FILE")
+            raise NoSuchFileError(f"{path}: no such file", hint="characterize --db FILE makes one")
         if path.name.endswith(packed.SUFFIX):
             return cls._unpacked(path)
         with damage_said(path):
@@ -329,6 +331,11 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
+        if self._identity is not None and _identity(self.path) != self._identity:
+            raise StoreError(
+                f"{self.path}: the file was deleted, moved or replaced while the campaign wrote to it",
+                hint="what was measured since then is lost; start again, with a file that stays where it is",
+            )
         with errors_about(self.path):
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -369,11 +376,20 @@ class Store:
         return int(row[0])
 
 
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return what tells a file from another one of the same name (None: there is none)."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def _check_same_machine(path: Path, earlier: Provenance, now: Provenance) -> None:
     differing = [name for name in SAME_MACHINE if getattr(earlier, name) != getattr(now, name)]
     if differing:
         what = ", ".join(f"{name} {getattr(earlier, name)} there, {getattr(now, name)} here" for name in differing)
-        raise StoreError(f"{path}: about another machine ({what})", hint="name another file by --db")
+        raise StoreError(f"{path}: about another machine ({what})", hint="name another file")
 
 
 def _text(lines: Iterable[tuple[bytes, str]]) -> str:

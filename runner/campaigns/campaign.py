@@ -19,7 +19,7 @@ from results.model import Characterization
 from runner.measuring.session import Limits, Session, StoreSource, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from inference.experiment import Procedure
     from results.campaign.store import Store
@@ -57,6 +57,44 @@ def skip_reason(variant: InstructionVariant, method: Method[Context], lacks: Lac
     return lacks(variant) or method.skipped(variant)
 
 
+NAMED_AT_MOST = 3
+"""So many variants are named for each reason in a summary; the rest are counted."""
+
+
+@dataclass(slots=True)
+class Reason:
+    """Why variants were skipped or failed: the first one's sentence, how many there are, and the first variants."""
+
+    text: str
+    count: int = 0
+    variants: list[str] = field(default_factory=list)
+
+    @property
+    def names(self) -> str:
+        """The first variants by name, and how many more there are."""
+        more = self.count - len(self.variants)
+        return "; ".join(self.variants) + (f"; and {more} more" if more else "")
+
+    def add(self, variant: str) -> None:
+        """Count a variant."""
+        self.count += 1
+        if len(self.variants) < NAMED_AT_MOST:
+            self.variants.append(variant)
+
+
+def count_reason(reasons: dict[str, Reason], result: Characterization) -> None:
+    """Take note of why a variant was skipped or failed; failures that differ only in figures are of one kind."""
+    found = [(f"skipped: {result.skipped}",) * 2] if result.skipped else []
+    found += [(f"failed: {sentences.reason(one)}", f"failed: {sentences.failure(one)}") for one in result.failures]
+    for kind, text in dict(found).items():
+        reasons.setdefault(kind, Reason(text.partition("\n")[0])).add(result.string)
+
+
+def most_frequent(reasons: Mapping[str, Reason]) -> list[Reason]:
+    """Return reasons, the most frequent first."""
+    return sorted(reasons.values(), key=lambda one: -one.count)
+
+
 @dataclass(slots=True)
 class Tally:
     """How far a campaign is: variants in all, done before it was started again, and what became of the others.
@@ -67,7 +105,7 @@ class Tally:
     total: int
     resumed: int = 0
     outcomes: Counter[Outcome] = field(default_factory=Counter)
-    reasons: Counter[str] = field(default_factory=Counter)
+    reasons: dict[str, Reason] = field(default_factory=dict)
     measured: int = 0
     lost_seconds: float = 0.0
     started: float = field(default_factory=time.monotonic)
@@ -94,12 +132,12 @@ class Tally:
 
     def count(self, result: Characterization) -> None:
         """Take note of a conclusion."""
-        outcome = Outcome.of(result)
-        self.outcomes[outcome] += 1
-        if outcome is Outcome.SKIPPED:
-            self.reasons[f"skipped: {result.skipped}"] += 1
-        elif outcome is Outcome.FAILED:
-            self.reasons.update(f"failed: {sentences.reason(failure)}" for failure in result.failures)
+        self.outcomes[Outcome.of(result)] += 1
+        count_reason(self.reasons, result)
+
+    def frequent_reasons(self) -> list[Reason]:
+        """Return why variants were skipped or failed, the most frequent first."""
+        return most_frequent(self.reasons)
 
 
 class Campaign(Generic[Context]):

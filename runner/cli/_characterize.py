@@ -13,7 +13,7 @@ from rich.text import Text
 from inference.characterizer import Characterizer
 from results.campaign.records import Outcome
 from results.campaign.store import Store
-from results.table import Footing, ResultRow, footing_lines, render
+from results.table import Footing, ResultRow, footing_lines, table_lines
 from runner.backend import KnowsCpu
 from runner.backends.registry import open_backend
 from runner.campaigns.campaign import Campaign, Tally, lacks_nothing
@@ -129,8 +129,8 @@ def _carry_out(setup: CampaignSetup, options: CampaignOptions) -> int:
         tally = reporter.tally or tally
         tally.lost_seconds = setup.measurer.lost_seconds
     conclusions = _conclusions(setup)
-    _show(setup, conclusions, tally, options)
     _output.write_files(options.files, setup.variants, conclusions)
+    _show(setup, conclusions, tally, options)
     if code:
         _say_stopped(tally, options)
         return code
@@ -178,7 +178,8 @@ def _show(setup: CampaignSetup, conclusions: Sequence[Conclusion], tally: Tally,
     rows = [ResultRow(each.result, by_key[each.result.key]) for each in conclusions]
     if len(rows) <= TABLE_AT_MOST or not (options.database or options.files):
         if any(not row.result.skipped for row in rows):
-            console.print(render(rows))
+            for row in table_lines(rows, console.width):
+                console.print(row, soft_wrap=True)
             console.print()
         footing = Footing(setup.info.provenance, unknown_reasons(setup.info), tally.seconds, tally.lost_seconds)
         for line in footing_lines(rows, footing):

@@ -53,16 +53,20 @@ def check(options: CampaignOptions) -> None:
     """
     named = bool(options.patterns or options.selection)
     if options.patterns and options.everything:
-        raise UsageError("--instr and --all contradict each other", hint="name instructions, or take all of them")
+        raise UsageError(
+            "named instructions and --all contradict each other", hint="name instructions, or take all of them"
+        )
     if not (named or options.everything or options.reinfer):
         raise UsageError(
             "no instruction is named",
-            hint="name some by --instr (--instr ADC) or --extension (--extension SSE2), or take --all of them",
+            hint="name some (characterize ADC) or an extension (--extension SSE2), or take --all of them",
         )
     if options.automatic and options.architecture:
         raise UsageError("--arch-auto and --arch contradict each other", hint="--arch-auto is the CPU at hand")
     if options.reinfer and not options.database:
         raise UsageError("--reinfer needs the stored samples", hint="name the campaign's file by --db")
+    if str(options.database) == "-":
+        raise UsageError("--db -: a campaign cannot go to standard output", hint="name a file, or take --json -")
     if sum(str(path) == "-" for path in options.files.values()) > 1:
         raise UsageError("only one format can go to standard output")
 

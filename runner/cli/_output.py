@@ -141,8 +141,8 @@ def summary_lines(tally: Tally, provenance: Provenance) -> Iterator[Text]:
     yield Text(f"{tally.done} of {tally.total} variants{known}, {tally.measured} microbenchmarks measured{each}")
     for outcome, count in sorted(tally.outcomes.items()):
         yield Text(f"  {count:6} {outcome.value}")
-    for reason, count in tally.reasons.most_common():
-        yield Text(f"  {count:6} {reason}", style="yellow")
+    for reason in tally.frequent_reasons():
+        yield Text(f"  {reason.count:6} {reason.text}: {reason.names}", style="yellow")
     yield Text(f"in {taken_text(tally.seconds, tally.lost_seconds)}")
 
 

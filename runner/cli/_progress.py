@@ -69,8 +69,8 @@ class Reporter:
             self._bar.stop()
         if self.tally is not None:
             self._write(f"end: {self._state()}{f', {kind.__name__}: {error}' if kind else ''}")
-            for reason, count in self.tally.reasons.most_common():
-                self._write(f"  {count} {reason}")
+            for reason in self.tally.frequent_reasons():
+                self._write(f"  {reason.count} {reason.text}: {reason.names}")
         if self._log is not None:
             self._log.close()
 

@@ -20,6 +20,9 @@ SELECT, MACHINE, OUTPUT = "What", "On what", "Output"
     " --explain; characterize --extension SSE2 --db sse2.sqlite; characterize --all --db campaign.sqlite"
 )
 def characterize(
+    named: Annotated[
+        list[str] | None, typer.Argument(metavar="[PATTERN]...", help="The same as --instr PATTERN.")
+    ] = None,
     instr: Annotated[
         list[str] | None,
         typer.Option(
@@ -99,14 +102,22 @@ def characterize(
         bool,
         typer.Option("--reinfer", help="Draw conclusions again from the samples in --db.", rich_help_panel=OUTPUT),
     ] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Only say which version this is.", rich_help_panel=OUTPUT)
+    ] = False,
 ) -> None:
     """Measure latency per operand pair, throughput and port usage of x86 instructions."""
+    if version:
+        from results.version import version as version_text  # noqa: PLC0415 - likewise
+
+        print(version_text())
+        return
     from runner.campaigns.selection import Selection  # noqa: PLC0415 - likewise
     from runner.cli._options import CampaignOptions, check, chosen, listing_lines  # noqa: PLC0415 - `--help` does not need it
     from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415 - likewise
 
     options = CampaignOptions(
-        patterns=tuple(instr or ()),
+        patterns=(*(named or ()), *(instr or ())),
         selection=Selection(tuple(extension or ()), tuple(isa_set or ())),
         everything=everything,
         listing=listing,

@@ -20,6 +20,7 @@ from results.database import rules
 from results.database.cycles import AtMost
 from results.database.diff import Kind, compare, group
 from results.database.merge import Campaigns, Merge
+from results.database.naming import naming_of
 from results.database.query import Predicate, Query, compile_query
 from results.database.reader import Repair, read_database
 from results.database.writer import write_database
@@ -56,37 +57,46 @@ def build(
     campaigns: Annotated[list[Path], typer.Argument(help="Campaign files (.sqlite), in any order.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The instructions.xml to write.")],
     catalogue: Annotated[Path | None, typer.Option(help="A catalogue instead of the shipped one.")] = None,
+    names: Annotated[
+        str,
+        typer.Option(metavar="VERSION", help="Names that other readers know: those of XED 2024.11.04 (uiCA, OSACA)."),
+    ] = "",
 ) -> None:
     """Put campaigns into one instructions.xml; say which results were chosen over others."""
     from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415 - slow to import
 
     variants = list(Catalogue.load(catalogue))
-    with Campaigns(campaigns) as opened, atomic_write(output) as file:
+    naming = naming_of(names)
+    with Campaigns(campaigns) as opened, _output(str(output)) as file:
         merged = Merge(variants, opened.lookup)
-        write_database(merged.entries(), opened.provenances(), file)
+        provenances = opened.provenances()
+        entries = list(merged.entries())
+        write_database(naming.entries(entries, provenances), naming.provenances(provenances), file)
         unknown = opened.unknown(variant.key for variant in variants)
-    _report_merge(merged, unknown, output)
+    said = sys.stderr if str(output) == "-" else sys.stdout
+    for line in _report_merge(merged, unknown, output):
+        print(line, file=said)
 
 
-def _report_merge(merged: Merge, unknown: list[str], output: Path) -> None:
+def _report_merge(merged: Merge, unknown: list[str], output: Path) -> Iterator[str]:
     for name, count in sorted(merged.counts.items()):
-        print(f"{name}: {count} variants")
+        yield f"{name}: {count} variants"
     for one in merged.disagreements[:SHOWN]:
         change = one.change
-        print(
+        yield (
             f"disagreement: {change.architecture} {change.string} {change.attribute}: "
             f"{change.new} ({one.winner}) was taken, not {change.old} ({one.loser})"
         )
-    _and_more(len(merged.disagreements), "disagreements")
+    yield from _and_more(len(merged.disagreements), "disagreements")
     for key in unknown[:SHOWN]:
-        print(f"not in the catalogue, left out: {key}")
-    _and_more(len(unknown), "variants that the catalogue lacks")
-    print(f"{output}: {len(merged)} variants")
+        yield f"not in the catalogue, left out: {key}"
+    yield from _and_more(len(unknown), "variants that the catalogue lacks")
+    yield f"{'standard output' if str(output) == '-' else output}: {len(merged)} variants"
 
 
-def _and_more(count: int, what: str, shown: int = SHOWN) -> None:
+def _and_more(count: int, what: str, shown: int = SHOWN) -> Iterator[str]:
     if count > shown:
-        print(f"... {count} {what} in all")
+        yield f"... {count} {what} in all"
 
 
 @app.command()
@@ -150,7 +160,7 @@ def diff(
     if html is not None:
         from results.site.pages import diff_page  # noqa: PLC0415 - jinja2 is slow to import
 
-        with atomic_write(html) as file:
+        with _output(str(html)) as file:
             file.write(diff_page(old.name, new.name, groups).encode())
     if as_json:
         print(json.dumps([asdict(one) for one in groups], indent=1, ensure_ascii=False))
@@ -273,12 +283,14 @@ def _print_comparison(found: Comparison, by: list[str], show: int, names: tuple[
         example = f"{one.string} {one.name}".rstrip()
         where = ", ".join(value or "no operands" for value in values)
         print(f"  {len(differences):5} {kind}: {where}: {example}: published {one.published}, ours {one.measured}")
-    _and_more(len(groups), "groups", show)
+    for line in _and_more(len(groups), "groups", show):
+        print(line)
     if found.differences:
         print("the worst:")
     for one in found.worst()[:show]:
         print(f"  {one.kind} of {one.string} {one.name}".rstrip() + f": published {one.published}, ours {one.measured}")
-    _and_more(len(found.differences), "differences", show)
+    for line in _and_more(len(found.differences), "differences", show):
+        print(line)
 
 
 def _write_differences(found: Comparison, _by: list[str], file: IO[bytes]) -> None:

@@ -35,6 +35,12 @@ class SiteError(UopscopeError):
     exit_code = 3
 
 
+class SeveralFilesError(SiteError):
+    """A site is made of one instructions.xml: the input is wrong, not the machine."""
+
+    exit_code = 2
+
+
 @app.command()
 def site(
     databases: Annotated[
@@ -84,7 +90,7 @@ def _skipped(campaigns: Sequence[Path]) -> dict[str, Counter[str]]:
 def _contents(databases: list[Path], campaigns: tuple[Path, ...]) -> tuple[list[Entry], list[Provenance]]:
     """Return the entries of the one XML file, or of the campaigns if there is none."""
     if len(databases) > 1:
-        raise SiteError("more than one instructions.xml", hint="Put campaigns together with: uopscope db build")
+        raise SeveralFilesError("more than one instructions.xml", hint="uopscope db build puts campaigns together")
     if databases:
         return list(read_database(databases[0])), read_provenances(databases[0])
     from results.database.merge import Campaigns, Merge  # noqa: PLC0415 - only for campaigns

@@ -15,7 +15,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections import Counter
+from collections import Counter, deque
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -28,7 +28,7 @@ from results.database.diff import Kind, compare, group
 from results.database.merge import Campaigns, Merge
 from results.database.reader import read_database
 from results.database.writer import write_database
-from results.sentences import reason
+from runner.campaigns.campaign import Reason, count_reason, most_frequent
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.errors import UopscopeError
 from xed_convert.files import atomic_write
@@ -130,12 +130,12 @@ def run(places: Places, selection: Sequence[str], *, free_bytes: int = FREE_BYTE
         resumed = _unfinished(places)
         if resumed is None and not again and not _is_due(places):
             return ""
-        code = _characterize(places, selection)
+        code, ending = _characterize(places, selection)
         if code not in FINISHED:
             raise NightlyError(
                 f"the campaign ended early (exit code {code})", hint="The next run goes on where this one stopped."
             )
-        return _finish(places, resumed)
+        return _finish(places, resumed, ending)
 
 
 def _check_space(places: Places, wanted: int) -> None:
@@ -166,21 +166,25 @@ def _is_due(places: Places) -> bool:
     return time.time() - max(finished, default=0.0) >= DUE_SECONDS
 
 
-def _characterize(places: Places, selection: Sequence[str]) -> int:
-    """Run the campaign in a process of its own; its messages go where ours go (the journal), its table nowhere."""
+def _characterize(places: Places, selection: Sequence[str]) -> tuple[int, str]:
+    """Run the campaign in a process of its own; return its exit code, and the last line that it says: its time.
+
+    Its messages go where ours go (the journal), its table nowhere.
+    """
     root = str(Path(__file__).resolve().parents[2])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))}
     command = [sys.executable, "-m", "runner.cli.characterize", *selection, "--db", str(places.current)]
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
-    try:
-        return process.wait()
-    except BaseException:
-        process.terminate()
-        process.wait()
-        raise
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            last = "".join(deque(process.stdout, maxlen=1)).strip()
+            return process.wait(), last
+        except BaseException:
+            process.terminate()
+            raise
 
 
-def _finish(places: Places, resumed: int | None) -> str:
+def _finish(places: Places, resumed: int | None, ending: str) -> str:
     """Build the database, compare it with the last one, put the campaign away, and return the summary."""
     new = places.state / "new.xml"
     with Campaigns([places.current]) as campaigns, atomic_write(new) as file:
@@ -190,20 +194,18 @@ def _finish(places: Places, resumed: int | None) -> str:
     reasons = _reasons(places.current)
     previous = _previous_provenance(places)
     groups = group(compare(read_database(places.database), read_database(new))) if places.database.exists() else None
-    text = summary_text(Night(provenance, previous, outcomes, reasons, groups, resumed))
+    text = summary_text(Night(provenance, previous, outcomes, reasons, groups, resumed, ending))
     _put_away(places, new, text)
     return text
 
 
-def _reasons(campaign: Path) -> Counter[str]:
-    """Count why variants were skipped or failed, without the figures that differ from one to the next."""
-    reasons: Counter[str] = Counter()
+def _reasons(campaign: Path) -> list[Reason]:
+    """Return why variants were skipped or failed, the most frequent reasons first."""
+    reasons: dict[str, Reason] = {}
     with Store.read(campaign) as store:
         for conclusion in store.conclusions():
-            result = conclusion.result
-            found = [f"skipped: {result.skipped}"] if result.skipped else []
-            reasons.update([*found, *(f"failed: {reason(failure)}" for failure in result.failures)])
-    return reasons
+            count_reason(reasons, conclusion.result)
+    return most_frequent(reasons)
 
 
 def _previous_provenance(places: Places) -> Provenance | None:
@@ -239,14 +241,19 @@ def _put_away(places: Places, new: Path, text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """What a summary is about; `groups` is None without an earlier database, `resumed` the variants done before."""
+    """What a summary is about.
+
+    `groups` is None without an earlier database, `resumed` the variants done before. `ending` is the last line of the
+    campaign's own summary: how long it took, and whether the machine was busy.
+    """
 
     provenance: Provenance
     previous: Provenance | None
     outcomes: Counter[Outcome]
-    reasons: Counter[str]
+    reasons: list[Reason]
     groups: list[Group] | None
     resumed: int | None
+    ending: str = ""
 
 
 def summary_text(night: Night, shown: int = 20) -> str:
@@ -258,7 +265,8 @@ def summary_text(night: Night, shown: int = 20) -> str:
     lines += _machine_changes(night)
     counts = ", ".join(f"{count} {outcome.value}" for outcome, count in sorted(night.outcomes.items()))
     lines.append(f"{night.outcomes.total()} variants: {counts}.")
-    lines += [f"  {count} x {reason}" for reason, count in night.reasons.most_common(shown)]
+    lines += [f"  {reason.count} x {reason.text}: {reason.names}" for reason in night.reasons[:shown]]
+    lines += [f"The campaign: {night.ending}."] if night.ending else []
     lines += _change_lines(night.groups, shown)
     return "\n".join(lines) + "\n"
 

@@ -25,7 +25,7 @@ from results.model import (
     Provenance,
     Throughput,
 )
-from results.table import Footing, ResultRow, footing_lines, render, write_csv
+from results.table import Footing, ResultRow, footing_lines, table_lines, write_csv
 from results.text import duration_text, latencies_text, taken_text
 from tests.results import strategies
 from tests.results.database.test_xml import ADC, MACHINE, SIMULATED
@@ -33,11 +33,26 @@ from tests.results.database.test_xml import ADC, MACHINE, SIMULATED
 
 def shown(rows: list[ResultRow], footing: Footing) -> str:
     console = Console(file=io.StringIO(), width=200)
-    console.print(render(rows))
+    for line in table_lines(rows, console.width):
+        console.print(line)
     for line in footing_lines(rows, footing):
         console.print(line)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
+
+
+@pytest.mark.parametrize("width", [200, 80, 60, 30])
+def test_nothing_is_broken_within_a_port_usage_or_a_latency(width: int) -> None:
+    long = PortUsage({frozenset("06"): 28, frozenset("0156"): 6, frozenset("23"): 8, frozenset("4"): 4})
+    forms = {Form.PLAIN: FormResult(long, Throughput(Fraction(1), Fraction(1), Fraction(3, 4)))}
+    rows = [ResultRow(MEASURED, ADC), ResultRow(dataclasses.replace(MEASURED, forms=forms), ADC)]
+    lines = [line.plain for line in table_lines(rows, width)]
+    text = "\n".join(lines)
+    for whole in (str(long), "1*p0156+1*p06", "1→1 1", "CF→1 2"):
+        assert whole in text
+    words = [word for line in lines for word in line.split()]
+    assert max(map(len, lines)) <= max(width, max(map(len, words)) + 10)
+    assert (len(lines) == 1 + len(rows)) == (width == 200)
 
 
 def latency(source: int, destination: int, cycles: Fraction | int, **more: object) -> LatencyResult:
@@ -130,7 +145,9 @@ def test_durations(seconds: float, expected: str) -> None:
 
 def test_what_others_took_of_the_time_is_said_from_a_second_on() -> None:
     assert taken_text(75, 0.9) == "1 min 15 s"
-    assert taken_text(75, 31) == "1 min 15 s, 31 s of it lost to others who use the core"
+    assert taken_text(75, 5) == "1 min 15 s, 5.00 s of it lost to others who use the core"
+    busy = "; the machine was busy, throughputs may be too high"
+    assert taken_text(75, 31) == "1 min 15 s, 31 s of it lost to others who use the core" + busy
 
 
 @given(st.lists(strategies.characterizations, max_size=3), strategies.provenances)

@@ -292,3 +292,14 @@ def test_an_interrupt_within_a_transaction_leaves_a_single_file(path: Path) -> N
     with Store.read(path) as again:
         assert again.count_measurements() == 0
     assert [each.name for each in path.parent.iterdir() if each.name.startswith(path.name)] == [path.name]
+
+
+def test_a_file_that_is_deleted_or_replaced_while_a_campaign_writes_is_said(path: Path) -> None:
+    with Store.open(path) as store:
+        store.begin(MACHINE)
+        path.unlink()
+        with pytest.raises(StoreError, match="deleted, moved or replaced"):
+            store.begin(MACHINE)
+        path.write_bytes(b"")
+        with pytest.raises(StoreError, match="deleted, moved or replaced"):
+            store.begin(MACHINE)

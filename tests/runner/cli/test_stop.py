@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -78,7 +79,8 @@ def test_what_is_stopped_ends_soon_with_what_there_is(
 
 @pytest.mark.parametrize("seconds", [0.02, 0.05, 0.1, 0.2, 0.3, 0.5])
 def test_ctrl_c_while_the_program_is_loaded_is_no_traceback(seconds: float) -> None:
-    with started([str(CHECKOUT / "characterize"), *SIMULATED, "--instr", "ADD*"]) as campaign:
+    start = [sys.executable, "-S", str(CHECKOUT / "runner" / "cli" / "_start.py"), "runner.cli.characterize"]
+    with started([*start, *SIMULATED, "--instr", "ADD*"]) as campaign:
         time.sleep(seconds)
         campaign.send_signal(signal.SIGINT)
         _, said = campaign.communicate(timeout=60)

@@ -18,6 +18,7 @@ import pytest
 from results.campaign.records import Outcome
 from results.database.diff import Change, Kind, group
 from results.model import Provenance
+from runner.campaigns.campaign import Reason
 from runner.cli import nightly as cli
 from runner.nightly import night as nightly
 from runner.nightly import systemd as units
@@ -102,16 +103,18 @@ def test_the_summary_says_what_changed_in_the_machine_and_in_the_numbers() -> No
         dataclasses.replace(MACHINE, microcode="0xf0"),
         MACHINE,
         Counter({Outcome.MEASURED: 29, Outcome.FAILED: 1}),
-        Counter({"failed: the port sums differ": 1}),
+        [Reason("failed: the port sums differ", 1, ["ADC"])],
         group(changes),
         7,
+        "30 variants in 60 s, 10 s of it lost to others who use the core; the machine was busy",
     )
     text = nightly.summary_text(night)
     for expected in (
         "microcode changed since last time: 0xd6 → 0xf0",
         "7 variants were done already",
         "30 variants: 1 failed, 29 measured",
-        "1 x failed: the port sums differ",
+        "1 x failed: the port sums differ: ADC",
+        "The campaign: 30 variants in 60 s, 10 s of it lost to others who use the core; the machine was busy.",
         "30 changes, 1 differences within the spread",
         "changed: uops 1 → 2: 30 variants of AVX512F",
     ):

@@ -1,0 +1,122 @@
+"""What each wrong input gives: every row is tried, and the table of docs/usage.md is made of what was said.
+
+UOPSCOPE_WRITE_DOCS=1 pytest tests/runner/cli/test_wrong_inputs.py      # writes the table anew
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from runner.cli import _guard, characterize
+from tests.runner.cli.commands import command_of, need_catalogue
+from tests.shared import CHECKOUT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+USAGE = CHECKOUT / "docs" / "usage.md"
+BEGIN, END = "<!-- wrong inputs: made by tests/runner/cli/test_wrong_inputs.py -->", "<!-- end of wrong inputs -->"
+SIM = "--backend sim --arch HSW"
+
+
+class Wrong(NamedTuple):
+    """A command line, its exit code, and a part of the message."""
+
+    command: str
+    code: int
+    said: str
+
+
+ROWS = (
+    Wrong("characterize", 2, "no instruction is named"),
+    Wrong("characterize NOSUCH", 2, "no instruction matches 'NOSUCH'"),
+    Wrong("characterize ADCX_GPR", 2, "no instruction matches 'ADCX_GPR'"),
+    Wrong("characterize ''", 2, "an argument is empty"),
+    Wrong("characterize ADC --all", 2, "named instructions and --all contradict each other"),
+    Wrong("characterize ADC --arch-auto --arch HSW", 2, "--arch-auto and --arch contradict each other"),
+    Wrong("characterize --extension SSE22", 2, "no instruction has the extension 'SSE22'"),
+    Wrong("characterize --isa-set NONE", 2, "no instruction has the ISA set 'NONE'"),
+    Wrong("characterize ADC --extension AVX", 2, "no variant is left"),
+    Wrong("characterize ADC --backend tcs", 2, "no backend 'tcs'"),
+    Wrong("characterize ADC --backend sim", 2, "the sim backend simulates the machine that --arch names"),
+    Wrong("characterize ADC --backend sim --arch SKLX", 2, "no simulated machine 'SKLX'"),
+    Wrong("characterize ADC --backend sim --arch ZEN3", 2, "no simulated machine 'ZEN3'"),
+    Wrong("characterize ADC --arch HSWW", 2, "no microarchitecture 'HSWW'"),
+    Wrong("characterize ADC --cpu 4000", 3, "CPU 4000"),
+    Wrong(f"characterize ADC {SIM} --db ''", 2, "--db: the value is empty"),
+    Wrong(f"characterize ADC {SIM} --db=", 2, "--db: the value is empty"),
+    Wrong(f"characterize ADC {SIM} --db -", 2, "--db -: a campaign cannot go to standard output"),
+    Wrong(f"characterize ADC {SIM} --db /nowhere/c.sqlite", 3, "/nowhere/c.sqlite"),
+    Wrong(f"characterize ADC {SIM} --db text.txt", 3, "not an SQLite file"),
+    Wrong(f"characterize ADC {SIM} --csv /nowhere/c.csv", 3, "the folder /nowhere does not exist"),
+    Wrong(f"characterize ADC {SIM} --json - --csv -", 2, "only one format can go to standard output"),
+    Wrong("characterize --reinfer", 2, "--reinfer needs the stored samples"),
+    Wrong("characterize --reinfer --db missing.sqlite", 2, "no such file"),
+    Wrong("uopscope explain missing.sqlite ADC", 2, "no such file"),
+    Wrong("uopscope explain text.txt ADC", 3, "not an SQLite file"),
+    Wrong("uopscope measure --asm 'NOSUCH RAX' --backend sim --arch HSW", 2, "NOSUCH"),
+    Wrong("uopscope measure --asm '' --backend sim --arch HSW", 2, "--asm: the value is empty"),
+    Wrong("uopscope encode 'ADD RAX'", 2, "ADD"),
+    Wrong("uopscope encode --decode xyz", 2, "not bytes in hexadecimal"),
+    Wrong("uopscope db build missing.sqlite -o out.xml", 2, "no such file"),
+    Wrong("uopscope db build missing.sqlite -o out.xml --names 2023", 2, "no names of '2023' are known"),
+    Wrong("uopscope db check missing.xml", 2, "missing.xml"),
+    Wrong("uopscope db check text.txt", 2, "not a readable instructions.xml"),
+    Wrong("uopscope db diff published.xml missing.xml", 2, "missing.xml"),
+    Wrong("uopscope db query 'uop = 1' --db published.xml", 2, "no result here has a field 'uop'"),
+    Wrong("uopscope db query 'uops =' --db published.xml", 2, "expected a value"),
+    Wrong("uopscope db query 'uops = 1' --db published.xml --arch SKL", 2, "no result of the architecture 'SKL'"),
+    Wrong("uopscope db export published.xml", 2, "nothing to write"),
+    Wrong("uopscope db export published.xml --osaca -", 2, "which architecture?"),
+    Wrong("uopscope db export published.xml --csv - --json -", 2, "only one form can go to standard output"),
+    Wrong("uopscope db export published.xml --arch ZEN4 --llvm-exegesis - --mode fast", 2, "unknown mode 'fast'"),
+    Wrong("uopscope site published.xml -o text.txt", 2, "text.txt exists and is no site"),
+    Wrong("uopscope site published.xml published.xml", 2, "more than one instructions.xml"),
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stand in a folder with a file of each wrong kind."""
+    need_catalogue()
+    (tmp_path / "text.txt").write_text("This is a text, and neither a campaign nor a database.\n" * 20)
+    (tmp_path / "published.xml").write_bytes((CHECKOUT / "tests" / "data" / "published.xml").read_bytes())
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def tried(row: Wrong, capfd: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """Run a command line; return its exit code and what it said on standard error."""
+    program, *arguments = shlex.split(row.command)
+    if program == "characterize":
+        code = _guard.guarded(characterize.app, arguments, program)
+    else:
+        code = command_of(arguments[0], arguments[1:])
+    return code, capfd.readouterr().err
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.command)
+def test_wrong_input_gives_its_code_and_says_what_is_wrong(row: Wrong, capfd: pytest.CaptureFixture[str]) -> None:
+    code, said = tried(row, capfd)
+    assert (code, row.said in said) == (row.code, True), said
+    assert "Traceback" not in said
+    assert "a fault of uopscope" not in said
+
+
+def test_the_table_of_the_manual_says_the_same() -> None:
+    lines = ["| input | code | message |", "|---|---|---|"]
+    lines += [f"| `{row.command}` | {row.code} | {row.said} |" for row in ROWS]
+    table = "\n".join([BEGIN, *lines, END])
+    text = USAGE.read_text(encoding="utf-8")
+    before, _, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    assert end, "docs/usage.md has no place for the table"
+    if os.environ.get("UOPSCOPE_WRITE_DOCS"):
+        USAGE.write_text(before + table + after, encoding="utf-8")
+        return
+    assert text == before + table + after, "made by: UOPSCOPE_WRITE_DOCS=1 pytest tests/runner/cli/test_wrong_inputs.py"
