@@ -83,7 +83,7 @@ _BOUNDS = (
     Column("other bound", "pairs_bound", "pairs"),
 )
 _LATENCIES = (
-    Column("port contention", "pairs_crowded"),
+    Column("port contention", "pairs_contention"),
     Column("no dependency", "pairs_untold"),
     Column("wrong", "pairs_wrong"),
 )

@@ -31,7 +31,7 @@ TOLERANCE = Fraction(1, 50)
 BOUNDS = {Standing.LEAST: "pairs_least", Standing.FREE: "pairs_free", Standing.TELLABLE: "pairs_bound"}
 VERDICTS = {
     "right": "pairs_exact",
-    "crowded": "pairs_crowded",
+    "port contention": "pairs_contention",
     "not told": "pairs_untold",
 }
 

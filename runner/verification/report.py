@@ -19,7 +19,7 @@ Counted once per latency (`pairs`), as `simulator.judging.latency` and `simulato
 - `pairs_least`: an upper bound that an indistinguishable machine has as its latency
 - `pairs_free`: another upper bound, where an indistinguishable machine has another latency
 - `pairs_bound`: an upper bound otherwise
-- `pairs_crowded`: more than the longest path, because µops of the instruction delay each other on their ports
+- `pairs_contention`: more than the longest path, because µops of the instruction delay each other on their ports
 - `pairs_untold`: an upper bound where the machine has no dependency
 - `pairs_wrong`: a wrong number, a bound that is too low, a latency about which nothing is said, or one that is called
   exact although an indistinguishable machine has another
@@ -62,7 +62,7 @@ COLUMNS = (
     "pairs_least",
     "pairs_free",
     "pairs_bound",
-    "pairs_crowded",
+    "pairs_contention",
     "pairs_untold",
     "pairs_wrong",
     "measurements",

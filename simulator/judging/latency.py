@@ -56,8 +56,8 @@ def expected(variant: InstructionVariant, truth: Truth, result: LatencyResult) -
 def judge(variant: InstructionVariant, truth: Truth, result: LatencyResult) -> str:
     """Say how a result compares to the model.
 
-    Crowded is an exact result that is more than the model's longest path, by less than the instruction has other µops:
-    when the input arrives they want the same ports, and a machine with that latency would behave the same.
+    `port contention`: an exact result is more than the model's longest path, by less than the instruction has other
+    µops. They want the same ports when the input arrives. A machine with that latency would behave the same.
     """
     wanted = expected(variant, truth, result)
     if wanted is None:
@@ -67,7 +67,7 @@ def judge(variant: InstructionVariant, truth: Truth, result: LatencyResult) -> s
         return "bound" if result.cycles >= wanted - Fraction(1, 20) else "bound too low"
     if abs(result.cycles - wanted) <= Fraction(1, 5):
         return "right"
-    return "crowded" if truth.uops > 1 and wanted < result.cycles < wanted + truth.uops else "wrong"
+    return "port contention" if truth.uops > 1 and wanted < result.cycles < wanted + truth.uops else "wrong"
 
 
 def missing(variant: InstructionVariant, truth: Truth, found: Iterable[LatencyResult]) -> list[str]:

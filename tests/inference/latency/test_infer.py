@@ -147,7 +147,7 @@ def test_machines_that_nobody_knows_are_found_out(catalogue: Catalogue, seed: in
     everything = frozenset(variant.extension for variant in catalogue)
     counts, wrong = compare(lab, lab.variants(199, everything))
     assert not wrong
-    assert counts["crowded"] <= counts["right"] // 20
+    assert counts["port contention"] <= counts["right"] // 20
 
 
 @pytest.mark.slow
@@ -157,7 +157,7 @@ def test_all_of_base_is_as_the_model_says(catalogue: Catalogue, name: str, step:
     lab = Lab(catalogue, name)
     counts, wrong = compare(lab, lab.variants(step))
     assert not wrong
-    assert counts["crowded"] <= counts["right"] // 50
+    assert counts["port contention"] <= counts["right"] // 50
 
 
 def test_every_link_but_the_crossing_ones_can_be_calibrated(catalogue: Catalogue) -> None:
