@@ -10,7 +10,8 @@ Counted once per variant:
   (`runner.verification.indistinguishable`); `ports_alike`: such a machine's usage is stated
 - `ports_unstated`: none is stated, for another reason
 - `uops_right`; `same_register`, `same_register_right`: port usages with one register in all operands
-- `tp_right`: the least measured throughput is within 2% of what ports, issue width and divider allow; `tp_slower`:
+- `tp_right`: the least measured throughput is within 2% of what ports, issue width and divider allow (more where the
+  machine's counters are off without showing it: `CounterNoise.hidden_share`); `tp_slower`:
   dependencies that cannot be broken make it slower; `tp_wrong`: it is faster than that, or none was measured
 
 Counted once per latency (`pairs`), as `simulator.judging.latency` and `simulator.judging.slack` judge it:

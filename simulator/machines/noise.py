@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -38,6 +39,14 @@ class CounterNoise:
     offset: int = 0
     drift_percent: int = 0
     drift_jobs: int = 500
+
+    @property
+    def hidden_share(self) -> Fraction:
+        """By what share of itself a value per copy may be off although all its samples agree.
+
+        It comes from two jobs of 110 and 10 copies: both are off by their own factor, and their difference is 100.
+        """
+        return Fraction(self.job_percent * (110 + 10), 100 * 100) + Fraction(self.drift_percent, 100)
 
     def samples(
         self, job: str, values: Mapping[str, int], repetitions: int, position: int

@@ -40,6 +40,16 @@ def test_what_a_job_is_off_by_cannot_be_seen_in_its_samples(percent: int) -> Non
     assert samples(noise, name="p0") != samples(noise, name="p1")
 
 
+@pytest.mark.parametrize("percent", [1, 2])
+def test_no_value_per_copy_is_off_by_more_than_the_share_that_cannot_be_seen(percent: int) -> None:
+    noise = CounterNoise(job_percent=percent)
+    worst = 0.0
+    for number in range(500):
+        few, many = (noise.samples(f"{number} {n}", {"p0": 7 * n * 1000}, 1, 0)["p0"][0] for n in (10, 110))
+        worst = max(worst, abs((many - few) / 100_000 - 7) / 7)
+    assert 0.5 * noise.hidden_share < worst <= noise.hidden_share
+
+
 def test_outliers_are_a_share_of_the_samples_and_leave_the_median() -> None:
     found = samples(CounterNoise(outlier_percent=30))
     assert sum(one > VALUE for one in found) == pytest.approx(300, abs=50)
