@@ -24,6 +24,7 @@ from inference.throughput import (
     search_loop,
     search_others,
     search_unrolled,
+    settle,
 )
 from results.model import Form
 from results.ports import throughput_of
@@ -66,6 +67,7 @@ def measure_plain(found: ConclusionBuilder, context: Context) -> Procedure[None]
         found.attributes["div_cycles"] = divider
     yield from search_loop(search)
     yield from confirm(search, bound)
+    yield from settle(search)
     found.fastest, found.fastest_loop = search.best(), search.least(search.looped)
     found.failures += search.failures
     found.note_throughput(search)
@@ -96,6 +98,7 @@ def measure_same_register(found: ConclusionBuilder, context: Context) -> Procedu
     yield from search_others(search, found.fastest)
     if differ(search.best(), found.fastest):
         yield from search_form_in_loop(search, found.fastest, found.fastest_loop)
+    yield from settle(search, (found.fastest, found.fastest_loop))
     found.note_throughput(search)
 
 
@@ -112,6 +115,7 @@ def measure_indexed(found: ConclusionBuilder, context: Context) -> Procedure[Non
     yield from search.measure([replace(fastest.shape, form=Form.INDEXED)], Want.CYCLES)
     yield from search_others(search, fastest)
     yield from search_form_in_loop(search, fastest, found.fastest_loop)
+    yield from settle(search, (fastest, found.fastest_loop))
     if search.unrolled and context.counts_ports and not factory.has_prologue:
         counted = Search(factory, first.shape.kind, Form.INDEXED)
         yield from counted.measure([counted.shape(first.shape.count)], Want.ALL)

@@ -32,6 +32,7 @@ class Floor(StrEnum):
 
     PORTS = "ports"
     LONG_RUNS = "long runs"
+    AGAIN = "again"
 
 
 @dataclass(frozen=True, slots=True)

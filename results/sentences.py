@@ -58,7 +58,11 @@ def _(value: findings.SequenceTime) -> str:
     return text if value.floor is None else f"{text}, less than {_decimal(value.floor)} that {_FLOORS[value.limit]}"
 
 
-_FLOORS = {Floor.PORTS: "its ports need", Floor.LONG_RUNS: "both a longer window and a loop take"}
+_FLOORS = {
+    Floor.PORTS: "its ports need",
+    Floor.LONG_RUNS: "both a longer window and a loop take",
+    Floor.AGAIN: "it took when it was measured again",
+}
 
 
 @step.register

@@ -20,6 +20,7 @@ from inference.throughput import (
     search_loop,
     search_others,
     search_unrolled,
+    settle,
 )
 from results.model import SPECIAL_FORMS, Form, Status
 from results.sentences import lines
@@ -220,6 +221,72 @@ def test_fewer_breakers_are_tried_as_long_as_that_is_faster(
 def test_breakers_that_take_no_time_stay_and_those_that_do_not_help_go() -> None:
     assert fewer({"-": "1", "1": "0.5", "4": "0.6"})[1][:3] == ["-", "1", "4"]
     assert "4" not in fewer({"-": "1", "1": "1.2"})[1]
+
+
+def settled(
+    unrolled: Mapping[int, str], looped: Mapping[int, str], again: Mapping[tuple[int, bool], str]
+) -> tuple[Search, list[tuple[int, bool]]]:
+    """Settle a search on a clock that found these times; `again` are those of sequences of twice the length."""
+    search = searched()
+    search.balanced = True
+    for times, loop in ((unrolled, False), (looped, True)):
+        shapes = [search.shape(count) for count in times]
+        run(search.measure(shapes, Want.CYCLES, loop=loop), {(count, loop): times[count] for count in times})
+    return search, run(settle(search), again)
+
+
+@pytest.mark.parametrize(
+    ("unrolled", "looped"),
+    [
+        ({8: "0.5", 4: "0.52"}, {8: "0.7", 16: "0.72"}),
+        ({8: "0.5"}, {8: "0.51"}),
+        ({8: "0.7", 4: "0.5"}, {8: "0.5"}),
+    ],
+)
+def test_what_came_out_twice_counts(unrolled: Mapping[int, str], looped: Mapping[int, str]) -> None:
+    search, asked = settled(unrolled, looped, {})
+    assert asked == []
+    assert not search.mistakes
+
+
+def test_what_no_other_sequence_comes_near_is_measured_again_and_may_be_a_mistake() -> None:
+    search, asked = settled({8: "0.5", 4: "0.19", 16: "0.5"}, {4: "0.5"}, {(8, False): "0.5"})
+    assert asked == [(8, False)]
+    best = search.best()
+    assert best is not None
+    assert best.cycles == Fraction(1, 2)
+    derivation = derivation_of("TP_unrolled", search.unrolled, search)
+    assert "less than 0.50 that it took when it was measured again" in "\n".join(lines(derivation))
+
+
+def test_what_comes_out_again_counts_alone() -> None:
+    search, asked = settled({8: "0.5", 4: "0.27"}, {8: "0.5"}, {(8, False): "0.28"})
+    assert asked == [(8, False)]
+    best = search.best()
+    assert best is not None
+    assert best.cycles == Fraction(27, 100)
+
+
+def test_a_lucky_loop_is_a_mistake_too() -> None:
+    search, asked = settled({8: "0.5", 4: "0.5"}, {8: "0.19"}, {(16, True): "0.5"})
+    assert asked == [(16, True)]
+    least = search.least(search.looped)
+    assert least is not None
+    assert least.cycles == Fraction(1, 2)
+
+
+def test_another_form_may_be_as_fast_as_the_plain_one_was() -> None:
+    plain, other = searched(), searched(Form.INDEXED)
+    plain.balanced = other.balanced = True
+    for search in (plain, other):
+        run(search.measure([search.shape(8)], Want.CYCLES), {(8, False): "0.5"})
+    assert run(settle(other, [plain.best(), None]), {}) == []
+
+
+def test_counters_need_nothing_again() -> None:
+    search = searched()
+    run(search.measure([search.shape(8)], Want.CYCLES), {(8, False): "0.5"})
+    assert run(settle(search), {}) == []
 
 
 def test_loops_are_not_tried_with_registers_used_unequally() -> None:
