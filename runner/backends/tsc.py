@@ -47,7 +47,7 @@ class TscBackend:
             BackendError: not Linux on x86-64, no such CPU, or another architecture than the CPU's is asked for.
         """
         if not (sys.platform == "linux" and platform.machine() == "x86_64"):
-            raise BackendError("the tsc backend needs Linux on x86-64", hint="try --backend sim")
+            raise BackendError("the tsc backend needs Linux on x86-64", hint="--backend sim --arch SKL simulates one")
         self._cpu = cpus.read_cpu(cpus.choose(cpu))
         cpus.check_architecture(self._cpu, architecture)
         _check_clock(self._cpu)
@@ -84,7 +84,7 @@ class TscBackend:
 
 def _check_clock(cpu: cpus.Cpu) -> None:
     if "tsc" not in cpu.flags:
-        raise BackendError("this CPU has no time-stamp counter", hint="try --backend sim")
+        raise BackendError("this CPU has no time-stamp counter", hint="--backend sim --arch SKL simulates one")
 
 
 def create(cpu: int | None = None, architecture: str | None = None) -> TscBackend:

@@ -102,7 +102,11 @@ def check_architecture(cpu: Cpu, wanted: str | None) -> None:
     """
     if wanted and wanted.lower() != cpu.architecture.lower():
         message = f"CPU {cpu.number} is {cpu.architecture} ({cpu.model_name}), not {wanted}"
-        raise BackendError(message, hint=f"use --arch-auto, or --backend sim --arch {wanted} for a simulated one")
+        from simulator.machines.shipped import names  # noqa: PLC0415 - only for the hint
+
+        simulated = wanted.upper() in names()
+        hint = f"; --backend sim --arch {wanted.upper()} simulates one" if simulated else ""
+        raise BackendError(message, hint=f"--arch-auto takes the CPU at hand{hint}")
 
 
 def provenance(cpu: Cpu, backend: str, options: Mapping[str, str], caveats: tuple[str, ...]) -> Provenance:

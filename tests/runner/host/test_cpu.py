@@ -1,3 +1,4 @@
+import dataclasses
 import os
 from pathlib import Path
 
@@ -54,3 +55,12 @@ def test_provenance_says_where_and_with_what() -> None:
     assert (family, model, stepping) == (here.identity.family, here.identity.model, here.identity.stepping)
     assert found.kernel.startswith("Linux ")
     assert not found.is_model
+
+
+@pytest.mark.parametrize(("wanted", "is_simulated"), [("skl", True), ("KNL", False), ("ZEN3", False)])
+def test_only_machines_that_can_be_simulated_are_suggested(wanted: str, *, is_simulated: bool) -> None:
+    here = read_cpu(choose())
+    other = dataclasses.replace(here, identity=dataclasses.replace(here.identity, family=6, model=0x3C))
+    with pytest.raises(BackendError) as raised:
+        cpu.check_architecture(other, wanted)
+    assert ("--backend sim" in raised.value.hint) == is_simulated
