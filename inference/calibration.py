@@ -55,13 +55,15 @@ MISSING = LinkTime(Fraction(1), exact=False, throughput=Fraction(1), ok=False)
 class Calibrations:
     """The link times of one machine, found when they are first needed and shared between all variants.
 
-    `loop` says whether chains are measured in a loop: on a clock that is more exact, since a chain goes on through
-    iterations, while unrolled code is drained at its ends.
+    `flags` are the links, with a flag that they read or write, whose time is known for that flag: another flag of the
+    same instruction may come earlier or later. `loop` says whether chains are measured in a loop: on a clock that is
+    more exact, since a chain goes on through iterations, while unrolled code is drained at its ends.
     """
 
     instructions: InstructionFactory
     loop: bool = False
     times: dict[str, LinkTime] = field(default_factory=dict)
+    flags: set[tuple[str, str]] = field(default_factory=set)
 
     def need(self, names: Iterable[str]) -> Procedure[None]:
         """Measure those of these links that have not been measured yet, with all that their chains are closed by."""
@@ -73,6 +75,17 @@ class Calibrations:
         self._conclude(measured)
         for name in wanted:
             self.times.setdefault(name, MISSING)
+
+    def is_exact(self, link: Link) -> bool:
+        """Whether it is known what a link takes, for the flag that it reads or writes."""
+        if not link.calibrations or link.name not in self.times:
+            return False
+        return self.times[link.name].exact and (not link.flag or (link.name, link.flag) in self.flags)
+
+    def excess(self, links: Iterable[Link]) -> Fraction:
+        """Return by how much more links take, as far as is known, than they do at least: one cycle for another flag."""
+        unsure = [link for link in links if link.calibrations and not self.is_exact(link)]
+        return sum((self.times[link.name].latency - 1 for link in unsure), Fraction(0))
 
     def request(self, benchmark: Microbenchmark) -> Request:
         """Return the request to measure a chain on this machine."""
@@ -115,24 +128,29 @@ class Calibrations:
             return MISSING
         throughput = independent.cycles / independent.request.benchmark.divisor
         found = [
-            LinkTime(*self._solve(name, cycle, snapped(chain.cycles)), throughput, chain.request.benchmark.id)
+            (LinkTime(*self._solve(name, cycle, snapped(chain.cycles)), throughput, chain.request.benchmark.id), cycle)
             for cycle, chain in zip(calibration_cycles(name), closed, strict=True)
             if chain.ok
         ]
-        return min(found, key=lambda time: (not time.exact, time.latency), default=MISSING)
+        least = min((time for time, _ in found), key=lambda time: (not time.exact, time.latency), default=MISSING)
+        for time, cycle in found:
+            if time.exact and time.latency == least.latency:
+                self.flags |= {(name, link.flag) for link in cycle if link.name == name}
+        return least
 
     def _solve(self, name: str, cycle: Sequence[Link], total: Fraction) -> tuple[Fraction, bool]:
         """Return a link's share of a closed chain, and whether that is exact.
 
-        A link between register files is known only if it takes one cycle: its way back may have a bypass delay.
+        A link between register files is known only if it takes one cycle: its way back may have a bypass delay. So are
+        links of which two could both be to blame for a slow chain: TEST may write CF later than ZF, or SETB be slow.
         """
-        others = [link.name for link in cycle if link.name != name]
-        known = [self.times[other] for other in others if other in self.times and self.times[other].exact]
+        others = [link for link in cycle if link.name != name]
+        known = [self.times[other.name] for other in others if self.is_exact(other)]
         rest = total - sum(time.latency for time in known)
-        unknown = 1 + len(others) - len(known)
-        if unknown == 1 and not link_named(name).crossing:
-            return rest, True
-        return Fraction(1), rest == unknown
+        own, unknown = len(cycle) - len(others), len(others) - len(known)
+        if not unknown and not link_named(name).crossing:
+            return rest / own, True
+        return Fraction(1), rest == own + unknown
 
 
 def find_width(instructions: InstructionFactory) -> Procedure[int]:

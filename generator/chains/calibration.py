@@ -80,12 +80,15 @@ def independent_links(instructions: InstructionFactory, name: str) -> Microbench
 
 @cache
 def calibration_cycles(name: str) -> tuple[tuple[Link, ...], ...]:
-    """Return the closed chains of a link, each as its links in order, in the rows that fit to the one before.
+    """Return the closed chains of all rows of a link, each as its links in order, in the rows that fit to each other.
+
+    A link may take another time for each flag that it writes, and for each operand that it reads.
 
     Raises:
         KeyError: there is no such link, or its chain is not closed.
     """
-    return tuple(_cycle(names) for names in link_named(name).calibrations)
+    rows = _rows(name) or [link_named(name)]
+    return tuple(_cycle(names) for names in dict.fromkeys(names for link in rows for names in link.calibrations))
 
 
 def _cycle(names: Sequence[str]) -> tuple[Link, ...]:

@@ -61,6 +61,11 @@ class Link:
         """Whether a high-8 register is in it, so that no operand may need a REX prefix."""
         return any(token.endswith("8H") for _, tokens in self.lines for token in tokens)
 
+    @property
+    def flag(self) -> str:
+        """The status flag that it writes or reads ("": none)."""
+        return next((node for node in (self.target, self.source) if node in STATUS_FLAGS), "")
+
     @cached_property
     def restores(self) -> bool:
         """Whether it puts a value back; such links are inserted, not searched."""

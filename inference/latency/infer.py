@@ -86,7 +86,7 @@ def infer_latencies(plan: LatencyPlan, calibrations: Calibrations) -> Procedure[
     left_out = dict.fromkeys(NotPlanned(key_of(pair), pair.reason) for pair in plan.pairs if pair.reason)
     yield from calibrations.need(_links_of(pairs))
     limits, pace = yield from _throughput_limits(plan, calibrations)
-    probe = _FusionProbe(calibrations, limits, pace)
+    probe = _ChainProbe(calibrations, limits, pace)
     evidence, failures = yield from probe.run(pairs)
     yield from probe.compare([(pair, found) for pair, found in evidence if found])
     chosen = [conclude(pair, found, calibrations.times) for pair, found in evidence if found]
@@ -129,13 +129,13 @@ def _throughput_limits(
     return limits, pace
 
 
-class _FusionProbe:
+class _ChainProbe:
     """Measures chains of pairs, longer ones where throughput interferes."""
 
     def __init__(self, calibrations: Calibrations, limits: dict[ValueKind, Fraction], pace: Fraction) -> None:
         """Use these link times and throughputs; `pace` is how long a line of code takes around the instruction."""
         self.times, self.limits, self.pace = calibrations.times, limits, pace
-        self._request = calibrations.request
+        self._calibrations, self._request = calibrations, calibrations.request
 
     def run(self, pairs: Sequence[Pair]) -> Procedure[tuple[list[tuple[Pair, list[Evidence]]], list[NoLatency]]]:
         """Return the evidence for each pair, and why there is none for the others."""
@@ -184,7 +184,7 @@ class _FusionProbe:
 
     def _exact(self, link: Link) -> bool:
         """Whether it is known what a link takes."""
-        return bool(link.calibrations) and self.times[link.name].exact
+        return self._calibrations.is_exact(link)
 
     def _available(self, route: Route) -> bool:
         """Whether all links of a route that can be calibrated exist here."""
@@ -203,6 +203,7 @@ class _FusionProbe:
             and not pair.shared
             and not chain.crossings
             and all(self.times[name].exact for name in chain.links)
+            and all(self._exact(link) for link in chain.route.links if link.calibrations)
         )
         spread = measured.spread.get("core_cycles", Fraction(0))
         identity = measured.request.benchmark.id
@@ -219,7 +220,7 @@ class _FusionProbe:
     def _latency_of(self, chain: Chain) -> Fraction:
         """Return how long a chain's links take one after another; it may have dozens of the same."""
         times = (self.times[name].latency * count for name, count in Counter(chain.links).items())
-        return sum(times, Fraction(0))
+        return sum(times, Fraction(0)) - self._calibrations.excess(chain.route.links)
 
     def _longer(self, found: Evidence) -> list[Attempt]:
         """Return longer chains to try where throughput interfered."""
