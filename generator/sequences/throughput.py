@@ -250,8 +250,9 @@ class ThroughputFactory:
 
         Of ADD with the encoding of R12B there are two, so that two chains are all there is: they begin anew after 32.
         ADD to memory waits some eight cycles for the store of the one before, and needs places enough for that time.
-        Locked instructions wait for each other anyway, and are faster at one place: ADC takes 6.1 cycles on Zen 4
-        instead of 7.5. Comparisons to masks wait for physical registers, and the fewest are taken if all write one.
+        Locked instructions wait for each other anyway, and some are faster at one place: with breakers ADC takes 6.1
+        cycles on Zen 4 instead of 7.5. Comparisons to masks wait for physical registers, and the fewest are taken if
+        all write one.
         """
         found = []
         owns = [self.own(instance) for instance in self.instances(Shape(LENGTHS[0]))]
@@ -259,8 +260,8 @@ class ThroughputFactory:
             found.append(replace(shape, count=MANY, renewed=True, every=MANY))
         if is_changed(self.variant):
             found.append(replace(shape, count=MANY))
-            if self.variant.attributes.get("locked") == "1":
-                found.append(replace(shape, count=1, breakers=bool(self.carried()), every=1))
+            if self.variant.attributes.get("locked") == "1" and self.carried():
+                found.append(replace(shape, count=1, breakers=True, every=1))
         if self.writes_masks:
             found.append(replace(shape, count=1))
         return [one for one in found if one != shape]

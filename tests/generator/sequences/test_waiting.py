@@ -89,7 +89,7 @@ def test_both_kinds_of_places_are_tried_where_they_differ(string: str, *, apart:
         ("ADD_01 (R64, R64)", []),
         ("ADD (R64, M64)", []),
         ("ADD (M64, R64)", [Shape(MANY)]),
-        ("ADD_LOCK (M64, R64)", [Shape(MANY), Shape(1)]),
+        ("ADD_LOCK (M64, R64)", [Shape(MANY)]),
         ("ADC_LOCK (M64, R64)", [Shape(MANY), Shape(1, breakers=True)]),
         ("SUB_R4 (R8l, I8)", [Shape(MANY, renewed=True, every=MANY)]),
         ("VPCMPEQB (K, K, XMM, M128)", [Shape(1)]),
