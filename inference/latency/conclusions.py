@@ -45,7 +45,7 @@ def conclude(
         key.destination_flag,
         key.same_register,
         key.fast_values,
-        best.spread,
+        best.uncertainty,
         experiments,
     )
     remarks = [Remark(Note.LENGTHS_DISAGREE)] if best.exact and not exact else []

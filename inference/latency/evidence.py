@@ -18,6 +18,13 @@ NEAR = Fraction(1, 20)
 """A latency within so many cycles of an integer, plus 1 % of the chain, needs no second look."""
 
 
+DRIFT = Fraction(3, 100)
+"""Share of its frequency by which a clock may drift between the measurements of a chain and of its links.
+
+Chains wait for whole cycles, so a fraction that is no more than this share of the chain may be the clock's.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """A chain that is to be measured."""
@@ -44,6 +51,13 @@ class Evidence:
     def doubtful(self) -> bool:
         """Whether a longer chain should be asked: throughput interferes, or the latency is 0 or no integer."""
         return self.limited or self.latency < HALF or self.fractional
+
+    @property
+    def uncertainty(self) -> Fraction:
+        """By how many cycles the latency may be off: its spread, and what a drifting clock may have made of it."""
+        off = abs(self.latency - round(self.latency))
+        drift = DRIFT * self.cycles
+        return max(self.spread, drift) if NEAR < off <= drift + NEAR else self.spread
 
     @property
     def fractional(self) -> bool:

@@ -12,6 +12,8 @@ from generator.chains.plan import plan_latency
 from generator.factory import InstructionFactory
 from inference.calibration import Calibrations, snapped
 from inference.experiment import Measured
+from inference.latency.conclusions import conclude
+from inference.latency.evidence import Evidence
 from inference.latency.infer import infer_latencies
 from results.model import Bound, Status
 from results.sentences import heading, lines
@@ -242,3 +244,36 @@ def test_links_that_differ_by_operand_make_no_latency_wrong(catalogue: Catalogue
     variant = catalogue.by_string(string)
     (found,) = [one for one in lab.infer([string])[string].latencies if one.source == 2 and not one.same_register]
     assert (found.cycles, found.bound) == (lab.model.truth(variant).latency(2, 1), Bound.EXACT)
+
+
+@pytest.mark.parametrize(
+    ("cycles", "latency", "spread", "stated"),
+    [
+        ("16.55", "0.55", "0", "0.4965"),  # 16 links of a clock that is 3% fast or slow: 0 or 1 cycles may be true
+        ("16.55", "0.55", "0.6", "0.6"),
+        ("2.55", "1.55", "0", "0"),  # too much for a drift: one of two cycles in turns
+        ("17", "1", "0", "0"),
+    ],
+)
+def test_what_a_drifting_clock_may_have_made_is_within_the_spread(
+    catalogue: Catalogue, cycles: str, latency: str, spread: str, stated: str
+) -> None:
+    lab = Lab(catalogue, "SKL")
+    pair = next(
+        one for one in plan_latency(lab.instructions, catalogue.by_string("SUB_29 (R64, R64)")).pairs if one.routes
+    )
+    found = Evidence(
+        pair,
+        pair.chain(pair.routes[0]),
+        Fraction(cycles),
+        Fraction(latency),
+        limited=False,
+        exact=True,
+        independent=False,
+        spread=Fraction(spread),
+        experiment="1",
+    )
+    lab.session.run_one(lab.calibrations.need(found.chain.links))
+    result, _ = conclude(pair, [found], lab.calibrations.times)
+    assert result is not None
+    assert (result.cycles, result.spread) == (Fraction(latency), Fraction(stated))
