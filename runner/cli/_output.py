@@ -45,11 +45,11 @@ def columns(rows: Sequence[Mapping[str, str]], usual: Sequence[str], keep: Seque
         usual: columns that may give way, the last one first.
         keep: columns that may not; no text is ever broken.
     """
-    names = list(rows[0])
+    names = [name for name in rows[0] if name in keep or any(row[name] for row in rows)]
     widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in names}
     limit = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDE
     left_out: list[str] = []
-    for name in reversed([one for one in usual if one not in keep]):
+    for name in reversed([one for one in usual if one in names and one not in keep]):
         if sum(widths[one] + 2 for one in names) - 2 > limit:
             names.remove(name)
             left_out.insert(0, name)

@@ -70,8 +70,7 @@ def build(
     with Campaigns(campaigns) as opened, _output(str(output)) as file:
         merged = Merge(variants, opened.lookup)
         provenances = opened.provenances()
-        entries = list(merged.entries())
-        write_database(naming.entries(entries, provenances), naming.provenances(provenances), file)
+        write_database(naming.entries(merged.entries(), provenances), naming.provenances(provenances), file)
         unknown = opened.unknown(variant.key for variant in variants)
     said = sys.stderr if str(output) == "-" else sys.stdout
     for line in _report_merge(merged, unknown, output):

@@ -167,3 +167,22 @@ def test_processes_share_a_simulated_campaign(tmp_path: Path) -> None:
         found = [{each.result.key: each.result for each in store.conclusions()} for store in (first, second)]
     assert found[0] == found[1]
     assert found[0]
+
+
+def test_a_campaign_goes_to_standard_output_under_other_names(tmp_path: Path) -> None:
+    database = str(tmp_path / "c.sqlite")
+    assert process([*SIMULATED, "MOVZX (R32, M16)", "--db", database]).returncode == 0
+    built = process(["db", "build", database, "-o", "-", "--names", "2024.11.04"], module="uopscope")
+    assert built.returncode == 0, built.stderr
+    root = etree.fromstring(built.stdout.encode())
+    (measured,) = (one for one in root.iter("instruction") if one.find("architecture") is not None)
+    assert (measured.get("iform"), measured.get("eosz")) == ("MOVZX_GPRv_MEMw", "2")
+    assert "variants" in built.stderr
+    assert not (tmp_path / "-").exists()
+
+
+def test_the_version_and_patterns_need_no_option(capfd: pytest.CaptureFixture[str]) -> None:
+    assert called(["--version"]) == 0
+    assert re.fullmatch(r"\d+\.\d+\.\d+\n", capfd.readouterr().out)
+    assert called(["ADC_GPRv_GPRv_11", "BSWAP", "--list"]) == 0
+    assert len(capfd.readouterr().out.splitlines()) == 5
