@@ -148,7 +148,7 @@ class Calibrations:
         known = [self.times[other.name] for other in others if self.is_exact(other)]
         rest = total - sum(time.latency for time in known)
         own, unknown = len(cycle) - len(others), len(others) - len(known)
-        if not unknown and not link_named(name).crossing:
+        if not unknown and not link_named(name).cross_domain:
             return rest / own, True
         return Fraction(1), rest == own + unknown
 

@@ -50,15 +50,15 @@ _UNTRACKED = frozenset(
 class Chain:
     """A microbenchmark for one latency, and what to subtract from its cycles.
 
-    `links` are the names of the links in it, pads included, each as often as it stands there; `crossings` counts
-    those among the rest that cannot be calibrated. `breakers` is the number of further instructions, `instances` how
-    often the instruction under test is in it.
+    `links` are the names of the links in it, pads included, each as often as it stands there; `cross_domain_links`
+    counts those among the rest that cannot be calibrated. `breakers` is the number of further instructions,
+    `instances` how often the instruction under test is in it.
     """
 
     benchmark: Microbenchmark
     route: Route
     links: tuple[str, ...]
-    crossings: int
+    cross_domain_links: int
     isolated: bool
     breakers: int
     pads: int
@@ -122,8 +122,10 @@ class ChainFactory:
             body,
             f"latency {source} → {destination} of {self.instance.variant.string} through {route.name or 'itself'}",
         )
-        crossings = sum(not link.calibrations for link in way.links)
-        return Chain(benchmark, route, tuple(unfinished.links), crossings, unfinished.isolated, len(broken), pad_count)
+        cross_domain_links = sum(not link.calibrations for link in way.links)
+        return Chain(
+            benchmark, route, tuple(unfinished.links), cross_domain_links, unfinished.isolated, len(broken), pad_count
+        )
 
     def swapped(self, source: Place, destination: Place) -> Chain:
         """Return the chain of the instance and of one with both operands swapped; it needs no links and no breakers.

@@ -44,15 +44,15 @@ class Link:
     """A chain instruction (or several in a row) from one kind of place to another.
 
     `calibrations` are closed chains that it is in, each the names of its links (none: it leads to or from memory).
-    `crossing` is true if it leads from one register file to another, or to memory, so that only a way there and back
-    can be measured.
+    `cross_domain` is true if it leads from one register file to another, or to memory. Only a way there and back can be
+    measured then.
     """
 
     name: str
     source: str
     target: str
     lines: tuple[tuple[str, tuple[str, ...]], ...]
-    crossing: bool
+    cross_domain: bool
     calibrations: tuple[tuple[str, ...], ...]
     reason: str
 
@@ -135,9 +135,9 @@ class Route:
         return "+".join(link.name for link in self.links)
 
     @cached_property
-    def crossings(self) -> int:
+    def cross_domain_links(self) -> int:
         """How many links there are that lead to another register file or to memory."""
-        return sum(link.crossing for link in self.links)
+        return sum(link.cross_domain for link in self.links)
 
     @cached_property
     def carriers(self) -> tuple[int, ...]:
@@ -190,7 +190,7 @@ def pads(node: str) -> tuple[Link, ...]:
     """Return the links from a kind of register to itself, best first, that need no other register."""
     place = "R64" if node in GPR_NODES else node
     return tuple(
-        link for link in links() if link.source == link.target == place and not (link.crossing or link.restores)
+        link for link in links() if link.source == link.target == place and not (link.cross_domain or link.restores)
     )
 
 
@@ -210,7 +210,7 @@ def restoring(node: str) -> Link:
 
 @cache
 def routes(source: str, target: str, *, direct: bool = True, limit: int = 6) -> tuple[Route, ...]:
-    """Return the ways from one kind of place to another with the fewest crossings, then the fewest links.
+    """Return the ways from one kind of place to another with the fewest cross-domain links, then the fewest links.
 
     Args:
         source: where the value is (the destination operand of the instruction under test).
@@ -223,18 +223,18 @@ def routes(source: str, target: str, *, direct: bool = True, limit: int = 6) -> 
     order = count()
     queue: list[tuple[int, int, int, Route]] = [(0, 0, next(order), Route((), (source,)))]
     while queue and len(found) < limit:
-        crossings, length, _, route = heapq.heappop(queue)
-        if best is not None and (crossings, length) > best:
+        cross_domain_links, length, _, route = heapq.heappop(queue)
+        if best is not None and (cross_domain_links, length) > best:
             break
         if route.links and _matches(route.nodes[-1], target):
             found.append(route)
-            best = (crossings, length)
+            best = (cross_domain_links, length)
             continue
         if length == _MAX_LINKS:
             continue
         for link in _links_from(route, target, direct=direct):
             longer = Route((*route.links, link), (*route.nodes, link.target))
-            heapq.heappush(queue, (crossings + link.crossing, length + 1, next(order), longer))
+            heapq.heappush(queue, (cross_domain_links + link.cross_domain, length + 1, next(order), longer))
     return tuple(found)
 
 

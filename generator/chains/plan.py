@@ -120,7 +120,7 @@ def _pair(factory: ChainFactory, source: Place, destination: Place) -> Pair:
     if same and source.flags:
         found = routes(begin, end, direct=False)
     if direct:
-        found = tuple(route for route in found if not route.crossings)
+        found = tuple(route for route in found if not route.cross_domain_links)
     missing = "" if found or direct else _no_way(source, destination)
     return Pair(source, destination, factory, found, direct=direct, reason=missing)
 

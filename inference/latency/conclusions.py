@@ -72,7 +72,9 @@ def _chain_time(evidence: Evidence, times: Mapping[str, LinkTime]) -> ChainTime:
         for name, count in Counter(evidence.chain.links).items()
     )
     chain = evidence.chain
-    return ChainTime(evidence.cycles, links, evidence.latency, evidence.exact, chain.crossings, chain.instances)
+    return ChainTime(
+        evidence.cycles, links, evidence.latency, evidence.exact, chain.cross_domain_links, chain.instances
+    )
 
 
 def _idiom(pair: Pair, experiments: tuple[str, ...]) -> LatencyResult | None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from generator.chains.plan import Pair
 
 HALF = Fraction(1, 2)
+"""Cycles. Latencies are whole numbers of cycles, so smaller differences are noise, and larger ones are not."""
 
 NEAR = Fraction(1, 20)
 """A latency within so many cycles of an integer, plus 1 % of the chain, needs no second look."""

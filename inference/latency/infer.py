@@ -42,25 +42,25 @@ if TYPE_CHECKING:
 RESTORABLE = GPR_NODES | VECTOR_NODES
 
 ROUNDS = 3
-"""First chains, longer ones, and those of other lengths."""
+"""Batches of chains for a pair: first ones, longer ones, and those of other lengths."""
 
 MOST_PADS = 96
-"""Longer chains would leave the instruction cache even at the smallest number of copies."""
+"""Links. A longer chain would leave the instruction cache of 32 KB even at the smallest number of copies."""
 
 MORE_PADS = 12
-"""How many pads at least make a chain so long that other µops on its ports no longer delay it."""
+"""Links. So many make a chain so long that other µops on its ports no longer delay it."""
 
 WHOLE = Fraction(1, 50)
-"""A chain takes whole cycles if it is no more than so many off; more where it took turns or noise disturbed it."""
+"""Cycles. A chain that is no more off an integer takes whole cycles; others took turns, or noise disturbed them."""
 
 QUEUES = 4
 """No reorder buffer of Intel's has more than so many times the entries of its scheduler (Intel's manuals)."""
 
 OTHER_LENGTHS = (3, 8, 10)
-"""By how much still longer chains differ, where µops seem to delay each other on their ports."""
+"""Links by which still longer chains differ, where µops seem to delay each other on their ports: odd and even ones."""
 
 MARGIN = Fraction(3, 100)
-"""By how much a chain must be slower than its throughput, relative to its cycles, to count as limited by latency."""
+"""Share of a chain's cycles by which it must be slower than its throughput to count as limited by latency."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,12 +196,12 @@ class _ChainProbe:
         rest = (measured.cycles - self._latency_of(chain)) / chain.instances
         bound = self._throughput_bound(pair, chain)
         limited = bound is None or measured.cycles <= bound + MARGIN * measured.cycles
-        latency = max(rest - chain.crossings, Fraction(0))
+        latency = max(rest - chain.cross_domain_links, Fraction(0))
         exact = (
             not limited
             and chain.isolated
             and not pair.shared
-            and not chain.crossings
+            and not chain.cross_domain_links
             and all(self.times[name].exact for name in chain.links)
             and all(self._exact(link) for link in chain.route.links if link.calibrations)
         )
@@ -215,7 +215,7 @@ class _ChainProbe:
         if own is None:
             return None
         links = sum(self.times[name].throughput * count for name, count in Counter(chain.links).items())
-        return own * chain.instances + links + chain.crossings
+        return own * chain.instances + links + chain.cross_domain_links
 
     def _latency_of(self, chain: Chain) -> Fraction:
         """Return how long a chain's links take one after another; it may have dozens of the same."""
@@ -260,7 +260,7 @@ class _ChainProbe:
         bound = self._throughput_bound(pair, chain)
         if bound is None:
             return 0
-        own = self._latency_of(chain) + chain.crossings
+        own = self._latency_of(chain) + chain.cross_domain_links
         pad = self.times[pad_links(node)[0].name]
         gain = (1 - MARGIN) * pad.latency - pad.throughput
         if not pad.ok or gain <= 0:
@@ -279,7 +279,7 @@ class _ChainProbe:
         requests: list[Request] = []
         for pair, found in evidence:
             best = best_of(found)
-            unsure = best.latency < HALF or self._crowded(best)
+            unsure = best.latency < HALF or self._contended(best)
             if not unsure or not best.exact or any(one.independent for one in found):
                 continue
             try:
@@ -303,10 +303,10 @@ class _ChainProbe:
         for attempt, measured in zip(attempts, answers, strict=True):
             if measured.ok:
                 one = self._evaluate(attempt, measured)
-                found.append(replace(one, exact=one.exact and not self._crowded(one)))
+                found.append(replace(one, exact=one.exact and not self._contended(one)))
 
-    def _crowded(self, found: Evidence) -> bool:
-        """Whether a chain takes no longer than its parts and all its breakers would on one port."""
+    def _contended(self, found: Evidence) -> bool:
+        """Whether port contention may set the time: all parts and breakers would take as long on one port."""
         bound = self._throughput_bound(found.pair, found.chain)
         return bound is not None and found.chain.breakers > 0 and found.cycles <= bound + found.chain.breakers
 

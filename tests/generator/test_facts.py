@@ -45,7 +45,7 @@ def test_no_way_is_invented() -> None:
 
 
 def test_moves_that_may_be_eliminated_are_no_chain_instructions() -> None:
-    for link in some(link for link in links() if not link.crossing and "8H" not in str(link.lines)):
+    for link in some(link for link in links() if not link.cross_domain and "8H" not in str(link.lines)):
         assert not any(string.startswith(("MOV ", "MOV_", "MOVZX")) for string, _ in some(link.lines)), link.name
 
 
@@ -53,7 +53,7 @@ def test_every_link_is_in_closed_chains_unless_it_leads_through_memory() -> None
     for link in some(links()):
         through_memory = "MEM" in str(link.lines)
         assert through_memory == (not link.calibrations), link.name
-        assert link.crossing or not through_memory
+        assert link.cross_domain or not through_memory
         assert all(link in cycle or link.name == cycle[0].name for cycle in calibration_cycles(link.name))
 
 

@@ -171,7 +171,7 @@ def test_every_link_but_the_crossing_ones_can_be_calibrated(catalogue: Catalogue
         assert time.ok, name
         assert time.exact, name
         assert time.latency >= time.throughput, name
-        assert not link_named(name).crossing
+        assert not link_named(name).cross_domain
 
 
 def answered(request: Request) -> Measured:
