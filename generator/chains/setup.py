@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -11,13 +11,20 @@ from generator.operands.effects import effects_of, implicit_bases, settable, uns
 from generator.operands.registers import family, part
 from generator.operands.reserved import BASE_REGISTER
 from generator.support.breakers import restore_address
-from generator.support.initial import constant, general_values, load_vectors, long_constant, other_files_setup
-from xed_convert.model import Instance, MemoryAddress, OperandKind
+from generator.support.initial import (
+    constant,
+    general_values,
+    load_vectors,
+    memory_values,
+    other_files_setup,
+    store_pattern,
+)
 
 if TYPE_CHECKING:
     from generator.factory import InstructionFactory
     from generator.microbenchmark import Line
     from generator.operands.values import Values
+    from xed_convert.model import Instance
 
 _GPR_TEMPORARIES = ("R12", "R11", "RBX", "RDX", "RCX", "RAX", "R8", "R9", "R10", "RBP")
 _HIGH8_TEMPORARIES = ("RBX", "RDX", "RCX", "RAX")
@@ -83,14 +90,7 @@ class ChainSetup:
 
     def _memory_setup(self, unfinished: UnfinishedChain) -> list[Line]:
         """Return the lines that store values which memory operands must have."""
-        lines = []
-        for operand in self.instance.variant.operands:
-            address = self.instance.values.get(operand.index)
-            value = self.values.places.get(f"op{operand.index}")
-            if isinstance(address, MemoryAddress) and operand.kind is OperandKind.MEMORY and value is not None:
-                register = unfinished.temporary("R64")
-                lines.append(long_constant(self.instructions, register, value))
-                words = range(max(1, (operand.width_bits or 64) // 64))
-                places = [replace(address, displacement=address.displacement + 8 * word) for word in words]
-                lines += [self.instructions.line("MOV (M64, R64)", place, part(register, 64)) for place in places]
+        lines: list[Line] = []
+        for address, bits, value in memory_values(self.instance, self.values):
+            lines += store_pattern(self.instructions, address, bits, value, unfinished.temporary("R64"))
         return lines

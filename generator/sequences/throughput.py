@@ -24,7 +24,14 @@ from generator.operands.reserved import BASE_REGISTER, harness_registers
 from generator.operands.values import ValueKind, Values, kinds_of, values_of
 from generator.sequences.memory import is_changed, is_written, nearer
 from generator.support.breakers import COPIES, break_flags, break_register_of, restore_address
-from generator.support.initial import constant, general_value, general_values, other_files_setup
+from generator.support.initial import (
+    constant,
+    general_value,
+    general_values,
+    memory_values,
+    other_files_setup,
+    store_pattern,
+)
 from generator.support.prologue import (
     extra_code_of,
     parse_lines,
@@ -408,21 +415,8 @@ def setup_of(instructions: InstructionFactory, instances: Sequence[Instance], va
         for name in implicit_bases(instance):
             lines.append(restore_address(instructions, name, BASE_REGISTER))
             constants.pop(name, None)
-        lines += _memory_setup(instructions, instance, values)
+        for address, bits, value in memory_values(instance, values):
+            lines += store_pattern(instructions, address, bits, value, _SETUP_TEMPORARY)
     lines += [constant(instructions, name, value) for name, value in sorted(constants.items())]
     wanted = [line for instance in instances for line in setup_lines(instructions, instance)]
     return (*lines, *dict.fromkeys(wanted))
-
-
-def _memory_setup(instructions: InstructionFactory, instance: Instance, values: Values) -> list[Line]:
-    """Return the lines that store the values that memory operands must have."""
-    lines: list[Line] = []
-    if not values.places:
-        return lines
-    for operand in instance.variant.operands:
-        address = instance.values.get(operand.index)
-        value = values.places.get(f"op{operand.index}")
-        if isinstance(address, MemoryAddress) and operand.kind is OperandKind.MEMORY and value is not None:
-            lines.append(constant(instructions, _SETUP_TEMPORARY, value))
-            lines.append(instructions.line("MOV (M64, R64)", address, _SETUP_TEMPORARY))
-    return lines

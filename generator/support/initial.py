@@ -7,6 +7,7 @@ their full size (Intel SDM volume 1, sections 4.8 and 8.1; volume 2A, LDTILECFG)
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -178,6 +179,28 @@ def long_constant(instructions: InstructionFactory, register: str, value: int) -
 def _at(displacement: int) -> MemoryAddress:
     """Return a place in the memory of the code under test."""
     return MemoryAddress("R14", displacement=displacement)
+
+
+def memory_values(instance: Instance, values: Values) -> list[tuple[MemoryAddress, int, int]]:
+    """Return the memory operands that must have a value: address, width in bits, and 64 bits that are repeated."""
+    return [
+        (address, operand.width_bits or 64, value)
+        for operand in instance.variant.operands
+        if operand.kind is OperandKind.MEMORY
+        if isinstance(address := instance.values.get(operand.index), MemoryAddress)
+        if (value := values.places.get(f"op{operand.index}")) is not None
+    ]
+
+
+def store_pattern(
+    instructions: InstructionFactory, address: MemoryAddress, bits: int, value: int, register: str
+) -> list[Line]:
+    """Return the lines that fill a memory operand with 64 bits over and over; the register is lost."""
+    lines = [long_constant(instructions, register, value)]
+    for word in range(max(1, bits // 64)):
+        place = replace(address, displacement=address.displacement + 8 * word)
+        lines.append(instructions.line("MOV (M64, R64)", place, part(register, 64)))
+    return lines
 
 
 def stack_balance(instructions: InstructionFactory, instance: Instance) -> list[Line]:

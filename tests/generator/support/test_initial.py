@@ -1,13 +1,15 @@
+from dataclasses import replace
+
 import pytest
 
 from generator.factory import InstructionFactory
 from generator.operands.allocation import Allocator, independent_instances
 from generator.operands.registers import family
-from generator.operands.values import Values, values_of
-from generator.sequences.throughput import setup_of
+from generator.operands.values import ValueKind, Values, values_of
+from generator.sequences.throughput import Shape, ThroughputFactory, setup_of
 from generator.support.initial import general_value
 from xed_convert.catalogue.catalogue import Catalogue
-from xed_convert.model import Instance
+from xed_convert.model import Instance, MemoryAddress
 
 CATALOGUE = Catalogue.load()
 INSTRUCTIONS = InstructionFactory(CATALOGUE)
@@ -48,3 +50,20 @@ def test_an_index_register_without_rex_begins_with_zero() -> None:
     instance = Allocator().instance(variant, indexed=True)
     texts = [line.text for line in setup_of(INSTRUCTIONS, [instance], values_of(variant))]
     assert "MOV ESI, 0" in texts
+
+
+@pytest.mark.parametrize(
+    ("string", "bits"), [("DIVPD (XMM, M128)", 128), ("VDIVPS (YMM, YMM, M256)", 256), ("DIV (M64)", 64)]
+)
+def test_memory_operands_hold_slow_values_in_all_their_lanes(string: str, bits: int) -> None:
+    """A lane that holds zero would end a division early."""
+    variant = CATALOGUE.by_string(string)
+    benchmark = ThroughputFactory(INSTRUCTIONS, variant).sequence(Shape(1, kind=ValueKind.SLOW))
+    (instance,) = independent_instances(variant, 1)
+    (address,) = (value for value in instance.values.values() if isinstance(value, MemoryAddress))
+    stores = [
+        INSTRUCTIONS.line("MOV (M64, R64)", replace(address, displacement=address.displacement + 8 * word), "R12").code
+        for word in range(bits // 64)
+    ]
+    setup = [line.code for line in benchmark.setup]
+    assert [setup.count(code) for code in stores] == [1] * len(stores)
