@@ -50,6 +50,15 @@ class SequenceTime(Step):
     limit: Floor = Floor.PORTS
     slower: tuple[Fraction, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Refuse what no sequence has; files may hold anything.
+
+        Raises:
+            ValueError: there is no instance.
+        """
+        if self.instances < 1:
+            raise ValueError(f"a sequence of {self.instances} instances")
+
 
 @dataclass(frozen=True, slots=True)
 class Chosen(Step):

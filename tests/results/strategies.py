@@ -61,7 +61,7 @@ keys = st.builds(LatencyKey, indices, indices, st.sampled_from(LatencyPart), fla
 port_sets = st.frozensets(st.sampled_from(PORT_LETTERS), min_size=1)
 FIELDS: dict[object, st.SearchStrategy[object]] = {
     str: text,
-    int: st.integers(0, 50),
+    int: st.integers(1, 50),
     bool: st.booleans(),
     Fraction: cycles,
     frozenset[str]: port_sets,

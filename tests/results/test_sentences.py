@@ -1,0 +1,47 @@
+"""Every kind of step and failure has a sentence, and failures of a kind have their reason in common."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from hypothesis import given
+
+from results import sentences
+from results.findings import KINDS, Confined, FractionalUops, Indistinguishable, NoLatency, NoPorts, Text
+from results.model import Failure, Form, LatencyKey, PortUsage, Step
+from tests.results import strategies
+
+
+@given(strategies.steps)
+def test_every_step_is_said_in_words(step: Step) -> None:
+    assert isinstance(sentences.step(step), str)
+
+
+@given(strategies.failures)
+def test_every_failure_is_said_in_words_and_has_a_reason(failure: Failure) -> None:
+    assert isinstance(sentences.failure(failure), str)
+    assert "\n" not in sentences.reason(failure) or not isinstance(failure, Text)
+
+
+def test_no_kind_is_without_words() -> None:
+    for kind in KINDS.values():
+        if issubclass(kind, Step):
+            assert sentences.step.dispatch(kind) is not sentences.step.dispatch(Step), kind
+        if issubclass(kind, Failure):
+            assert sentences.failure.dispatch(kind) is not sentences.failure.dispatch(Failure), kind
+
+
+def test_figures_are_in_the_sentence_and_not_in_the_reason() -> None:
+    failures = [NoPorts(Form.PLAIN, FractionalUops(Fraction(number, 3))) for number in (4, 5)]
+    assert len({sentences.failure(one) for one in failures}) == 2
+    assert {sentences.reason(one) for one in failures} == {"no ports: the µops per port add up to no integer"}
+
+
+def test_sentences_name_what_they_are_about() -> None:
+    usages = (PortUsage.parse("1*p06"), PortUsage.parse("1*p0156"))
+    answers = (Confined(frozenset("06"), 1), Confined(frozenset("0156"), 2, exact=False))
+    assert sentences.failure(NoPorts(Form.SAME_REGISTER, Indistinguishable(usages, 3, answers))) == (
+        "ports (same register): these port usages cannot be told apart: 1*p06 or 1*p0156 or 3 others "
+        "(answers: p06: 1, p0156: ≤2)"
+    )
+    assert sentences.failure(NoLatency(LatencyKey(1, 2, source_flag="CF"))) == ("latency CF→2: no chain could be built")
