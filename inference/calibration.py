@@ -30,8 +30,8 @@ SNAP = Fraction(1, 20)
 COUNTER = "uops_issued"
 """The counter that tells whether some NOPs are issued as one."""
 
-LEAST_WIDTH = 4
-"""µops issued per cycle on Intel's cores since Core 2 and AMD's since Bulldozer (Fog, "Microarchitecture")."""
+LEAST_WIDTH = 1
+"""µops per cycle that every core issues, whatever holds NOPs up."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -287,6 +287,14 @@ class FractionalUops(Failure):
 
 
 @dataclass(frozen=True, slots=True)
+class UopsDisagree(Failure):
+    """The counter of executed µops and those of the ports do not add up to the same number."""
+
+    executed: int
+    on_ports: int
+
+
+@dataclass(frozen=True, slots=True)
 class TooManyUops(Failure):
     """No number of blocking instructions outweighs so many µops."""
 

@@ -202,6 +202,7 @@ _REASONS: dict[type[Failure], str] = {
     findings.NotGenerated: "code for it cannot be made",
     findings.LinksMissing: "this CPU lacks the chain instructions",
     findings.FractionalUops: "the µops per port add up to no integer",
+    findings.UopsDisagree: "counters disagree about the number of µops",
     findings.TooManyUops: "too many µops to be told apart by blocking ports",
     findings.OnlyBounds: "its µops fill the scheduler",
     findings.Indistinguishable: "several port usages cannot be told apart",
@@ -269,6 +270,11 @@ def _of_form(form: Form) -> str:
 @failure.register
 def _(value: findings.FractionalUops) -> str:
     return f"the µops per port add up to {_decimal(value.total)}, which is not an integer"
+
+
+@failure.register
+def _(value: findings.UopsDisagree) -> str:
+    return f"{value.executed} µops are executed by their own counter, {value.on_ports} by those of the ports"
 
 
 @failure.register

@@ -41,6 +41,9 @@ FEW_WAITING = 12
 MORE_WAITING = Fraction(3, 2)
 """A control has so many times as many µops as could stray, since microcode also waits for its own results."""
 
+MOST_MISSING = Fraction(1, 2)
+"""µops per copy that all ports together may be off: a count that is a µop off shows in the sum."""
+
 PAIR = 2
 """So few µops go elsewhere even if only one more µop is issued per cycle than the blocked ports can take."""
 
@@ -214,12 +217,12 @@ def _learn(probe: PortProbe, measured: Measured, blockers: Blockers, ports: Port
     """
     space = probe.space
     limit = space.limit(ports)
-    if not measured.ok:
+    if not measured.ok or not _adds_up(probe, measured, blockers):
         return probe.answered(ports, Answer(limit, exact=False))
     load = load_of(probe, measured, blockers, ports)
     # As wide as the core issues nothing queues up, and the time counts what is issued, wherever it runs
     spare = probe.blocking.width - len(ports)
-    queued = load.separable or spare > 1 or (spare == 1 and space.isolated.total <= PAIR)
+    queued = spare > 1 or (spare == 1 and (load.separable or space.isolated.total <= PAIR))
     nearest = max(0, round(load.count))
     clear = load.busy and abs(load.count - nearest) <= CLEAR and _whole(probe, measured, blockers, nearest, ports)
     if nearest > limit:
@@ -229,6 +232,13 @@ def _learn(probe: PortProbe, measured: Measured, blockers: Blockers, ports: Port
     else:
         answer = Answer(min(limit, load.most), exact=False, timed=clear and spare == 1)
     return conclude(probe, measured, blockers, ports, answer)
+
+
+def _adds_up(probe: PortProbe, measured: Measured, blockers: Blockers) -> bool:
+    """Whether all ports together ran the µops that they were given: else counters are off by whole µops."""
+    layout = probe.space.layout
+    given = blockers.usage.total + probe.subject.extra.total + probe.space.isolated.total
+    return abs(layout.on(layout.ports, measured.values) - given) <= MOST_MISSING
 
 
 def conclude(probe: PortProbe, measured: Measured, blockers: Blockers, ports: PortSet, answer: Answer) -> PortProbe:

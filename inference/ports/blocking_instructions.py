@@ -50,6 +50,11 @@ class BlockingInstruction:
     cycles: Fraction
 
     @property
+    def of_memory(self) -> bool:
+        """Whether it loads or stores."""
+        return any(operand.memory is not None for operand in self.variant.operands)
+
+    @property
     def saturates(self) -> bool:
         """Whether copies of it alone keep all ports of the set busy."""
         return bool(self.usage.uops[self.ports] / (self.cycles * len(self.ports)) >= SATURATED)

@@ -22,6 +22,9 @@ TOLERANCE_PER_UOP = Fraction(1, 20)
 """How far, in µops per µop, a sum over ports may be from an integer (measured on hardware by the method's authors'
 successors)."""
 
+MOST_OFF = Fraction(3, 10)
+"""µops that a sum over counters may be from an integer at most: with more, another integer may as well be meant."""
+
 NEAR = Fraction(1, 20)
 """How far, in µops, the count of a blocking instruction's one µop may be from an integer in isolation."""
 
@@ -31,7 +34,8 @@ class Isolated:
     """What an instruction did alone: µops per counter and core cycles, per instruction; `total` µops in all.
 
     `free` says that instances do not depend on each other, so that ports alone can limit them. `issued` are the
-    µops of the fused domain (0: they were not counted).
+    µops of the fused domain (0: they were not counted). `executed` are the µops by a counter of their own (None: there
+    is none, or it counted no whole number).
     """
 
     uops: Mapping[str, Fraction]
@@ -39,11 +43,12 @@ class Isolated:
     total: int
     free: bool = False
     issued: Fraction = Fraction(0)
+    executed: int | None = None
 
     @property
     def tolerance(self) -> Fraction:
         """How much a sum over ports may be wrong."""
-        return min(Fraction(3, 10), Fraction(1, 20) + TOLERANCE_PER_UOP * self.total)
+        return min(MOST_OFF, Fraction(1, 20) + TOLERANCE_PER_UOP * self.total)
 
     def used(self, layout: PortLayout) -> PortSet:
         """Return the ports whose counters counted anything."""
@@ -66,7 +71,11 @@ def isolated_of(measured: Measured, layout: PortLayout) -> Isolated:
     divisor = measured.request.benchmark.divisor
     uops = {name: measured.values[name] / divisor for name in layout.counters}
     issued = measured.values.get("uops_issued", Fraction(0)) / divisor
-    return Isolated(uops, measured.cycles / divisor, round(sum(uops.values())), issued=issued)
+    executed = measured.values.get("uops_executed")
+    whole = None if executed is None else round(executed / divisor)
+    near = executed is not None and whole is not None and abs(executed / divisor - whole) <= MOST_OFF
+    total = round(sum(uops.values()))
+    return Isolated(uops, measured.cycles / divisor, total, issued=issued, executed=whole if near else None)
 
 
 def is_integral(isolated: Isolated) -> bool:

@@ -7,18 +7,16 @@ only where no experiment tells port usages apart, most often because ports share
 
 from __future__ import annotations
 
-from collections import Counter
 from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING
-
-from results.model import PortUsage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from inference.ports.isolation import Isolated
     from inference.ports.layout import PortLayout
+    from results.model import PortUsage
     from results.ports import PortSet
 
 EVEN = Fraction(1, 25)
@@ -49,16 +47,6 @@ def _is_apart(usage: PortUsage, layout: PortLayout) -> bool:
     """Whether no counter counts µops of two sets, so that the loads show each set by itself."""
     names = [name for ports, count in usage.uops.items() if count for name in layout.touching(ports)]
     return len(names) == len(set(names))
-
-
-def rebalanced(usage: PortUsage, isolated: Isolated, layout: PortLayout) -> PortUsage:
-    """Return a usage with other sets of the same counters for those that do not explain the loads, if there are any."""
-    sets: Counter[PortSet] = Counter()
-    for ports, count in usage.uops.items():
-        fitting = evenly_loaded(isolated, layout, layout.touching(ports))
-        kept = count == 0 or len(fitting) != 1 or not _is_apart(usage, layout)
-        sets[ports if kept else fitting[0]] += count
-    return PortUsage(dict(sets))
 
 
 def evenly_loaded(isolated: Isolated, layout: PortLayout, names: Sequence[str] | None = None) -> list[PortSet]:

@@ -6,22 +6,23 @@ the next ones, which may object. `infer` runs those whose `when` holds; the last
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
-from itertools import combinations
 from typing import TYPE_CHECKING
 
 from inference.ports.ask import CLEAR, ask, conclude, doubt, lengthened, load_of, measure
 from inference.ports.blocking_instructions import FEW_UOPS, SATURATED, Blockers
 from inference.ports.equalize import equalize_queues
+from inference.ports.every_usage import another_usage, every_usage, subsets_of
 from inference.ports.hypotheses import Answer
 from inference.ports.isolation import is_integral
-from inference.ports.load_balance import is_uneven, likeliest, rebalanced
-from inference.ports.timing import consistent_with_time, has_the_time, is_slower
-from results.findings import FractionalUops, OnlyBounds, TooManyUops
+from inference.ports.load_balance import is_uneven, likeliest
+from inference.ports.timing import consistent_with_time, is_slower
+from results.findings import FractionalUops, OnlyBounds, TooManyUops, TooManyUsages, UopsDisagree
 from results.model import PortUsage
-from results.ports import PortSet, confined, moved, pairs_of, throughput_of
+from results.ports import PortSet, confined, moved, pairs_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -80,7 +81,7 @@ class Stage:
 
 
 def check_sum(probe: PortProbe) -> Procedure[PortProbe]:
-    """Refuse what executes no whole number of µops, or too many; state what uses no port.
+    """Refuse what executes no whole number of µops, another one than its ports, or too many; state what uses no port.
 
     Needs isolation only. Excludes nothing.
     """
@@ -88,6 +89,8 @@ def check_sum(probe: PortProbe) -> Procedure[PortProbe]:
     isolated = probe.space.isolated
     if not is_integral(isolated):
         return replace(probe, failure=FractionalUops(sum(isolated.uops.values(), Fraction(0))))
+    if isolated.executed not in (None, isolated.total):
+        return replace(probe, failure=UopsDisagree(isolated.executed, isolated.total))
     if isolated.total > MOST_UOPS:
         return replace(probe, failure=TooManyUops(isolated.total))
     return replace(probe, usage=None if isolated.total else PortUsage({}))
@@ -137,48 +140,140 @@ def block_known_sets(probe: PortProbe) -> Procedure[PortProbe]:
             probe = _with_unused(probe)
 
 
-def exclude_smaller_sets(probe: PortProbe) -> Procedure[PortProbe]:
-    """Ask whether several µops of the same ports are really µops of different parts of these ports.
+def exclude_all_others(probe: PortProbe) -> Procedure[PortProbe]:
+    """Ask until no other usage over any subsets of the used ports agrees with the measurements.
 
-    2*p0156 and 1*p05+1*p16 look the same alone and need the same time; a set such as p05 that no instruction of one
-    µop has is blocked by two instructions. Needs a usage of few µops. Where no question tells them apart, the sets that
-    are known to exist win, unless the time of isolation speaks for others: then all of them are indistinguishable.
+    Needs a usage. Sets that no instruction of one µop has are blocked by two. First it is asked whether µops are
+    confined to each group of ports that known sets join; then all sets within the groups are considered. Usages that
+    no question tells apart are indistinguishable. Of more µops than can be listed, an integer linear program finds
+    another usage, and a question tells it from the first, until there is none.
     """
-    usage = _usage(probe)
-    if is_slower(usage, probe.space):
-        probe = yield from lengthened(probe)
-    sets = [ports for ports, count in usage.uops.items() if count]
-    shown = usage.total == 1 and not is_slower(usage, probe.space)
-    if shown or usage.total > MOST_SMALLER or max(map(len, sets)) > MOST_SUBSET_PORTS:
-        return probe
-    parts = [part for ports in sets for part in _subsets(ports) if part != ports]
-    probe = probe.consider(part for part in parts if probe.space.limit(part))
+    groups = _groups(probe)
+    for ports in groups if len(groups) > 1 else ():
+        if _is_answerable(probe, ports) and ports not in probe.space.answers:
+            probe = yield from ask(probe, ports)
+    groups = _joined_groups(probe, groups)
     while True:
-        found = probe.space.hypotheses()
-        needed = throughput_of(usage)
-        usages = [other for other in found or [usage] if throughput_of(other) == needed]
-        question = probe.space.best_question(usages, [*probe.askable, *_joined(probe)])
-        if question is None:
-            return _explained(probe, usage, usages, found or [])
-        probe = yield from ask(probe, question)
-
-
-def exclude_parts(probe: PortProbe) -> Procedure[PortProbe]:
-    """Ask whether many µops of some ports are really µops of a part of them that only two instructions can block.
-
-    Four µops of p05 are said to be of p015 where nothing else has p05. Needs a usage of many µops. What isolation
-    excludes is not asked about.
-    """
-    usage = _usage(probe)
-    for ports in sorted(_joined(probe), key=lambda one: (len(one), sorted(one))):
-        inside = any(count and ports < able for able, count in usage.uops.items())
-        if not inside or ports in probe.space.answers or probe.space.limit(ports) <= confined(usage, ports):
+        sets = _conceivable(probe, groups)
+        found = every_usage(probe.space, sets)
+        if not found.usages and found.complete and len(groups) > 1:
+            groups = [frozenset().union(*groups)]
             continue
-        probe = yield from ask(probe, ports)
-        if not probe.space.answers[ports].allows(confined(usage, ports)):
-            probe = yield from block_known_sets(probe.consider([ports]).may_ask([ports]))
-            return probe if probe.usage is None else (yield from exclude_parts(probe))
-    return probe
+        usages = found.usages if found.complete else _two_of_many(probe, sets)
+        question = _telling(probe, usages)
+        if question is not None:
+            probe = yield from ask(probe, question)
+        elif found.complete or len(usages) < 2:
+            return probe.settled(usages)
+        else:
+            return replace(probe, usage=None, failure=TooManyUsages(probe.space.facts()))
+
+
+def _two_of_many(probe: PortProbe, sets: Sequence[PortSet]) -> list[PortUsage]:
+    """Return the usage that was found and another one, each if it agrees with everything."""
+    if probe.usage is None or not probe.space.agrees(probe.usage):
+        return []
+    other = another_usage(probe.space, probe.usage, sets)
+    return [probe.usage] if other is None else [probe.usage, other]
+
+
+def _groups(probe: PortProbe) -> list[PortSet]:
+    """Return the ports in question in groups that known sets join, smaller ones first.
+
+    Ports of no known set may be joined with any.
+    """
+    reached = _reached(probe)
+    groups = [frozenset(port) for port in sorted(reached)]
+    joining = [ports & reached for ports in probe.blocking.sets()]
+    if reached - frozenset().union(*joining):
+        joining.append(reached)
+    for ports in (*joining, *(counted & reached for counted in probe.space.layout.counters.values())):
+        touched = [group for group in groups if group & ports]
+        if touched:
+            groups = [group for group in groups if group not in touched] + [frozenset().union(*touched)]
+    return sorted(groups, key=lambda one: (len(one), sorted(one)))
+
+
+def _joined_groups(probe: PortProbe, groups: Sequence[PortSet]) -> list[PortSet]:
+    """Return the groups with those joined of which it is not known that no µop can use ports of two.
+
+    Such µops show when one of the groups is blocked. No µop can use ports of loads and stores and others, too.
+    """
+    answers, computing = probe.space.answers, _computing(probe)
+    open_ones = [one for one in groups if one & computing and not (one in answers and answers[one].exact)]
+    if not open_ones:
+        return list(groups)
+    joined = [one for one in groups if one & computing]
+    return [frozenset().union(*joined), *(one for one in groups if one not in joined)]
+
+
+def _computing(probe: PortProbe) -> PortSet:
+    """Return the ports that not only loads and stores use."""
+    known = probe.blocking.instructions.values()
+    memory = frozenset().union(*(one.ports for one in known if one.of_memory))
+    return probe.space.layout.ports - memory | frozenset().union(*(one.ports for one in known if not one.of_memory))
+
+
+def _reached(probe: PortProbe) -> PortSet:
+    """Return the ports that µops may be able to use: those of isolation, and others if it does not show all.
+
+    Isolation does not show all if an answer contradicts it, or if issue alone limits the instruction: some ports of
+    sets that nothing else has may never be needed then.
+    """
+    space, known = probe.space, frozenset().union(*probe.blocking.sets())
+    used = space.isolated.used(space.layout)
+    if any(not ports <= used for ports in space.universe):
+        return space.layout.ports
+    return space.layout.ports if space.issue_limited and not space.layout.ports <= known else used
+
+
+def _is_answerable(probe: PortProbe, ports: PortSet) -> bool:
+    """Whether blocking a set can give an exact count: it is issued for faster than it executes, and always busy."""
+    known = probe.blocking.instructions
+    if len(ports) >= probe.blocking.width:
+        return False
+    if ports in known:
+        return known[ports].saturates
+    pairs = [pair for pair in pairs_of(probe.blocking.sets()) if pair[0] | pair[1] == ports]
+    return any(known[one].saturates and known[other].saturates for one, other in pairs)
+
+
+def _telling(probe: PortProbe, usages: Sequence[PortUsage]) -> PortSet | None:
+    """Return the set that leaves the fewest usages if the one that was found is true; None if no set tells any apart.
+
+    If that usage is excluded, return the set that leaves the fewest in the worst case. Among
+    equals, sets that counters can tell apart come first, then smaller ones.
+    """
+    space, best = probe.space, None
+    for ports in dict.fromkeys([*probe.askable, *_joined(probe)]):
+        if ports in space.answers or not _is_answerable(probe, ports):
+            continue
+        sizes = Counter(confined(other, ports) for other in usages)
+        if len(sizes) < 2:
+            continue
+        left = max(sizes.values())
+        if probe.usage is not None and probe.usage in usages:
+            left = sizes[confined(probe.usage, ports)]
+        rank = (left, not space.layout.separable(ports), len(ports), sorted(ports))
+        best = rank if best is None else min(best, rank)
+    return None if best is None else frozenset(best[-1])
+
+
+def _conceivable(probe: PortProbe, groups: Sequence[PortSet]) -> list[PortSet]:
+    """Return all subsets of groups of ports, and what else is considered.
+
+    Of ports that only loads and stores use, only known sets are considered: the memory µops of an instruction are those
+    that loads and stores have. Of ports that share a counter, sets have just those that some known set has of them.
+    """
+    space, known = probe.space, [*probe.blocking.sets(), *probe.space.universe]
+    computing = _computing(probe)
+    shared = [ports for ports in space.layout.counters.values() if len(ports) > 1]
+    parts = {ports: {frozenset(), *(one & ports for one in known)} for ports in shared}
+    sets: list[PortSet] = []
+    for group in groups:
+        ports = group & computing if len(groups) > 1 else group
+        sets += (one for one in subsets_of(ports) if all(one & counted in parts[counted] for counted in shared))
+    return list(dict.fromkeys([*sets, *(one for one in known if one <= frozenset().union(*groups)), *space.universe]))
 
 
 def try_all_subsets(probe: PortProbe) -> Procedure[PortProbe]:
@@ -188,7 +283,7 @@ def try_all_subsets(probe: PortProbe) -> Procedure[PortProbe]:
     """
     used = probe.space.isolated.used(probe.space.layout)
     if len(used) <= MOST_SUBSET_PORTS and probe.space.isolated.total <= MOST_SMALLER:
-        probe = probe.consider(_subsets(used))
+        probe = probe.consider(subsets_of(used))
         probe = probe.may_ask(_joined(probe))
     return (yield from _settle_anew(probe))
 
@@ -210,7 +305,7 @@ def try_wider_sets(probe: PortProbe) -> Procedure[PortProbe]:
     known = probe.blocking.sets()
     used = probe.space.isolated.used(probe.space.layout)
     if len(used) <= MOST_SUBSET_PORTS:
-        more = _subsets(used)
+        more = subsets_of(used)
     else:
         more = [made for one, other in pairs_of(known) for made in (one | other, one & other) if made and made & used]
     universe = tuple(dict.fromkeys([*(ports for ports in known if ports & used), *more]))
@@ -224,10 +319,14 @@ def exclude_others(probe: PortProbe) -> Procedure[PortProbe]:
     A set that carried more µops than are confined to it, where strays are not excluded, may as well be the set of them
     if other instructions have it: of a set that nothing else has, such a bound says too little (strays are frequent
     where two instructions block it) unless time says just that number, or all of several µops could be confined to it.
-    And a set that nothing else has may only be what isolation has shown of a larger one. Needs a usage; states it, or
+    And a set that nothing else has may only be what isolation has shown of a larger one. Where ports share a counter,
+    the time of isolation may speak for fewer of them. Needs a usage; states it, or
     finds the indistinguishable ones.
     """
-    usage, space, known = _usage(probe), probe.space, probe.blocking
+    usage, known = _usage(probe), probe.blocking
+    if not probe.space.isolated.separable(probe.space.layout) and is_slower(usage, probe.space):
+        probe = yield from lengthened(probe)
+    space = probe.space
     bounds = [ports for ports, answer in space.answers.items() if not answer.exact and (ports in known or answer.timed)]
     smaller = [
         moved(usage, able, ports, more)
@@ -246,7 +345,7 @@ def exclude_others(probe: PortProbe) -> Procedure[PortProbe]:
     novel = [able for able, count in usage.uops.items() if count and able not in known]
     larger = [moved(usage, able, one, usage.uops[able]) for able in novel for one in known.sets() if able < one]
     fitting = [other for other in larger if not is_uneven(other, space.isolated, space.layout)]
-    slower = consistent_with_time(usage, space) if usage.total > MOST_SMALLER else []
+    slower = consistent_with_time(usage, space) if usage.total > MOST_SMALLER or is_slower(usage, space) else []
     others = [other for other in [*smaller, *fitting, *slower] if space.agrees(other)]
     return (yield from equalize_queues(probe, [usage, *others]))
 
@@ -257,7 +356,7 @@ def count_steadily(probe: PortProbe) -> Procedure[PortProbe]:
     Of long microcode with a long latency blocked ports run idle while it waits (the reorder buffer is full of blocking
     instructions that are done), but not when its µops are given their ports. What matters then is that the number of
     µops on the blocked ports stays the same, and that all answers together make a usage. Needs microcode of which
-    nothing else has told the usage; states one, or finds the indistinguishable ones.
+    nothing else has told the usage; finds one, or says that there are too many.
     """
     probe = replace(probe, space=probe.space.reconsider(), reverse=True)
     used = probe.space.isolated.used(probe.space.layout)
@@ -280,10 +379,12 @@ def count_steadily(probe: PortProbe) -> Procedure[PortProbe]:
             probe = probe.answered(ports, Answer(probe.space.limit(ports)))
             probe = yield from doubt(probe, ports, more)
     fitting = probe.space.by_subtractions([ports for ports in probe.blocking.sets() if ports <= used])
-    return (yield from equalize_queues(probe, fitting if len(fitting) < MOST_FITTING else []))
+    probe = yield from equalize_queues(probe, fitting if len(fitting) < MOST_FITTING else [])
+    if probe.indistinguishable:  # sets that nothing else has may explain the counts as well
+        return replace(probe, indistinguishable=(), failure=TooManyUsages(probe.space.facts()))
+    return probe
 
 
-SHORT = range(1, MOST_SMALLER + 1)
 LONG = range(MOST_SMALLER + 1, MOST_STEADY + 1)
 TOLD = range(1, MOST_STEADY + 1)
 
@@ -291,13 +392,13 @@ STAGES = (
     Stage("whole µops", When.UNDECIDED, check_sum, range(10**6)),
     Stage("bounds of long microcode", When.UNDECIDED, bound_long_microcode, range(MOST_STEADY + 1, MOST_UOPS + 1)),
     Stage("blocking of known sets", When.UNDECIDED, block_known_sets),
-    Stage("smaller sets", When.FOUND, exclude_smaller_sets, SHORT),
-    Stage("parts of sets", When.FOUND, exclude_parts, LONG),
+    Stage("all other usages", When.FOUND, exclude_all_others),
     Stage("all subsets", When.UNDECIDED, try_all_subsets),
     Stage("the same again", When.UNDECIDED, ask_again),
     Stage("wider sets", When.UNDECIDED, try_wider_sets),
     Stage("other usages", When.FOUND, exclude_others, TOLD),
     Stage("steady counts", When.UNDECIDED, count_steadily, range(FEW_UOPS + 1, MOST_UOPS + 1)),
+    Stage("all other usages of steady counts", When.FOUND, exclude_all_others, LONG),
 )
 """All stages, in the order in which they run."""
 
@@ -310,12 +411,7 @@ def _usage(probe: PortProbe) -> PortUsage:
 def _settle_anew(probe: PortProbe) -> Procedure[PortProbe]:
     """Ask about the sets that a stage considers; check a usage that is found as the first one was."""
     probe = yield from block_known_sets(probe)
-    isolated = probe.space.isolated
-    if probe.usage is None:
-        return probe
-    if isolated.total > MOST_SMALLER:
-        return (yield from exclude_parts(probe))
-    return probe if isolated.separable(probe.space.layout) else (yield from exclude_smaller_sets(probe))
+    return probe if probe.usage is None else (yield from exclude_all_others(probe))
 
 
 def _unverified(probe: PortProbe, usage: PortUsage) -> PortSet | None:
@@ -349,7 +445,7 @@ def _spread(space: HypothesisSpace, ports: PortSet) -> bool:
     isolated = space.isolated
     names = space.layout.touching(ports)
     loads = [isolated.uops[name] / len(space.layout.counters[name]) for name in names]
-    if min(loads) >= SATURATED * isolated.cycles:
+    if min(loads) >= SATURATED * isolated.cycles and isolated.free and not space.issue_limited:
         return True
     return len(loads) > 1 and max(loads) < SATURATED and min(loads) * 2 >= max(loads)
 
@@ -360,28 +456,6 @@ def _with_unused(probe: PortProbe) -> PortProbe:
     return probe.consider(ports for ports in probe.blocking.sets() if ports & used)
 
 
-def _explained(
-    probe: PortProbe, usage: PortUsage, usages: Sequence[PortUsage], slower: Sequence[PortUsage]
-) -> PortProbe:
-    """Return the probe with the usage that explains best what the instruction did alone, None if it cannot be told.
-
-    The one that was found stays unless its loads are uneven. If nothing but ports can have limited the instruction and
-    the usage is too fast for what was measured, another one with just that time is as good: both are indistinguishable.
-    """
-    space = probe.space
-    uneven = is_uneven(usage, space.isolated, space.layout)
-    if uneven and len(usages) == 1:
-        other = rebalanced(usage, space.isolated, space.layout)
-        usage, usages = (other, [other]) if space.agrees(other) else (usage, usages)
-    if usage not in usages or uneven:
-        likely = likeliest(usages, tuple(probe.blocking.instructions), space.isolated, space.layout)
-        if len(likely) != 1:
-            return replace(probe, usage=None)
-        usage = likely[0]
-    others = [other for other in slower if has_the_time(other, space)] if is_slower(usage, space) else []
-    return probe.settled([usage, *others])
-
-
 def _joined(probe: PortProbe) -> list[PortSet]:
     """Return the sets that can be blocked by two instructions."""
     layout = probe.space.layout
@@ -390,8 +464,3 @@ def _joined(probe: PortProbe) -> list[PortSet]:
     return list(
         dict.fromkeys(ports for ports, twice in both if ports & used and (layout.separable(ports) or not twice))
     )
-
-
-def _subsets(ports: PortSet) -> list[PortSet]:
-    """Return all subsets of some ports but the empty one, smaller ones first."""
-    return [frozenset(part) for size in range(1, len(ports) + 1) for part in combinations(sorted(ports), size)]

@@ -17,13 +17,15 @@ from inference.ports.blocking_instructions import Blockers, BlockingInstruction,
 from inference.ports.layout import PortLayout
 from results.model import PortUsage, Status
 from results.ports import PortSet
-from xed_convert.model import InstructionVariant
+from xed_convert.model import InstructionVariant, MemoryShape, Operand, OperandKind
 
 Result = TypeVar("Result")
 
 
 def variant(name: str) -> InstructionVariant:
-    return InstructionVariant(name, name, name, name, "TEST", "BASE", "TEST", 3, {}, ())
+    """Return an instruction without operands, but LOAD and STORE: these have memory."""
+    memory = (Operand(1, OperandKind.MEMORY, memory=MemoryShape()),) if name in ("LOAD", "STORE") else ()
+    return InstructionVariant(name, name, name, name, "TEST", "BASE", "TEST", 3, {}, memory)
 
 
 def line(name: str) -> Line:
@@ -85,7 +87,7 @@ class Oracle:
     def blocking(self, stores: Sequence[str] = ()) -> BlockingSet:
         names = [name for name, uops in self.instructions.items() if len(uops) == 1 or name in stores]
         candidates = [Candidate(variant(name), sequence(name), name in stores) for name in names]
-        found, _ = self.answer(find_blocking(candidates, self.layout))
+        found, _ = self.answer(find_blocking(candidates, self.layout, issued=self.width))
         return found
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from inference.ports.isolation import Isolated
 from inference.ports.layout import PortLayout
-from inference.ports.load_balance import evenly_loaded, is_uneven, likeliest, rebalanced
+from inference.ports.load_balance import evenly_loaded, is_uneven, likeliest
 from results.model import PortUsage
 from results.ports import PortSet
 
@@ -54,11 +54,6 @@ def test_so_many_uops_may_be_so_many_times_as_uneven() -> None:
 def test_evenly_loaded_sets_have_the_first_ports_of_each_counter() -> None:
     assert evenly_loaded(alone(p0=1 / 4, p1=1 / 4, p5A=1 / 4, p23B=1 / 4), LAYOUT) == [ports("0152")]
     assert evenly_loaded(alone(p23B=1), LAYOUT) == [ports("2"), ports("23"), ports("23B")]
-
-
-def test_odd_sets_are_evened_only_if_there_is_one_way() -> None:
-    loads = alone(p23B=2 / 3, p78=1 / 3, p49=1)
-    assert rebalanced(usage("2378B", "49"), loads, LAYOUT) == usage("237", "49")
 
 
 def test_the_likeliest_usage_explains_the_loads_then_has_the_fewest_new_sets() -> None:

@@ -1,0 +1,173 @@
+"""Every usage over any subsets of the used ports that agrees with all measurements, known sets or not.
+
+A usage is a multiset of sets. While a set A is blocked just those µops run on it that are confined to it, so an exact
+answer says how many of the sets are subsets of A; isolation and other measurements say how many at most. Knowing the
+number for every A would determine the usage (it is its Moebius transform); fewer answers may do, as enumeration shows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import combinations
+from math import floor
+from typing import TYPE_CHECKING
+
+from inference.ports.hypotheses import THROUGHPUT_TOLERANCE
+from inference.ports.isolation import UNUSED
+from results.model import PortUsage
+from results.ports import PortSet, mask_of, ports_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from inference.ports.hypotheses import HypothesisSpace
+
+MOST_NODES = 6000
+"""Partial usages that are looked at in one enumeration."""
+
+MOST_USAGES = 1500
+"""Usages that are listed; of more, any of them is enough to know what to ask next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Enumeration:
+    """The usages that agree with all measurements; `complete`: there are no others."""
+
+    usages: tuple[PortUsage, ...]
+    complete: bool
+
+
+def every_usage(space: HypothesisSpace, sets: Iterable[PortSet]) -> Enumeration:
+    """Return all multisets of these sets that agree with isolation and all answers."""
+    return _Search(space, list(sets)).run()
+
+
+def another_usage(space: HypothesisSpace, usage: PortUsage, sets: Sequence[PortSet]) -> PortUsage | None:
+    """Return a usage of these sets other than the given one that agrees with all measurements; None if there is none.
+
+    Everything that was measured is a linear condition on how many µops have which set, so an integer linear program
+    (solved by HiGHS) finds one that differs most, however many µops there are.
+    """
+    import numpy as np  # noqa: PLC0415 - loading the solver takes longer than all the rest of a start
+    from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415
+
+    possible = [one for one in sets if space.limit(one)]
+    masks = np.array([mask_of(one) for one in possible], dtype=np.int64)
+    rows, least, most = [], [], []
+    for ports, low, high in _conditions(space, sets):
+        rows.append((masks & ~mask_of(ports)) == 0)
+        least.append(low)
+        most.append(high)
+    for ports in (ports for name, ports in space.layout.counters.items() if space.isolated.uops[name] > UNUSED):
+        rows.append((masks & mask_of(ports)) != 0)
+        least.append(1)
+        most.append(space.isolated.total)
+    matrix = np.array(rows, dtype=float)
+    given = np.array([usage.uops.get(one, 0) for one in possible])
+    for wanted in [(given == 0).astype(float), *(row.astype(float) for row in np.eye(len(possible))[given > 0])]:
+        found = milp(
+            -wanted,
+            integrality=np.ones(len(possible), dtype=np.int64),
+            bounds=Bounds(0, space.isolated.total),
+            constraints=LinearConstraint(matrix, least, most),
+        )
+        if found.x is None:
+            return None
+        counts = np.rint(found.x).astype(int)
+        if (counts != given).any():
+            return PortUsage({one: int(count) for one, count in zip(possible, counts, strict=True) if count})
+    return None
+
+
+def _conditions(space: HypothesisSpace, sets: Iterable[PortSet]) -> Iterator[tuple[PortSet, int, int]]:
+    """Yield how many µops are confined to a set at least and at most, for each of which something is known."""
+    total = space.isolated.total
+    everything = space.layout.ports.union(*sets)
+    yield everything, total, total
+    for ports, answer in space.answers.items():
+        yield ports, answer.count if answer.exact else 0, answer.count
+    for ports in dict.fromkeys([*sets, *(everything - one for one in sets)]):
+        time = floor(len(ports) * space.isolated.cycles * (1 + THROUGHPUT_TOLERANCE))
+        most = min(space.limit(ports), time)
+        if most < total:
+            yield ports, 0, most
+
+
+def subsets_of(ports: PortSet) -> list[PortSet]:
+    """Return all subsets of some ports but the empty one, smaller ones first."""
+    return [frozenset(part) for size in range(1, len(ports) + 1) for part in combinations(sorted(ports), size)]
+
+
+@dataclass
+class _Search:
+    """Fills the sets that were asked about exactly, smaller ones first, then the rest, while no limit is exceeded.
+
+    A µop belongs to the smallest of those sets that it is confined to. So no usage is found twice.
+    """
+
+    space: HypothesisSpace
+    sets: list[PortSet]
+    limits: dict[int, int] = field(default_factory=dict)
+    found: list[PortUsage] = field(default_factory=list)
+    nodes: int = MOST_NODES
+
+    def run(self) -> Enumeration:
+        """Search; return what was found."""
+        answers = sorted(self.space.answers.items(), key=lambda item: (len(item[0]), sorted(item[0])))
+        exact = [(mask_of(ports), answer.count) for ports, answer in answers if answer.exact]
+        everything = (1 << 64) - 1
+        self.goals = [*exact, (everything, self.space.isolated.total)]
+        masks = [mask_of(one) for one in self.sets if self.space.limit(one)]
+        masks = [one for one in masks if all(count or one & ~asked for asked, count in exact)]
+        self.choices = [
+            [one for one in masks if not one & ~goal and all(one & ~earlier for earlier, _ in self.goals[:place])]
+            for place, (goal, _) in enumerate(self.goals)
+        ]
+        self.chosen: list[int] = []
+        complete = self._fill(0, 0, (), [0] * len(self.goals))
+        return Enumeration(tuple(self.found), complete)
+
+    def _fill(self, place: int, first: int, unions: tuple[int, ...], inside: list[int]) -> bool:
+        """Add every way to go on, with the choices from `first` on for the goal at `place`; False: it was too much."""
+        self.nodes -= 1
+        if self.nodes < 0 or len(self.found) >= MOST_USAGES:
+            return False
+        if inside[place] == self.goals[place][1]:
+            if place + 1 < len(self.goals):
+                return self._fill(place + 1, 0, unions, inside)
+            self._keep()
+            return True
+        choices = self.choices[place]
+        for position in range(first, len(choices)):
+            one = choices[position]
+            now = [count + (not one & ~goal) for (goal, _), count in zip(self.goals, inside, strict=True)]
+            if any(count > most for (_, most), count in zip(self.goals, now, strict=True)):
+                continue
+            grown = unions if one in self.chosen else tuple({*unions, one, *[union | one for union in unions]})
+            self.chosen.append(one)
+            complete = not self._possible(one, grown) or self._fill(place, position, grown, now)
+            self.chosen.pop()
+            if not complete:
+                return False
+        return True
+
+    def _possible(self, last: int, unions: Iterable[int]) -> bool:
+        """Whether everything that the last set is a part of can hold what is confined to it."""
+        for union in unions:
+            if not last & ~union and sum([not mask & ~union for mask in self.chosen]) > self._limit(union):
+                return False
+        return True
+
+    def _limit(self, union: int) -> int:
+        found = self.limits.get(union)
+        if found is None:
+            found = self.limits[union] = self.space.limit(ports_of(union))
+        return found
+
+    def _keep(self) -> None:
+        counts: dict[PortSet, int] = {}
+        for mask in self.chosen:
+            counts[ports_of(mask)] = counts.get(ports_of(mask), 0) + 1
+        usage = PortUsage(counts)
+        if self.space.agrees(usage):
+            self.found.append(usage)
