@@ -86,23 +86,24 @@ def _idiom(pair: Pair, experiments: tuple[str, ...]) -> LatencyResult | None:
 
 
 def merge_flags(results: Sequence[LatencyResult]) -> list[LatencyResult]:
-    """Say once what is the same for all groups of flags, as destination and as source."""
+    """Say once what is the same for all groups of flags that there are results of, as destination and as source."""
     merged: list[LatencyResult] = []
     for group in _groups(results, attrgetter(*_PAIR, "source_flag")):
-        merged += _merged(group, "destination_flag")
+        merged += _merged(group, "destination_flag", results)
     found: list[LatencyResult] = []
     for group in _groups(merged, attrgetter(*_PAIR, "destination_flag")):
-        found += _merged(group, "source_flag")
+        found += _merged(group, "source_flag", results)
     return found
 
 
-def _merged(group: list[LatencyResult], flag: str) -> list[LatencyResult]:
-    """Return one result for several that agree, without the flag that tells them apart, else these."""
+def _merged(group: list[LatencyResult], flag: str, results: Sequence[LatencyResult]) -> list[LatencyResult]:
+    """Return one result for all flags if those of the group are all and agree, else the group."""
     first = group[0]
-    if len(group) == 1 and not getattr(first, flag):
+    flags = {getattr(each, flag) for each in results if _pair_of(each) == _pair_of(first)}
+    if flags == {""} or {getattr(each, flag) for each in group} != flags or not _agree(group):
         return group
     without: dict[str, Any] = {flag: "", "experiments": _all_of(group)}
-    return [replace(first, **without)] if _agree(group) else group
+    return [replace(first, **without)]
 
 
 _PAIR = ("source", "destination", "part", "same_register", "fast_values")

@@ -18,9 +18,9 @@ from inference.ports.equalize import equalize_queues
 from inference.ports.every_usage import another_usage, every_usage, subsets_of
 from inference.ports.hypotheses import Answer
 from inference.ports.isolation import is_integral
-from inference.ports.load_balance import is_uneven, likeliest
+from inference.ports.load_balance import evenly_loaded, is_uneven, likeliest
 from inference.ports.timing import consistent_with_time, is_slower
-from results.findings import FractionalUops, OnlyBounds, TooManyUops, TooManyUsages, UopsDisagree
+from results.findings import FractionalUops, NoUsage, OnlyBounds, TooManyUops, TooManyUsages, UopsDisagree
 from results.model import PortUsage
 from results.ports import PortSet, confined, moved, pairs_of
 
@@ -385,6 +385,27 @@ def count_steadily(probe: PortProbe) -> Procedure[PortProbe]:
     return probe
 
 
+def check_load_alone(probe: PortProbe) -> Procedure[PortProbe]:
+    """Name a usage, beside those that fit, if the instruction alone did not load its ports as the usage would.
+
+    Needs a usage with ports that share a counter: blocking shows little of them. Excludes nothing, since loads are
+    uneven as well where µops wait for each other.
+    """
+    yield from ()
+    usage, isolated, layout = _usage(probe), probe.space.isolated, probe.space.layout
+    if not is_uneven(usage, isolated, layout):
+        return probe
+    even = [
+        moved(usage, ports, one, count)
+        for ports, count in usage.uops.items()
+        for one in evenly_loaded(isolated, layout, layout.touching(ports))
+        if count and one != ports
+    ]
+    fitting = [other for other in even if not is_uneven(other, isolated, layout)]
+    probe = probe.settled([usage, *fitting])
+    return probe if fitting else replace(probe, usage=None, failure=NoUsage(probe.blocking.sets(), probe.space.facts()))
+
+
 LONG = range(MOST_SMALLER + 1, MOST_STEADY + 1)
 TOLD = range(1, MOST_STEADY + 1)
 
@@ -399,6 +420,7 @@ STAGES = (
     Stage("other usages", When.FOUND, exclude_others, TOLD),
     Stage("steady counts", When.UNDECIDED, count_steadily, range(FEW_UOPS + 1, MOST_UOPS + 1)),
     Stage("all other usages of steady counts", When.FOUND, exclude_all_others, LONG),
+    Stage("load alone", When.FOUND, check_load_alone, TOLD),
 )
 """All stages, in the order in which they run."""
 

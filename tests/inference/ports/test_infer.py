@@ -16,9 +16,10 @@ from inference.ports.infer import PortConclusion, infer_ports
 from inference.ports.isolation import Isolated, isolated_of
 from inference.ports.layout import PortLayout
 from inference.ports.probe import PortProbe
-from results.findings import FractionalUops, Indistinguishable, TooManyUsages, UopsDisagree
+from results.findings import FractionalUops, Indistinguishable, NoPorts, TooManyUsages, UopsDisagree
 from results.model import PortUsage
 from tests.inference.oracle import Named, Oracle, machine, sequence
+from tests.inference.simulated import characterized
 
 HASWELL = {
     "ADD": "1*p0156",
@@ -246,3 +247,11 @@ class Miscounting(Oracle):
     def measure(self, request: Request) -> Measured:
         measured = super().measure(request)
         return replace(measured, values={**measured.values, "p5": measured.values["p5"] - 1})
+
+
+def test_a_usage_that_would_load_ports_with_a_shared_counter_otherwise_is_only_named() -> None:
+    """FIST's address µop runs on p2, p3 and p7 of LLVM's Alder Lake, whose counters count p23B and p78."""
+    failures = characterized("ADL-P", "FIST (M32, ST0, ST(0))").failures
+    (found,) = (failure.why for failure in failures if isinstance(failure, NoPorts))
+    assert isinstance(found, Indistinguishable)
+    assert PortUsage.parse("1*p237+1*p49+1*p5") in found.usages
