@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.vm.kernels import CACHE, ROOT, Unavailable, locked
 
-PACKAGES = ("xed_convert", "results", "simulator", "generator", "runner", "tests")
+PACKAGES = ("xed_convert", "results", "simulator", "generator", "inference", "runner", "tests")
 NOT_NEEDED = {"test", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip", "site-packages", "dist-packages"}
 PYTHON = "/mnt/python"
 PROJECT = "/mnt/project"
