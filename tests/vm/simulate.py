@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from inference.characterizer import Characterizer
 from results.campaign.store import Store
+from results.sentences import failure
 from runner.backends.sim import create
 from runner.campaigns.campaign import Campaign
 from runner.measuring.protocol import Measurer
@@ -49,6 +50,5 @@ def summary(result: Characterization) -> str:
     ]
     throughput = (result.throughput.unrolled, result.throughput.loop, result.throughput.ports)
     ports = "" if result.ports is None else str(result.ports)
-    return (
-        f"{result.string} | {result.uops} | {ports} | {tuple(map(str, throughput))} | {latencies} | {result.failures}"
-    )
+    failures = [failure(each) for each in result.failures]
+    return f"{result.string} | {result.uops} | {ports} | {tuple(map(str, throughput))} | {latencies} | {failures}"
