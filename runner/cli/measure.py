@@ -26,18 +26,25 @@ def measure(
     backend: Annotated[str, typer.Option(metavar="NAME", help="auto, or one that `uopscope doctor` lists.")] = "auto",
     arch: Annotated[str | None, typer.Option(metavar="NAME", help="The microarchitecture to simulate.")] = None,
     cpu: Annotated[int | None, typer.Option(metavar="N", min=0, help="The logical CPU to measure on.")] = None,
+    *,
+    force: Annotated[
+        bool, typer.Option("--force", help="Run in the kernel what no campaign runs. The machine may stop.")
+    ] = False,
 ) -> None:
     """Measure any code: cycles per copy, unrolled and in a loop, and whatever else the backend counts."""
     from runner.backends.registry import open_backend  # noqa: PLC0415 - `--help` needs none of these
     from runner.measure import benchmark_of  # noqa: PLC0415
     from runner.measure import measure as measure_code  # noqa: PLC0415
     from runner.measuring.protocol import Measurer  # noqa: PLC0415
+    from runner.refusals import check_code  # noqa: PLC0415
     from xed_convert.assembly.assembler import assemble  # noqa: PLC0415
 
     benchmark = benchmark_of(assemble(asm), assemble(init) if init.strip() else b"")
     opened = open_backend(backend, cpu=cpu, architecture=arch)
     try:
         measurer = Measurer(opened)
+        if not force:
+            check_code(benchmark.setup_code + benchmark.body_code, measurer.info)
         report = measure_code(measurer, benchmark)
     finally:
         opened.close()
