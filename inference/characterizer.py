@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from inference.context import Capabilities
     from inference.experiment import Procedure
-    from results.model import Characterization
     from xed_convert.catalogue.catalogue import Catalogue
     from xed_convert.model import InstructionVariant
 
@@ -63,6 +62,9 @@ class CandidateCache:
 
 class Characterizer:
     """Characterizes variants of a catalogue on one machine."""
+
+    characterize = staticmethod(characterize_variant)
+    """Measures and concludes everything about one variant, given what `prepare` returned."""
 
     def __init__(
         self,
@@ -109,10 +111,6 @@ class Characterizer:
     def prepared(self, blocking: Mapping[CodeKind, BlockingSet]) -> Context:
         """Return what `prepare` returns where the blocking instructions are known."""
         return replace(self._base, blocking=blocking)
-
-    def characterize(self, variant: InstructionVariant, context: Context) -> Procedure[Characterization]:
-        """Find out all about one variant."""
-        return characterize_variant(variant, context)
 
     def skipped(self, variant: InstructionVariant) -> str:
         """Return the reason why nothing of a variant can be measured here ("": it can)."""

@@ -103,8 +103,7 @@ def _without_prologues(
     if not prologues.ok:
         failure = NotRun(Code.PROLOGUE, prologues.status, prologues.detail)
         return PortConclusion(None, failure, conclusion.steps, conclusion.experiments)
-    combiner = Combiner(context.instructions, factory.variant)
-    combiner.prologue_only = True
+    combiner = Combiner(context.instructions, factory.variant, prologue_only=True)
     isolated = isolated_of(prologues, context.layout)
     blocking = context.blocking[kind_of(factory.variant)]
     own = yield from infer_ports(
@@ -136,12 +135,13 @@ def _ports(found: ConclusionBuilder, search: Search, context: Context) -> Proced
     kind = kind_of(found.variant)
     values = values_of(found.variant, search.kind)
     instance = search.factory.alone(search.form)
-    combiner = Combiner(context.instructions, found.variant, values, instance)
+    breakers: list[Line] = []
     extra = None
     if isolated.cycles >= LONG_CHAIN and isolated.total > 1 and (carried := search.factory.carried()):
-        combiner.breakers = tuple(search.factory.breakers(combiner.instance, values, carried))
-        extra = yield from _usage_of(combiner.breakers, context.layout)
-        combiner.breakers = combiner.breakers if extra is not None else ()
+        breakers = search.factory.breakers(instance, values, carried)
+        extra = yield from _usage_of(breakers, context.layout)
+        breakers = breakers if extra is not None else []
+    combiner = Combiner(context.instructions, found.variant, values, instance, breakers=breakers)
     isolated = replace(isolated, free=not search.factory.depends())
     subject = SubjectInstruction(
         combiner, extra or PortUsage({}), lambda count: search.factory.sequence(search.shape(count))

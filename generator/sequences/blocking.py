@@ -287,10 +287,19 @@ class Combiner:
         variant: InstructionVariant,
         values: Values | None = None,
         instance: Instance | None = None,
+        *,
+        breakers: Sequence[Line] = (),
+        prologue_only: bool = False,
     ) -> None:
-        """Prepare combinations with a variant (`instance`: with these operands).
+        """Prepare combinations with a variant.
 
-        `breakers` may be set afterwards, and `prologue_only`: prologue and epilogue are combined without the instance.
+        Args:
+            instructions: makes lines of code.
+            variant: what is combined.
+            values: of its operands (None: those that the tables give).
+            instance: the variant with its operands (None: allocated here).
+            breakers: dependency breakers, which stand before the instance.
+            prologue_only: combine prologue and epilogue without the instance.
 
         Raises:
             AllocationError: there are not enough registers for it.
@@ -298,8 +307,8 @@ class Combiner:
         self.instructions = instructions
         self.values = values or values_of(variant)
         self.instance = instance or Allocator().instance(variant, slot=SUBJECT_SLOT)
-        self.breakers: tuple[Line, ...] = ()
-        self.prologue_only = False
+        self._breakers = breakers
+        self._prologue_only = prologue_only
 
     def combined(
         self, blockers: Sequence[tuple[InstructionVariant, int]], *, reverse: bool = False, in_turns: bool = True
@@ -316,14 +325,14 @@ class Combiner:
         lines = _in_turns(columns) if in_turns else [line for column in columns for line in column]
         # The breakers stand where the blocked ports have the most waiting for them, so that they go elsewhere
         subject = [
-            *self.breakers,
-            *(prologue_and_epilogue if self.prologue_only else with_prologue)(self.instructions, self.instance),
+            *self._breakers,
+            *(prologue_and_epilogue if self._prologue_only else with_prologue)(self.instructions, self.instance),
         ]
         body = [*subject, *lines] if reverse else [*lines, *subject]
         names = (", " if in_turns else ", then ").join(f"{count} of {variant.string}" for variant, count in blockers)
         what = (
             f"prologue and epilogue of {self.instance.variant.string}"
-            if self.prologue_only
+            if self._prologue_only
             else self.instance.variant.string
         )
         purpose = f"ports of {what} among {names or 'nothing else'}"

@@ -184,11 +184,15 @@ class ThroughputFactory:
             self._instances[key] = found if shape.apart or self.has_prologue else nearer(found)
         return self._instances[key]
 
-    def alone(self, form: Form) -> Instance | None:
-        """Return the instance that stands for a form among other instructions (None: any of the plain form)."""
+    def alone(self, form: Form) -> Instance:
+        """Return the instance that stands for a form among other instructions.
+
+        Raises:
+            AllocationError: there are not enough registers for it.
+        """
         match form:
             case Form.PLAIN:
-                return None
+                return Allocator().instance(self.variant, slot=SUBJECT_SLOT)
             case Form.SAME_REGISTER:
                 return self.instances(Shape(1, form=form))[0]
             case Form.INDEXED:

@@ -145,19 +145,20 @@ def _chosen(
     for conclusion in found:
         provenance = conclusion.provenance
         places[provenance.architecture, SOFTWARE_MODELS.get(provenance.backend, "")].append(conclusion)
-    for _, rivals in sorted(places.items()):
-        best = max(rivals, key=rank)
-        disagreements += (one for rival in rivals if rival is not best for one in _disagreements(variant, best, rival))
+    for _, conclusions in sorted(places.items()):
+        best = max(conclusions, key=rank)
+        others = [conclusion for conclusion in conclusions if conclusion is not best]
+        disagreements += (one for other in others for one in _disagreements(variant, best, other))
         yield best
 
 
-def _disagreements(variant: InstructionVariant, best: Conclusion, rival: Conclusion) -> Iterator[Disagreement]:
-    """Yield what a rival of the same kind says otherwise; what only one of them knows is no disagreement."""
-    if best.provenance.is_model != rival.provenance.is_model:
+def _disagreements(variant: InstructionVariant, best: Conclusion, other: Conclusion) -> Iterator[Disagreement]:
+    """Yield the differences between two conclusions of the same kind, where both know a value."""
+    if best.provenance.is_model != other.provenance.is_model:
         return
-    for change in compare([database_entry(variant, [rival])], [database_entry(variant, [best])]):
+    for change in compare([database_entry(variant, [other])], [database_entry(variant, [best])]):
         if change.kind is Kind.CHANGED:
-            yield Disagreement(change, _name(best), _name(rival))
+            yield Disagreement(change, _name(best), _name(other))
 
 
 def _name(conclusion: Conclusion) -> str:

@@ -301,8 +301,8 @@ def port_sets(found: Iterable[tuple[Entry, ArchitectureResult]]) -> list[PortSet
         counts.update(usage.keys())
         if values.get("uops") == "1" and len(usage) == 1 and "TP_unrolled" in values and not result.failures:
             (ports,) = usage
-            rival = float(values["TP_unrolled"]), entry.variant.string
-            blockers[ports] = min(blockers.get(ports, rival), rival)
+            candidate = float(values["TP_unrolled"]), entry.variant.string
+            blockers[ports] = min(blockers.get(ports, candidate), candidate)
     ordered = sorted(counts.items(), key=lambda item: (len(item[0]), sorted(map(port_order, item[0]))))
     return [
         PortSet(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
 from inference.version import inference_version
@@ -175,34 +176,28 @@ class Campaign(Generic[Context]):
         todo = [variant for variant in variants if variant.key not in there]
         tally = self._tally = Tally(len(variants), len(variants) - len(todo))
         on_change(tally)
-        for result, requests in self._results(todo):
+        reasons = {variant.key: skip_reason(variant, self._method, self._lacks) for variant in todo}
+        skipped = ((about(variant, skipped=reasons[variant.key]), ()) for variant in todo if reasons[variant.key])
+        possible = [variant for variant in todo if not reasons[variant.key]]
+        measure = self._measure_in_processes if self._spread else self._measure
+        for result, requests in chain(skipped, measure(possible) if possible else ()):
             self._store.conclude(result, requests, inference_version())
             tally.count(result)
             on_change(tally)
             yield result
 
-    def _results(self, todo: Sequence[InstructionVariant]) -> Iterator[tuple[Characterization, tuple[str, ...]]]:
-        possible = []
-        for variant in todo:
-            if reason := skip_reason(variant, self._method, self._lacks):
-                yield about(variant, skipped=reason), ()
-            else:
-                possible.append(variant)
-        if possible:
-            yield from (self._spread_results if self._spread else self._own_results)(possible)
-
-    def _own_results(
-        self, variants: Sequence[InstructionVariant]
-    ) -> Iterator[tuple[Characterization, tuple[str, ...]]]:
+    def _measure(self, variants: Sequence[InstructionVariant]) -> Iterator[tuple[Characterization, tuple[str, ...]]]:
+        """Yield the conclusion about each variant, and the ids of the requests that it is drawn from."""
         context = self._session.run_one(self._method.prepare(variants))
         by_name = {variant.key: variant for variant in variants}
         for outcome in self._session.run(self._tasks(variants, context)):
             result = outcome.result or about(by_name[outcome.name], failures=(Text(str(outcome.error)),))
             yield result, outcome.requests
 
-    def _spread_results(
+    def _measure_in_processes(
         self, variants: Sequence[InstructionVariant]
     ) -> Iterator[tuple[Characterization, tuple[str, ...]]]:
+        """Do the same, spread over processes."""
         from inference.context import Context as MachineContext  # noqa: PLC0415 - needs what one process does not
         from runner.campaigns import parallel  # noqa: PLC0415 - needs what one process does not
 

@@ -67,22 +67,17 @@ def guarded(app: typer.Typer, arguments: list[str], program: str) -> int:
     if os.environ.get(TRACEBACK_VARIABLE):
         result = app(args=arguments, prog_name=program, standalone_mode=False)
         return result if isinstance(result, int) else ExitCode.DONE
-    try:
-        return _run(app, arguments, program)
-    except BaseException as error:  # noqa: BLE001 - the last guard: whatever it is, the user gets a sentence
-        return _report(error)
-
-
-def _run(app: typer.Typer, arguments: list[str], program: str) -> int:
-    _refuse_empty(arguments)
     output = sys.stdout
     try:
+        _refuse_empty(arguments)
         app(args=arguments, prog_name=program)
     except SystemExit as end:
         if sys.stdout is not output:  # typer wraps it where the pipe is closed, and ends with a code of its own
             sys.stdout = output
-            raise BrokenPipeError from end
+            return _report(BrokenPipeError())
         return end.code if isinstance(end.code, int) else ExitCode.DONE if end.code is None else ExitCode.FAULT
+    except BaseException as error:  # noqa: BLE001 - the last guard: whatever it is, the user gets a sentence
+        return _report(error)
     return ExitCode.DONE
 
 
