@@ -1,4 +1,4 @@
-"""The numeric constants of inference: which there are, and importing inference with one of them changed."""
+"""Importing inference with one of its numeric constants changed."""
 
 from __future__ import annotations
 
@@ -6,72 +6,14 @@ import ast
 import builtins
 import importlib.machinery
 import sys
-from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from docs.constants import assigned, constants, numbers
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
     from types import CodeType, ModuleType
-
-CHECKOUT = Path(__file__).resolve().parents[1]
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """A number that a module of inference has, and the module's file."""
-
-    module: str
-    name: str
-    value: Any
-
-    def __str__(self) -> str:
-        """Return `inference.ports.ask.CLEAR`."""
-        return f"{self.module}.{self.name}"
-
-
-def constants() -> list[Constant]:
-    """Return the constants of all modules of inference, in the order of files and lines."""
-    found = []
-    for path in sorted((CHECKOUT / "inference").rglob("*.py")):
-        module = ".".join(path.relative_to(CHECKOUT).with_suffix("").parts).removesuffix(".__init__")
-        for name, value in numbers(ast.parse(path.read_text(encoding="utf-8"))).items():
-            found.append(Constant(module, name, value))
-    return found
-
-
-def numbers(tree: ast.Module) -> dict[str, Any]:
-    """Return what a module gives numbers (or tuples of them) that are written down there."""
-    found = {}
-    for node in tree.body:
-        name, value = _assigned(node)
-        if name and value is not None and _is_number(value):
-            expression = compile(ast.Expression(value), "<constant>", "eval")
-            found[name] = eval(expression, {"Fraction": Fraction})  # noqa: S307 - numbers only, as was just checked
-    return found
-
-
-def _assigned(node: ast.stmt) -> tuple[str, ast.expr | None]:
-    match node:
-        case ast.Assign(targets=[ast.Name(id=name)], value=value):
-            return name, value
-        case ast.AnnAssign(target=ast.Name(id=name), value=value):
-            return name, value
-    return "", None
-
-
-def _is_number(value: ast.expr) -> bool:
-    match value:
-        case ast.Constant(value=int() | float() as number):
-            return not isinstance(number, bool)
-        case ast.Call(func=ast.Name(id="Fraction"), args=parts) | ast.Tuple(elts=[_, *_] as parts):
-            return all(map(_is_number, parts))
-        case ast.UnaryOp(operand=operand):
-            return _is_number(operand)
-        case ast.BinOp(left=left, right=right):
-            return _is_number(left) and _is_number(right)
-    return False
 
 
 def scaled(value: Any, factor: Fraction) -> Any:  # noqa: ANN401 - a number of any type, or a tuple of them
@@ -97,7 +39,7 @@ class Loader(importlib.machinery.SourceFileLoader):
     def source_to_code(self, data: Any, path: Any, *, _optimize: int = -1) -> CodeType:  # type: ignore[override] # noqa: ANN401
         """Compile the module's source, changed."""
         tree = ast.parse(data)
-        known = {name: f"{self.name}.{name}" for name in numbers(tree)}
+        known = {name: f"{self.name}.{name}" for name in numbers(tree.body)}
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom):
                 known |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
@@ -115,11 +57,22 @@ class _Changed(ast.NodeTransformer):
         self._name = name
 
     def visit_Module(self, node: ast.Module) -> ast.Module:
-        for statement in node.body:
-            name, value = _assigned(statement)
-            if self._name and name == self._name and isinstance(statement, ast.Assign | ast.AnnAssign):
-                statement.value = ast.Call(ast.Name("__scaled__", ast.Load()), [value or ast.Constant(0)], [])
+        own = {id(value) for statement in node.body for name, value in assigned(statement) if name == self._name}
+        if own:
+            _Scaled(own).visit(node)
         return node
+
+
+class _Scaled(ast.NodeTransformer):
+    """Scales expressions, which are given by their identity."""
+
+    def __init__(self, expressions: Container[int]) -> None:
+        self._expressions = expressions
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        if isinstance(node, ast.expr) and id(node) in self._expressions:
+            return ast.Call(ast.Name("__scaled__", ast.Load()), [node], [])
+        return self.generic_visit(node)
 
 
 class _Noted(ast.NodeTransformer):

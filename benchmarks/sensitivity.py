@@ -6,10 +6,11 @@ and what it says is compared with what it says otherwise. A machine on which inf
 out for it. Each run is kept in `--work` under the version of inference and is not done again, so a run that was stopped
 goes on where it was.
 
-Columns of `sensitivity.tsv`: the constant, its value, the value that was tried; `machines` on which it is looked at;
-`verdicts` that were compared (ports, µops, throughput, each latency); `lost`: right before, not stated after; `gained`:
-the reverse; `wrong`: wrong after, and not before; `mended`: the reverse; `other`: stated in neither case, differently
-("named" and "none"); `measurements` in percent of those that are taken otherwise; the first change, or an error.
+Columns of `sensitivity.tsv`: the constant, its value, the factor and the value that was tried; `machines` on which it
+is looked at; `verdicts` that were compared (ports, µops, throughput, each latency); `lost`: right before, not stated
+after; `gained`: the reverse; `wrong`: wrong after, and not before; `mended`: the reverse; `other`: stated in neither
+case, differently ("named" and "none"); `measurements` in percent of those that are taken otherwise; the first change,
+or an error.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.constants import CHECKOUT, Constant, constants, import_changed, scaled
+from benchmarks.constants import import_changed, scaled
+from docs.constants import CHECKOUT, COUNTS, Constant, constants, text
 from xed_convert.files import atomic_write
 
 if TYPE_CHECKING:
@@ -51,7 +53,8 @@ MACHINES = {
 """How many variants of each machine are characterized."""
 
 HEADING = (
-    *("constant", "value", "tried", "machines", "verdicts", "lost", "gained", "wrong", "mended", "other"),
+    *("constant", "value", "factor", "tried", "machines", "verdicts"),
+    *COUNTS,
     *("measurements", "example"),
 )
 WRONG = {"wrong", "bound too low", "no dependency", "missing"}
@@ -131,8 +134,9 @@ def row(trial: Trial, before: Found, after: Found) -> dict[str, str]:
     assert trial.constant is not None
     found = {
         "constant": str(trial.constant).removeprefix("inference."),
-        "value": _text(trial.constant.value),
-        "tried": _text(scaled(trial.constant.value, trial.factor)),
+        "value": text(trial.constant.value),
+        "factor": str(trial.factor),
+        "tried": text(scaled(trial.constant.value, trial.factor)),
         "machines": str(len(trial.machines)),
     }
     if after.error:
@@ -149,7 +153,7 @@ def row(trial: Trial, before: Found, after: Found) -> dict[str, str]:
                 example = f"{machine} {about}: {was}, then {became}"
     taken = sum(before.measurements[machine] for machine in trial.machines)
     percent = 100 * sum(after.measurements.values()) / taken if taken else 100
-    numbers = {kind: str(counts[kind]) for kind in ("lost", "gained", "wrong", "mended", "other")}
+    numbers = {kind: str(counts[kind]) for kind in COUNTS}
     total = str(counts.total())
     return {**found, "verdicts": total, **numbers, "measurements": f"{percent:.0f}", "example": example}
 
@@ -165,16 +169,13 @@ def change(was: str, became: str) -> str:
     return "other"
 
 
-def _text(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
 def version() -> str:
     """Return a hash over inference and what it is tried on."""
     digest = hashlib.blake2b(digest_size=4)
     folders = ("inference", "generator", "runner", "simulator", "results")
     paths = [path for folder in folders for path in (CHECKOUT / folder).rglob("*.py")]
-    for path in [*sorted(paths), *(Path(__file__).with_name(name) for name in ("sensitivity.py", "verdicts.py"))]:
+    own = [Path(__file__).with_name(name) for name in ("constants.py", "sensitivity.py", "verdicts.py")]
+    for path in [*sorted(paths), *own, CHECKOUT / "docs" / "constants.py"]:
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
@@ -212,7 +213,7 @@ def main() -> None:
             trial = running[done]
             after, seconds = done.result()
             rows[trial.key] = found = row(trial, before, after)
-            said = " ".join(f"{name} {found[name]}" for name in ("lost", "gained", "wrong", "mended", "other"))
+            said = " ".join(f"{name} {found[name]}" for name in COUNTS)
             print(f"[{number}/{len(wanted)}] {trial.key}: {said} {found['example']} ({seconds:.0f} s)", flush=True)
     if not options.only:
         write(options.table, [rows[one.key] for one in wanted])

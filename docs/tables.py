@@ -1,9 +1,10 @@
 """The tables of figures in the documentation, made from the files of figures: `python -m docs.tables [--check]`.
 
-A table stands between `<!-- begin table: NAME -->` and `<!-- end table: NAME -->` (a name of `TABLES`).
-What stands between is replaced. With `--check` nothing is written: the status is 1 if a table is not what its files
-say, and each such table is named. The files are those that `benchmarks.truth` and `benchmarks.random_machines` write
-(their columns: `benchmarks.truth`). Shares are rounded down: 100% means all.
+A table stands between `<!-- begin table: NAME -->` and `<!-- end table: NAME -->`. What stands between is replaced.
+NAME is one of `TABLES`, made from the files that `benchmarks.truth` and `benchmarks.random_machines` write (their
+columns: `benchmarks.truth`). Shares are rounded down: 100% means all. Or it is `constants`, made by `docs.constants`.
+
+With `--check` nothing is written: the status is 1 if a table is not what its files say, and each such table is named.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from docs import constants
 from xed_convert.errors import UopscopeError
 from xed_convert.files import atomic_write
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 CHECKOUT = Path(__file__).resolve().parents[1]
-CAMPAIGN, RANDOM = "truth_campaign.tsv", "random_machines.tsv"
+CAMPAIGN, RANDOM, SENSITIVITY = "truth_campaign.tsv", "random_machines.tsv", "sensitivity.tsv"
 
 _BEGIN = re.compile(r"^<!-- begin table: (?P<name>.*?) -->\n", re.MULTILINE)
 
@@ -193,7 +195,8 @@ def replaced(text: str, render_one: Callable[[str], str], where: str) -> tuple[s
         try:
             made = render_one(name)
         except KeyError as error:
-            raise TableError(f"{where}: no table is called {name} (known: {', '.join(TABLES)})") from error
+            known = ", ".join((*TABLES, "constants"))
+            raise TableError(f"{where}: no table is called {name} (known: {known})") from error
         if text[begin.end() : end] != made:
             stale.append(name)
         parts += [text[place : begin.end()], made]
@@ -207,6 +210,8 @@ def update(checkout: Path, *, write: bool) -> list[str]:
     Raises `TableError` for what cannot be read, and for a table of `TABLES` that no document has.
     """
     made = {name: render(table, checkout / "benchmarks") for name, table in TABLES.items()}
+    trials = checkout / "benchmarks" / SENSITIVITY
+    made["constants"] = constants.table(constants.constants(checkout), figures(trials) if trials.exists() else [])
     used: set[str] = set()
 
     def one(name: str) -> str:
@@ -221,7 +226,7 @@ def update(checkout: Path, *, write: bool) -> list[str]:
         if stale and write:
             with atomic_write(path) as file:
                 file.write(text.encode())
-    if unused := TABLES.keys() - used:
+    if unused := made.keys() - used:
         raise TableError(f"no document has the table {', '.join(sorted(unused))}")
     return found
 

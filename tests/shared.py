@@ -61,8 +61,11 @@ def _unpacked(version: str) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="uopscope-tests-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     with tarfile.open(DATA / "xed" / "datafiles.tar.xz") as archive:
-        members = [member for member in archive.getmembers() if Path(member.name).parts[0] == version]
-        archive.extractall(folder, members, filter="data")
+        for member in archive:
+            if Path(member.name).parts[0] == version and (content := archive.extractfile(member)):
+                path = folder / member.name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content.read())  # `extractall` cannot refuse links before Python 3.11.4
     return folder / version / "datafiles"
 
 

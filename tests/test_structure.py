@@ -89,7 +89,7 @@ def test_tests_and_benchmarks_import_nothing_of_each_other_and_nothing_imports_t
         for name, others in some(edges.items(), 200)
         for other in others
         if (folders := (name.partition(".")[0], other.partition(".")[0]))[1] in OTHERS
-        and folders not in {*((one, one) for one in OTHERS), ("tests", "docs")}
+        and folders not in {*((one, one) for one in OTHERS), ("tests", "docs"), ("benchmarks", "docs")}
     ]
     assert found == []
     assert any(name.startswith("benchmarks.") and others for name, others in edges.items())

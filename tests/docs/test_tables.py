@@ -24,13 +24,15 @@ def checkout(tmp_path: Path) -> Path:
     """Return a checkout with a document of each kind and two machines in every file."""
     (tmp_path / "benchmarks").mkdir()
     (tmp_path / "docs").mkdir()
+    (tmp_path / "inference").mkdir()
+    (tmp_path / "inference" / "rules.py").write_text('MOST = 4\n"""Cycles. More are noise."""\n')
     for number, name in enumerate(FILES):
         rows = [["machine", *NEEDED], [f"M{number}", *["999"] * len(NEEDED)], [f"N{number}", *["1"] * len(NEEDED)]]
         (tmp_path / "benchmarks" / name).write_text("".join("\t".join(row) + "\n" for row in rows))
     for path, names in (
         ("README.md", ["accuracy", "summary"]),
         ("docs/a.md", ["ports", "latencies"]),
-        ("benchmarks/README.md", []),
+        ("benchmarks/README.md", ["constants"]),
     ):
         marked = "".join(f"<!-- begin table: {name} -->\nformer\n<!-- end table: {name} -->\n" for name in names)
         (tmp_path / path).write_text(f"before\n{marked}after\n")
@@ -43,6 +45,7 @@ def test_tables_are_made_once_and_then_current(checkout: Path) -> None:
         "README.md: summary",
         "docs/a.md: ports",
         "docs/a.md: latencies",
+        "benchmarks/README.md: constants",
     ]
     text = (checkout / "docs" / "a.md").read_text()
     assert text.startswith("before\n")
