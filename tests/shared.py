@@ -1,8 +1,9 @@
 """Reference material: where tests find it, and why they skip where it is not.
 
 XED's datafiles and the PMU events are in `tests/data`, with their licences; the variables XED_DATAFILES (a folder) and
-UOPSCOPE_PERFMON (a table) name others. Catalogues and models of others are looked for in the folder `shared` beside the
-checkout, or the one that UOPSCOPE_SHARED names. The product itself looks in neither.
+UOPSCOPE_PERFMON (a table) name others. So are samples of LLVM's port models and of a reference catalogue. The whole of
+them, and what others measured, is looked for in the folder `shared` beside the checkout, or in the one that
+UOPSCOPE_SHARED names. The product itself looks in neither.
 """
 
 from __future__ import annotations
@@ -76,6 +77,16 @@ def perfmon_events() -> str:
     return lzma.decompress((DATA / "perfmon" / "events.csv.xz").read_bytes()).decode()
 
 
+def llvm_models() -> Path:
+    """Return a folder with LLVM's port models of Intel's CPUs: all variants where they are shared, else a sample."""
+    return _shared_or("models/llvm19", DATA / "llvm19")
+
+
 def reference_xml() -> Path:
-    """Return the sample of the reference catalogue."""
-    return shared("reference/visible.xml.xz")
+    """Return a part of the reference catalogue: a third where it is shared, else a sample of that."""
+    return _shared_or("reference/visible.xml.xz", DATA / "reference" / "sample.xml.xz")
+
+
+def _shared_or(part: str, sample: Path) -> Path:
+    folder = shared_folder()
+    return folder / part if folder is not None and (folder / part).exists() else sample

@@ -22,7 +22,7 @@ from simulator.machines.scheduling_model import Facts, behaviour_of
 from simulator.machines.shipped import load_machine, names, read_isa_sets
 from simulator.machines.truth import longest_paths
 from tests.nonempty import some
-from tests.shared import shared, xed_datafiles
+from tests.shared import DATA, llvm_models, xed_datafiles
 from tests.simulator.programs import ONCE, benchmark, catalogue, line
 from xed_convert.model import OperandKind
 
@@ -118,8 +118,7 @@ def test_every_behaviour_can_be_made_and_is_consistent(name: str) -> None:
 
 @pytest.mark.parametrize("name", LLVM_CPUS)
 def test_port_sets_are_exactly_those_stated(name: str) -> None:
-    json = shared(f"models/llvm19/{name}.json.xz")
-    entries = convert_llvm.read_entries(json)
+    entries = convert_llvm.read_entries(llvm_models() / f"{name}.json.xz")
     model = load_machine(name)
     amended = [row.pattern for cpus, row in read_rules() if name in cpus]
     checked = 0
@@ -134,12 +133,12 @@ def test_port_sets_are_exactly_those_stated(name: str) -> None:
         stated = {frozenset(ports[1:]): count for ports, count in entries[one.string]["ports"].items()}
         assert behaviour.port_usage.uops == stated, one.string
         checked += 1
-    assert checked > 2500
+    assert checked > len(entries) / 8
 
 
 @pytest.mark.parametrize("name", ["SNB", "SKX"])
 def test_the_longest_path_of_a_register_form_is_the_stated_latency(name: str) -> None:
-    entries = convert_llvm.read_entries(shared(f"models/llvm19/{name}.json.xz"))
+    entries = convert_llvm.read_entries(llvm_models() / f"{name}.json.xz")
     model = load_machine(name)
     amended = [row.pattern for cpus, row in read_rules() if name in cpus]
     checked = 0
@@ -153,14 +152,17 @@ def test_the_longest_path_of_a_register_form_is_the_stated_latency(name: str) ->
         if paths:
             assert max(paths.values()) == max(1, *entries[one.string]["latency"]), one.string
             checked += 1
-    assert checked > 1000
+    assert checked > len(entries) / 16
 
 
 def test_the_shipped_tables_are_what_the_script_makes() -> None:
     for name in LLVM_CPUS:
-        source = shared(f"models/llvm19/{name}.json.xz")
+        made = convert_llvm.convert_facts(llvm_models() / f"{name}.json.xz").splitlines()
         shipped = Path(convert_llvm.__file__).parents[1] / "models" / f"{name}.tsv.xz"
-        assert lzma.decompress(shipped.read_bytes()).decode() == convert_llvm.convert_facts(source)
+        of_these = {line.partition("\t")[0] for line in some(made, 300)}
+        rows = lzma.decompress(shipped.read_bytes()).decode().splitlines()
+        assert [row for row in rows if row.partition("\t")[0] in of_these] == made
+        assert len(rows) == len(made) or llvm_models().is_relative_to(DATA)
 
 
 def test_the_isa_sets_of_machines_are_those_of_their_chips() -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.shared import XED_NEW, XED_OLD, reference_xml, xed_datafiles
+from tests.nonempty import some
+from tests.shared import DATA, XED_NEW, XED_OLD, reference_xml, xed_datafiles
 from xed_convert.catalogue.catalogue import read_xml
 from xed_convert.catalogue.xml import instruction_attributes
 from xed_convert.datafiles.folder import Datafiles
@@ -40,19 +41,19 @@ def comparable(variant: InstructionVariant) -> tuple[object, ...]:
 def test_the_reference_sample_is_reproduced() -> None:
     ours = {variant.key: variant for variant in conversion(XED_OLD).variants}
     reference = read_xml(reference_xml())
-    assert len(reference) == 5537
-    for variant in reference:
+    for variant in some(reference, 600):
         assert comparable(ours[variant.key]) == comparable(variant)
 
 
 def test_nothing_that_the_reference_would_have_is_added() -> None:
-    """The sample has all iforms whose SHA-256 begins with a byte divisible by 3."""
-    sampled = {
+    """The reference has all iforms whose SHA-256 begins with a byte divisible by 3, its sample by 24."""
+    divisor = 24 if reference_xml().is_relative_to(DATA) else 3
+    expected = {
         variant.iform
         for variant in conversion(XED_OLD).variants
-        if hashlib.sha256(variant.iform.encode()).digest()[0] % 3 == 0
+        if hashlib.sha256(variant.iform.encode()).digest()[0] % divisor == 0
     }
-    assert sampled == {variant.iform for variant in read_xml(reference_xml())}
+    assert expected == {variant.iform for variant in read_xml(reference_xml())}
 
 
 def test_the_old_version_gives_as_much_as_the_reference() -> None:
@@ -72,7 +73,8 @@ def test_integer_forms_name_their_direction_rightly() -> None:
     assert by_string["VMOVAPS_28 (XMM, XMM)"] == "{load} VMOVAPS"
     directed = [v for v in ours if v.extension == "BASE" and v.asm.startswith(("{load}", "{store}"))]
     assert len(directed) == 126
-    assert all(reference[v.key] != v.asm for v in directed if v.key in reference)
+    both = some((v for v in directed if v.key in reference), 2)
+    assert [v.string for v in both if reference[v.key] == v.asm] == []
 
 
 def test_a_lock_that_changes_nothing_is_another_encoding() -> None:
