@@ -11,16 +11,18 @@ import sys
 import tomllib
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 import typer.main
 
 from runner.cli import characterize as characterize_command
 from runner.cli.uopscope import commands
+from tests.nonempty import some
 from tests.shared import CHECKOUT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
     from types import FrameType
 
 README_LINES = 120
@@ -39,11 +41,7 @@ _MODULE = re.compile(r"python3? (?:-m ([\w.]+)|([\w/]+\.py))")
 _TARGET = re.compile(r"\bmake ([a-z][a-z-]+)")
 
 
-def by_name(path: Path) -> str:
-    return str(path.relative_to(CHECKOUT))
-
-
-every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=by_name)
+T = TypeVar("T")
 
 
 def test_there_are_documents() -> None:
@@ -101,13 +99,18 @@ def is_path(text: str) -> bool:
     return path.endswith(SOURCE_SUFFIXES) or ("/" in path and (CHECKOUT / top).is_dir() and top != ".venv")
 
 
-@every_document
-def test_every_path_and_function_that_is_named_exists(document: Path) -> None:
-    named = [text for text in _SPAN.findall(document.read_text()) if is_path(text)]
-    missing = [text for text in named if not exists(text.partition(":")[0])]
-    functions = [text.split(":") for text in named if ":" in text and text not in missing]
-    missing += [":".join(one) for one in functions if not has_function(*one)]
-    assert missing == []
+def named_in_documents(names: Callable[[str], Iterable[T]]) -> Iterator[tuple[Path, T]]:
+    """Yield what `names` finds in the text of each document."""
+    for document in DOCUMENTS:
+        yield from ((document, name) for name in names(document.read_text()))
+
+
+def test_every_path_and_function_that_is_named_exists() -> None:
+    named = [(document, text) for document, text in named_in_documents(_SPAN.findall) if is_path(text)]
+    files_missing = [(document, text) for document, text in some(named, 200) if not exists(text.partition(":")[0])]
+    assert files_missing == []
+    functions = [(document, text) for document, text in named if ":" in text]
+    assert [(document, text) for document, text in some(functions, 10) if not has_function(*text.split(":"))] == []
 
 
 @pytest.mark.parametrize(
@@ -125,21 +128,24 @@ def test_paths_are_found_or_missed(text: str, there: bool) -> None:
     assert exists(text) is there
 
 
-@every_document
-def test_every_local_link_leads_somewhere(document: Path) -> None:
-    links = [link for link in _LINK.findall(document.read_text()) if "://" not in link]
-    assert [link for link in links if not (document.parent / link).exists()] == []
+def test_every_local_link_leads_somewhere() -> None:
+    links = [(document, link) for document, link in named_in_documents(_LINK.findall) if "://" not in link]
+    assert [(document, link) for document, link in some(links, 20) if not (document.parent / link).exists()] == []
 
 
-@every_document
-def test_every_module_and_make_target_that_is_named_exists(document: Path) -> None:
-    text = document.read_text()
-    named = [f"{module.replace('.', '/')}.py" if module else script for module, script in _MODULE.findall(text)]
-    ours = [name for name in named if "/" in name]
+def test_every_module_that_is_named_exists() -> None:
+    named = [
+        (document, f"{module.replace('.', '/')}.py" if module else script)
+        for document, (module, script) in named_in_documents(_MODULE.findall)
+    ]
+    ours = [(document, name) for document, name in named if "/" in name]
+    assert [(document, name) for document, name in some(ours, 10) if name not in files()] == []
+
+
+def test_every_make_target_that_is_named_exists() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (CHECKOUT / "Makefile").read_text(), re.MULTILINE))
-    code = "\n".join(code_of(text))
-    assert [name for name in ours if name not in files()] == []
-    assert [target for target in _TARGET.findall(code) if target not in targets] == []
+    named = named_in_documents(lambda text: _TARGET.findall("\n".join(code_of(text))))
+    assert [(document, target) for document, target in some(named, 3) if target not in targets] == []
 
 
 def code_of(text: str) -> list[str]:
@@ -187,10 +193,9 @@ def complaint(arguments: list[str]) -> str:
     return f"unknown: {', '.join(unknown)}" if unknown else ""
 
 
-@every_document
-def test_every_command_and_option_that_is_named_exists(document: Path) -> None:
-    lines = command_lines(document.read_text())
-    assert [f"{shlex.join(line)}: {wrong}" for line in lines if (wrong := complaint(line))] == []
+def test_every_command_and_option_that_is_named_exists() -> None:
+    lines = some(named_in_documents(command_lines), 50)
+    assert [(document, shlex.join(line), wrong) for document, line in lines if (wrong := complaint(line))] == []
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,7 @@ def test_rows_of_tables_are_about_the_catalogue(catalogue: Catalogue) -> None:
             catalogue.by_string(string)
     for row in value_rows():
         assert any(row["place"] in values_of(v).places or row["kind"] != "any" for v in catalogue), row
-    unused = [e for e in exclusions() if not any(e.applies(v) for v in catalogue)]
+    unused = [e for e in some(exclusions(), 5) if not any(e.applies(v) for v in catalogue)]
     assert not unused, [f"{e.field} {e.pattern}" for e in unused]
 
 

@@ -45,27 +45,30 @@ def places(string: str, shape: Shape) -> list[int]:
     return [value.displacement for value in values if isinstance(value, MemoryAddress)]
 
 
-@pytest.mark.parametrize("form", [Form.PLAIN, Form.INDEXED])
-@pytest.mark.parametrize(
-    ("string", "step"),
-    [
-        ("ADD (R64, M64)", 0),
-        ("VADDPS (ZMM, ZMM, M512)", 0),
-        ("CMP (M8, I8)", 0),
-        ("VGATHERDPD (XMM, K, VSIB_XMM)", 0),
-        ("MOV (M8, R8l)", 8),
-        ("ADD (M64, R64)", 8),
-        ("MOVUPS (M128, XMM)", 16),
-        ("VMOVUPS (M256, YMM)", 32),
-        ("VMOVUPS (M512, ZMM)", SLOT_BYTES),
-        ("PREFETCHT0 (M512)", SLOT_BYTES),
-        ("CLFLUSH (M512)", SLOT_BYTES),
-        ("XSAVE (M4608)", SLOT_BYTES),
-    ],
-)
+STEPS = [
+    ("ADD (R64, M64)", 0),
+    ("VADDPS (ZMM, ZMM, M512)", 0),
+    ("CMP (M8, I8)", 0),
+    ("VGATHERDPD (XMM, K, VSIB_XMM)", 0),
+    ("MOV (M8, R8l)", 8),
+    ("ADD (M64, R64)", 8),
+    ("MOVUPS (M128, XMM)", 16),
+    ("VMOVUPS (M256, YMM)", 32),
+    ("VMOVUPS (M512, ZMM)", SLOT_BYTES),
+    ("PREFETCHT0 (M512)", SLOT_BYTES),
+    ("CLFLUSH (M512)", SLOT_BYTES),
+    ("XSAVE (M4608)", SLOT_BYTES),
+]
+"""Variants, and how many bytes lie between the places of two instances."""
+
+FORMS = [
+    *((string, step, Form.PLAIN) for string, step in STEPS),
+    *((string, step, Form.INDEXED) for string, step in STEPS if "VSIB" not in string),
+]
+
+
+@pytest.mark.parametrize(("string", "step", "form"), FORMS)
 def test_what_is_read_is_in_one_place_and_what_is_written_side_by_side(string: str, step: int, form: Form) -> None:
-    if form is Form.INDEXED and "VSIB" in string:
-        return
     assert places(string, Shape(8, form=form)) == [step * number for number in range(8)]
     assert places(string, Shape(8, form=form, apart=True)) == [SLOT_BYTES * number for number in range(8)]
 

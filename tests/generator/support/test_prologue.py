@@ -57,7 +57,7 @@ def test_setup_lines_come_after_the_values_of_registers() -> None:
 
 def test_every_row_is_about_something_that_is_measured() -> None:
     used = {id(extra_code_of(variant)) for variant in catalogue()}
-    assert not [f"{row.iclass} {row.form}" for row in rows() if id(row) not in used]
+    assert not [f"{row.iclass} {row.form}" for row in some(rows()) if id(row) not in used]
 
 
 def test_lines_of_every_row_can_be_encoded() -> None:

@@ -25,6 +25,7 @@ from results.database.reader import (
     read_database,
 )
 from results.database.writer import write_database
+from tests.nonempty import faults
 from tests.results.database.strategies import entries, variant
 from xed_convert.catalogue.schema import validate
 from xed_convert.errors import ConversionError
@@ -100,7 +101,7 @@ def test_a_database_differs_from_itself_in_nothing_and_from_an_empty_one_in_ever
 @given(entries())
 @settings(max_examples=60, deadline=None)
 def test_random_entries_keep_the_rules(found: list[Entry]) -> None:
-    assert [violation for violation in rules.check_entries(found) if violation.rule != "anchor"] == []
+    assert [fault for fault in faults(rules.check_entries(found)) if fault.rule != "anchor"] == []
 
 
 @pytest.mark.parametrize(
