@@ -9,6 +9,9 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
+MARK = bytes.fromhex("043f81c2b113b5")
+"""How both marks of `generator.harness.harness` begin that pause and resume the counters."""
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -27,6 +30,9 @@ class Microbenchmark:
     how many instances of the instruction under test one copy holds, for throughput sequences; `purpose` says for
     people what it must show ("latency 1→2 of ADC_13 (R64, R64) through MOVSX"). `privileged` code needs ring 0.
     Registers that code must leave alone are in `generator.operands.reserved`.
+
+    Two more parts for code of a user's own: `late` runs after the counters are read, once before all copies; `once`
+    runs in the first repetition only, before the setup, and hands on nothing but memory.
     """
 
     setup: tuple[Line, ...]
@@ -34,6 +40,8 @@ class Microbenchmark:
     purpose: str
     divisor: int = 1
     privileged: bool = False
+    late: tuple[Line, ...] = ()
+    once: tuple[Line, ...] = ()
 
     @cached_property
     def setup_code(self) -> bytes:
@@ -46,8 +54,25 @@ class Microbenchmark:
         return b"".join(line.code for line in self.body)
 
     @cached_property
+    def late_code(self) -> bytes:
+        """The bytes of the part between the counters' start and the first copy."""
+        return b"".join(line.code for line in self.late)
+
+    @cached_property
+    def once_code(self) -> bytes:
+        """The bytes of the part that only the first repetition runs."""
+        return b"".join(line.code for line in self.once)
+
+    @cached_property
+    def has_marks(self) -> bool:
+        """Whether the body pauses the counters (see PAUSE in `generator.harness.harness`)."""
+        return MARK in self.body_code
+
+    @cached_property
     def id(self) -> str:
         """A hash of what is executed: microbenchmarks of the same code are the same, whatever they are for."""
         digest = hashlib.blake2b(self.setup_code, digest_size=12, person=b"uopscope")
         digest.update(b"\x00|" + self.body_code)
+        if self.late or self.once:
+            digest.update(b"\x00late|" + self.late_code + b"\x00once|" + self.once_code)
         return digest.hexdigest()

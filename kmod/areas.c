@@ -93,15 +93,18 @@ void uops_areas_clean(struct uops_areas *areas)
 	for (i = 0; i < UOPS_NUM_AREAS; i++)
 		memset(areas->area[i] + UOPS_AREA_BYTES / 2 - UOPS_AREA_CLEAN, 0,
 		       2 * UOPS_AREA_CLEAN);
+	((u64 *)areas->context)[UOPS_CTX_ONCE / 8] = 0;
 }
 
 void uops_areas_fill(struct uops_areas *areas, const struct uops_job *job,
 		     const struct uops_counter_set *set)
 {
 	u64 *context = areas->context;
+	u64 once = context[UOPS_CTX_ONCE / 8];
 	u32 i;
 
 	memset(context, 0, PAGE_SIZE);
+	context[UOPS_CTX_ONCE / 8] = once;
 	for (i = 0; i < UOPS_NUM_AREAS; i++)
 		context[UOPS_CTX_AREA_R14 / 8 + i] =
 			(unsigned long)areas->area[i] + UOPS_AREA_BYTES / 2;

@@ -42,6 +42,7 @@
 #define UOPS_CTX_INDEX		0x080
 #define UOPS_CTX_START		0x100
 #define UOPS_CTX_END		0x180
+#define UOPS_CTX_ONCE		0x240	/* 0 at a job's first repetition, then the blob's */
 
 /* What a counter of a set is; the blob reads it, the module programs it. */
 #define UOPS_COUNTER_TSC	0	/* the blob's clock number index: nothing to program */

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, runtime_checkable
 
+from generator.harness.harness import State, Style
 from inference.context import Capabilities
 from xed_convert.errors import UopscopeError
 
@@ -81,6 +82,26 @@ class BackendInfo:
         return Capabilities(self.counters, self.ports, self.preferred_iterations > 0, self.supports_privileged)
 
 
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Surroundings that code of a user's own may ask for; `offset_bytes` to `loop_register` are those of `Style`.
+
+    In states but ZERO, `value` is in all registers and in the page that serves all addresses; `goes_on` keeps the pages
+    that the job before has touched. System calls are refused unless the code `may_call`.
+    """
+
+    offset_bytes: int = 0
+    drained: bool = False
+    state: State = State.ZERO
+    loop_register: str = "r15"
+    value: int = 0
+    goes_on: bool = False
+    may_call: bool = False
+
+
+USUAL = Conditions()
+
+
 class Job(NamedTuple):
     """One run of a microbenchmark: so many copies of its body, in a loop of so many iterations (0: no loop).
 
@@ -92,6 +113,12 @@ class Job(NamedTuple):
     copies: int
     iterations: int = 0
     fenced: bool = False
+    conditions: Conditions = USUAL
+
+    def style(self, *, clean_uppers: bool) -> Style:
+        """Return what the harness needs to know to render it."""
+        asked = self.conditions
+        return Style(self.fenced, clean_uppers, asked.offset_bytes, asked.drained, asked.state, asked.loop_register)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from generator.harness.assembly import FIXED_TEMPLATES, FREE_RUNNING_MSRS, TABLE, fixed_text, instructions
-from generator.harness.harness import MAX_COUNTERS, RDTSC, Reader, Style, listing
+from generator.harness.harness import LOOP_REGISTERS, MAX_COUNTERS, RDTSC, Reader, State, Style, listing
 
 
 def template_lines() -> list[str]:
@@ -11,9 +11,11 @@ def template_lines() -> list[str]:
     programmable, fixed = range(MAX_COUNTERS), range(0x40000000, 0x40000008)
     readers = [RDTSC, Reader(tuple(programmable)), Reader(tuple(fixed)), Reader(FREE_RUNNING_MSRS, "rdmsr")]
     found = dict.fromkeys(line for name in FIXED_TEMPLATES for line in instructions(fixed_text(name)))
+    styles = [Style(clean_uppers=clean, state=state) for clean in (False, True) for state in State]
+    styles += [Style(loop_register=name) for name in LOOP_REGISTERS]
     for reader in readers:
-        for clean_uppers in (False, True):
-            found |= dict.fromkeys(listing(reader, Style(clean_uppers=clean_uppers)).splitlines())
+        for style in styles:
+            found |= dict.fromkeys(listing(reader, style).splitlines())
     return [line for line in found if not line.startswith("@")]
 
 

@@ -6,12 +6,15 @@ System V ABI without arguments. A blob is position-independent and is to be load
 
 Context, u64 fields at byte offsets:
 
-    0x000  RSP at entry                          0x060  end (top) of the area for RSP
-    0x008  RBX, RBP, R12, R13, R14, R15          0x068  loop iterations, informative (the blob has them inside)
-    0x040  area for R14                          0x070  number of counters, 0x080 RDPMC indices, informative
-    0x048  area for RSI                          0x100  counters at the start (16 of them)
-    0x050  area for RDI                          0x180  counters at the end
-    0x058  area for RBP                          0x200  scratch of the template; from 0x300 on the loader's own
+    0x000  RSP at entry                          0x068  loop iterations, informative (the blob has them inside)
+    0x008  RBX, RBP, R12, R13, R14, R15          0x070  number of counters, 0x080 RDPMC indices, informative
+    0x040  area for R14                          0x100  counters at the start (16 of them)
+    0x048  area for RSI                          0x180  counters at the end
+    0x050  area for RDI                          0x200  scratch of the template
+    0x058  area for RBP                          0x230  address of the page that serves all others (states but ZERO)
+    0x060  end (top) of the area for RSP         0x238  the value of registers and that page (likewise)
+                                                 0x240  0 until the one-time code has run; the loader makes it 0
+    0x300  and after: the loader's own
 
 As in "uops.info" (Abel and Reineke, ASPLOS 2019, section 6.2) there are LFENCEs around the reads and nothing between
 the reads but the code under test. Before the setup general-purpose registers are zero, MXCSR is 0x1f80 and the x87
@@ -23,6 +26,7 @@ from __future__ import annotations
 import functools
 import struct
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from generator.harness.assembly import PATCH_CONTEXT, PATCH_LOOP, environment, fragments, instructions
@@ -73,20 +77,52 @@ class Reader:
 RDTSC = Reader()
 
 
+class State(StrEnum):
+    """What registers and memory are when the body begins.
+
+    ZERO: registers are zero, but R14, RSI, RDI, RBP and RSP point into areas of their own. GIVEN: all registers are
+    the context's value, and so is the page that serves all addresses. AGAIN: registers are so before every iteration.
+    """
+
+    ZERO = "zero"
+    GIVEN = "given"
+    AGAIN = "again"
+
+
+LOOP_REGISTERS = {
+    **{f"r{number}": f"r{number}d" for number in range(15, 7, -1)},
+    **{f"r{name}": f"e{name}" for name in ("bx", "bp", "si", "di", "dx", "cx", "ax", "sp")},
+}
+"""Registers that can count iterations, and their lower halves; the first that the code leaves alone is to be taken."""
+
+
 @dataclass(frozen=True, slots=True)
 class Style:
     """What else is fixed about a blob.
 
     `fenced` puts an LFENCE before every iteration of the loop, so that iterations do not overlap. A fenced loop around
     unrolled copies measures what unrolled copies do, many times over. `clean_uppers` adds VZEROUPPER at entry and exit
-    (for CPUs with AVX enabled).
+    (for CPUs with AVX enabled). The body begins `offset_bytes` behind a multiple of `ALIGNMENT`. `drained` puts long
+    NOPs before it, so that the front end's queues hold nothing else. `state` and `loop_register` (of `LOOP_REGISTERS`;
+    not used in the state AGAIN) say which registers the body may use.
     """
 
     fenced: bool = False
     clean_uppers: bool = False
+    offset_bytes: int = 0
+    drained: bool = False
+    state: State = State.ZERO
+    loop_register: str = "r15"
 
 
 PLAIN = Style()
+
+PAUSE, RESUME = bytes.fromhex("043f81c2b113b5f0"), bytes.fromhex("043f81c2b113b5e0")
+"""Marks in a body: what is between them is not counted. The bytes are nanoBench's (its README, "Pausing Performance
+Counting"). A body with marks must not write R13, and flags are lost at each mark."""
+
+DRAIN = bytes.fromhex("6666666666662e0f1f84" + 5 * "00") * 128
+"""128 NOPs of 15 bytes: as many as nanoBench takes to drain the front end's buffers."""
 
 
 class Layout(NamedTuple):
@@ -110,8 +146,8 @@ class _Part:
     """A fragment of the template and where in it the markers are (-1: not in it)."""
 
     code: bytes
-    context_at: int
-    iterations_at: int
+    context_at: int = -1
+    iterations_at: int = -1
 
 
 def render(
@@ -133,28 +169,16 @@ def render(
     if not (0 <= copies < 1 << 31 and 0 <= iterations < 1 << 31):
         message = f"cannot render {copies} copies and {iterations} iterations"
         raise ValueError(message)
-    parts = _parts(reader, style.clean_uppers)
-    shape = _layout(benchmark, copies, iterations, parts)
-    body = benchmark.body_code * copies
-    tail = _loop_tail(parts["loop"].code, len(body) + (_FENCE_SIZE if style.fenced else 0)) if iterations else b""
-    head = bytes(ENTRY_OFFSET) + parts["entry"].code
-    blob = b"".join(
-        [
-            head,
-            _padding(shape.setup_offset - len(head)),
-            benchmark.setup_code,
-            parts["start"].code,
-            body,
-            tail,
-            parts["finish"].code,
-        ]
-    )
-    patched = bytearray(blob)
-    _patch_context(patched, parts["entry"], ENTRY_OFFSET, inside)
-    _patch_context(patched, parts["start"], shape.setup_end, inside)
-    _patch_context(patched, parts["finish"], shape.body_end, inside)
-    struct.pack_into("<I", patched, shape.setup_end + parts["start"].iterations_at, iterations)
-    return bytes(patched)
+    arranged = _arranged(benchmark, copies, iterations, reader, style)
+    blob = bytearray(b"".join(part.code for _, part in arranged))
+    at = 0
+    for _, part in arranged:
+        if part.context_at >= 0:
+            _patch_context(blob, part, at, inside)
+        if part.iterations_at >= 0:
+            struct.pack_into("<I", blob, at + part.iterations_at, max(iterations, style.state is State.AGAIN))
+        at += len(part.code)
+    return bytes(blob)
 
 
 def layout(
@@ -162,38 +186,95 @@ def layout(
 ) -> Layout:
     """Return where the parts of the blob are that `render` makes of the same arguments.
 
-    The body begins at a multiple of `ALIGNMENT`, whatever the setup; `body_end` includes the end of the loop.
+    The body begins at a multiple of `ALIGNMENT` (and the style's offset), whatever the setup; `body_end` includes the
+    end of the loop.
     """
-    return _layout(benchmark, copies, iterations, _parts(reader, style.clean_uppers))
+    starts, at = {}, 0
+    for name, part in _arranged(benchmark, copies, iterations, reader, style):
+        starts[name] = at
+        at += len(part.code)
+    setup = starts["setup"]
+    return Layout(setup, setup + len(benchmark.setup_code), starts["body"], starts["finish"], at)
 
 
-def _layout(benchmark: Microbenchmark, copies: int, iterations: int, parts: Mapping[str, _Part]) -> Layout:
-    head = ENTRY_OFFSET + len(parts["entry"].code)
-    before_body = len(benchmark.setup_code) + len(parts["start"].code)
-    body_offset = -(-(head + before_body) // ALIGNMENT) * ALIGNMENT
-    tail = len(parts["loop"].code) if iterations else 0
-    body_end = body_offset + len(benchmark.body_code) * copies + tail
-    setup_offset = body_offset - before_body
-    setup_end = setup_offset + len(benchmark.setup_code)
-    return Layout(setup_offset, setup_end, body_offset, body_end, body_end + len(parts["finish"].code))
+def _arranged(
+    benchmark: Microbenchmark, copies: int, iterations: int, reader: Reader, style: Style
+) -> list[tuple[str, _Part]]:
+    """Return the blob's parts with their names, in order; the markers of context and iterations are still in them."""
+    parts = _parts(reader, style.clean_uppers, style.state, style.loop_register)
+    is_again = style.state is State.AGAIN
+    marked = ("marks",) if benchmark.has_marks else ()
+    between = ("late", "drain")
+    order = ("setup", "start", *marked, *between)
+    if is_again:
+        order = ("registers", "start", "again", "setup", "ready", *between)
+    own = {
+        "setup": benchmark.setup_code,
+        "late": benchmark.late_code,
+        "drain": DRAIN if style.drained else b"",
+    }
+    found = {name: _Part(own[name]) if name in own else parts[name] for name in order}
+    if style.fenced and not is_again and (found["late"].code or found["drain"].code or marked):
+        found["fence"] = _Part(LFENCE)
+    entry = parts["entry"]
+    head = {"entry": _Part(bytes(ENTRY_OFFSET) + entry.code, ENTRY_OFFSET + entry.context_at)}
+    head |= _once(benchmark.once_code, parts) | ({} if is_again else {"registers": parts["registers"]})
+    before = _size(head) + _size(found)
+    padding = {"padding": _Part(_padding((style.offset_bytes - before) % ALIGNMENT))}
+    body = _body(benchmark, copies, parts)
+    found |= {"body": _Part(body)}
+    if iterations or is_again:
+        first = list(found).index("again") if is_again else list(found).index("body")
+        looped = sum(len(part.code) for part in list(found.values())[first:])
+        found["loop"] = _jumping_back(parts["loop"], looped + (len(LFENCE) if style.fenced and not is_again else 0))
+    return [*(head | padding | found).items(), ("finish", parts["finish"])]
+
+
+def _size(parts: Mapping[str, _Part]) -> int:
+    return sum(len(part.code) for part in parts.values())
+
+
+def _once(code: bytes, parts: Mapping[str, _Part]) -> dict[str, _Part]:
+    """Return code that runs in the first repetition only, with the jump over it."""
+    if not code:
+        return {}
+    begin, end = parts["once_begin"], parts["once_end"]
+    check = parts["once"].code[:-4] + struct.pack("<i", len(begin.code) + len(code))
+    return {"once": _Part(check), "once_begin": begin, "once_code": _Part(code), "once_end": end}
+
+
+def _body(benchmark: Microbenchmark, copies: int, parts: Mapping[str, _Part]) -> bytes:
+    body = benchmark.body_code
+    if benchmark.has_marks:
+        body = body.replace(PAUSE, parts["pause"].code).replace(RESUME, parts["resume"].code)
+    return body * copies
+
+
+def _jumping_back(part: _Part, size: int) -> _Part:
+    """Return the end of a loop with its jump (rel32, the last four bytes) going back over so many bytes before it."""
+    code = part.code[:-4] + struct.pack("<i", -(size + len(part.code)))
+    return _Part(code, part.context_at)
 
 
 def listing(reader: Reader = RDTSC, style: Style = PLAIN) -> str:
     """Return the harness as assembly text, for people; `@start` follows the setup and the body follows it."""
-    return "\n".join(instructions(_text(reader, style.clean_uppers)))
+    return "\n".join(instructions(_text(reader, style.clean_uppers, style.state, style.loop_register)))
 
 
-_FENCE_SIZE = 3
-"""The LFENCE that ends the start fragment; a fenced loop begins with it."""
+LFENCE = bytes.fromhex("0faee8")
+"""Ends the start fragment; a fenced loop begins with it."""
 
 
-def _text(reader: Reader, clean_uppers: bool) -> str:
+def _text(reader: Reader, clean_uppers: bool, state: State, loop_register: str) -> str:
     return (
         environment()
         .get_template("harness.asm.j2")
         .render(
             reader=reader,
             clean_uppers=clean_uppers,
+            state=state,
+            loop_register=loop_register,
+            loop_register32=LOOP_REGISTERS[loop_register],
             hex=hex,
             PATCH_CONTEXT=hex(PATCH_CONTEXT),
             PATCH_ITERATIONS=hex(PATCH_ITERATIONS),
@@ -203,9 +284,9 @@ def _text(reader: Reader, clean_uppers: bool) -> str:
 
 
 @functools.lru_cache(maxsize=256)
-def _parts(reader: Reader, clean_uppers: bool) -> dict[str, _Part]:
+def _parts(reader: Reader, clean_uppers: bool, state: State, loop_register: str) -> dict[str, _Part]:
     found = {}
-    for name, code in fragments(_text(reader, clean_uppers)).items():
+    for name, code in fragments(_text(reader, clean_uppers, state, loop_register)).items():
         context_at = code.find(struct.pack("<I", PATCH_CONTEXT))
         found[name] = _Part(code, context_at, code.find(struct.pack("<I", PATCH_ITERATIONS)))
     return found
@@ -215,11 +296,6 @@ def _patch_context(blob: bytearray, part: _Part, part_offset: int, inside: int) 
     """Make the part's RIP-relative load reach the literal: the displacement counts from the end of the instruction."""
     at = part_offset + part.context_at
     struct.pack_into("<i", blob, at, -(at + 4) - inside)
-
-
-def _loop_tail(code: bytes, loop_size: int) -> bytes:
-    """Return the end of the loop with its jump (rel32, the last four bytes) going back over the loop."""
-    return code[:-4] + struct.pack("<i", -(loop_size + len(code)))
 
 
 @functools.cache

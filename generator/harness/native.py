@@ -131,8 +131,13 @@ def driver(name: str) -> bytes:
 
 
 def fault_handler(record_address: int) -> bytes:
-    """Return the code of a signal handler that fills the record (signal, RIP, address) and ends the process."""
-    return struct.pack("<Q", record_address) + fixed_fragments("fault_handler")["handler"]
+    """Return the code of a signal handler that maps pages, or fills the record and ends the process."""
+    parts = fixed_fragments("fault_handler")
+    fatal = ENTRY_OFFSET + sum(len(code) for name, code in parts.items() if name != "fatal")
+    to_fatal = ("not_a_page_fault", "general_protection", "serves_nothing", "too_many", "too_low", "not_mapped")
+    code = bytearray(_joined(parts, dict.fromkeys(to_fatal, fatal)))
+    struct.pack_into("<Q", code, 0, record_address)
+    return bytes(code)
 
 
 def cpuid() -> bytes:

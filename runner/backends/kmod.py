@@ -14,7 +14,7 @@ import os
 from typing import TYPE_CHECKING
 
 from generator.harness import native
-from generator.harness.harness import RDTSC, Layout, Reader, Style, layout, render
+from generator.harness.harness import RDTSC, Layout, Reader, State, Style, layout, render
 from results.model import Status
 from runner.backend import BackendInfo, Job, JobResult, Repeat
 from runner.host import cpu as cpus
@@ -72,7 +72,7 @@ class KmodBackend:
         self._hardware = _hardware(information)
         self._uarch = _with_cycles(tables.for_cpu(self._cpu.identity), self._hardware)
         self._free = without_events(information.features)
-        self._style = Style(clean_uppers="avx" in self._cpu.flags)
+        self._clean_uppers = "avx" in self._cpu.flags
 
     def info(self) -> BackendInfo:
         """Say what this CPU's PMU counts, or what does without one."""
@@ -102,10 +102,12 @@ class KmodBackend:
     def run(self, batch: Sequence[Job], counters: Sequence[str], repeat: Repeat) -> list[JobResult]:
         """Run every job once per set of counters that can be read together."""
         runs = plan(self._uarch, self._hardware, counters) if self._uarch else [self._free]
-        jobs = [blob_job(job, slots, repeat, self._style) for slots in runs for job in batch]
-        too_long = [len(job.blob) > abi.CODE_BYTES for job in jobs]
-        done = iter(self._opened().run([job for job, long in zip(jobs, too_long, strict=True) if not long]))
-        results = [None if long else next(done) for long in too_long]
+        jobs = [
+            blob_job(job, slots, repeat, job.style(clean_uppers=self._clean_uppers)) for slots in runs for job in batch
+        ]
+        refused = [_refusal(job, blob.blob) for job, blob in zip([*batch] * len(runs), jobs, strict=True)]
+        done = iter(self._opened().run([job for job, reason in zip(jobs, refused, strict=True) if not reason]))
+        results = [reason or next(done) for reason in refused]
         return [self._merge(job, runs, results[index :: len(batch)], counters) for index, job in enumerate(batch)]
 
     def lacks(self, variant: InstructionVariant) -> str:
@@ -124,12 +126,12 @@ class KmodBackend:
         return self._device
 
     def _merge(
-        self, job: Job, runs: Sequence[tuple[Slot, ...]], results: Sequence[BlobResult | None], counters: Sequence[str]
+        self, job: Job, runs: Sequence[tuple[Slot, ...]], results: Sequence[BlobResult | str], counters: Sequence[str]
     ) -> JobResult:
         samples: dict[str, tuple[int, ...]] = {}
         for slots, result in zip(runs, results, strict=True):
-            if result is None:
-                return JobResult(Status.REFUSED, {}, f"more than {abi.CODE_BYTES} bytes of code")
+            if isinstance(result, str):
+                return JobResult(Status.REFUSED, {}, result)
             if result.status is not abi.JobStatus.OK:
                 return JobResult(STATES[result.status], {}, self._detail(job, slots, result))
             for slot, values in zip(slots, result.samples, strict=True):
@@ -142,7 +144,7 @@ class KmodBackend:
             return f"the module refused it: {os.strerror(-result.error)}"
         if result.status is abi.JobStatus.STATE:
             return f"it left the CPU in another state: {result.changed!s}"
-        place = _place(job, slots, result.offset, self._style)
+        place = _place(job, slots, result.offset, job.style(clean_uppers=self._clean_uppers))
         if result.status is abi.JobStatus.TIME_OUT:
             return f"stopped {place}: not done in time"
         name = abi.EXCEPTIONS.get(result.vector, f"interrupt {result.vector}")
@@ -178,7 +180,7 @@ def reader(slots: Sequence[Slot]) -> Reader:
 def blob_job(job: Job, slots: tuple[Slot, ...], repeat: Repeat, style: Style) -> BlobJob:
     """Render one job for one set of counters."""
     return BlobJob(
-        blob=_render(job, slots, _style_of(job, style))[0],
+        blob=_render(job, slots, style)[0],
         slots=slots,
         warm_ups=repeat.warm_ups,
         repetitions=repeat.repetitions,
@@ -187,8 +189,11 @@ def blob_job(job: Job, slots: tuple[Slot, ...], repeat: Repeat, style: Style) ->
     )
 
 
-def _style_of(job: Job, style: Style) -> Style:
-    return Style(fenced=True, clean_uppers=style.clean_uppers) if job.fenced else style
+def _refusal(job: Job, blob: bytes) -> str:
+    """Return why the module cannot run a job ("": it can)."""
+    if job.conditions.state is not State.ZERO:
+        return "the kernel module does not map memory on demand; the backends tsc and perf do"
+    return f"more than {abi.CODE_BYTES} bytes of code" if len(blob) > abi.CODE_BYTES else ""
 
 
 def _render(job: Job, slots: tuple[Slot, ...], style: Style) -> tuple[bytes, int]:
@@ -202,7 +207,6 @@ def _render(job: Job, slots: tuple[Slot, ...], style: Style) -> tuple[bytes, int
 def _place(job: Job, slots: tuple[Slot, ...], offset: int, style: Style) -> str:
     if offset == abi.NO_OFFSET:
         return "outside of the code"
-    style = _style_of(job, style)
     _, test_offset = _render(job, slots, style)
     if offset < test_offset:
         return "in the calibration"

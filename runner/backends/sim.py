@@ -6,7 +6,7 @@ import datetime as dt
 import functools
 from typing import TYPE_CHECKING
 
-from generator.harness.harness import MAX_COUNTERS, Layout, Reader, Style, layout, render
+from generator.harness.harness import MAX_COUNTERS, Layout, Reader, State, layout, render
 from results.model import Provenance, Status
 from results.version import version
 from runner.backend import BackendError, BackendInfo, Job, JobResult, Repeat, UnknownNameError
@@ -102,6 +102,8 @@ class SimBackend:
         """Nothing is held."""
 
     def _run_one(self, job: Job, wanted: Sequence[str], repeat: Repeat) -> JobResult:
+        if job.conditions.state is not State.ZERO:
+            return JobResult(Status.REFUSED, {}, "a simulated machine does not map memory on demand")
         values: dict[str, int] = {}
         for start in range(0, max(1, len(wanted)), MAX_COUNTERS):
             try:
@@ -116,7 +118,7 @@ class SimBackend:
     def _measure(self, job: Job, wanted: Sequence[str]) -> dict[str, int]:
         """Run one blob that reads these counters; a counter's RDPMC index is its place among them."""
         reader = Reader(tuple(range(len(wanted))))
-        style = Style(fenced=job.fenced)
+        style = job.style(clean_uppers=False)
         arguments = (job.benchmark, job.copies, job.iterations, reader, style)
         blob, shape = render(*arguments), layout(*arguments)
         readings = self._simulator.run(blob, _copies(job, shape))
@@ -129,7 +131,9 @@ class SimBackend:
 
 
 def _copies(job: Job, shape: Layout) -> Copies:
-    """Say where the copies are."""
+    """Say where the copies are; reads of counters at marks make their bodies longer, so those are none."""
+    if job.benchmark.has_marks:
+        return Copies(shape.body_end, 0, 0)
     return Copies(shape.body_offset, len(job.benchmark.body_code), job.copies)
 
 

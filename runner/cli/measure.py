@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from runner.backend import BackendInfo
-    from runner.measure import CounterRow, Report
+    from runner.own_code.code import CounterRow, Report
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -33,9 +33,9 @@ def measure(
 ) -> None:
     """Measure any code: cycles per copy, unrolled and in a loop, and whatever else the backend counts."""
     from runner.backends.registry import open_backend  # noqa: PLC0415 - `--help` needs none of these
-    from runner.measure import benchmark_of  # noqa: PLC0415
-    from runner.measure import measure as measure_code  # noqa: PLC0415
     from runner.measuring.protocol import Measurer  # noqa: PLC0415
+    from runner.own_code.code import benchmark_of  # noqa: PLC0415
+    from runner.own_code.code import measure as measure_code  # noqa: PLC0415
     from runner.refusals import check_code  # noqa: PLC0415
     from xed_convert.assembly.assembler import assemble  # noqa: PLC0415
 

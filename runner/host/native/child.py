@@ -19,12 +19,25 @@ from runner.backend import BackendError
 from runner.host.native import server
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 START_LIMIT_SECONDS = 20.0
 """How long the server may take to start: a Python without packages needs 0.1 s, under heavy load several."""
+SYSCALL_BYTES = 2
+"""SYSCALL and INT 80H: a refused call is reported behind the instruction."""
 CLOCK_COLUMNS = 3
 """Columns of a clocked job: ticks, calibration, contention probe."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnDemand:
+    """Memory that is mapped when code touches it: all pages are one, and this value fills it and the registers.
+
+    `is_fresh`: the pages that jobs before it have touched are taken away first.
+    """
+
+    value: int
+    is_fresh: bool = True
 
 
 class NativeJob(NamedTuple):
@@ -32,6 +45,7 @@ class NativeJob(NamedTuple):
 
     blob: bytes
     repetitions: int
+    memory: OnDemand | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +54,45 @@ class PerfEvent:
 
     kind: int
     config: int
+    config1: int = 0
+
+
+REGISTERS = (
+    *(f"R{number}" for number in range(8, 16)),
+    *("RDI", "RSI", "RBP", "RBX", "RDX", "RAX", "RCX", "RSP", "RIP", "RFLAGS"),
+)
+"""In the order of struct sigcontext_64 (Linux, arch/x86/include/uapi/asm/sigcontext.h)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What ended a job: signal (of `signal.Signals`), where in the blob (None: outside), and what the kernel said.
+
+    `address` is what a page fault wanted, `cause` the si_code, `call` the number of a refused system call.
+    """
+
+    signal: int
+    offset: int | None
+    address: int
+    cause: int
+    call: int
+    registers: Mapping[str, int]
 
 
 class NativeResult(NamedTuple):
     """What became of a job: a state of `runner.host.native.server`, and one column per counter if the state is DONE.
 
     The columns are the clock's ticks, calibration and contention probe, or the events. In other states, `signal` (an
-    exit code if EXITED) says how it ended, and `fault_offset` where in the blob (None: outside). In `missed`
-    repetitions other users had the counters.
+    exit code if EXITED) says how it ended, and `fault` (if FAULTED) where and why. In `missed` repetitions other
+    users had the counters. `pages` were mapped on demand.
     """
 
     state: int
     columns: tuple[tuple[int, ...], ...] = ()
     signal: int = 0
-    fault_offset: int | None = None
+    fault: Fault | None = None
     missed: int = 0
+    pages: int = 0
 
 
 class NativeChild:
@@ -91,25 +129,35 @@ class NativeChild:
         return self._process.pid
 
     def run(
-        self, jobs: Sequence[NativeJob], limit_seconds: float, events: Sequence[PerfEvent] = ()
+        self,
+        jobs: Sequence[NativeJob],
+        limit_seconds: float,
+        events: Sequence[PerfEvent] = (),
+        *,
+        may_call: bool = False,
     ) -> list[NativeResult]:
         """Run jobs that `fitting` has found to fit, and read the clock or those events.
+
+        System calls of the code are refused unless it `may_call`.
 
         Raises:
             BackendError: the child process is gone.
         """
         for index, event in enumerate(events):
-            server.EVENT.pack_into(self._control, server.EVENTS + index * server.EVENT.size, event.kind, event.config)
+            row = (event.kind, event.config, event.config1)
+            server.EVENT.pack_into(self._control, server.EVENTS + index * server.EVENT.size, *row)
         samples, blob_at = server.SAMPLES, server.FIRST_BLOB
         places = []
         for index, job in enumerate(jobs):
             self._load(blob_at, job.blob, self._context_at)
-            row = (blob_at + 8, job.repetitions, samples, server.PENDING, 0)
-            server.JOB.pack_into(self._control, server.JOBS + index * server.JOB.size, *row)
+            flags = (server.ON_DEMAND | server.FRESH * job.memory.is_fresh) if job.memory else 0
+            value = job.memory.value if job.memory else 0
+            fields = (blob_at + 8, len(job.blob), job.repetitions, samples, flags, value, server.PENDING, 0)
+            server.JOB.pack_into(self._control, server.JOBS + index * server.JOB.size, *fields)
             places.append((blob_at, samples))
             blob_at += _room(job.blob)
             samples += job.repetitions * _sample_size(len(events))
-        self._write(server.COMMAND.pack(len(jobs), round(limit_seconds * 1e6), len(events)))
+        self._write(server.COMMAND.pack(len(jobs), round(limit_seconds * 1e6), len(events), may_call))
         self._read(1, START_LIMIT_SECONDS + sum(limit_seconds * 2 + 0.1 for _ in jobs))
         return [self._result(index, job, places[index], len(events)) for index, job in enumerate(jobs)]
 
@@ -126,14 +174,24 @@ class NativeChild:
 
     def _result(self, index: int, job: NativeJob, place: tuple[int, int], events: int) -> NativeResult:
         blob_at, samples = place
-        row = server.JOB.unpack_from(self._control, server.JOBS + index * server.JOB.size)
-        state, number, rip = row[3], row[4] & 0xFF, row[4] >> 8
+        *_, state, detail = server.JOB.unpack_from(self._control, server.JOBS + index * server.JOB.size)
         if state != server.DONE:
-            offset = rip - self._code_at - blob_at
-            return NativeResult(state, signal=number, fault_offset=offset if 0 <= offset < len(job.blob) else None)
+            fault = self._fault(index, job, blob_at) if state == server.FAULTED else None
+            return NativeResult(state, signal=detail & 0xFF, fault=fault)
         size = job.repetitions * _sample_size(events)
         words = self._words[samples // 8 : (samples + size) // 8].tolist()
-        return _counted(state, words, events) if events else _clocked(state, words)
+        result = _counted(state, words, events) if events else _clocked(state, words)
+        return result._replace(pages=detail)
+
+    def _fault(self, index: int, job: NativeJob, blob_at: int) -> Fault:
+        at = server.RECORDS + index * server.RECORD_SIZE
+        number, rip, address, cause, call = server.RECORD.unpack_from(self._control, at)
+        words = struct.unpack_from(f"<{len(REGISTERS)}Q", self._control, at + server.RECORD_REGISTERS)
+        if number == signal.SIGSYS:
+            rip -= SYSCALL_BYTES
+        offset = rip - (server.STAGE if job.memory else self._code_at + blob_at)
+        inside = offset if 0 <= offset < len(job.blob) else None
+        return Fault(number, inside, address, cause, call, dict(zip(REGISTERS, words, strict=True)))
 
     def _load_fixed(self, control_at: int, calibration: native.Calibration) -> None:
         for offset, name in ((server.CLOCK_DRIVER, "clock"), (server.PERF_DRIVER, "perf")):

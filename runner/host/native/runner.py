@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import signal
 from typing import TYPE_CHECKING
 
-from generator.harness.harness import RDTSC, Layout, Style, layout, render
+from generator.harness.harness import RDTSC, Layout, State, layout, render
 from results.model import Status
 from runner.backend import Job, JobResult, Repeat
 from runner.host.native import server
-from runner.host.native.child import NativeChild, NativeJob, NativeResult, PerfEvent, fitting
+from runner.host.native.child import NativeChild, NativeJob, NativeResult, OnDemand, PerfEvent, fitting
+from runner.host.native.faults import fault_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,8 +31,7 @@ class NativeRunner:
     def __init__(self, cpu: Cpu, calibration: Calibration) -> None:
         self._cpu = cpu
         self._calibration = calibration
-        clean_uppers = "avx" in cpu.flags
-        self._styles = {fenced: Style(fenced, clean_uppers) for fenced in (False, True)}
+        self._clean_uppers = "avx" in cpu.flags
         self._child: NativeChild | None = None
 
     @property
@@ -51,14 +50,16 @@ class NativeRunner:
         results: list[JobResult] = []
         while len(results) < len(batch):
             rest = batch[len(results) : len(results) + server.MAX_JOBS]
-            jobs = [NativeJob(self._render(job), repeat.warm_ups + repeat.repetitions) for job in rest]
+            jobs = [self._native(job, repeat.warm_ups + repeat.repetitions) for job in rest]
             count = fitting(jobs, len(events))
             if rest[0].benchmark.privileged or not count:
                 detail = "needs ring 0" if count else f"{len(jobs[0].blob)} bytes of code or its samples are too many"
                 results.append(JobResult(Status.REFUSED, {}, detail))
                 continue
-            count = next((i for i, job in enumerate(rest[:count]) if job.benchmark.privileged), count)
-            done = self._run(jobs[:count], repeat.time_limit_seconds, events)
+            may_call = rest[0].conditions.may_call
+            ends = (i for i, job in enumerate(rest[:count]) if job.benchmark.privileged or _may_call(job) != may_call)
+            count = next(ends, count)
+            done = self._run(jobs[:count], repeat.time_limit_seconds, events, may_call=may_call)
             results += [self._result(job, each, repeat, counters) for job, each in zip(rest, done, strict=False)]
         return results
 
@@ -68,42 +69,53 @@ class NativeRunner:
             self._child.close()
             self._child = None
 
-    def _run(self, jobs: Sequence[NativeJob], limit_seconds: float, events: Sequence[PerfEvent]) -> list[NativeResult]:
+    def _run(
+        self, jobs: Sequence[NativeJob], limit_seconds: float, events: Sequence[PerfEvent], *, may_call: bool
+    ) -> list[NativeResult]:
         """Run jobs in the child; an interrupt (Ctrl-C) ends the child, since it would still be at work."""
         try:
             if self._child is None:
                 self._child = NativeChild(self._cpu.number, self._calibration)
-            return self._child.run(jobs, limit_seconds, events)
+            return self._child.run(jobs, limit_seconds, events, may_call=may_call)
         except BaseException:
             self.close()
             raise
 
-    def _render(self, job: Job) -> bytes:
-        return render(job.benchmark, job.copies, job.iterations, RDTSC, self._styles[job.fenced])
+    def _native(self, job: Job, repetitions: int) -> NativeJob:
+        style = job.style(clean_uppers=self._clean_uppers)
+        blob = render(job.benchmark, job.copies, job.iterations, RDTSC, style)
+        asked = job.conditions
+        memory = OnDemand(asked.value, not asked.goes_on) if asked.state is not State.ZERO else None
+        return NativeJob(blob, repetitions, memory)
+
+    def _layout(self, job: Job) -> Layout:
+        style = job.style(clean_uppers=self._clean_uppers)
+        return layout(job.benchmark, job.copies, job.iterations, RDTSC, style)
 
     def _result(self, job: Job, result: NativeResult, repeat: Repeat, counters: Sequence[str]) -> JobResult:
         status = STATES[result.state]
         if status is Status.TIMED_OUT:
             return JobResult(status, {}, f"not done after {repeat.time_limit_seconds:g} s for one job")
         if status is Status.FAULTED:
-            shape = layout(job.benchmark, job.copies, job.iterations, RDTSC, self._styles[job.fenced])
-            return JobResult(status, {}, _fault_detail(result, shape))
+            return JobResult(status, {}, self._reason(job, result))
         columns = [values[repeat.warm_ups :] for values in result.columns]
         if result.missed and not all(columns):
             return JobResult(Status.REFUSED, {}, "something else had the counters (perf, the NMI watchdog)")
         return JobResult(status, dict(zip(counters, columns, strict=True)))
 
+    def _reason(self, job: Job, result: NativeResult) -> str:
+        if result.fault:
+            return fault_text(result.fault, job, self._layout(job))
+        return EXITS.get(result.signal, f"the process ended itself, exit code {result.signal}")
 
-def _fault_detail(result: NativeResult, shape: Layout) -> str:
-    if result.state == server.EXITED:
-        refused = result.signal == server.NO_COUNTERS
-        return "the kernel refuses the events" if refused else f"the process ended itself, exit code {result.signal}"
-    try:
-        name = signal.Signals(result.signal).name
-    except ValueError:
-        name = f"signal {result.signal}"
-    if result.fault_offset is None:
-        return f"{name} outside of the code under test"
-    place = shape.place_of(result.fault_offset)
-    beginning = {"setup": shape.setup_offset, "body": shape.body_offset}.get(place, 0)
-    return f"{name} in the {place} at offset {result.fault_offset - beginning}"
+
+EXITS = {
+    server.NO_COUNTERS: "the kernel refuses the events, or memory for the code",
+    server.NO_REFUSAL: "the kernel cannot refuse system calls of the code (seccomp), and they are not allowed",
+    server.BROKEN: "the code damaged the process that ran it",
+}
+"""Exit codes of workers."""
+
+
+def _may_call(job: Job) -> bool:
+    return job.conditions.may_call

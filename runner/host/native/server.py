@@ -7,8 +7,14 @@ The parent and this process share two pieces of memory. In `code` the parent wri
 For every batch the server forks a worker, so that code which kills its process costs one job: the server notes the
 signal or the time-out in the job's row and forks another worker for the rest.
 
+Where a job asks for it, pages that the code touches are mapped when it faults, all to one physical page. Such a job
+runs at STAGE, a place of its own with nothing near, so that addresses relative to RIP are served as well.
+
+System calls of the code under test are refused (seccomp) unless the batch allows them.
+
 Layout of `control`, in bytes: CALIBRATION_CONTEXT, TEST_CONTEXT (see `generator.harness.harness`), ARGUMENTS of the
-driver, FAULT (u64 signal, RIP, address), CURRENT (u64 index of the running job), JOBS (rows of JOB), SAMPLES.
+driver, FAULT (the record of `fault_handler.asm.j2`), CURRENT (u64 index of the running job), JOBS (rows of JOB),
+RECORDS (what FAULT was when a job ended its process), PAGES (addresses of pages mapped on faults), SAMPLES.
 """
 
 from __future__ import annotations
@@ -17,29 +23,48 @@ import contextlib
 import ctypes
 import mmap
 import os
+import resource
 import select
 import signal
 import struct
 import sys
 import time
+from typing import NoReturn
 
 CALIBRATION_CONTEXT = 0x0000
 TEST_CONTEXT = 0x1000
+CONTEXT_PAGE, CONTEXT_ONCE = 0x230, 0x240
+"""Offsets in a context: address and value of the serving page, and whether one-time code has run."""
 ARGUMENTS = 0x2000
-FAULT = 0x2100
-CURRENT = 0x2140
+EVENTS = 0x2200
+EVENT = struct.Struct("<3Q")
+"""PMU type, config and config1 of a perf event; the first one leads the group."""
+FAULT = 0x2400
+RECORD_SIZE = 0x110
+RECORD = struct.Struct("<5Q")
+"""The record's beginning: signal, RIP, address, si_code, number of the system call."""
+RECORD_SERVES = 0x28
+SERVES = struct.Struct("<q3Q")
+"""From there on: file descriptor of the serving page (-1: none), pages mapped, most pages, address of their list."""
+RECORD_REGISTERS = 0x80
+CURRENT = 0x2600
 JOBS = 0x3000
 MAX_JOBS = 512
-JOB = struct.Struct("<5Q")
-"""Entry of the blob in `code`, repetitions, offset of its samples in `control`, state, detail.
+JOB = struct.Struct("<8Q")
+"""Entry of the blob in `code`, its bytes, repetitions, offset of its samples in `control`, flags, value of registers
+and memory, state, detail.
 
-The detail is the number of the signal or the exit code, and RIP in the upper 56 bits.
+The detail is the number of the signal or the exit code, and RIP in the upper 56 bits; of a job that is DONE the number
+of pages that were mapped for it.
 """
-JOB_STATE = 24
-SAMPLES = JOBS + MAX_JOBS * JOB.size
-EVENTS = 0x2200
-EVENT = struct.Struct("<2Q")
-"""PMU type and config of a perf event; the first one leads the group."""
+JOB_STATE = 48
+ON_DEMAND, FRESH = 1, 2
+"""Flags of a job: pages are mapped on faults; those of the jobs before it are unmapped first."""
+RECORDS = JOBS + MAX_JOBS * JOB.size
+PAGES = RECORDS + MAX_JOBS * RECORD_SIZE
+MOST_PAGES = 8192
+"""BHive's harness has 1024; a pointer that moves by a page per copy needs more in a loop."""
+SAMPLES = PAGES + 8 * MOST_PAGES
 CONTROL_SIZE = 8 << 20
 
 CODE_SIZE = 16 << 20
@@ -53,11 +78,13 @@ FIRST_BLOB = 0x4000
 
 PENDING, DONE, FAULTED, TIMED_OUT, EXITED = range(5)
 """States of a job; EXITED: it ended its process by itself."""
-NO_COUNTERS, BROKEN = 250, 251
-"""Exit codes of workers: the kernel refuses the events; the worker's own code went wrong."""
+NO_COUNTERS, BROKEN, NO_REFUSAL = 250, 251, 252
+"""Exit codes of workers: the kernel refuses the events; the worker's own code went wrong; system calls cannot be
+refused."""
 
-COMMAND = struct.Struct("<QQQ")
-"""Number of jobs, time limit per job in microseconds, number of perf events (0: the clock is read)."""
+COMMAND = struct.Struct("<QQQQ")
+"""Number of jobs, time limit per job in microseconds, number of perf events (0: the clock is read), whether system
+calls of the code under test are allowed."""
 HELLO = struct.Struct("<QQ")
 """Addresses of `code` and of `control` in this process."""
 
@@ -68,7 +95,13 @@ AREA_ADDRESSES = (0x20000000, 0x21000000, 0x22000000, 0x23000000, 0x24000000)
 
 The registers point to the middle of their areas, and what is around that is zero when a job begins.
 """
-SIGNALS = (signal.SIGILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGTRAP)
+STAGE = 0x5000_0000_0000
+"""Where jobs run whose pages are mapped on demand."""
+SERVING_PAGE = 0x6000_0000_0000
+"""Where the harness fills the page that serves all addresses."""
+PAGE = 4096
+
+SIGNALS = (signal.SIGILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGTRAP, signal.SIGSYS)
 _MAP_FIXED_NOREPLACE = 0x100000
 _MAP_32BIT = 0x40
 _SA_SIGINFO, _SA_ONSTACK = 4, 0x08000000
@@ -79,11 +112,13 @@ PERF_EVENT_OPEN = 298
 """The system call (Linux, arch/x86/entry/syscalls/syscall_64.tbl)."""
 _ATTRIBUTES = struct.Struct("<IIQQQQQ")
 _ATTRIBUTES_SIZE = 128
+_CONFIG1 = 56
+"""Offset of config1 in struct perf_event_attr (include/uapi/linux/perf_event.h)."""
 _FORMAT_GROUP = 8
 _PINNED, _EXCLUDE_KERNEL, _EXCLUDE_HYPERVISOR = 1 << 2, 1 << 5, 1 << 6
 
 
-def open_event(kind: int, config: int, leader: int = -1) -> int:
+def open_event(kind: int, config: int, leader: int = -1, config1: int = 0) -> int:
     """Open a perf event that counts this process in user mode, in the group of `leader`; return a file descriptor.
 
     The leader is pinned: if its group cannot be on the PMU as a whole, reading it gives nothing.
@@ -94,6 +129,7 @@ def open_event(kind: int, config: int, leader: int = -1) -> int:
     flags = _EXCLUDE_KERNEL | _EXCLUDE_HYPERVISOR | (_PINNED if leader < 0 else 0)
     attributes = bytearray(_ATTRIBUTES_SIZE)
     _ATTRIBUTES.pack_into(attributes, 0, kind, _ATTRIBUTES_SIZE, config, 0, 0, _FORMAT_GROUP, flags)
+    struct.pack_into("<Q", attributes, _CONFIG1, config1)
     buffer = (ctypes.c_char * _ATTRIBUTES_SIZE).from_buffer(attributes)
     libc = ctypes.CDLL(None, use_errno=True)
     fd = int(libc.syscall(PERF_EVENT_OPEN, buffer, 0, -1, leader, 0))
@@ -106,6 +142,33 @@ def open_event(kind: int, config: int, leader: int = -1) -> int:
 def read_size(events: int) -> int:
     """Return the bytes of one read of a group: their number, then their values, u64 each."""
     return 8 * (1 + events)
+
+
+_AUDIT_ARCH_X86_64 = 0xC000003E
+_SECCOMP, _SET_MODE_FILTER, _SPEC_ALLOW = 317, 1, 4
+"""seccomp(2). SPEC_ALLOW: kernels before 5.16 would else switch off speculation past stores, and make code slower."""
+_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
+_ALLOWED = (0, 9, 10, 11, 12, 15, 25, 28, 131, 202, 231)
+"""System calls of the worker itself: read (of perf events), mmap, mprotect, munmap, brk, rt_sigreturn, mremap, madvise,
+sigaltstack, futex, exit_group (Linux, arch/x86/entry/syscalls/syscall_64.tbl)."""
+
+
+def refusal(code_at: int) -> bytes:
+    """Return the BPF program that refuses system calls from where code under test is, and all but `_ALLOWED` ones.
+
+    A refused call gives SIGSYS. Source: seccomp(2), struct seccomp_data: number at 0, architecture at 4, address of the
+    instruction at 8 (low) and 12 (high).
+    """
+    load, equal, at_least, ret = 0x20, 0x15, 0x35, 0x06
+    trap, allow = 0x00030000, 0x7FFF0000
+    low, high = code_at & 0xFFFFFFFF, code_at >> 32
+    rows = [(load, 0, 0, 4), (equal, 1, 0, _AUDIT_ARCH_X86_64), (ret, 0, 0, trap)]
+    rows += [(load, 0, 0, 12), (equal, 0, 1, STAGE >> 32), (ret, 0, 0, trap)]
+    rows += [(equal, 0, 4, high), (load, 0, 0, 8), (at_least, 0, 2, low + FIRST_BLOB)]
+    rows += [(at_least, 1, 0, low + CODE_SIZE), (ret, 0, 0, trap), (load, 0, 0, 0)]
+    for number in _ALLOWED:
+        rows += [(equal, 0, 1, number), (ret, 0, 0, allow)]
+    return b"".join(struct.pack("<HBBI", *row) for row in (*rows, (ret, 0, 0, trap)))
 
 
 class _StackT(ctypes.Structure):
@@ -128,6 +191,7 @@ class Memory:
         self.libc = ctypes.CDLL(None, use_errno=True)
         self.libc.mmap.restype = ctypes.c_void_p
         self.libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+        self.libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
     def map(self, size: int, protection: int, flags: int, fd: int = -1, wanted: int = 0) -> int:
         """Map memory at the wanted address, else below 2 GiB, else anywhere; return the address.
@@ -142,6 +206,25 @@ class Memory:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))
 
+    def map_fixed(self, address: int, size: int, protection: int, flags: int, fd: int, offset: int) -> None:
+        """Map part of a file at an address where nothing is.
+
+        Raises:
+            OSError: it cannot be.
+        """
+        found = self.libc.mmap(address, size, protection, flags | _MAP_FIXED_NOREPLACE, fd, offset)
+        if found != address:
+            error = ctypes.get_errno()
+            raise OSError(error, os.strerror(error))
+
+    def unmap(self, address: int, size: int) -> None:
+        """Give memory back."""
+        self.libc.munmap(address, size)
+
+
+class RefusalError(Exception):
+    """The kernel cannot refuse system calls."""
+
 
 class Server:
     """The mappings, and the loop over commands."""
@@ -153,7 +236,13 @@ class Server:
         read_write = mmap.PROT_READ | mmap.PROT_WRITE
         self.control = mmap.mmap(control_fd, CONTROL_SIZE)
         self.control_at = ctypes.addressof(ctypes.c_char.from_buffer(self.control))
+        self.code_fd = code_fd
         self.code_at = memory.map(CODE_SIZE, mmap.PROT_READ | mmap.PROT_EXEC, shared, code_fd, 0x40000000)
+        self.page_fd = os.memfd_create("uopscope-page")
+        os.ftruncate(self.page_fd, PAGE)
+        self.page_at = memory.map(PAGE, read_write, shared, self.page_fd, SERVING_PAGE)
+        self.memory = memory
+        self.staged = 0
         self.areas = [memory.map(AREA_SIZE, read_write, private, wanted=at) + AREA_SIZE // 2 for at in AREA_ADDRESSES]
         self.libc = memory.libc
         function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -161,7 +250,7 @@ class Server:
             function(self.code_at + CLOCK_DRIVER),
             function(self.code_at + PERF_DRIVER),
         )
-        self.events = 0
+        self.events = self.may_call = 0
         self.stack = ctypes.create_string_buffer(_ALTERNATE_STACK_SIZE)
 
     def serve(self) -> None:
@@ -170,7 +259,7 @@ class Server:
         os.write(1, hello)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # nobody reads it from here on
         while len(command := os.read(0, COMMAND.size)) == COMMAND.size:
-            count, limit_microseconds, self.events = COMMAND.unpack(command)
+            count, limit_microseconds, self.events, self.may_call = COMMAND.unpack(command)
             self.run_batch(count, limit_microseconds / 1e6)
             os.write(1, b"\x01")
 
@@ -185,30 +274,28 @@ class Server:
             if died == count:
                 return
             died = min(max(first, died), count - 1)  # code under test may have written there
-            row = (state, detail | self.u64(FAULT + 8) << 8)
+            row = (state, detail | (self.u64(FAULT + 8) << 8 & (1 << 64) - 1))
             struct.pack_into("<2Q", self.control, JOBS + died * JOB.size + JOB_STATE, *row)
+            record = RECORDS + died * RECORD_SIZE
+            self.control[record : record + RECORD_SIZE] = self.control[FAULT : FAULT + RECORD_SIZE]
             first = died + 1
 
     def run_worker(self, first: int, count: int, limit_seconds: float) -> tuple[int, int]:
         """Run jobs from `first` on in one worker; return DONE, or how job CURRENT ended it, with the signal or code."""
-        struct.pack_into("<5Q", self.control, FAULT, 0, 0, 0, 0, 0)
+        self.control[FAULT : FAULT + RECORD_SIZE] = bytes(RECORD_SIZE)
         struct.pack_into("<Q", self.control, CURRENT, first)
-        alive, worker_end = os.pipe()
         pid = os.fork()
         if pid == 0:
-            os.close(alive)
-            try:
-                self.work(first, count)
-            except OSError:
-                os._exit(NO_COUNTERS)
-            finally:
-                os._exit(0 if self.u64(CURRENT) == count else BROKEN)
-        os.close(worker_end)
+            self.be_worker(first, count)
+        alive = os.pidfd_open(pid)
         timed_out = not self.wait(alive, limit_seconds)
         if timed_out:
             os.kill(pid, signal.SIGKILL)
         os.close(alive)
         _, status = os.waitpid(pid, 0)
+        if self.may_call:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)  # what it started
         if timed_out:
             return TIMED_OUT, 0
         code = os.waitstatus_to_exitcode(status)
@@ -216,6 +303,20 @@ class Server:
             return DONE, 0
         # The handler of faults exits with the signal's number, after writing it down.
         return FAULTED if code < 0 or 0 < code == self.u64(FAULT) else EXITED, abs(code)
+
+    def be_worker(self, first: int, count: int) -> NoReturn:
+        """Run jobs from `first` on in this process, and end it."""
+        try:
+            if self.may_call:
+                self.libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+                os.setpgid(0, 0)
+            self.work(first, count)
+        except RefusalError:
+            os._exit(NO_REFUSAL)
+        except OSError:
+            os._exit(NO_COUNTERS)
+        finally:
+            os._exit(0 if self.u64(CURRENT) == count else BROKEN)
 
     def wait(self, alive: int, limit_seconds: float) -> bool:
         """Wait until the worker ends (true), or one job has taken longer than the limit (false)."""
@@ -236,33 +337,78 @@ class Server:
         pointers = struct.pack("<5Q", *self.areas)
         self.control[CALIBRATION_CONTEXT + 0x40 : CALIBRATION_CONTEXT + 0x68] = pointers
         leader = self.open_group() if self.events else -1
+        if not self.may_call:
+            self.refuse_calls()
         for index in range(first, count):
             struct.pack_into("<Q", self.control, CURRENT, index)
-            blob, repetitions, samples, _, _ = JOB.unpack_from(self.control, JOBS + index * JOB.size)
-            for area in self.areas:
-                ctypes.memset(area - AREA_CLEAN, 0, 2 * AREA_CLEAN)
+            blob, size, repetitions, samples, flags, fill, _, _ = JOB.unpack_from(self.control, JOBS + index * JOB.size)
+            struct.pack_into("<Q", self.control, TEST_CONTEXT + CONTEXT_ONCE, 0)
             self.control[TEST_CONTEXT + 0x40 : TEST_CONTEXT + 0x68] = pointers
-            if self.events:
-                self.run_counted(leader, blob, repetitions, samples)
+            if flags & ON_DEMAND:
+                entry = self.stage(blob, size, fill, is_fresh=bool(flags & FRESH))
             else:
-                self.run_clocked(blob, repetitions, samples)
-            struct.pack_into("<Q", self.control, JOBS + index * JOB.size + JOB_STATE, DONE)
+                entry = self.code_at + blob
+                struct.pack_into("<q", self.control, FAULT + RECORD_SERVES, -1)
+                for area in self.areas:
+                    ctypes.memset(area - AREA_CLEAN, 0, 2 * AREA_CLEAN)
+            if self.events:
+                self.run_counted(leader, entry, repetitions, samples)
+            else:
+                self.run_clocked(entry, repetitions, samples)
+            pages = self.u64(FAULT + RECORD_SERVES + 8)
+            struct.pack_into("<2Q", self.control, JOBS + index * JOB.size + JOB_STATE, DONE, pages)
         struct.pack_into("<Q", self.control, CURRENT, count)
 
-    def run_clocked(self, blob: int, repetitions: int, samples: int) -> None:
+    def stage(self, blob: int, size: int, fill: int, *, is_fresh: bool) -> int:
+        """Put a blob at STAGE, alone, and let pages be mapped on faults; return where it begins.
+
+        Raises:
+            OSError: there is something at STAGE.
+        """
+        at, room = STAGE, -(-size // PAGE) * PAGE
+        if self.staged:
+            self.memory.unmap(at, self.staged)
+        flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
+        begin = blob // PAGE * PAGE
+        self.staged = room
+        self.memory.map_fixed(at, room, mmap.PROT_READ | mmap.PROT_EXEC, flags, self.code_fd, begin)
+        if is_fresh:
+            for index in range(self.u64(FAULT + RECORD_SERVES + 8)):
+                self.memory.unmap(self.u64(PAGES + 8 * index), PAGE)
+            row = (self.page_fd, 0, MOST_PAGES, self.control_at + PAGES)
+            SERVES.pack_into(self.control, FAULT + RECORD_SERVES, *row)
+        struct.pack_into("<2Q", self.control, TEST_CONTEXT + CONTEXT_PAGE, self.page_at, fill)
+        return at + blob - begin
+
+    def refuse_calls(self) -> None:
+        """Have system calls of the code under test refused from here on.
+
+        Raises:
+            RefusalError: the kernel cannot do that.
+        """
+        program = refusal(self.code_at)
+        buffer = ctypes.create_string_buffer(program, len(program))
+        header = struct.pack("<HxxxxxxQ", len(program) // 8, ctypes.addressof(buffer))
+        self.libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        for flags in (_SPEC_ALLOW, 0):
+            if self.libc.syscall(_SECCOMP, _SET_MODE_FILTER, flags, header) == 0:
+                return
+        raise RefusalError
+
+    def run_clocked(self, entry: int, repetitions: int, samples: int) -> None:
         """Run one job between calibration and contention probe."""
         calibration = (self.code_at + SHORT_CALIBRATION + 8, self.code_at + LONG_CALIBRATION + 8)
         contexts = (self.control_at + CALIBRATION_CONTEXT, self.control_at + TEST_CONTEXT)
         rest = (repetitions, self.control_at + samples, self.code_at + CONTENTION_PROBE + 8)
-        struct.pack_into("<8Q", self.control, ARGUMENTS, *calibration, self.code_at + blob, *contexts, *rest)
+        struct.pack_into("<8Q", self.control, ARGUMENTS, *calibration, entry, *contexts, *rest)
         self.clock_driver(self.control_at + ARGUMENTS)
 
-    def run_counted(self, leader: int, blob: int, repetitions: int, samples: int) -> None:
+    def run_counted(self, leader: int, entry: int, repetitions: int, samples: int) -> None:
         """Run one job between reads of the events; where a read gives nothing, the samples stay zero."""
         size = read_size(self.events)
         self.control[samples : samples + 2 * size * repetitions] = bytes(2 * size * repetitions)
         rest = (leader, size, repetitions, self.control_at + samples)
-        struct.pack_into("<5Q", self.control, ARGUMENTS, self.code_at + blob, *rest)
+        struct.pack_into("<5Q", self.control, ARGUMENTS, entry, *rest)
         self.perf_driver(self.control_at + ARGUMENTS)
 
     def open_group(self) -> int:
@@ -273,8 +419,8 @@ class Server:
         """
         leader = -1
         for index in range(self.events):
-            kind, config = EVENT.unpack_from(self.control, EVENTS + index * EVENT.size)
-            fd = open_event(kind, config, leader)
+            kind, config, config1 = EVENT.unpack_from(self.control, EVENTS + index * EVENT.size)
+            fd = open_event(kind, config, leader, config1)
             leader = fd if leader < 0 else leader
         return leader
 
@@ -294,6 +440,7 @@ class Server:
 def main(code_fd: int, control_fd: int, cpu: int) -> None:
     """Pin this process to the CPU and serve; Ctrl-C is the parent's business."""
     os.sched_setaffinity(0, {cpu})
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(OSError):
         os.nice(-10)

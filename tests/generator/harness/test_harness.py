@@ -123,7 +123,7 @@ def test_another_disassembler_reads_the_same_in_the_table() -> None:
     formatter.hex_prefix, formatter.hex_suffix = "0x", ""
     for line in some(assemble_templates.template_lines()):
         (decoded,) = list(Decoder(64, assembly.bytes_of(line)))
-        assert formatter.format_mnemonic(decoded) == line.split()[0]
+        assert line.startswith(formatter.format_mnemonic(decoded) + " ") or line == formatter.format_mnemonic(decoded)
         assert decoded.len == len(assembly.bytes_of(line))
 
 

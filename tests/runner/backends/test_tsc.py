@@ -3,16 +3,18 @@ import signal
 import statistics
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from generator.chains.plan import plan_latency
 from generator.factory import InstructionFactory
+from generator.harness.harness import PAUSE, RDTSC, RESUME, layout, render
 from generator.microbenchmark import Line, Microbenchmark
 from generator.operands.values import kinds_of
 from generator.sequences.throughput import Shape, ThroughputFactory
 from results.model import Status
-from runner.backend import BackendError, Job, JobResult, Repeat
+from runner.backend import BackendError, Conditions, Job, JobResult, Repeat
 from runner.backends.tsc import TscBackend
 from runner.host.cpu import choose, read_cpu
 from tests.nonempty import some
@@ -28,8 +30,10 @@ BAD_CODE = {
     "store to a kernel address": ("48890425f8ffffff", "SIGSEGV in the body at offset 0"),
     "no stack": ("31e450", "SIGSEGV in the body at offset 2"),
     "privileged": ("f4", "SIGSEGV in the body at offset 0"),
-    "exit with success": ("b8e700000031ff0f05", "the process ended itself, exit code 0"),
-    "exit with a signal's number": ("b8e7000000bf0b0000000f05", "the process ended itself, exit code 11"),
+    "exit": ("b8e700000031ff0f05", "SIGSYS in the body at offset 7: system call 231 is refused"),
+    "fork": ("b8390000000f05", "SIGSYS in the body at offset 5: system call 57 is refused"),
+    "close": ("b80300000031ff0f05", "SIGSYS in the body at offset 7: system call 3 is refused"),
+    "a call of 32-bit programs": ("b801000000cd80", "SIGSYS in the body at offset 5: system call 1 is refused"),
     "jump away": ("31c0ffe0", "SIGSEGV outside of the code under test"),
 }
 FEW = Repeat(warm_ups=1, repetitions=10, time_limit_seconds=0.2)
@@ -69,6 +73,92 @@ def test_code_that_kills_its_process_is_a_result_and_the_rest_goes_on(tsc: TscBa
     assert [result.status for result in results] == [Status.OK, Status.FAULTED, Status.OK]
     assert results[1].detail == detail
     assert results[1].samples == {}
+
+
+CALLS = Conditions(may_call=True)
+FORK_AND_STAY = "b8390000000f05ebfe"
+ALLOWED = {
+    "getpid": ("b8270000000f05", Status.OK, ""),
+    "exit with success": ("b8e700000031ff0f05", Status.FAULTED, "the process ended itself, exit code 0"),
+    "exit with a signal's number": (
+        "b8e7000000bf0b0000000f05",
+        Status.FAULTED,
+        "the process ended itself, exit code 11",
+    ),
+    "close all files": ("31ffb803000000" + "0f05ffc781ff000100007cef", Status.OK, ""),
+    "children that stay": (FORK_AND_STAY, Status.TIMED_OUT, "not done after 0.2 s for one job"),
+}
+
+
+@pytest.mark.parametrize("name", ALLOWED)
+def test_system_calls_that_are_allowed_cost_no_more_than_their_own_job(tsc: TscBackend, name: str) -> None:
+    code, status, detail = ALLOWED[name]
+    few = Repeat(warm_ups=0, repetitions=1, time_limit_seconds=0.2)
+    calling = Job(job(code).benchmark, 1, 1, conditions=CALLS)
+    results = tsc.run([job(ADD), calling, job(IMUL)], (), few)
+    assert [result.status for result in results] == [Status.OK, status, Status.OK]
+    assert results[1].detail == detail
+
+
+def test_children_of_code_under_test_end_with_it(tsc: TscBackend) -> None:
+    before = processes()
+    tsc.run([Job(job(FORK_AND_STAY).benchmark, 1, 1, conditions=CALLS)], (), FEW)
+    tsc.close()
+    assert processes() <= before
+
+
+def processes() -> set[str]:
+    """Return the processes that have this one's session, or are orphans of a Python."""
+    return {path.name for path in Path("/proc").glob("[0-9]*") if "server.py" in command_of(path)}
+
+
+def command_of(path: Path) -> str:
+    try:
+        return (path / "cmdline").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+SUMS = (
+    ("once", Line(bytes.fromhex("49830605"), "ADD QWORD PTR [R14], 5")),
+    ("setup", Line(bytes.fromhex("4983060a"), "ADD QWORD PTR [R14], 10")),
+    ("late", Line(bytes.fromhex("49830664"), "ADD QWORD PTR [R14], 100")),
+)
+
+
+def test_parts_run_once_per_job_per_repetition_and_before_all_copies(tsc: TscBackend) -> None:
+    parts = {name: (line,) for name, line in SUMS}
+    body = (Line(bytes.fromhex("490306"), "ADD RAX, [R14]"),)
+    # Faults (division by zero) if and only if the sum is what three repetitions make of it
+    for wrong in (0, 1):
+        total = 5 + 3 * (10 + 100) + wrong
+        check = bytes.fromhex("4d8b0e4981e9") + total.to_bytes(4, "little") + bytes.fromhex("31d249f7f1")
+        benchmark = Microbenchmark(
+            parts["setup"], (*body, Line(check, "check")), "a test", late=parts["late"], once=parts["once"]
+        )
+        (result,) = tsc.run([Job(benchmark, 1, 1)], (), Repeat(warm_ups=0, repetitions=3))
+        assert result.status is (Status.OK if wrong else Status.FAULTED), result.detail
+
+
+def test_what_is_between_marks_is_not_counted(tsc: TscBackend) -> None:
+    slow = bytes.fromhex(IMUL) * 2000
+    add = bytes.fromhex(ADD)
+    marked = Line(PAUSE + slow + RESUME + add, "marked")
+    both = [Microbenchmark((), (line,), "a test") for line in (marked, Line(slow + add, "counted"))]
+    apart, counted = tsc.run([Job(one, 1, 1) for one in both], (), FEW)
+    assert core_cycles(tsc, counted) > 6000
+    assert core_cycles(tsc, apart) < 1500
+
+
+@pytest.mark.parametrize("offset", [0, 1, 17, 63])
+def test_the_body_begins_where_it_is_wanted(offset: int) -> None:
+    one = job(ADD)._replace(conditions=Conditions(offset_bytes=offset, drained=True))
+    style = one.style(clean_uppers=True)
+    shape = layout(one.benchmark, 3, 5, RDTSC, style)
+    blob = render(one.benchmark, 3, 5, RDTSC, style)
+    assert shape.body_offset % 64 == offset
+    assert blob[shape.body_offset :].startswith(bytes.fromhex(ADD) * 3)
+    assert shape.size == len(blob)
 
 
 def test_a_fault_in_the_setup_says_so(tsc: TscBackend) -> None:

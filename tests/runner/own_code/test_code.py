@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from results.model import Status
 from runner.backend import Job, JobResult
-from runner.measure import MeasureError, benchmark_of, lines_of, measure
 from runner.measuring.protocol import Measurer
+from runner.own_code.code import MeasureError, benchmark_of, lines_of, measure
 from tests.runner.fake_backend import FakeBackend
 from xed_convert.assembly.assembler import assemble
 

@@ -1,0 +1,103 @@
+"""Blocks that read and write anywhere, on the clock backend of this machine."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from generator.harness.harness import State
+from generator.microbenchmark import Line, Microbenchmark
+from results.model import Status
+from runner.backend import BackendError, Conditions, Job, Repeat
+from runner.backends.tsc import TscBackend
+from runner.own_code.blocks import INITIAL_VALUE, BlockMeasurer, BlockOptions, Mode
+from tests.nonempty import some
+
+BOTH = (Mode.UNROLLED, Mode.LOOP)
+CYCLES = {
+    "480fafc0": 3,  # IMUL RAX, RAX
+    "4d0fafff": 3,  # IMUL R15, R15: no register is the harness's
+    "480fafe4": 3,  # IMUL RSP, RSP
+    "480fafc0480fafc0480fafc0480fafc0": 12,
+}
+NUMBERS = {
+    "488b00": "MOV RAX, [RAX]: memory holds an address of memory",
+    "50": "PUSH RAX",
+    "4d8b4f084c894f1049ffc1": "a load and a store through R15",
+    "488b05c0ffff0f": "MOV RAX, [RIP+0xfffffc0]",
+    "488905c0ffff0f": "MOV [RIP+0xfffffc0], RAX",
+    "a30040320200000000": "MOV [0x2324000], EAX",
+    "4883c340488903": "a pointer that moves by 64 bytes per copy",
+    "4805000001004c8b00": "a pointer that moves by 64 KiB per copy",
+    "f20f5800f20f1100": "ADDSD and a store: what would be subnormal is zero",
+}
+REASONS = {
+    "0f284001": "misaligned: address 0x2324001",
+    "31c0488b00": "address 0x0 is in the lowest 64 KiB",
+    "48c1e020488b00": "address 0x232400000000000 is not canonical",
+    "48c7c000f0ffff488b00": "address 0xfffffffffffff000 is not a user's",
+    "0f0b": "SIGILL in the body at offset 0",
+    "31c9f7f1": "SIGFPE in the body at offset 2",
+    "0f05": "is refused",
+    "c3": "indirect branch",
+    "": "there is no code",
+    "ebfe": "not done after",
+    "90" * 20000: "too many for the instruction cache",
+}
+
+
+@pytest.fixture(scope="module")
+def tsc() -> Iterator[TscBackend]:
+    try:
+        backend = TscBackend()
+    except BackendError as error:
+        pytest.skip(str(error))
+    yield backend
+    backend.close()
+
+
+def test_a_chain_takes_its_latency_unrolled_and_in_a_loop(tsc: TscBackend) -> None:
+    measurer = BlockMeasurer(tsc, BlockOptions(modes=BOTH))
+    results = list(measurer.measure(map(bytes.fromhex, CYCLES)))
+    for result, expected in some(list(zip(results, CYCLES.values(), strict=True))):
+        for mode in BOTH:
+            assert result.timings[mode].cycles == pytest.approx(expected, rel=0.03), (result, mode)
+
+
+def test_memory_is_there_wherever_a_block_reads_and_writes(tsc: TscBackend) -> None:
+    measurer = BlockMeasurer(tsc, BlockOptions(modes=BOTH))
+    for result in some(list(measurer.measure(map(bytes.fromhex, NUMBERS)))):
+        reasons = [timing.reason for timing in result.timings.values() if not timing.ok]
+        assert reasons == [], NUMBERS[result.code.hex()]
+
+
+def test_blocks_without_a_number_say_why_and_cost_no_other_its_own(tsc: TscBackend) -> None:
+    blocks = [one for code in REASONS for one in ("480fafc0", code)]
+    results = list(BlockMeasurer(tsc, BlockOptions(time_limit_seconds=0.2)).measure(map(bytes.fromhex, blocks)))
+    for good, bad in some(list(zip(results[::2], results[1::2], strict=True))):
+        assert good.unrolled.cycles == pytest.approx(3, rel=0.03)
+        assert not bad.unrolled.ok
+        assert REASONS[bad.code.hex()] in bad.unrolled.reason
+
+
+def test_a_block_that_uses_all_registers_has_no_loop(tsc: TscBackend) -> None:
+    everything = "".join(f"48ff{0xC0 + n:x}" for n in range(8)) + "".join(f"49ff{0xC0 + n:x}" for n in range(8))
+    (result,) = BlockMeasurer(tsc, BlockOptions(modes=BOTH)).measure([bytes.fromhex(everything)])
+    assert result.unrolled.ok
+    assert result.timings[Mode.LOOP].reason == "no register is left to count the loop"
+
+
+@pytest.mark.parametrize("state", [State.GIVEN, State.AGAIN])
+@pytest.mark.parametrize("register", range(15))
+def test_all_registers_and_all_memory_begin_with_the_value(tsc: TscBackend, state: State, register: int) -> None:
+    """Divide by what a register and R15, or memory and R15, differ by: a fault if and only if they are the same."""
+    same = Conditions(state=state, value=INITIAL_VALUE, loop_register="r15" if state is State.AGAIN else "r14")
+    rex = 0x49 if register > 7 else 0x48
+    copy = bytes((rex, 0x8B, 0xC0 | register & 7)) if register != 4 else bytes.fromhex("4889e0")
+    if state is State.GIVEN and register == 14:
+        pytest.skip("it counts the loop")
+    codes = [copy, bytes.fromhex("498b8700500000"), bytes.fromhex("498b87f8ffffff")]
+    divide = bytes.fromhex("4c29f8" + "31d2" + "48f7f0")  # SUB RAX, R15; XOR EDX, EDX; DIV RAX
+    jobs = [Job(Microbenchmark((), (Line(one + divide, "x"),), "a test"), 1, 1, conditions=same) for one in codes]
+    results = tsc.run(jobs, (), Repeat(warm_ups=0, repetitions=1))
+    assert [result.status for result in results] == [Status.FAULTED] * 3
+    assert all("SIGFPE in the body" in result.detail for result in results)
