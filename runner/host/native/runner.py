@@ -110,7 +110,8 @@ class NativeRunner:
 
 
 EXITS = {
-    server.NO_COUNTERS: "the kernel refuses the events, or memory for the code",
+    server.NO_COUNTERS: "the kernel refuses the events",
+    server.NO_PLACE: "something else is in memory where the code should be",
     server.NO_REFUSAL: "the kernel cannot refuse system calls of the code (seccomp), and they are not allowed",
     server.BROKEN: "the code damaged the process that ran it",
 }

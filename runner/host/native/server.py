@@ -78,9 +78,9 @@ FIRST_BLOB = 0x4000
 
 PENDING, DONE, FAULTED, TIMED_OUT, EXITED = range(5)
 """States of a job; EXITED: it ended its process by itself."""
-NO_COUNTERS, BROKEN, NO_REFUSAL = 250, 251, 252
+NO_COUNTERS, BROKEN, NO_REFUSAL, NO_PLACE = 250, 251, 252, 253
 """Exit codes of workers: the kernel refuses the events; the worker's own code went wrong; system calls cannot be
-refused."""
+refused; something is where the code should be."""
 
 COMMAND = struct.Struct("<QQQQ")
 """Number of jobs, time limit per job in microseconds, number of perf events (0: the clock is read), whether system
@@ -210,20 +210,22 @@ class Memory:
         """Map part of a file at an address where nothing is.
 
         Raises:
-            OSError: it cannot be.
+            UnusableError: there is something.
         """
-        found = self.libc.mmap(address, size, protection, flags | _MAP_FIXED_NOREPLACE, fd, offset)
-        if found != address:
-            error = ctypes.get_errno()
-            raise OSError(error, os.strerror(error))
+        if self.libc.mmap(address, size, protection, flags | _MAP_FIXED_NOREPLACE, fd, offset) != address:
+            raise UnusableError(NO_PLACE)
 
     def unmap(self, address: int, size: int) -> None:
         """Give memory back."""
         self.libc.munmap(address, size)
 
 
-class RefusalError(Exception):
-    """The kernel cannot refuse system calls."""
+class UnusableError(Exception):
+    """The worker cannot go on; it ends with that exit code."""
+
+    def __init__(self, exit_code: int) -> None:
+        super().__init__(exit_code)
+        self.exit_code = exit_code
 
 
 class Server:
@@ -311,8 +313,8 @@ class Server:
                 self.libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
                 os.setpgid(0, 0)
             self.work(first, count)
-        except RefusalError:
-            os._exit(NO_REFUSAL)
+        except UnusableError as error:
+            os._exit(error.exit_code)
         except OSError:
             os._exit(NO_COUNTERS)
         finally:
@@ -363,7 +365,7 @@ class Server:
         """Put a blob at STAGE, alone, and let pages be mapped on faults; return where it begins.
 
         Raises:
-            OSError: there is something at STAGE.
+            UnusableError: there is something at STAGE.
         """
         at, room = STAGE, -(-size // PAGE) * PAGE
         if self.staged:
@@ -384,7 +386,7 @@ class Server:
         """Have system calls of the code under test refused from here on.
 
         Raises:
-            RefusalError: the kernel cannot do that.
+            UnusableError: the kernel cannot do that.
         """
         program = refusal(self.code_at)
         buffer = ctypes.create_string_buffer(program, len(program))
@@ -393,7 +395,7 @@ class Server:
         for flags in (_SPEC_ALLOW, 0):
             if self.libc.syscall(_SECCOMP, _SET_MODE_FILTER, flags, header) == 0:
                 return
-        raise RefusalError
+        raise UnusableError(NO_REFUSAL)
 
     def run_clocked(self, entry: int, repetitions: int, samples: int) -> None:
         """Run one job between calibration and contention probe."""
