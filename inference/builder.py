@@ -109,6 +109,8 @@ class ConclusionBuilder:
             throughput_of(ports) if ports is not None else None,
             unrolled.spread if unrolled else None,
             looped.spread if looped else None,
+            unrolled.rhythms if unrolled else (),
+            looped.rhythms if looped else (),
         )
         self._put(search.form, throughput=throughput)
 

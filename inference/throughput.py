@@ -48,7 +48,7 @@ LONG = MANY
 """Instances of the sequence that is measured instead of one that is too fast: ends of windows weigh less."""
 
 WINDOW = 16
-"""Instances of the sequence that confirms another: as many as the longest of `LENGTHS`."""
+"""Instances of the sequence that confirms another, at least: as many as the longest of `LENGTHS`, and twice its own."""
 
 AGAIN = Fraction(106, 100)
 """A time came out again if another one is no more than this many times as long: two runs may differ by 5%."""
@@ -85,6 +85,12 @@ class Sequence:
     def spread(self) -> Fraction:
         """Half the distance between the quartiles of the cycles, per instruction."""
         return self.measured.spread["core_cycles"] / self.measured.request.benchmark.divisor
+
+    @property
+    def rhythms(self) -> tuple[Fraction, ...]:
+        """Core cycles per instruction in slower rhythms, which the core fell into in other repetitions."""
+        divisor = self.measured.request.benchmark.divisor
+        return tuple(cycles / divisor for cycles in self.measured.slower if cycles > self.measured.cycles * SLOWER)
 
     def per_instruction(self, counter: str) -> Fraction | None:
         """Return a counter's value per instruction, None if it was not counted."""
@@ -252,9 +258,9 @@ def confirm(search: Search, bound: Fraction | None) -> Procedure[None]:
     best, looped = search.best(), search.least(search.looped)
     if best is None or looped is None or looped.cycles <= best.cycles * SLOWER or _reached(search, bound):
         return
-    repeats = WINDOW // best.shape.count
-    if repeats < 2 or looped.cycles < FRONT_END * best.lines:
+    if looped.cycles < FRONT_END * best.lines:
         return
+    repeats = max(2, WINDOW // best.shape.count)
     yield from search.measure([replace(best.shape, repeats=repeats)], Want.CYCLES)
     times = [looped.cycles, *(one.cycles for one in search.unrolled if one.shape.repeats > 1)]
     if len(times) > 1 and max(times) <= min(times) * SLOWER:
@@ -350,7 +356,7 @@ def derivation_of(quantity: str, sequences: collections_abc.Sequence[Sequence], 
             one.measured.request.benchmark.divisor,
             search.again(one) or (search.floor if search.is_too_fast(one) else None),
             search.limit if search.again(one) is None else Floor.AGAIN,
-            tuple(cycles for cycles in one.measured.slower if cycles > one.measured.cycles * SLOWER),
+            tuple(cycles * one.measured.request.benchmark.divisor for cycles in one.rhythms),
         )
         for one in sequences
     ]

@@ -221,7 +221,8 @@ class Throughput:
     """Reciprocal throughput in core cycles per instruction; None where it is not known.
 
     `unrolled` and `loop` are measured, with their spreads (half the distance of the quartiles, per instruction);
-    `ports` is computed from the port usage.
+    `ports` is computed from the port usage. `unrolled_rhythms` and `loop_rhythms` are what an instruction of the same
+    code takes in other repetitions, where a core runs it in several rhythms.
     """
 
     unrolled: Fraction | None = None
@@ -229,6 +230,8 @@ class Throughput:
     ports: Fraction | None = None
     unrolled_spread: Fraction | None = None
     loop_spread: Fraction | None = None
+    unrolled_rhythms: tuple[Fraction, ...] = ()
+    loop_rhythms: tuple[Fraction, ...] = ()
 
 
 class Form(Enum):

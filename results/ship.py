@@ -15,7 +15,7 @@ import argparse
 import lzma
 import sys
 import tempfile
-from dataclasses import fields, replace
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -121,20 +121,29 @@ def condensed_result(result: Characterization) -> Characterization:
 def _throughput(throughput: Throughput, *, dubious: bool) -> Throughput:
     """Round; if it is dubious leave out the time of unrolled code, whose instances waited for each other."""
     if dubious:
-        throughput = replace(throughput, unrolled=None, unrolled_spread=None)
-    return Throughput(*(shorter(getattr(throughput, field.name)) for field in fields(Throughput)))
+        throughput = replace(throughput, unrolled=None, unrolled_spread=None, unrolled_rhythms=())
+    return Throughput(
+        shorter(throughput.unrolled),
+        shorter(throughput.loop),
+        shorter(throughput.ports),
+        shorter(throughput.unrolled_spread),
+        shorter(throughput.loop_spread),
+        tuple(map(_rounded, throughput.unrolled_rhythms)),
+        tuple(map(_rounded, throughput.loop_rhythms)),
+    )
 
 
 def _latency(latency: LatencyResult) -> LatencyResult:
-    cycles = shorter(latency.cycles)
-    assert cycles is not None
-    return replace(latency, cycles=cycles, spread=shorter(latency.spread), experiments=())
+    return replace(latency, cycles=_rounded(latency.cycles), spread=shorter(latency.spread), experiments=())
 
 
 def shorter(cycles: Fraction | None) -> Fraction | None:
     """Round to 1/1000, but to nothing that would be written differently with no or two decimals."""
-    if cycles is None:
-        return None
+    return None if cycles is None else _rounded(cycles)
+
+
+def _rounded(cycles: Fraction) -> Fraction:
+    """Round a number that is known."""
     short = Fraction(round(cycles * DENOMINATOR), DENOMINATOR)
     same = rounded(short) == rounded(cycles) and f"{float(short):.2f}" == f"{float(cycles):.2f}"
     return short if same and (short > 0) == (cycles > 0) else cycles

@@ -39,6 +39,8 @@ COLUMNS = {
     "TP_unrolled": "float64",
     "TP_loop": "float64",
     "TP_ports": "float64",
+    "TP_unrolled_rhythms": "str",
+    "TP_loop_rhythms": "str",
     "latencies": "str",
     "failures": "str",
     "skipped": "str",
@@ -167,6 +169,8 @@ def _record(row: ResultRow, provenance: Provenance) -> dict[str, object]:
         "TP_unrolled": _decimal(result.throughput.unrolled),
         "TP_loop": _decimal(result.throughput.loop),
         "TP_ports": _decimal(result.throughput.ports),
+        "TP_unrolled_rhythms": " ".join(f"{float(one):.2f}" for one in result.throughput.unrolled_rhythms),
+        "TP_loop_rhythms": " ".join(f"{float(one):.2f}" for one in result.throughput.loop_rhythms),
         "latencies": latencies_text(result.latencies, row.variant),
         "failures": "; ".join(map(sentences.failure, result.failures)),
         "skipped": result.skipped,
@@ -178,10 +182,16 @@ def _cells(row: ResultRow) -> Iterator[str]:
     yield f"{FAILED} {result.string}" if result.failures else result.string
     yield UNKNOWN if result.uops is None else str(result.uops)
     yield _ports_text(result.ports, unknown=UNKNOWN) or NOTHING
-    for value in (throughput.unrolled, throughput.loop, throughput.ports):
-        yield UNKNOWN if value is None else f"{float(value):.2f}"
+    yield _time_text(throughput.unrolled, throughput.unrolled_rhythms)
+    yield _time_text(throughput.loop, throughput.loop_rhythms)
+    yield _time_text(throughput.ports)
     texts = (latencies_text(result.latencies, row.variant), *(_form_text(result, form) for form in SPECIAL_FORMS))
     yield "; ".join(filter(None, texts)) or NOTHING
+
+
+def _time_text(time: Fraction | None, rhythms: Sequence[Fraction] = ()) -> str:
+    """Write a throughput; where a core runs the same code in several rhythms, all of them: `0.56/0.66/0.97`."""
+    return UNKNOWN if time is None else "/".join(f"{float(one):.2f}" for one in (time, *rhythms))
 
 
 def _form_text(result: Characterization, form: Form) -> str:

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from generator.operands.values import ValueKind
-from inference.latency.evidence import best_of, disagree
+from inference.latency.evidence import NEAR, NEAR_SHARE, best_of, disagree
 from results.findings import About, ChainTime, LinkShare, Note, Remark
 from results.model import LATENCY, Bound, Derivation, LatencyKey, LatencyResult
 
@@ -23,9 +23,16 @@ if TYPE_CHECKING:
 
 
 def conclude(
-    pair: Pair, found: Sequence[Evidence], times: Mapping[str, LinkTime]
+    pair: Pair, found: Sequence[Evidence], times: Mapping[str, LinkTime], drift: Fraction
 ) -> tuple[LatencyResult | None, Derivation]:
-    """Return the result of a pair (None: it has no dependency) and how it came about."""
+    """Return the result of a pair (None: it has no dependency) and how it came about.
+
+    Args:
+        pair: the input and the output.
+        found: its chains.
+        times: what links take.
+        drift: the share by which the clock seems to be off.
+    """
     best = best_of(found)
     experiments = tuple(dict.fromkeys(evidence.experiment for evidence in found))
     key = key_of(pair)
@@ -45,7 +52,7 @@ def conclude(
         key.destination_flag,
         key.same_register,
         key.fast_values,
-        best.uncertainty,
+        best.uncertainty(drift),
         experiments,
     )
     remarks = [Remark(Note.LENGTHS_DISAGREE)] if best.exact and not exact else []
@@ -123,8 +130,9 @@ def _groups(
 
 
 def _agree(group: Sequence[LatencyResult]) -> bool:
-    """Whether the cycles and bounds of some results are the same."""
-    return len({(round(result.cycles), result.bound) for result in group}) == 1
+    """Whether the cycles of some results are the same, as far as they can be told apart, and so are the bounds."""
+    cycles = [result.cycles for result in group]
+    return max(cycles) - min(cycles) <= NEAR + max(cycles) * NEAR_SHARE and len({one.bound for one in group}) == 1
 
 
 def _all_of(group: Sequence[LatencyResult]) -> tuple[str, ...]:

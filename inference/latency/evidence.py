@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from generator.chains.chain import Chain
     from generator.chains.plan import Pair
@@ -16,11 +16,14 @@ HALF = Fraction(1, 2)
 """Cycles. Latencies are whole numbers of cycles, so smaller differences are noise, and larger ones are not."""
 
 NEAR = Fraction(1, 20)
-"""A latency within so many cycles of an integer, plus 1 % of the chain, needs no second look."""
+"""Cycles. Two values that are no farther apart, `NEAR_SHARE` of them added, count as the same: half of the least
+fraction that rhythms of a core make of a latency (one cycle in ten)."""
 
-
+NEAR_SHARE = Fraction(1, 100)
+"""Share of a chain's cycles: a measurement is called stable if it spreads by no more."""
 DRIFT = Fraction(3, 100)
-"""Share of its frequency by which a clock may drift between the measurements of a chain and of its links.
+"""Share of its frequency by which a clock may drift between the measurements of a chain and of its links: turbo steps
+of 100 MHz are about as much.
 
 Chains wait for whole cycles, so a fraction that is no more than this share of the chain may be the clock's.
 """
@@ -53,17 +56,22 @@ class Evidence:
         """Whether a longer chain should be asked: throughput interferes, or the latency is 0 or no integer."""
         return self.limited or self.latency < HALF or self.fractional
 
-    @property
-    def uncertainty(self) -> Fraction:
-        """By how many cycles the latency may be off: its spread, and what a drifting clock may have made of it."""
+    def uncertainty(self, drift: Fraction) -> Fraction:
+        """By how many cycles the latency may be off: its spread, and what a drifting clock may have made of it.
+
+        A long chain may come out whole although the clock drifted: 34 cycles of a clock that is 3 % fast are 35.
+
+        Args:
+            drift: the share by which the clock seems to be off (`drift_seen`).
+        """
         off = abs(self.latency - round(self.latency))
-        drift = DRIFT * self.cycles
-        return max(self.spread, drift) if NEAR < off <= drift + NEAR else self.spread
+        most = DRIFT * self.cycles
+        return max(self.spread, most if NEAR < off <= most + NEAR else drift * self.cycles)
 
     @property
     def fractional(self) -> bool:
         """Whether the latency is not near an integer."""
-        return abs(self.latency - round(self.latency)) > NEAR + self.cycles / 100
+        return abs(self.latency - round(self.latency)) > NEAR + self.cycles * NEAR_SHARE
 
 
 def best_of(found: Sequence[Evidence]) -> Evidence:
@@ -71,6 +79,17 @@ def best_of(found: Sequence[Evidence]) -> Evidence:
     least = min(found, key=lambda evidence: evidence.latency)
     exact = min((one for one in found if one.exact), key=lambda evidence: evidence.latency, default=least)
     return exact if exact.latency - least.latency < HALF / 2 else least
+
+
+def drift_seen(evidence: Iterable[Evidence]) -> Fraction:
+    """Return the share by which the clock seems to be off, from short chains of a variant (none: `DRIFT`).
+
+    A chain takes whole cycles. If it is short, it is plain how many, and the rest is the clock's: 2.04 cycles are 2 of
+    a clock that is 2 % fast. What is farther off a whole number is no drift.
+    """
+    chains = [one.cycles for one in evidence if one.cycles > HALF and DRIFT * one.cycles <= HALF / 2]
+    shares = [abs(cycles - round(cycles)) / cycles for cycles in chains]
+    return max((share for share in shares if share <= DRIFT), default=DRIFT)
 
 
 def disagree(found: Sequence[Evidence]) -> bool:

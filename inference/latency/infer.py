@@ -25,7 +25,7 @@ from generator.chains.links import GPR_NODES, VECTOR_NODES, restoring
 from generator.chains.links import pads as pad_links
 from generator.operands.values import ValueKind
 from inference.latency.conclusions import conclude, derivations, key_of, merge_flags
-from inference.latency.evidence import HALF, Attempt, Evidence, best_of
+from inference.latency.evidence import HALF, Attempt, Evidence, best_of, drift_seen
 from results.findings import Code, LinksMissing, NoLatency, NotGenerated, NotPlanned, NotRun
 from xed_convert.errors import UopscopeError
 
@@ -59,6 +59,9 @@ QUEUES = 4
 OTHER_LENGTHS = (3, 8, 10)
 """Links by which still longer chains differ, where µops seem to delay each other on their ports: odd and even ones."""
 
+SURE = Fraction(3, 2)
+"""Cycles. What depends on an input takes one cycle at least, so one that is nearer to 1 than to 2 can be no less."""
+
 MARGIN = Fraction(3, 100)
 """Share of a chain's cycles by which it must be slower than its throughput to count as limited by latency."""
 
@@ -89,7 +92,8 @@ def infer_latencies(plan: LatencyPlan, calibrations: Calibrations) -> Procedure[
     probe = _ChainProbe(calibrations, limits, pace)
     evidence, failures = yield from probe.run(pairs)
     yield from probe.compare([(pair, found) for pair, found in evidence if found])
-    chosen = [conclude(pair, found, calibrations.times) for pair, found in evidence if found]
+    drift = drift_seen(one for _, found in evidence for one in found)
+    chosen = [conclude(pair, found, calibrations.times, drift) for pair, found in evidence if found]
     latencies = merge_flags([result for result, _ in chosen if result is not None])
     return LatencyOutcome(tuple(latencies), tuple(failures), tuple(derivations(latencies, chosen)), tuple(left_out))
 
@@ -229,10 +233,13 @@ class _ChainProbe:
             return []
         if chain.pads:
             return self._other_lengths(found)
-        swapped = _swapped(pair) if found.fractional and not found.limited else []
-        routes = [chain.route] if chain.route.links else list(pair.routes)
-        attempts = swapped
-        for route in routes:
+        return (_swapped(pair) if found.fractional or found.limited else []) + self._with_pads(found)
+
+    def _with_pads(self, found: Evidence) -> list[Attempt]:
+        """Return the chains with pads through the route of one without, or through any where it had none."""
+        pair, chain = found.pair, found.chain
+        attempts: list[Attempt] = []
+        for route in [chain.route] if chain.route.links else pair.routes:
             try:
                 base = chain if chain.route is route else pair.chain(route)
                 attempts += self._padded(pair, base, route) if self._available(route) else []
@@ -269,17 +276,19 @@ class _ChainProbe:
         return min(max(MORE_PADS, count), MOST_PADS)
 
     def compare(self, evidence: Sequence[tuple[Pair, list[Evidence]]]) -> Procedure[None]:
-        """Where it is not sure what limits a chain, see whether it is slower than the same code without a chain.
+        """Where it is not sure what limits a chain, ask a longer one, or the same code without a chain.
 
-        That is so where a latency seems to be 0, and where the breakers could have kept ports of the chain busy. If it
-        is not slower, the time may have other causes than the chain, and what was found is an upper bound; longer
-        chains are asked.
+        Breakers could have kept ports of the chain busy: that is so if all parts and breakers would take as long on one
+        port. In a longer chain they have the time to wait. Where there is none, or where a latency seems to be 0, the
+        same code is measured with the chain cut. If it is not faster, the time may have other causes than the chain,
+        and what was found is an upper bound; longer chains are asked.
         """
         cut: list[tuple[list[Evidence], Evidence]] = []
         requests: list[Request] = []
+        yield from self._ask_longer([found for _, found in evidence])
         for pair, found in evidence:
             best = best_of(found)
-            unsure = best.latency < HALF or self._contended(best)
+            unsure = best.latency < HALF or (self._contended(best) and not _came_out_longer(best, found))
             if not unsure or not best.exact or any(one.independent for one in found):
                 continue
             try:
@@ -295,6 +304,20 @@ class _ChainProbe:
             if measured.ok and measured.cycles >= best.cycles * (1 - MARGIN):
                 found[:] = [replace(one, exact=False, limited=True) for one in found]
                 yield from self._lengthen(found, replace(best, limited=True))
+            elif best.latency >= SURE and self._contended(best) and not _came_out_longer(best, found):
+                found[:] = [replace(one, exact=False) for one in found]
+
+    def _ask_longer(self, evidence: Sequence[list[Evidence]]) -> Procedure[None]:
+        """Add what a longer chain says where breakers may have delayed the best one."""
+        asked: list[tuple[list[Evidence], Attempt]] = []
+        for found in evidence:
+            best = best_of(found)
+            if best.exact and not best.chain.pads and self._contended(best) and not any(x.independent for x in found):
+                asked += [(found, attempt) for attempt in self._with_pads(best)]
+        answers = (yield [self._request(attempt.chain.benchmark) for _, attempt in asked]) if asked else []
+        for (found, attempt), measured in zip(asked, answers, strict=True):
+            if measured.ok:
+                found.append(self._evaluate(attempt, measured))
 
     def _lengthen(self, found: list[Evidence], limited: Evidence) -> Procedure[None]:
         """Add what longer chains say to evidence that turned out to be limited by throughput."""
@@ -320,6 +343,11 @@ class _ChainProbe:
         off = abs(found.cycles - round(found.cycles))
         most = QUEUES * self.pace * len(found.chain.benchmark.body)
         return found.exact and off > WHOLE and found.cycles <= most
+
+
+def _came_out_longer(best: Evidence, found: Sequence[Evidence]) -> bool:
+    """Whether a longer chain says the same as the best one, and is sure of it."""
+    return any(one.exact and one.chain.pads > 0 and abs(one.latency - best.latency) < HALF for one in found)
 
 
 def _swapped(pair: Pair) -> list[Attempt]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -118,13 +118,23 @@ def decode_latency(data: Json) -> LatencyResult:
 
 
 def encode_throughput(throughput: Throughput) -> Json:
-    """Write all numbers, None where one is not known."""
-    return {field.name: number(getattr(throughput, field.name)) for field in fields(Throughput)}
+    """Write all numbers, None where one is not known; rhythms only where there are any."""
+    values = {field.name: getattr(throughput, field.name) for field in fields(Throughput)}
+    rhythms = {name: [number(one) for one in values.pop(name)] for name in _RHYTHMS}
+    plain: Json = {name: number(value) for name, value in values.items()}
+    return plain | {name: found for name, found in rhythms.items() if found}
 
 
 def decode_throughput(data: Json | None) -> Throughput:
     """Read what `encode_throughput` wrote; None is one of which nothing is known."""
-    return Throughput(**{name: fraction(value) for name, value in checked(dict, data or {}).items()})
+    members = dict(checked(dict, data or {}))
+    unrolled, looped = (tuple(map(_cycles, checked(list, members.pop(name, [])))) for name in _RHYTHMS)
+    found = {name: fraction(value) for name, value in members.items()}
+    return replace(Throughput(**found), unrolled_rhythms=unrolled, loop_rhythms=looped)  # type: ignore[arg-type]
+
+
+_RHYTHMS = ("unrolled_rhythms", "loop_rhythms")
+"""Members that are lists."""
 
 
 def _encode_forms(forms: Mapping[Form, FormResult]) -> Json:

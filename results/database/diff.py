@@ -87,7 +87,7 @@ def _compare_entries(old: Entry | None, new: Entry | None, wanted: frozenset[str
         before, after = _values(old_results.get(name)), _values(new_results.get(name))
         for attribute in sorted({*before, *after}):
             pair = before.get(attribute, ""), after.get(attribute, "")
-            if pair[0] != pair[1] and not _is_spread(attribute):
+            if pair[0] != pair[1] and not _is_beside(attribute):
                 kind = _kind(attribute, pair, before, after)
                 yield Change(kind, variant.string, variant.isa_set, name, attribute, *pair)
 
@@ -104,8 +104,9 @@ def _values(result: ArchitectureResult | None) -> dict[str, str]:
     return values
 
 
-def _is_spread(attribute: str) -> bool:
-    return attribute.endswith(("_spread", " spread"))
+def _is_beside(attribute: str) -> bool:
+    """Whether it only says how steady a value is: two runs need not see the same rhythms."""
+    return attribute.endswith(("_spread", " spread")) or attribute.startswith("rhythms_")
 
 
 def _kind(attribute: str, pair: tuple[str, str], before: Mapping[str, str], after: Mapping[str, str]) -> Kind:

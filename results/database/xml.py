@@ -111,9 +111,14 @@ def _throughput(throughput: Throughput, suffix: str) -> dict[str, str]:
     spreads = {"unrolled": throughput.unrolled_spread, "loop": throughput.loop_spread}
     written = {f"TP_{name}{suffix}": value for name, value in values.items()}
     written |= {f"TP_{name}{suffix}_spread": value for name, value in spreads.items() if value}
-    return {
+    rhythms = {"unrolled": throughput.unrolled_rhythms, "loop": throughput.loop_rhythms}
+    found = {
         name: f"{float(value):.2f}" for name, value in written.items() if value is not None and 0 <= value <= MAX_CYCLES
     }
+    for name, others in rhythms.items():
+        if texts := " ".join(f"{float(value):.2f}" for value in others if value <= MAX_CYCLES):
+            found[f"rhythms_{name}{suffix}"] = texts
+    return found
 
 
 def _element_name(provenance: Provenance) -> str:

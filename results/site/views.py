@@ -59,11 +59,12 @@ class PortBar:
 
 @dataclass(frozen=True, slots=True)
 class Throughputs:
-    """A meaning of throughput with its value and spread ("" if there is none)."""
+    """A meaning of throughput with its value, its spread, and the values of slower rhythms ("" if there are none)."""
 
     meaning: str
     value: str
     spread: str
+    rhythms: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +233,7 @@ def throughput_views(values: Mapping[str, str]) -> list[Throughputs]:
             meaning + (f", {form.words}" if form.words else ""),
             values[name + form.suffix],
             values.get(f"{name}{form.suffix}_spread", ""),
+            values.get(f"{name.replace('TP', 'rhythms')}{form.suffix}", "").replace(" ", ", "),
         )
         for name, meaning in meanings.items()
         for form in Form

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Lab:
-    """A simulated machine (a shipped model, or the seed of a random one) with all that inference needs.
+    """A simulated machine (a shipped model, or `7` or `hidden:7`, a random one) with all that inference needs.
 
     `changes` are graphs that some variants have instead (see `MachineModel.changed`).
     """
@@ -40,7 +40,8 @@ class Lab:
     isa_sets: frozenset[str] | None = field(init=False)
 
     def __post_init__(self) -> None:
-        random = RandomMachine(int(self.name)) if self.name.isdigit() else None
+        kind, _, seed = self.name.rpartition(":")
+        random = RandomMachine(int(seed), kind=kind) if seed.isdigit() else None
         self.model = (random.model() if random else load_machine(self.name)).changed(self.changes)
         self.isa_sets = random.shape.isa_sets if random else None
         self.instructions = InstructionFactory(self.catalogue)

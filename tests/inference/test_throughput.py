@@ -344,5 +344,17 @@ def test_what_a_front_end_may_limit_is_not_compared_with_a_longer_window() -> No
     assert run(confirm(search, None), {(16, False): "0.14"}) == []
 
 
+@pytest.mark.parametrize("count", [12, 16, 32])
+def test_long_sequences_are_confirmed_like_short_ones(count: int) -> None:
+    search = searched()
+    run(search.measure([search.shape(count), search.shape(8)], Want.CYCLES), {(count, False): "1.84", (8, False): "2"})
+    times = {(length, True): "2" for length in (count, 16, 12)}
+    run(search_loop(search), times)
+    assert run(confirm(search, None), {(2 * count, False): "1.99"}) == [(2 * count, False)]
+    best = search.best()
+    assert best is not None
+    assert best.cycles >= Fraction("1.99")
+
+
 def test_a_time_that_ports_explain_needs_no_confirmation() -> None:
     assert burst("2", "2", bound="1.84")[1] == []

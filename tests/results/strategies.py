@@ -41,7 +41,8 @@ flags = st.sampled_from(["", "CF", "ZF"])
 port_usages = st.dictionaries(
     st.frozensets(st.sampled_from(PORT_LETTERS), min_size=1), st.integers(1, 9), max_size=4
 ).map(PortUsage)
-throughputs = st.builds(Throughput, *[maybe_cycles] * 5)
+rhythms = st.lists(cycles, max_size=2).map(tuple)
+throughputs = st.builds(Throughput, *[maybe_cycles] * 5, unrolled_rhythms=rhythms, loop_rhythms=rhythms)
 latencies = st.builds(
     LatencyResult,
     source=indices,

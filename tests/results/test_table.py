@@ -55,6 +55,17 @@ def test_nothing_is_broken_within_a_port_usage_or_a_latency(width: int) -> None:
     assert (len(lines) == 1 + len(rows)) == (width == 200)
 
 
+def test_all_rhythms_are_shown() -> None:
+    throughput = Throughput(
+        Fraction(56, 100), Fraction(2, 3), unrolled_rhythms=(Fraction(66, 100), Fraction(97, 100)), loop_rhythms=()
+    )
+    measured = dataclasses.replace(MEASURED, forms={Form.PLAIN: FormResult(None, throughput)})
+    line = list(table_lines([ResultRow(measured, ADC)], 200))[1].plain
+    assert "0.56/0.66/0.97" in line
+    (row,) = csv.DictReader(io.StringIO(write_csv([(ResultRow(measured, ADC), MACHINE)])))
+    assert (row["TP_unrolled"], row["TP_unrolled_rhythms"], row["TP_loop_rhythms"]) == ("0.56", "0.66 0.97", "")
+
+
 def latency(source: int, destination: int, cycles: Fraction | int, **more: object) -> LatencyResult:
     plain = LatencyResult(source, destination, Fraction(cycles), Bound.EXACT, "")
     return dataclasses.replace(plain, **more)  # type: ignore[arg-type] # any field

@@ -188,3 +188,10 @@ def test_whatever_is_known_the_readers_can_read_it(entries: list[xml.Conclusion]
         assert all(float(value) >= 0 for name, value in measurement.items() if str(name).startswith("TP_"))
         for found in measurement.iter("latency"):
             assert all(int(value) >= 0 for name, value in found.attrib.items() if name != "spread")
+
+
+def test_rhythms_stand_beside_the_fastest_one() -> None:
+    slower = Throughput(Fraction(1, 2), unrolled_rhythms=(Fraction(2, 3), Fraction(1)))
+    found = xml.measurement_attributes(entry(forms={Form.PLAIN: FormResult(None, slower)}).result)
+    assert (found["TP_unrolled"], found["rhythms_unrolled"]) == ("0.50", "0.67 1.00")
+    assert "rhythms_loop" not in found
