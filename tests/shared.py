@@ -82,6 +82,11 @@ def llvm_models() -> Path:
     return _shared_or("models/llvm19", DATA / "llvm19")
 
 
+def measured_haswell() -> Path:
+    """Return a sample of what uops.info measured on a Haswell, as an instructions.xml."""
+    return DATA / "measured" / "HSW.sample.xml.xz"
+
+
 def reference_xml() -> Path:
     """Return a part of the reference catalogue: a third where it is shared, else a sample of that."""
     return _shared_or("reference/visible.xml.xz", DATA / "reference" / "sample.xml.xz")

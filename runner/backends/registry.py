@@ -1,8 +1,9 @@
 """Backends are found by listing this folder: every file that has a function `create`.
 
-`create(cpu, architecture)` returns a `Backend` or raises `BackendError` with a hint if it cannot be used here. A file
-may say more of its backend: `PREFERENCE` (an integer; `auto` tries the highest first; a backend without it is never
-taken by `auto`), and `SUMMARY` (one line for people; else the first line of the docstring).
+`create(cpu, architecture)` returns a `Backend` or raises `BackendError` with a hint if it cannot be used here. One
+that simulates machines out of files has `create_from(model, architecture)` besides. A file may say more of its
+backend: `PREFERENCE` (an integer; `auto` tries the highest first; a backend without it is never taken by `auto`), and
+`SUMMARY` (one line for people; else the first line of the docstring).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from runner.uarch.tables import all_microarchitectures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
 AUTO = "auto"
 _NOT_BACKENDS = {"base", "registry"}
@@ -26,6 +28,10 @@ _NOT_BACKENDS = {"base", "registry"}
 
 class _Create(Protocol):
     def __call__(self, cpu: int | None, architecture: str | None) -> Backend: ...
+
+
+class _CreateFrom(Protocol):
+    def __call__(self, model: Path, architecture: str | None) -> Backend: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,7 @@ class BackendEntry:
     summary: str
     preference: int | None
     create: _Create
+    create_from: _CreateFrom | None = None
 
 
 def backends() -> dict[str, BackendEntry]:
@@ -45,8 +52,12 @@ def backends() -> dict[str, BackendEntry]:
     return {entry.name: entry for entry in order}
 
 
-def open_backend(name: str = AUTO, *, cpu: int | None = None, architecture: str | None = None) -> Backend:
+def open_backend(
+    name: str = AUTO, *, cpu: int | None = None, architecture: str | None = None, model: Path | None = None
+) -> Backend:
     """Return a usable backend: the named one, or for "auto" the best for the real CPU, never a simulated one.
+
+    With `model`, an instructions.xml, the backend simulates the machine that this describes.
 
     Raises:
         BackendError: there is no such backend, or it cannot be used here; the hint says what to do.
@@ -55,7 +66,11 @@ def open_backend(name: str = AUTO, *, cpu: int | None = None, architecture: str 
     if name != AUTO:
         if name not in known:
             raise UnknownNameError.of("backend", name, [*known, AUTO])
+        if model is not None:
+            return _from_model(known[name], model, architecture)
         return known[name].create(cpu, architecture)
+    if model is not None:
+        raise UnknownNameError("--model needs a backend that simulates it", hint="--backend sim")
     _check_architecture(architecture)
     if cpu is not None:
         cpus.choose(cpu)
@@ -67,6 +82,17 @@ def open_backend(name: str = AUTO, *, cpu: int | None = None, architecture: str 
             except BackendError as error:
                 failed[entry.name] = error
     raise _joined(failed)
+
+
+def _from_model(entry: BackendEntry, model: Path, architecture: str | None) -> Backend:
+    """Return a backend that simulates a file's machine.
+
+    Raises:
+        BackendError: it simulates no files, or not this one.
+    """
+    if entry.create_from is None:
+        raise UnknownNameError(f"the backend {entry.name} simulates no file", hint="--model is for --backend sim")
+    return entry.create_from(model, architecture)
 
 
 def _check_architecture(name: str | None) -> None:
@@ -108,4 +134,10 @@ def _entries() -> Iterator[BackendEntry]:
         create = getattr(loaded, "create", None)
         if create:
             summary = getattr(loaded, "SUMMARY", (loaded.__doc__ or "").partition("\n")[0])
-            yield BackendEntry(module.name, summary, getattr(loaded, "PREFERENCE", None), cast("_Create", create))
+            yield BackendEntry(
+                module.name,
+                summary,
+                getattr(loaded, "PREFERENCE", None),
+                cast("_Create", create),
+                cast("_CreateFrom | None", getattr(loaded, "create_from", None)),
+            )

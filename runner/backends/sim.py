@@ -1,4 +1,4 @@
-"""Simulated Intel cores out of LLVM's scheduling models, and machines drawn at random: no CPU is measured."""
+"""Simulated cores out of LLVM's models or an instructions.xml, and machines drawn at random: no CPU is measured."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import functools
 from typing import TYPE_CHECKING
 
 from generator.harness.harness import MAX_COUNTERS, Layout, Reader, State, layout, render
+from results.machine.file import read_machine
+from results.machine.graph import ModelError
 from results.model import Provenance, Status
 from results.version import version
 from runner.backend import BackendError, BackendInfo, Job, JobResult, Repeat, UnknownNameError
@@ -14,8 +16,8 @@ from simulator.core.pmu import Simulator
 from simulator.core.runs import STATIC
 from simulator.core.trace import Copies
 from simulator.errors import SimulatedFaultError, SimulatedHangError
-from simulator.machines.graph import ModelError
 from simulator.machines.machine import Binding, MachineModel
+from simulator.machines.measured import machine_of
 from simulator.machines.random_machine import RandomMachine
 from simulator.machines.random_shape import KINDS
 from simulator.machines.shipped import load_machine, names
@@ -25,6 +27,7 @@ from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from simulator.core.pmu import Readings
     from xed_convert.model import InstructionVariant
@@ -168,6 +171,30 @@ def _open_random(architecture: str, options: Sequence[str], hint: str) -> Machin
     if kinds and not set(kind.split("+")) <= set(KINDS):
         raise UnknownNameError.of("simulated machine", architecture, [f"random:{one}:{seed}" for one in KINDS])
     return RandomMachine(int(seed), kind=kind).model()
+
+
+def create_from(model: Path, architecture: str | None = None) -> SimBackend:
+    """Make a backend that simulates the machine that an instructions.xml describes.
+
+    Args:
+        model: the file.
+        architecture: which one of the file ("HSW", "HSW:intel"; None: the only one).
+
+    Raises:
+        BackendError: the file cannot be read, or has no such machine, or the option is not known.
+    """
+    base, *options = (architecture or "").split(":")
+    try:
+        machine = machine_of(read_machine(model, base))
+        if not set(options) <= set(OPTIONS):
+            raise UnknownNameError.of("option", options[0], OPTIONS)
+        for option in options:
+            machine = OPTIONS[option](machine)
+        return SimBackend(machine, Catalogue.load())
+    except BackendError:
+        raise
+    except UopscopeError as error:
+        raise BackendError(error.message, hint=error.hint) from error
 
 
 def create(cpu: int | None = None, architecture: str | None = None) -> SimBackend:

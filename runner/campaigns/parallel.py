@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from multiprocessing.connection import Connection as Pipe
     from multiprocessing.context import SpawnProcess
+    from pathlib import Path
 
     from generator.sequences.blocking import CodeKind
     from inference.context import Context
@@ -57,6 +58,7 @@ class Spread:
     backend: str
     architecture: str | None
     thorough: bool = False
+    model: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,8 @@ class _Worker:
     @classmethod
     def set_up(cls, order: Order) -> _Worker:
         catalogue = Catalogue.load()
-        measurer = Measurer(open_backend(order.spread.backend, architecture=order.spread.architecture))
+        spread = order.spread
+        measurer = Measurer(open_backend(spread.backend, architecture=spread.architecture, model=spread.model))
         memory = _Memory()
         session = Session(measurer, memory, Limits(keep_raw=False))
         characterizer = Characterizer(catalogue, measurer.info.capabilities, thorough=order.spread.thorough)

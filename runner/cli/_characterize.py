@@ -75,7 +75,7 @@ def _machine(
     catalogue: Catalogue, variants: Sequence[InstructionVariant], options: CampaignOptions
 ) -> Iterator[CampaignSetup]:
     """Open backend and store for measuring."""
-    backend = open_backend(options.backend, cpu=options.cpu, architecture=options.architecture)
+    backend = open_backend(options.backend, cpu=options.cpu, architecture=options.architecture, model=options.model)
     try:
         measurer = Measurer(backend)
         info = measurer.info
@@ -150,7 +150,7 @@ def _spread(info: BackendInfo, options: CampaignOptions) -> Spread | None:
 
     if not info.is_model:
         raise UsageError("--jobs is for simulated machines", hint="a real CPU is measured by one process at a time")
-    return Spread(options.jobs, info.name, options.architecture, options.thorough)
+    return Spread(options.jobs, info.name, options.architecture, options.thorough, options.model)
 
 
 def _plan(setup: CampaignSetup, options: CampaignOptions) -> int:

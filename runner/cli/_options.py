@@ -32,6 +32,7 @@ class CampaignOptions:
     automatic: bool = False
     architecture: str | None = None
     backend: str = "auto"
+    model: Path | None = None
     cpu: int | None = None
     jobs: int = 1
     explain: bool = False

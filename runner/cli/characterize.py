@@ -75,6 +75,14 @@ def characterize(
             rich_help_panel=MACHINE,
         ),
     ] = "auto",
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Simulate the machine that an instructions.xml describes (--backend sim); --arch says which of it.",
+            rich_help_panel=MACHINE,
+        ),
+    ] = None,
     cpu: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="The logical CPU to measure on.", rich_help_panel=MACHINE)
     ] = None,
@@ -125,6 +133,7 @@ def characterize(
         automatic=arch_auto,
         architecture=arch,
         backend=backend,
+        model=model,
         cpu=cpu,
         jobs=jobs,
         explain=explain,

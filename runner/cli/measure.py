@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path  # noqa: TC003 - typer looks at the annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -25,6 +26,9 @@ def measure(
     ] = "",
     backend: Annotated[str, typer.Option(metavar="NAME", help="auto, or one that `uopscope doctor` lists.")] = "auto",
     arch: Annotated[str | None, typer.Option(metavar="NAME", help="The microarchitecture to simulate.")] = None,
+    model: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Simulate the machine that an instructions.xml describes.")
+    ] = None,
     cpu: Annotated[int | None, typer.Option(metavar="N", min=0, help="The logical CPU to measure on.")] = None,
     *,
     force: Annotated[
@@ -40,7 +44,7 @@ def measure(
     from xed_convert.assembly.assembler import assemble  # noqa: PLC0415
 
     benchmark = benchmark_of(assemble(asm), assemble(init) if init.strip() else b"")
-    opened = open_backend(backend, cpu=cpu, architecture=arch)
+    opened = open_backend(backend, cpu=cpu, architecture=arch, model=model)
     try:
         measurer = Measurer(opened)
         if not force:

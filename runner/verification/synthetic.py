@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from simulator.machines.graph import Endpoint
+    from results.machine.graph import Endpoint
     from simulator.machines.truth import Truth
     from xed_convert.catalogue.catalogue import Catalogue
     from xed_convert.model import InstructionVariant

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from results.machine.graph import Endpoint, ModelError, tracked, with_index
 from results.model import LatencyPart
-from simulator.core.core import NO_PORT, PORT, ROTATE, SHARED
+from simulator.core.core import NO_PORT, PORT, ROTATE, SHARED, TICKS, UNIT
 from simulator.core.places import STACK, merges, place_of
-from simulator.machines.graph import Endpoint, ModelError, tracked, with_index
 from xed_convert.model import MemoryAddress, OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from results.machine.graph import Behaviour, Uop
     from simulator.core.core import Step
-    from simulator.machines.graph import Uop
     from simulator.machines.machine import MachineModel
     from xed_convert.model import InstructionVariant, Operand, OperandValue
 
@@ -46,7 +46,8 @@ class Compiled:
 
     `uops` is None if the machine has nothing about it (it may still stand where no time is taken). `stack_change` is
     by how many bytes PUSH and POP move RSP, `resets_stack` says that it is written otherwise; `stack_turn` is -1 for an
-    x87 push, +1 or +2 for pops. `fuses` says that a conditional jump after it becomes a part of it. `fast_form` is the
+    x87 push, +1 or +2 for pops. `fuses` says that a conditional jump after it becomes a part of it, if it is one of
+    `jumps` (None: by the rule for all machines). It occupies a unit of its own for `unit_ticks`. `fast_form` is the
     same with operand values of the fast kind (None: values do not matter). Equality is identity: the front end makes
     one object of the same bytes.
     """
@@ -61,6 +62,8 @@ class Compiled:
     resets_stack: bool = False
     stack_turn: int = 0
     fuses: bool = False
+    jumps: frozenset[str] | None = None
+    unit_ticks: int = 0
     fast_form: Compiled | None = None
 
     @property
@@ -70,7 +73,14 @@ class Compiled:
 
     def fuses_with(self, jump: Compiled) -> bool:
         """Whether it becomes one µop with the conditional jump after it."""
-        return self.fuses and bool(jump.uops) and may_fuse_with(self.variant.iclass, jump.variant)
+        if not self.fuses or not jump.uops:
+            return False
+        return may_fuse_with(self.variant.iclass, jump.variant) if self.jumps is None else self._named(jump)
+
+    def _named(self, jump: Compiled) -> bool:
+        """Whether a jump is one of those that a measurement names."""
+        assert self.jumps is not None
+        return jump.variant.iclass in self.jumps and jump.variant.category == "COND_BR"
 
 
 def may_fuse_with(iclass: str, jump: InstructionVariant) -> bool:
@@ -91,7 +101,7 @@ def compile_instruction(
     variant: InstructionVariant, values: Mapping[int, OperandValue], machine: MachineModel, size_bytes: int = 0
 ) -> Compiled:
     """Give an instruction's µops their places."""
-    behaviour = machine.behaviour(variant)
+    behaviour = machine.executes(variant)
     turn = sum(
         {"X87PUSH": -1, "X87POP": 1, "X87POP2": 2}.get(o.registers[0], 0) for o in variant.operands if o.registers
     )
@@ -100,6 +110,8 @@ def compile_instruction(
     if behaviour.same_register is not None and _same_register(variant, values):
         behaviour = behaviour.same_register
     indexed = [index for index, value in values.items() if isinstance(value, MemoryAddress) and value.index]
+    if behaviour.indexed is not None and indexed:
+        behaviour = behaviour.indexed
     uops = tuple(with_index(uop, indexed, machine.parameters.no_index) for uop in behaviour.uops)
     placer = _Placer(variant, values, pushed=turn < 0)
     port_index = {port: number for number, port in enumerate(machine.parameters.ports)}
@@ -113,7 +125,9 @@ def compile_instruction(
         placer.stack_change,
         placer.resets_stack(),
         turn,
-        _fuses(variant, values, machine),
+        _fuses(variant, values, behaviour, machine),
+        behaviour.fuses_with,
+        round(behaviour.occupies * TICKS),
     )
     if all(uop.fast is None for uop in uops):
         return one
@@ -126,23 +140,28 @@ def _hurried(uop: Uop) -> Uop:
     return uop if uop.fast is None else replace(uop, latency=uop.fast[0], divider_cycles=uop.fast[1])
 
 
-def _fuses(variant: InstructionVariant, values: Mapping[int, OperandValue], machine: MachineModel) -> bool:
-    """Whether a jump can fuse: one of the mnemonics, and neither RIP-relative nor memory with an immediate."""
+def _fuses(
+    variant: InstructionVariant, values: Mapping[int, OperandValue], behaviour: Behaviour, machine: MachineModel
+) -> bool:
+    """Whether a jump can fuse: one of the mnemonics, and neither RIP-relative nor memory with an immediate.
+
+    Where it was measured, it says which jumps.
+    """
     kinds = {o.kind for o in variant.operands}
     relative = any(isinstance(value, MemoryAddress) and value.base == "RIP" for value in values.values())
     writes_memory = any(o.kind is OperandKind.MEMORY and o.written for o in variant.operands)
     memory_and_immediate = {OperandKind.MEMORY, OperandKind.IMMEDIATE} <= kinds
+    if behaviour.fuses_with is not None:
+        return bool(behaviour.fuses_with) and not relative
     return variant.iclass in machine.parameters.fusing and not (relative or writes_memory or memory_and_immediate)
 
 
 def _same_register(variant: InstructionVariant, values: Mapping[int, OperandValue]) -> bool:
-    """Whether all register operands that are written in assembly and read are one register, at least two of them."""
-    read = [
-        place_of(str(values[o.index]))
-        for o in variant.operands
-        if o.kind is OperandKind.REGISTER and o.explicit and o.read and not o.opmask and o.index in values
-    ]
-    return len(read) >= 2 and len(set(read)) == 1
+    """Whether all explicit register operands that are read are one register: two at least, or one and the result."""
+    explicit = [o for o in variant.operands if o.kind is OperandKind.REGISTER and o.explicit and not o.opmask]
+    read = [place_of(str(values[o.index])) for o in explicit if o.read and o.index in values]
+    every = read if len(read) > 1 else [place_of(str(values[o.index])) for o in explicit if o.index in values]
+    return bool(read) and len(every) > 1 and len(set(every)) == 1
 
 
 class _Placer:
@@ -312,6 +331,8 @@ def _instruction_steps(one: Compiled, numbering: Numbering, offset: int) -> list
     used = {earlier for uop in uops for earlier in uop.results}.union(*late.values())
     steps: list[Step] = []
     stack = _numbers(STACK, numbering, 0) if one.stack_turn else ()
+    if one.unit_ticks:
+        steps.append((UNIT, (), one.unit_ticks, (), (numbering.of(f"unit of {one.variant.string}"),), 0, 0, 0))
     if one.stack_turn < 0:
         steps.append((ROTATE, (), 1, (), stack, 0, 0, 0))
     total = sum(slots) + max(0, one.slots - len(uops))

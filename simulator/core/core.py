@@ -27,13 +27,18 @@ if TYPE_CHECKING:
 
     from simulator.machines.machine import Parameters
 
-PORT, NO_PORT, SHARED, ROTATE = range(4)
-"""Kinds of steps: a µop with ports, one without, a move that is eliminated now and then, a turn of the x87 stack."""
+PORT, NO_PORT, SHARED, ROTATE, UNIT = range(5)
+"""Kinds of steps: a µop with ports, one without, a move that is eliminated now and then, a turn of the x87 stack, and
+the use of a unit that instances of one variant share."""
+
+TICKS = 60
+"""Parts of a cycle in which the time of a unit is counted: all fractions down to sixths, and tenths, are whole."""
 
 Step = tuple[int, tuple[int, ...], int, tuple[int, ...], tuple[int, ...], int, int, int]
 """(kind, ports, latency, places read, places written, extra, issue slots (0 or 1), reorder buffer entries that retire
 with this µop, the last of its instruction (else 0)). `extra` is for how many cycles the divider is occupied, or for
-kind SHARED the share that is eliminated: e of n as e << 8 | n."""
+kind SHARED the share that is eliminated: e of n as e << 8 | n. Of kind UNIT, the latency is in ticks, and the place
+written is the unit."""
 
 _ENDLESS = 1 << 62
 
@@ -80,6 +85,7 @@ class Core:
         "seen",
         "sequence",
         "turns",
+        "units",
         "waiting",
         "weights",
     )
@@ -103,6 +109,7 @@ class Core:
         self.log: list[tuple[int, int]] | None = None
         self.last_retired, self.retiring = 0, 0
         self.divider_free, self.eliminated = 0, 0
+        self.units: dict[int, int] = {}  # the tick from which each unit is free
         self.choose = RULES[parameters.binding]
         self.remembers = parameters.binding is Binding.FEWEST_WAITING  # when a port was chosen by any µop
         self.turns = tuple([port for port, name in enumerate(parameters.ports) if name in parameters.alternating])
@@ -144,13 +151,14 @@ class Core:
             max(0, self.divider_free - now),
             self.eliminated,
             tuple(self.seen),
+            frozenset([(unit, tick - now * TICKS) for unit, tick in self.units.items() if tick > now * TICKS]),
         )
 
     def order(self) -> tuple[int, ...]:
         """Return the ports in the order in which they were last chosen."""
         return tuple([port for _, port in sorted([(w % WAITING, port) for port, w in enumerate(self.weights)])])
 
-    def advance(  # noqa: C901 - the inner loop of all simulations: one more call per µop would be felt
+    def advance(  # noqa: C901, PLR0912 - the inner loop of all simulations: one more call per µop would be felt
         self, steps: Sequence[Step], log: list[tuple[int, int]] | None = None
     ) -> None:
         """Execute the steps once; `log` receives (cycle, port) of every dispatch."""
@@ -185,6 +193,9 @@ class Core:
                 ready += latency
             elif kind == ROTATE:
                 self._rotate(targets, latency)
+                continue
+            elif kind == UNIT:
+                complete = max(complete, self._use(targets[0], now, latency))
                 continue
             for place in targets:
                 places[place] = ready
@@ -242,6 +253,11 @@ class Core:
         if self.log is not None:
             self.log.append((ready, port))
         return ready
+
+    def _use(self, unit: int, now: int, ticks: int) -> int:
+        """Occupy a unit for so many ticks as soon as it is free; return the cycle in which it is done."""
+        self.units[unit] = free = max(self.units.get(unit, 0), now * TICKS) + ticks
+        return -(-free // TICKS)
 
     def _retire(self, complete: int, entries: int) -> None:
         """Retire an instruction of so many reorder buffer entries, not before a cycle."""

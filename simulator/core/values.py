@@ -11,9 +11,9 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING
 
+from results.machine.graph import tracked
 from simulator.core.places import is_high_byte, place_of, width_of
 from simulator.core.runs import Repetition, Run
-from simulator.machines.graph import tracked
 from xed_convert.model import MemoryAddress, OperandKind
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from xed_convert.model import OperandKind
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from results.machine.graph import Endpoint
     from results.model import LatencyResult
-    from simulator.machines.graph import Endpoint
     from simulator.machines.truth import Truth
     from xed_convert.model import InstructionVariant
 

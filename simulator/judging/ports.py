@@ -12,9 +12,9 @@ from simulator.machines.machine import MachineModel
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from results.machine.graph import Uop
     from results.model import PortUsage
     from results.ports import PortSet
-    from simulator.machines.graph import Uop
     from xed_convert.model import InstructionVariant
 
 

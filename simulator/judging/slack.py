@@ -17,18 +17,18 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from results.machine.graph import FLAGS
 from results.model import LatencyPart
 from simulator.core.places import GENERAL, place_of
 from simulator.judging.latency import meant
-from simulator.machines.graph import FLAGS
 from simulator.machines.truth import longest_paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from results.machine.graph import Behaviour, Endpoint
     from results.model import LatencyResult
     from simulator.core.compiler import Place
-    from simulator.machines.graph import Behaviour, Endpoint
     from simulator.machines.machine import MachineModel
     from simulator.machines.truth import Truth
     from xed_convert.model import InstructionVariant

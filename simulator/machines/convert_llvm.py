@@ -16,7 +16,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
-from simulator.machines.graph import ModelError
+from results.machine.graph import ModelError
 from xed_convert.files import atomic_write
 
 if TYPE_CHECKING:

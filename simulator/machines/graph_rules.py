@@ -16,7 +16,8 @@ from fnmatch import translate
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from simulator.machines.graph import Behaviour, ModelError, Uop, parse_graph, value_outputs
+from results.machine.graph import Behaviour, ModelError, Uop, value_outputs
+from simulator.machines.notation import parse_graph
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

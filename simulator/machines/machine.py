@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import translate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from simulator.machines.graph import Behaviour, ModelError, with_index
+from results.machine.graph import Behaviour, ModelError, Uop, with_index
 from simulator.machines.graph_rules import GraphRule, amend
 from simulator.machines.noise import EXACT, CounterNoise
 from simulator.machines.truth import Truth, truth_of
@@ -16,6 +16,7 @@ from simulator.machines.truth import Truth, truth_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from results.machine.constants import Core
     from xed_convert.model import InstructionVariant
 
 
@@ -54,11 +55,30 @@ class Parameters:
     binding: Binding = Binding.FEWEST_WAITING
     alternating: str = ""
 
+    @classmethod
+    def of(cls, core: Core) -> Self:
+        """Return the parameters of a microarchitecture."""
+        return cls(
+            core.back_end.issue_width,
+            core.back_end.retire_width,
+            core.back_end.reorder_buffer,
+            core.back_end.scheduler,
+            core.ports.all,
+            core.ports.shared_counters,
+            core.fusion.mnemonics,
+            core.ports.no_index,
+            alternating=core.ports.alternating,
+        )
+
     @property
     def port_groups(self) -> tuple[str, ...]:
         """The groups of ports that counters can tell apart, in the order of their first port."""
         shared = {port: group for group in self.shared_counters for port in group}
         return tuple(dict.fromkeys(shared.get(port, port) for port in self.ports))
+
+
+STAND_IN = Behaviour((Uop(frozenset(), 1, ()),), 1)
+"""One µop without port, for instructions that stand around measured code and that a model has nothing about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +98,21 @@ class MachineModel:
         parameters: Parameters,
         origin: Origin,
         lookup: Callable[[InstructionVariant], Behaviour | None],
+        stand_ins: frozenset[str] = frozenset(),
     ) -> None:
-        """Keep what describes the machine; `lookup` says what it does with a variant (None: it has none of it)."""
+        """Keep what describes the machine; `lookup` says what it does with a variant (None: it has none of it).
+
+        `stand_ins` are the mnemonics for which a stand-in is executed where nothing is known of them.
+        """
         self.name, self.parameters, self.origin = name, parameters, origin
         self.lookup = lookup
         self._behaviours: dict[str, Behaviour | None] = {}
+        self.stand_ins = stand_ins
 
     def with_parameters(self, **changes: Any) -> MachineModel:  # noqa: ANN401 - each parameter has its own type
         """Return the same machine with other values of `Parameters`."""
-        return MachineModel(self.name, replace(self.parameters, **changes), self.origin, self.lookup)
+        parameters = replace(self.parameters, **changes)
+        return MachineModel(self.name, parameters, self.origin, self.lookup, self.stand_ins)
 
     def changed(self, graphs: Mapping[str, str]) -> MachineModel:
         """Return a machine on which some variants are otherwise: by pattern (as in `graphs.tsv`) a graph or word.
@@ -95,7 +121,7 @@ class MachineModel:
         `{"TEST (R64, R64)": "p06 1 <* >PF >AF >ZF >SF >OF; - 1 <u1 >CF"}` has CF one cycle late.
 
         Raises (when such a variant is first asked for):
-            ModelError: a graph is not in the notation of `simulator.machines.graph`, or does not fit the variant.
+            ModelError: a graph is not in the notation of `simulator.machines.notation`, or does not fit the variant.
         """
         rules = [
             GraphRule(f"the changed {self.name}", re.compile(translate(pattern)), same_register=False, graph=graph)
@@ -109,7 +135,12 @@ class MachineModel:
                     behaviour = amend(variant, behaviour, rule)
             return behaviour
 
-        return MachineModel(self.name, self.parameters, self.origin, lookup)
+        return MachineModel(self.name, self.parameters, self.origin, lookup, self.stand_ins)
+
+    def executes(self, variant: InstructionVariant) -> Behaviour | None:
+        """Return what the core executes: the variant's behaviour, or a stand-in for what only a harness has."""
+        found = self.behaviour(variant)
+        return STAND_IN if found is None and variant.iclass in self.stand_ins else found
 
     def behaviour(self, variant: InstructionVariant) -> Behaviour | None:
         """Return what the machine does with a variant, None if it does not have it."""
@@ -128,6 +159,8 @@ class MachineModel:
         if behaviour is None:
             raise ModelError(f"the model {self.name} has nothing about {variant.string}")
         truth = truth_of(variant, behaviour, self.parameters.issue_width)
+        if behaviour.indexed is not None:
+            return replace(truth, ports_indexed=behaviour.indexed.port_usage)
         explicit = [operand.index for operand in variant.operands if operand.explicit]
         uops = tuple(with_index(uop, explicit, self.parameters.no_index) for uop in behaviour.uops)
         return replace(truth, ports_indexed=replace(behaviour, uops=uops).port_usage)

@@ -20,8 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from results.model import LatencyPart
-from simulator.machines.graph import (
+from results.machine.graph import (
     Behaviour,
     Endpoint,
     Uop,
@@ -31,6 +30,7 @@ from simulator.machines.graph import (
     value_inputs,
     value_outputs,
 )
+from results.model import LatencyPart
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:

@@ -1,8 +1,9 @@
 """The models that are shipped: `simulator/models/NAME.toml` and the tables beside it.
 
-The TOML file says how wide and deep the machine is, which ports it has, and where it comes from. A compressed table has
-the scheduling facts (`convert_llvm` makes it from LLVM's models). Rows of `graphs.tsv` add facts of the paper and of
-manuals that no scheduling model has. All of it is a model; nothing was measured here.
+The TOML file says where a model comes from; how wide and deep the machine is, and which ports it has, is in
+`results/machine/cores/`. A compressed table has the scheduling facts (`convert_llvm` makes it from LLVM's models).
+Rows of `graphs.tsv` add facts of the paper and of manuals that no scheduling model has. All of it is a model; nothing
+was measured here.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from dataclasses import replace
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from results.machine.constants import core_of
+from results.machine.graph import Behaviour, ModelError
 from results.model import PORT_LETTERS
-from simulator.machines.graph import Behaviour, ModelError
 from simulator.machines.graph_rules import CPU_ORDER, amend, read_rules
 from simulator.machines.machine import MachineModel, Origin, Parameters
 from simulator.machines.scheduling_model import Facts, behaviour_of
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from importlib.resources.abc import Traversable
 
+    from results.machine.constants import Core
     from xed_convert.model import InstructionVariant
 
 
@@ -49,7 +52,7 @@ def load_machine(name: str) -> MachineModel:
         raise ModelError(f"there is no machine model {name!r}", hint=f"models: {', '.join(names())}")
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
-        parameters = _parameters(table["parameters"])
+        parameters = _parameters(core_of(name), table.get("parameters", {}))
         origin = Origin(table["origin"]["text"], table["origin"]["licence"])
         facts_file, chip = table["facts"]["file"], table["facts"]["chip"]
         ports = table["facts"].get("ports", {})
@@ -59,9 +62,10 @@ def load_machine(name: str) -> MachineModel:
     return MachineModel(name, parameters, origin, shipped.behaviour)
 
 
-def _parameters(table: dict[str, Any]) -> Parameters:
-    lists = {key: tuple(value) for key, value in table.items() if isinstance(value, list)}
-    return Parameters(**(table | lists))
+def _parameters(core: Core, changes: Mapping[str, Any]) -> Parameters:
+    """Return the parameters of a core, but for those that a model has otherwise."""
+    lists = {key: tuple(value) for key, value in changes.items() if isinstance(value, list)}
+    return replace(Parameters.of(core), **(dict(changes) | lists))
 
 
 class ShippedModel:

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from results.machine.graph import Endpoint
 from results.model import LatencyPart
-from simulator.machines.graph import Endpoint
 from simulator.machines.scheduling_model import address_updates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from results.machine.graph import Behaviour, Uop
     from results.model import PortUsage
-    from simulator.machines.graph import Behaviour, Uop
     from xed_convert.model import InstructionVariant
 
 

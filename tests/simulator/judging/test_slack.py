@@ -11,20 +11,20 @@ import pytest
 from generator.chains.links import VECTOR_NODES, links
 from generator.errors import AllocationError
 from generator.operands.allocation import Allocator
+from results.machine.graph import Endpoint, Uop
 from results.model import Bound, LatencyResult
 from runner.backends.sim import SimBackend
 from runner.measuring.protocol import Measurer
 from runner.measuring.session import Limits, Session
 from simulator.core.compiler import compile_instruction
 from simulator.judging.slack import Slack, Standing, file_of, file_of_place, standing
-from simulator.machines.graph import Endpoint, Uop
 from simulator.machines.machine import MachineModel
 from simulator.machines.shipped import load_machine
 from tests.inference.lab import Lab
 from xed_convert.catalogue.catalogue import Catalogue
 
 if TYPE_CHECKING:
-    from simulator.machines.graph import Behaviour
+    from results.machine.graph import Behaviour
     from xed_convert.model import InstructionVariant
 
 MOVED = (

@@ -18,7 +18,7 @@ from tests.simulator.programs import ONCE, backend, benchmark, catalogue, counts
 from xed_convert.model import MemoryAddress
 
 if TYPE_CHECKING:
-    from simulator.machines.graph import Uop
+    from results.machine.graph import Uop
 
 ADC = line("ADC_11 (R64, R64)", "RAX", "RBX")
 IMUL = line("IMUL (R64, R64)", "RAX", "RAX")

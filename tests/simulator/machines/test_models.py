@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from results.machine.graph import Endpoint, ModelError
 from results.model import LatencyPart, PortUsage
 from runner.backend import Job
 from runner.backends.sim import SimBackend, open_machine
 from simulator.machines import convert_llvm
-from simulator.machines.graph import Endpoint, ModelError, describe, parse_graph
 from simulator.machines.graph_rules import CPU_ORDER, cpu_range, read_rules
 from simulator.machines.machine import Parameters
+from simulator.machines.notation import describe, parse_graph
 from simulator.machines.scheduling_model import Facts, behaviour_of
 from simulator.machines.shipped import load_machine, names, read_isa_sets
 from simulator.machines.truth import longest_paths

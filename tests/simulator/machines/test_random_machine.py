@@ -12,10 +12,10 @@ import generator
 from generator.exclusions import excluded
 from generator.operands.allocation import independent_instances
 from generator.operands.places import sources
+from results.machine.graph import ADDRESS_PARTS, Endpoint
 from results.model import Status
 from runner.backend import Job, Repeat
 from runner.backends.sim import open_machine
-from simulator.machines.graph import ADDRESS_PARTS, Endpoint
 from simulator.machines.machine import Binding
 from simulator.machines.noise import EXACT
 from simulator.machines.random_machine import RandomMachine, is_tame

@@ -1,0 +1,438 @@
+"""Makes a graph of µops out of what is measured of a variant: ports, µops, and the latency of each pair of operands.
+
+Measurements do not say what each µop does. The graph is made by fixed rules, such that the longest path between two
+operands is the measured latency, and that each µop has its measured ports:
+
+- **Roles**: where the variant reads memory, µops on load ports load; where it writes memory, µops on the ports of store
+  data and of store addresses store; all others compute.
+- **The chain**: computing µops stand one after another, those with the fewest ports first, as many as the least
+  latency of a result has cycles. The first takes what the others, of one cycle each, leave. µops beyond that stand
+  beside the chain. A result that comes later than another one comes out of the chain with a delay.
+- **What enters the chain** are the operands that all its results depend on. A source whose latencies are longer than
+  those of another one enters with a delay; an address enters through the loads.
+- **Delays** are µops without ports that take no issue slot. Where the path through the chain is shorter than a measured
+  latency, a delay leads from the source to the result beside it. So every measured pair comes out exactly, and a pair
+  that was not measured does not come up.
+- **A latency of 0** of an instruction with ports means that there is no dependency. Of one without ports it is a move
+  that is eliminated; with the same register it is an idiom that breaks the dependency.
+- **Throughput**: if an instruction takes longer than its ports, issue slots, divider, and what one instance passes on
+  to the next explain, it occupies a unit of its own for the measured time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from results.machine.graph import (
+    ADDRESS_PARTS,
+    Behaviour,
+    Decoding,
+    Endpoint,
+    Uop,
+    UopKind,
+    address_inputs,
+    read_flags,
+    tracked,
+    value_inputs,
+    value_outputs,
+    written_flags,
+)
+from results.model import Form, LatencyPart, PortUsage, port_order
+from results.ports import throughput_of
+from xed_convert.model import OperandKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from results.machine.constants import Core
+    from results.machine.facts import Cycles, Facts, FormFacts, Pair
+    from xed_convert.model import InstructionVariant, Operand
+
+UNEXPLAINED = Fraction(3, 2)
+"""A throughput of a cycle and more that exceeds all that explains it by this factor, or by a cycle, has another cause.
+
+Less than a cycle may come from dependency breakers that used the same ports, or from moves that are not always
+eliminated.
+"""
+
+MOST_UOPS = 500
+"""µops of a variant that are made one by one; the reorder buffer of no core holds more."""
+
+Latencies = dict[tuple[Endpoint, Endpoint], int]
+"""Core cycles by source and result."""
+
+
+def behaviour_from(variant: InstructionVariant, facts: Facts, core: Core) -> Behaviour:
+    """Make what a core does with a variant out of what is known of it, by the rules of the module's docstring."""
+    plain = _form(variant, facts.plain, _endpoints(variant, facts.latencies), facts, core)
+    same = facts.forms.get(Form.SAME_REGISTER)
+    if same is not None or facts.same_register:
+        latencies = _endpoints(variant, facts.same_register or facts.latencies)
+        form = _inherited(same or facts.plain, facts.plain)
+        independent = _form(variant, form, _positive(latencies), facts, core)
+        plain = replace(plain, same_register=independent)
+    indexed = facts.forms.get(Form.INDEXED)
+    if indexed is not None:
+        form = _inherited(indexed, facts.plain)
+        plain = replace(plain, indexed=_form(variant, form, _endpoints(variant, facts.latencies), facts, core))
+    return plain
+
+
+def _inherited(form: FormFacts, plain: FormFacts) -> FormFacts:
+    """Return what is known of a form, with the ports and µops of the plain one where it has none of its own."""
+    same = form.ports is None and form.uops in (None, plain.uops)
+    return replace(
+        form,
+        ports=plain.ports if same else form.ports,
+        uops=plain.uops if form.uops is None else form.uops,
+        retire_slots=plain.retire_slots if form.retire_slots is None else form.retire_slots,
+        decoded=plain.decoded if form.decoded is None else form.decoded,
+        microcoded=plain.microcoded if form.microcoded is None else form.microcoded,
+    )
+
+
+def _positive(latencies: Latencies) -> Latencies:
+    """Return the latencies of one cycle and more: with 0 a result does not depend on the source."""
+    return {pair: cycles for pair, cycles in latencies.items() if cycles > 0}
+
+
+def _form(variant: InstructionVariant, form: FormFacts, latencies: Latencies, facts: Facts, core: Core) -> Behaviour:
+    """Make what a core does with one form."""
+    usage = _lettered(form.ports, core)
+    latencies = latencies if usage is not None and not usage.total else _positive(latencies)
+    uops = _Builder(variant, core, latencies, usage).build()
+    if facts.divider_cycles:
+        uops = _divided(uops, facts)
+    slots = form.retire_slots if form.retire_slots is not None else max(1, _fused(uops))
+    made = Behaviour(
+        uops,
+        max(1, slots),
+        decoding=_decoding(form, slots),
+        fuses_with=facts.macro_fusible if facts.macro_fusible is not None else frozenset(),
+    )
+    return replace(made, occupies=_occupied(variant, made, form, facts, core, known=usage is not None))
+
+
+def _lettered(usage: PortUsage | None, core: Core) -> PortUsage | None:
+    """Return a usage with letters for the resources that a core gives letters to; None if any has none."""
+    if usage is None:
+        return None
+    names = {port: core.ports.resources.get(port, port) for ports in usage.uops for port in ports}
+    if not set(names.values()) <= set(core.ports.all):
+        return None
+    return PortUsage({frozenset(names[port] for port in ports): count for ports, count in usage.uops.items()})
+
+
+def _decoding(form: FormFacts, slots: int) -> Decoding | None:
+    """Return how the front end takes a form, None if the file does not say."""
+    if form.decoded is None and form.microcoded is None:
+        return None
+    microcoded = form.microcoded or 0
+    decoded = form.decoded if form.decoded is not None else max(1, slots - microcoded)
+    return Decoding(decoded, microcoded, form.complex, form.simple if form.complex else None)
+
+
+def _fused(uops: Iterable[Uop]) -> int:
+    """Return how many fused-domain µops there are if a load rides with a computation, and a store is one."""
+    kinds = [uop.kind for uop in uops if uop.ports]
+    computing = kinds.count(UopKind.COMPUTE)
+    return max(computing, kinds.count(UopKind.LOAD)) + kinds.count(UopKind.STORE_DATA)
+
+
+def _divided(uops: tuple[Uop, ...], facts: Facts) -> tuple[Uop, ...]:
+    """Let the µop with the fewest ports that computes for longest occupy the divider."""
+    computing = [n for n, uop in enumerate(uops) if uop.ports and uop.kind is UopKind.COMPUTE]
+    if not computing:
+        return uops
+    chosen = max(computing, key=lambda n: (uops[n].latency, -len(uops[n].ports), -n))
+    fast = min((one.cycles - one.fast for one in facts.latencies.values() if one.fast < one.cycles), default=0)
+    old = uops[chosen]
+    quick = (max(1, old.latency - fast), max(1, facts.divider_cycles - fast)) if fast else None
+    divider = replace(old, divider_cycles=facts.divider_cycles, fast=quick)
+    return (*uops[:chosen], divider, *uops[chosen + 1 :])
+
+
+def _occupied(
+    variant: InstructionVariant, made: Behaviour, form: FormFacts, facts: Facts, core: Core, *, known: bool
+) -> Fraction:
+    """Return for how long an instance keeps the next one from starting beyond what else explains (0: not at all)."""
+    measured = form.throughput
+    if measured is None or not known:
+        return measured or Fraction(0)
+    explained = max(
+        throughput_of(made.port_usage),
+        Fraction(made.slots, core.back_end.issue_width),
+        Fraction(facts.divider_cycles),
+        _carried(variant, facts),
+    )
+    beyond = measured >= 1 and (measured >= explained * UNEXPLAINED or measured >= explained + 1)
+    return measured if beyond else Fraction(0)
+
+
+def _carried(variant: InstructionVariant, facts: Facts) -> Fraction:
+    """Return the longest latency from an operand that all instances share to itself: flags, or a fixed register."""
+    fixed = {
+        o.index
+        for o in variant.operands
+        if o.kind is OperandKind.FLAGS or (o.kind is OperandKind.REGISTER and len(o.registers) == 1)
+    }
+    return max(
+        (Fraction(one.cycles) for pair, one in facts.latencies.items() if pair.source == pair.target in fixed),
+        default=Fraction(0),
+    )
+
+
+def _endpoints(variant: InstructionVariant, latencies: Mapping[Pair, Cycles]) -> Latencies:
+    """Return the latencies by endpoint: flags each by itself, a memory operand as a result by its content."""
+    operands = {o.index: o for o in variant.operands}
+    found: Latencies = {}
+    for pair, one in latencies.items():
+        if pair.source not in operands or pair.target not in operands:
+            continue
+        for source in _sources(operands[pair.source], pair.part):
+            for target in _targets(operands[pair.target]):
+                found[source, target] = one.cycles
+    return found
+
+
+def _sources(operand: Operand, part: LatencyPart) -> tuple[Endpoint, ...]:
+    if operand.kind is OperandKind.FLAGS:
+        return tuple(Endpoint(operand.index, flag=flag) for flag in read_flags(operand))
+    if operand.kind is OperandKind.AGEN and part is LatencyPart.NONE:
+        return address_inputs(operand)
+    if operand.kind is OperandKind.MEMORY and part is LatencyPart.NONE:
+        return (Endpoint(operand.index, LatencyPart.MEMORY),)
+    known = part is not LatencyPart.NONE or tracked(operand)
+    return (Endpoint(operand.index, part),) if known else ()
+
+
+def _targets(operand: Operand) -> tuple[Endpoint, ...]:
+    if operand.kind is OperandKind.FLAGS:
+        return tuple(Endpoint(operand.index, flag=flag) for flag in written_flags(operand))
+    if operand.kind is OperandKind.MEMORY:
+        return (Endpoint(operand.index, LatencyPart.MEMORY),)
+    return (Endpoint(operand.index),) if tracked(operand) else ()
+
+
+class _Builder:
+    """Puts the µops of one graph together.
+
+    `stages` says for each result how many cycles after the start of the chain it comes.
+    """
+
+    def __init__(self, variant: InstructionVariant, core: Core, latencies: Latencies, usage: PortUsage | None) -> None:
+        """Take what must come out: the latencies, and the ports of the µops (None: not known)."""
+        self.variant, self.core, self.latencies = variant, core, latencies
+        self.uops: list[Uop] = []
+        self.read = [o for o in variant.operands if o.kind is OperandKind.MEMORY and o.read]
+        self.written = [
+            o for o in variant.operands if o.kind is OperandKind.MEMORY and (o.written or o.conditional_write)
+        ]
+        self.roles = _roles(usage, core, reads=bool(self.read), writes=len(self.written))
+        places = [Endpoint(o.index, LatencyPart.MEMORY) for o in self.written]
+        self.results = [*value_outputs(variant), *places]
+        self.stages = self._stages()
+        self.base = self._base()
+        self.common = self._common()
+
+    def build(self) -> tuple[Uop, ...]:
+        """Return the µops."""
+        if self.roles.total:
+            entered = [*self._values(), *self._loads()]
+            last = self._chain(entered)
+            self._outputs(last)
+            self._stores(last)
+        self._beside()
+        written = {end for uop in self.uops for end in uop.outputs}
+        rest = tuple(end for end in self.results if end not in written)
+        if rest or not self.uops:
+            self._delay(0, () if self.results else value_inputs(self.variant), rest)
+        return tuple(self.uops)
+
+    def _add(self, uop: Uop) -> int:
+        self.uops.append(uop)
+        return len(self.uops) - 1
+
+    def _delay(self, cycles: int, inputs: tuple[Endpoint | int, ...], outputs: tuple[Endpoint, ...] = ()) -> int:
+        """Append a µop without a port that takes so many cycles."""
+        return self._add(Uop(frozenset(), cycles, inputs, outputs))
+
+    def _stages(self) -> dict[Endpoint, int]:
+        """Return the least latency of each result from a register or flag; from an address it is less by a load."""
+        found: dict[Endpoint, int] = {}
+        for end in self.results:
+            values = [c for (s, e), c in self.latencies.items() if e == end and s.part is LatencyPart.NONE]
+            addresses = [c for (s, e), c in self.latencies.items() if e == end and s.part in ADDRESS_PARTS]
+            if values and not self._only_loads:
+                found[end] = min(values)
+            elif addresses:
+                found[end] = min(addresses) if self._only_loads else max(1, min(addresses) - self._natural())
+        least = min(found.values(), default=1)
+        if self._only_loads:
+            return {end: found.get(end, least) - least for end in self.results}
+        return {end: found.get(end, least) for end in self.results}
+
+    @property
+    def _only_loads(self) -> bool:
+        """Whether results come straight out of loads."""
+        return bool(self.roles.loads) and not self.roles.compute and not self.roles.store_data
+
+    def _natural(self, number: int = 0) -> int:
+        """Return the cycles of a load where nothing else is known (0: there is none)."""
+        if not self.roles.loads or not self.read:
+            return 0
+        width = self.read[min(number, len(self.read) - 1)].width_bits or 64
+        narrow, middle, wide = self.core.memory.load_latency
+        return narrow if width <= 64 else middle if width <= 128 else wide
+
+    def _base(self) -> int:
+        """Return for how many cycles µops compute before the first result, or the data of a store, is there."""
+        if not self.roles.compute:
+            return 0
+        stored = [max(0, cycles - 1) for end, cycles in self.stages.items() if self._is_stored(end)]
+        others = [cycles for end, cycles in self.stages.items() if not self._is_stored(end)]
+        return min([*stored, *others], default=1)
+
+    def _is_stored(self, end: Endpoint) -> bool:
+        return end.part is LatencyPart.MEMORY and bool(self.roles.store_data)
+
+    def _common(self) -> list[Endpoint]:
+        """Return the sources that enter the chain: no result is known to be independent of them, or quicker."""
+        known = [end for end in self.results if any(e == end for _, e in self.latencies)]
+        sources = dict.fromkeys(s for s, _ in self.latencies)
+        return [
+            source
+            for source in sources
+            if all((source, end) in self.latencies for end in known)
+            and self._delay_of(source) >= (1 if source.part in ADDRESS_PARTS and self.roles.loads else 0)
+        ]
+
+    def _delay_of(self, source: Endpoint) -> int:
+        """Return how many cycles before the start of the chain a source has to be there."""
+        return min(cycles - self.stages[end] for (s, end), cycles in self.latencies.items() if s == source)
+
+    def _values(self) -> list[Endpoint | int]:
+        """Add the delays of what enters the chain by other ways than an address."""
+        found: list[Endpoint | int] = []
+        for source in self.common:
+            if source.part in ADDRESS_PARTS and self.roles.loads and self._is_read(source):
+                continue
+            cycles = self._delay_of(source)
+            found.append(self._delay(cycles, (source,)) if cycles else source)
+        return found
+
+    def _is_read(self, source: Endpoint) -> bool:
+        return any(operand.index == source.operand for operand in self.read)
+
+    def _loads(self) -> list[int]:
+        """Add the loads, and return those that the chain waits for: not if it is known to be quicker."""
+        known = {source for source, _ in self.latencies}
+        waited: list[int] = []
+        for number, ports in enumerate(self.roles.loads):
+            operand = self.read[min(number, len(self.read) - 1)]
+            parts = address_inputs(operand)
+            entering = {part: self._delay_of(part) for part in parts if part in self.common}
+            latency = min(entering.values(), default=self._natural(number))
+            inputs: list[Endpoint | int] = [part for part in parts if part not in known]
+            for part, cycles in entering.items():
+                inputs.append(self._delay(cycles - latency, (part,)) if cycles > latency else part)
+            place = Endpoint(operand.index, LatencyPart.MEMORY)
+            if place not in known:
+                inputs.append(place)
+            load = self._add(Uop(ports, max(1, latency), tuple(inputs), kind=UopKind.LOAD))
+            if inputs or not parts:
+                waited.append(load)
+        return waited
+
+    def _chain(self, entered: list[Endpoint | int]) -> tuple[Endpoint | int, ...]:
+        """Add the computing µops; return what their result is."""
+        length = max(1, min(len(self.roles.compute), self.base))
+        inputs: tuple[Endpoint | int, ...] = tuple(entered)
+        for number, ports in enumerate(self.roles.compute[:length]):
+            latency = max(0, self.base - (length - 1)) if number == 0 else 1
+            inputs = (self._add(Uop(ports, latency, inputs)),)
+        for ports in self.roles.compute[length:]:
+            self._add(Uop(ports, 1, tuple(entered)))
+        return inputs
+
+    def _outputs(self, last: tuple[Endpoint | int, ...]) -> None:
+        """Let the results come out of the chain, each after its delay; those in memory are stored."""
+        later: dict[int, list[Endpoint]] = {}
+        for end in self.results:
+            if not self._is_stored(end):
+                later.setdefault(self.stages[end] - self.base, []).append(end)
+        for cycles, ends in later.items():
+            only = last[0] if len(last) == 1 else None
+            if not cycles and isinstance(only, int):
+                self.uops[only] = replace(self.uops[only], outputs=tuple(ends))
+            else:
+                self._delay(cycles, last, tuple(ends))
+
+    def _stores(self, last: tuple[Endpoint | int, ...]) -> None:
+        """Add a data µop and an address µop per store; a load of the place waits for both."""
+        for number, ports in enumerate(self.roles.store_data):
+            operand = self.written[min(number, len(self.written) - 1)]
+            place = Endpoint(operand.index, LatencyPart.MEMORY)
+            if number < len(self.roles.store_addresses):
+                sets = self.roles.store_addresses[number]
+                self._add(Uop(sets, 1, address_inputs(operand), (place,), UopKind.STORE_ADDRESS))
+            cycles = max(1, self.stages[place] - self.base)
+            self._add(Uop(ports, cycles, last, (place,), UopKind.STORE_DATA))
+
+    def _beside(self) -> None:
+        """Add the latencies that the chain does not give: longer ones, and those of sources that do not enter it."""
+        for (source, end), cycles in self.latencies.items():
+            chained = self.roles.total and source in self.common
+            if not chained or self._delay_of(source) + self.stages[end] < cycles:
+                self._delay(cycles, (source,), (end,))
+
+
+@dataclass(frozen=True, slots=True)
+class _Roles:
+    """The port sets of µops by what they do."""
+
+    compute: list[frozenset[str]]
+    loads: list[frozenset[str]]
+    store_data: list[frozenset[str]]
+    store_addresses: list[frozenset[str]]
+
+    @property
+    def total(self) -> int:
+        """How many µops there are."""
+        return len(self.compute) + len(self.loads) + len(self.store_data) + len(self.store_addresses)
+
+
+def _roles(usage: PortUsage | None, core: Core, *, reads: bool, writes: int) -> _Roles:
+    """Say what the µops do. A store's address goes to ports that only stores use, or to those of a load to spare."""
+    rest = _port_sets(usage)
+    ports = core.ports
+    store_data: list[frozenset[str]] = []
+    addresses: list[frozenset[str]] = []
+    if writes:
+        store_data, rest = _split(rest, frozenset(ports.store_data))
+        if store_data:
+            able = [s for s in rest if s <= frozenset(ports.store_address)]
+            pure = [s for s in able if not s <= frozenset(ports.load)]
+            shared = [s for s in able if s <= frozenset(ports.load)][1 if reads else 0 :]
+            addresses = [*pure, *shared][: len(store_data)]
+            for one in addresses:
+                rest.remove(one)
+    loads: list[frozenset[str]] = []
+    if reads:
+        loads, rest = _split(rest, frozenset(ports.load))
+    return _Roles(rest, loads, store_data, addresses)
+
+
+def _split(sets: list[frozenset[str]], ports: frozenset[str]) -> tuple[list[frozenset[str]], list[frozenset[str]]]:
+    """Divide port sets into those that lie within some ports and the rest."""
+    return [one for one in sets if one <= ports], [one for one in sets if not one <= ports]
+
+
+def _port_sets(usage: PortUsage | None) -> list[frozenset[str]]:
+    """Return the port set of each µop, those with the fewest ports first."""
+    if usage is None:
+        return []
+    ordered = sorted(usage.uops.items(), key=lambda item: (len(item[0]), sorted(map(port_order, item[0]))))
+    return [ports for ports, count in ordered for _ in range(count)][:MOST_UOPS]

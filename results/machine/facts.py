@@ -1,0 +1,140 @@
+"""What an instructions.xml says of one variant on one architecture, as numbers.
+
+Attributes are those of docs/database.md. Files of others leave many of them out; what is not there is None. Where a
+latency is a range, the least counts, because more of it comes from the instructions beside: but with a divider the
+greatest counts, and the least is that of fast operand values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from results.model import Form, LatencyPart, PortUsage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from results.database.reader import ArchitectureResult, LatencyRow
+
+UPPER_BOUND = "_is_upper_bound"
+SAME_REGISTER = Form.SAME_REGISTER.suffix
+
+PARTS = {
+    "cycles": LatencyPart.NONE,
+    "cycles_addr": LatencyPart.ADDRESS,
+    "cycles_addr_index": LatencyPart.ADDRESS_INDEX,
+    "cycles_mem": LatencyPart.MEMORY,
+}
+"""Attributes of a latency, and which part of its source they are about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """From which operand (and part of it) to which a latency is: operand indices."""
+
+    source: int
+    part: LatencyPart
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cycles:
+    """A latency in core cycles; `fast` is that of fast operand values, `bounded` says that it may be less."""
+
+    cycles: int
+    fast: int
+    bounded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FormFacts:
+    """What is known of one form: port usage, µops executed, and how the front end takes it.
+
+    `simple` is how many simple decoders can work beside the complex one, where that is needed. `throughput` is the
+    least measured time in core cycles per instruction.
+    """
+
+    ports: PortUsage | None = None
+    uops: int | None = None
+    retire_slots: int | None = None
+    decoded: int | None = None
+    microcoded: int | None = None
+    complex: bool = False
+    simple: int | None = None
+    throughput: Fraction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that is known of a variant.
+
+    `latencies` are of different registers, `same_register` where all are one. `macro_fusible` are mnemonics of
+    conditional jumps (None: not known). A form that is nowhere mentioned is not in `forms`.
+    """
+
+    forms: Mapping[Form, FormFacts] = field(default_factory=dict)
+    latencies: Mapping[Pair, Cycles] = field(default_factory=dict)
+    same_register: Mapping[Pair, Cycles] = field(default_factory=dict)
+    divider_cycles: int = 0
+    macro_fusible: frozenset[str] | None = None
+
+    @property
+    def plain(self) -> FormFacts:
+        """What is known of the plain form."""
+        return self.forms.get(Form.PLAIN, FormFacts())
+
+
+def facts_of(result: ArchitectureResult) -> Facts | None:
+    """Return what a file says of a variant, None if nothing was measured.
+
+    Raises:
+        ValueError: a value is not of the form of docs/database.md.
+    """
+    values = result.measurement
+    if values is None:
+        return None
+    divider = int(values.get("div_cycles", 0))
+    jumps = values.get("macro_fusible")
+    return Facts(
+        {form: facts for form in Form if (facts := _form(values, form)) is not None},
+        dict(_latencies(result.latencies, "", greatest=divider > 0)),
+        dict(_latencies(result.latencies, SAME_REGISTER, greatest=divider > 0)),
+        divider,
+        frozenset(one.split(" ")[0] for one in jumps.split(";") if one) if jumps is not None else None,
+    )
+
+
+def _form(values: Mapping[str, str], form: Form) -> FormFacts | None:
+    """Return what is known of a form; one that has neither ports nor µops of its own is as the plain one."""
+    ports = values.get(f"ports{form.suffix}")
+    uops, slots, decoded, microcoded, simple = (
+        int(text) if (text := values.get(name + form.suffix)) is not None else None
+        for name in ("uops", "uops_retire_slots", "uops_MITE", "uops_MS", "available_simple_decoders")
+    )
+    times = [Fraction(text) for name in ("TP_unrolled", "TP_loop") if (text := values.get(name + form.suffix))]
+    known = (ports, uops, slots, decoded, microcoded, *times)
+    if form is not Form.PLAIN and all(value is None for value in known):
+        return None
+    usage = PortUsage.parse(ports) if ports is not None else PortUsage({}) if uops == 0 else None
+    needs = values.get(f"complex_decoder{form.suffix}") == "1"
+    return FormFacts(usage, uops, slots, decoded, microcoded, needs, simple, min(times, default=None))
+
+
+def _latencies(rows: tuple[LatencyRow, ...], suffix: str, *, greatest: bool) -> Iterator[tuple[Pair, Cycles]]:
+    """Yield the latencies whose attributes end with `suffix`."""
+    for row in rows:
+        for name, part in PARTS.items():
+            found = {prefix: row.values.get(f"{prefix}{name}{suffix}") for prefix in _ENDS}
+            known = {prefix: int(value) for prefix, value in found.items() if value is not None}
+            if not known:
+                continue
+            prefix = max(known, key=known.__getitem__) if greatest else min(known, key=known.__getitem__)
+            bounded = f"{prefix}{name}{suffix}{UPPER_BOUND}" in row.values
+            cycles = Cycles(known[prefix], min(known.values()), bounded)
+            yield Pair(row.start, part, row.target), cycles
+
+
+_ENDS = ("", "min_", "max_")
+"""What stands before the name of a latency: nothing, or which end of a range it is."""

@@ -1,0 +1,160 @@
+"""Reads a machine from an instructions.xml: ours, uops.info's, or a shipped one.
+
+    machine = read_machine(Path("instructions.xml.xz"), "HSW")
+    behaviour = machine.behaviour(catalogue.by_string("ADC_13 (R64, R64)"))
+    behaviour.uops, behaviour.slots, behaviour.decoding, behaviour.same_register, behaviour.indexed
+    machine.core.back_end.issue_width, machine.core.uop_cache.lines
+
+Variants are found by key, so a catalogue of another version of XED does as well; the operands of both must be alike.
+Graphs are made when they are first asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from results.database.merge import current_key
+from results.database.reader import read_database, read_provenances
+from results.machine.build import behaviour_from
+from results.machine.constants import core_of
+from results.machine.facts import facts_of
+from results.machine.graph import ModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from results.database.reader import ArchitectureResult, Repair
+    from results.machine.constants import Core
+    from results.machine.facts import Facts
+    from results.machine.graph import Behaviour
+    from results.model import Provenance
+    from xed_convert.model import InstructionVariant
+
+Shape = tuple[tuple[int, str], ...]
+"""Index and kind of each operand: what a file and the catalogue must have in common."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What a file says of one variant on one architecture."""
+
+    string: str
+    shape: Shape
+    result: ArchitectureResult
+
+
+@dataclass(frozen=True)
+class MachineFile:
+    """A machine read from a file: the constants of its core, and a behaviour per variant.
+
+    `repairs` are values of the file that cannot be true and were left out.
+    """
+
+    architecture: str
+    core: Core
+    source: str
+    provenances: tuple[Provenance, ...]
+    repairs: tuple[Repair, ...]
+    by_key: Mapping[str, Row]
+    by_string: Mapping[str, Row]
+    _facts: dict[str, Facts | None] = field(default_factory=dict, repr=False)
+    _behaviours: dict[str, Behaviour | None] = field(default_factory=dict, repr=False)
+
+    def __len__(self) -> int:
+        """Return of how many variants something is known."""
+        return len(self.by_string)
+
+    def row(self, variant: InstructionVariant) -> Row | None:
+        """Return what the file says of a variant, by key, else by string; None if nothing, or of other operands."""
+        shape = shape_of(variant)
+        found = (self.by_key.get(variant.key), self.by_string.get(variant.string))
+        return next((row for row in found if row is not None and row.shape == shape), None)
+
+    def facts(self, variant: InstructionVariant) -> Facts | None:
+        """Return the numbers that the file has for a variant, None if it has none.
+
+        Raises:
+            ModelError: a number is not of the known form.
+        """
+        if variant.string not in self._facts:
+            row = self.row(variant)
+            try:
+                self._facts[variant.string] = facts_of(row.result) if row is not None else None
+            except ValueError as error:
+                raise ModelError(f"{self.source}: {variant.string}: {error}") from error
+        return self._facts[variant.string]
+
+    def behaviour(self, variant: InstructionVariant) -> Behaviour | None:
+        """Return what the machine does with a variant, None if the file has no measurement of it.
+
+        Raises:
+            ModelError: a number of the file is not of the known form.
+        """
+        if variant.string not in self._behaviours:
+            facts = self.facts(variant)
+            made = behaviour_from(variant, facts, self.core) if facts is not None else None
+            self._behaviours[variant.string] = made
+        return self._behaviours[variant.string]
+
+
+def shape_of(variant: InstructionVariant) -> Shape:
+    """Return the index and kind of each operand."""
+    return tuple([(operand.index, operand.kind.value) for operand in variant.operands])
+
+
+def architectures(path: Path) -> list[str]:
+    """Return the architectures that a file has measurements of, in order of appearance.
+
+    Raises:
+        DatabaseError: the file cannot be read.
+    """
+    entries = read_database(path)
+    return list(dict.fromkeys(name for one in entries for name, r in one.results.items() if r.measurement is not None))
+
+
+def read_machine(path: Path, architecture: str = "", core: Core | None = None) -> MachineFile:
+    """Read the machine of an architecture ("": the only one of the file).
+
+    Args:
+        path: an instructions.xml, plain or compressed.
+        architecture: its name in the file, in any case.
+        core: the constants of the core (None: those of the architecture's name).
+
+    Raises:
+        DatabaseError: the file cannot be read.
+        ModelError: the file has no measurements of it, or of several and none is named, or its core is not known.
+    """
+    repairs: list[Repair] = []
+    rows: dict[str, list[tuple[InstructionVariant, ArchitectureResult]]] = {}
+    for entry in read_database(path, repairs):
+        for name, result in entry.results.items():
+            if result.measurement is not None and architecture.upper() in ("", name.upper()):
+                rows.setdefault(name, []).append((entry.variant, result))
+    if len(rows) != 1:
+        there = ", ".join(rows) if rows else ", ".join(architectures(path)) or "none"
+        what = f"{path} has no measurements of {architecture}" if architecture else f"{path} does not name one machine"
+        raise ModelError(what, hint=f"--arch names one of its architectures: {there}")
+    ((name, found),) = rows.items()
+    return MachineFile(
+        name,
+        core or core_of(name),
+        path.name,
+        tuple(one for one in read_provenances(path) if one.architecture == name),
+        tuple(one for one in repairs if one.architecture == name),
+        *_tables(found),
+    )
+
+
+def _tables(
+    found: Iterable[tuple[InstructionVariant, ArchitectureResult]],
+) -> tuple[dict[str, Row], dict[str, Row]]:
+    """Return the rows by key and by string."""
+    by_key: dict[str, Row] = {}
+    by_string: dict[str, Row] = {}
+    for variant, result in found:
+        row = Row(variant.string, shape_of(variant), result)
+        by_key[current_key(variant.key)] = row
+        by_string[variant.string] = row
+    return by_key, by_string

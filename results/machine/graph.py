@@ -1,0 +1,179 @@
+"""The data types of a machine model: µops, and what a variant does with them.
+
+A µop has a set of ports that it may use (none: it is done at rename), a latency, inputs (operands and earlier µops of
+the same instruction) and outputs (operands). The latency of a pair of operands is the longest path between them. All of
+it is data; `simulator.machines.notation` writes it as text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from results.model import LatencyPart, PortUsage
+from xed_convert.errors import UopscopeError
+from xed_convert.model import OperandKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from xed_convert.model import InstructionVariant, Operand
+
+UNTRACKED_REGISTERS = frozenset({"RIP", "X87PUSH", "X87POP", "X87POP2", "TSC", "MSRS", "TSCAUX"})
+"""Registers that carry no dependency worth modelling: program counter, stack movements, things read from outside."""
+
+FLAGS = ("CF", "PF", "AF", "ZF", "SF", "OF", "DF", "FC0", "FC1", "FC2", "FC3")
+"""The flags that are renamed each by itself; control flags (IF, IOPL, ...) are not modelled."""
+
+
+ADDRESS_PARTS = (LatencyPart.ADDRESS, LatencyPart.ADDRESS_INDEX)
+
+
+class ModelError(UopscopeError):
+    """A machine model cannot be read, or has nothing about what it is asked for."""
+
+
+class UopKind(IntEnum):
+    """What a µop does, as far as the core has to know."""
+
+    COMPUTE = 0
+    LOAD = 1
+    STORE_ADDRESS = 2
+    STORE_DATA = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A value that enters or leaves an instruction: an operand, a part of a memory operand, or one flag."""
+
+    operand: int
+    part: LatencyPart = LatencyPart.NONE
+    flag: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Uop:
+    """One µop. `inputs` holds endpoints and indices of earlier µops (from 0); latencies are in core cycles.
+
+    `divider_cycles` is for how long a divider is occupied; `fast` is (latency, divider cycles) for operand values of
+    the fast kind, None where values do not matter.
+    """
+
+    ports: frozenset[str]
+    latency: int
+    inputs: tuple[Endpoint | int, ...]
+    outputs: tuple[Endpoint, ...] = ()
+    kind: UopKind = UopKind.COMPUTE
+    divider_cycles: int = 0
+    fast: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """What the front end does with an instruction.
+
+    `decoded` µops come out of the decoders (fused ones count once), `microcoded` ones out of the microcode sequencer.
+    `complex` says that only the first decoder takes it; `simple` is how many others can decode something in the same
+    cycle (None: all of them).
+    """
+
+    decoded: int
+    microcoded: int = 0
+    complex: bool = False
+    simple: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """The µops of a variant. `slots` is how many places in the fused domain they take (issue, reorder buffer).
+
+    `same_register` replaces it where all explicit register operands are one register, `indexed` where memory is
+    addressed with an index (None: nothing is different). `eliminated_share` is (e, n): of n instances, e are done at
+    rename without a port (move elimination). `occupies` is for how many core cycles an instance keeps the next one of
+    the same variant from starting, whatever its ports are: what is known is the throughput, not the cause.
+
+    `decoding` is None where a model says nothing of the front end. `fuses_with` are the mnemonics of the conditional
+    jumps that it fuses with (None: the machine has a rule for all).
+    """
+
+    uops: tuple[Uop, ...]
+    slots: int
+    same_register: Behaviour | None = None
+    eliminated_share: tuple[int, int] = (0, 1)
+    indexed: Behaviour | None = None
+    occupies: Fraction = Fraction(0)
+    decoding: Decoding | None = None
+    fuses_with: frozenset[str] | None = None
+
+    @property
+    def port_usage(self) -> PortUsage:
+        """The number of µops per port set."""
+        counts: dict[frozenset[str], int] = {}
+        for uop in self.uops:
+            if uop.ports:
+                counts[uop.ports] = counts.get(uop.ports, 0) + 1
+        return PortUsage(counts)
+
+
+def with_index(uop: Uop, indexed: Iterable[int], no_index: str) -> Uop:
+    """Return a µop as it is where the addresses of those operands have an index register.
+
+    A store's address is then formed on other ports than `no_index` (on the same, if there are no others).
+    """
+    addressed = {one.operand for one in uop.inputs if isinstance(one, Endpoint) and one.part in ADDRESS_PARTS}
+    if uop.kind is not UopKind.STORE_ADDRESS or not addressed & set(indexed):
+        return uop
+    return replace(uop, ports=uop.ports - set(no_index) or uop.ports)
+
+
+def tracked(operand: Operand) -> bool:
+    """Whether a register operand carries a dependency."""
+    return operand.kind is OperandKind.REGISTER and not (
+        len(operand.registers) == 1 and operand.registers[0] in UNTRACKED_REGISTERS
+    )
+
+
+def read_flags(operand: Operand) -> list[str]:
+    """Return the flags that the operand reads, conditional writes included: they keep what they do not write."""
+    return [flag for flag in FLAGS if any(word in operand.flags.get(flag, "").split("/") for word in ("r", "cw"))]
+
+
+def written_flags(operand: Operand) -> list[str]:
+    """Return the flags that the operand writes; undefined ones are written too, with anything."""
+    return [
+        flag for flag in FLAGS if any(word in operand.flags.get(flag, "").split("/") for word in ("w", "cw", "undef"))
+    ]
+
+
+def value_inputs(variant: InstructionVariant) -> tuple[Endpoint, ...]:
+    """Everything that is read but memory and addresses: registers and single flags."""
+    found: list[Endpoint] = []
+    for operand in variant.operands:
+        if operand.kind is OperandKind.FLAGS:
+            found += [Endpoint(operand.index, flag=flag) for flag in read_flags(operand)]
+        elif tracked(operand) and (operand.read or operand.conditional_write):
+            found.append(Endpoint(operand.index))
+    return tuple(found)
+
+
+def value_outputs(variant: InstructionVariant) -> tuple[Endpoint, ...]:
+    """Everything that is written but memory: registers and single flags."""
+    found: list[Endpoint] = []
+    for operand in variant.operands:
+        if operand.kind is OperandKind.FLAGS:
+            found += [Endpoint(operand.index, flag=flag) for flag in written_flags(operand)]
+        elif tracked(operand) and (operand.written or operand.conditional_write):
+            found.append(Endpoint(operand.index))
+    return tuple(found)
+
+
+def address_inputs(operand: Operand) -> tuple[Endpoint, ...]:
+    """Return the registers of an address: base and index, apart (none where the code holds the address itself)."""
+    if operand.memory is not None and operand.memory.moffs:
+        return ()
+    return (
+        Endpoint(operand.index, LatencyPart.ADDRESS),
+        Endpoint(operand.index, LatencyPart.ADDRESS_INDEX),
+    )

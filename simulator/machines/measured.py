@@ -1,0 +1,31 @@
+"""Simulated machines out of measurements: an instructions.xml, and the constants of the microarchitecture.
+
+What the file says of an instruction is executed; so a characterization of such a machine must give the file back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from simulator.machines.machine import MachineModel, Origin, Parameters
+
+if TYPE_CHECKING:
+    from results.machine.file import MachineFile
+
+
+HARNESS = frozenset(
+    {"FLDCW", "FNINIT", "FNSTCW", "LDMXCSR", "LFENCE", "RDPMC", "RDTSC", "RDTSCP", "STMXCSR", "SYSCALL"}
+)
+"""Instructions around the code under test; files of measurements may lack them."""
+
+
+def machine_of(file: MachineFile) -> MachineModel:
+    """Return a machine that does what the file says.
+
+    Ports that form no address with an index follow from the file (`Behaviour.indexed`), not from a parameter.
+    """
+    parameters = replace(Parameters.of(file.core), no_index="")
+    cpus = ", ".join(dict.fromkeys(one.cpu for one in file.provenances if one.cpu))
+    text = f"measurements of {file.architecture} in {file.source}{f' ({cpus})' if cpus else ''}"
+    return MachineModel(file.architecture, parameters, Origin(text, "as the file's"), file.behaviour, HARNESS)

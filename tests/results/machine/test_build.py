@@ -1,0 +1,197 @@
+"""Graphs of µops made from measurements: the longest path between two operands is the measured latency."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pytest
+
+from results.machine.build import behaviour_from
+from results.machine.constants import core_of
+from results.machine.facts import Cycles, Facts, FormFacts, Pair
+from results.machine.file import MachineFile, read_machine
+from results.machine.graph import Behaviour, Decoding, Endpoint, Uop, UopKind
+from results.model import Form, LatencyPart, PortUsage
+from tests.nonempty import some
+from tests.shared import measured_haswell, shared
+from xed_convert.catalogue.catalogue import Catalogue
+
+if TYPE_CHECKING:
+    from xed_convert.model import InstructionVariant
+
+NO_PART, ADDRESS, INDEX, MEMORY = LatencyPart
+ZERO = "a latency of 0 that is no dependency"
+
+
+@cache
+def catalogue() -> Catalogue:
+    return Catalogue.load()
+
+
+@cache
+def machine() -> MachineFile:
+    return read_machine(measured_haswell())
+
+
+def behaviour(string: str) -> Behaviour:
+    found = machine().behaviour(catalogue().by_string(string))
+    assert found is not None
+    return found
+
+
+def made(string: str, ports: str, latencies: dict[Pair, int]) -> Behaviour:
+    form = FormFacts(PortUsage.parse(ports), retire_slots=1)
+    facts = Facts({Form.PLAIN: form}, {pair: Cycles(n, n) for pair, n in latencies.items()})
+    return behaviour_from(catalogue().by_string(string), facts, core_of("HSW"))
+
+
+def paths(uops: tuple[Uop, ...]) -> dict[tuple[Endpoint, Endpoint], int]:
+    """Return the longest path between every two endpoints that are connected, in cycles."""
+    arrivals: list[dict[Endpoint, int]] = []
+    found: dict[tuple[Endpoint, Endpoint], int] = {}
+    for uop in uops:
+        arrival: Counter[Endpoint] = Counter()
+        for source in uop.inputs:
+            for start, cycles in ({source: 0} if isinstance(source, Endpoint) else arrivals[source]).items():
+                arrival[start] = max(arrival[start], cycles + uop.latency)
+        arrivals.append(dict(arrival))
+        for end in uop.outputs:
+            for start, cycles in arrival.items():
+                found[start, end] = max(found.get((start, end), 0), cycles)
+    return found
+
+
+def between(uops: tuple[Uop, ...], pair: Pair) -> int | None:
+    """Return the longest path from one operand (and part) to another over all flags, None without one."""
+    return max(
+        (
+            cycles
+            for (start, end), cycles in paths(uops).items()
+            if (start.operand, end.operand) == (pair.source, pair.target)
+            and pair.part in (start.part, NO_PART if start.part is MEMORY else start.part)
+        ),
+        default=None,
+    )
+
+
+def check_variant(file: MachineFile, variant: InstructionVariant) -> Counter[str]:
+    """Compare the graphs of a variant with what the file says; count what was compared."""
+    facts, found = file.facts(variant), file.behaviour(variant)
+    assert facts is not None
+    assert found is not None
+    counts: Counter[str] = Counter()
+    if facts.plain.ports is not None and facts.plain.ports.total < 500:
+        assert found.port_usage == facts.plain.ports, variant.string
+    for form, inner in ((Form.INDEXED, found.indexed), (Form.SAME_REGISTER, found.same_register)):
+        form_facts = facts.forms.get(form)
+        if form_facts is not None and form_facts.ports is not None:
+            assert inner is not None
+            assert inner.port_usage == form_facts.ports, variant.string
+            counts["forms"] += 1
+    for pair, latency in facts.latencies.items():
+        cycles = between(found.uops, pair)
+        assert cycles == (latency.cycles or cycles or None) or (cycles == 0 == latency.cycles), (variant.string, pair)
+        counts[ZERO if cycles is None else "pairs"] += 1
+    return counts
+
+
+def test_every_variant_of_the_sample_has_its_ports_and_latencies() -> None:
+    counts = sum((check_variant(machine(), one) for one in catalogue() if machine().row(one)), Counter[str]())
+    assert counts["pairs"] > 1000
+    assert counts["forms"] > 50
+    assert counts[ZERO] < counts["pairs"] / 20
+
+
+@pytest.mark.slow
+def test_every_variant_of_a_whole_file_has_its_ports_and_latencies() -> None:
+    file = read_machine(shared("measured/HSW.uops-info.xml.xz"))
+    known = [one for one in catalogue() if file.row(one)]
+    assert len(known) == len(file) == 3687
+    assert sum((check_variant(file, one) for one in some(known)), Counter[str]())["pairs"] > 10_000
+
+
+def test_results_that_come_later_leave_the_chain_with_a_delay() -> None:
+    uops = behaviour("MULX (R64, R64, R64)").uops
+    assert [(sorted(uop.ports), uop.latency) for uop in uops if uop.ports] == [(["1"], 2), (["0", "6"], 1)]
+    assert between(uops, Pair(3, NO_PART, 1)) == 4
+    assert between(uops, Pair(3, NO_PART, 2)) == 3
+
+
+def test_a_change_in_memory_is_a_load_a_computation_and_a_store() -> None:
+    uops = behaviour("ADD (M64, R64)").uops
+    kinds = {uop.kind: sorted(uop.ports) for uop in uops if uop.ports}
+    assert kinds == {
+        UopKind.LOAD: ["2", "3"],
+        UopKind.COMPUTE: ["0", "1", "5", "6"],
+        UopKind.STORE_ADDRESS: ["2", "3", "7"],
+        UopKind.STORE_DATA: ["4"],
+    }
+
+
+def test_with_an_index_a_store_address_goes_where_the_file_says() -> None:
+    indexed = behaviour("ADD (M64, R64)").indexed
+    assert indexed is not None
+    assert str(indexed.port_usage) == "1*p0156+2*p23+1*p4"
+    assert indexed.slots == 3
+    assert indexed.decoding == Decoding(decoded=2, complex=True, simple=2)
+
+
+def test_an_address_that_nothing_is_known_of_takes_the_usual_time_of_a_load() -> None:
+    found = made("ADDPD (XMM, M128)", "1*p1+1*p23", {Pair(1, NO_PART, 1): 3})
+    assert between(found.uops, Pair(2, ADDRESS, 1)) == 6 + 3
+
+
+def test_what_is_quicker_than_the_chain_goes_around_it() -> None:
+    latencies = {Pair(1, NO_PART, 1): 5, Pair(1, NO_PART, 3): 5, Pair(2, NO_PART, 1): 4}
+    found = made("ADD_01 (R64, R64)", "1*p0156", latencies)
+    assert {pair: between(found.uops, pair) for pair in latencies} == latencies
+    assert between(found.uops, Pair(2, NO_PART, 3)) is None
+
+
+def test_a_same_register_idiom_is_independent_and_a_move_is_not() -> None:
+    idiom, move = behaviour("XOR_31 (R64, R64)").same_register, behaviour("MOV_89 (R64, R64)")
+    assert idiom is not None
+    assert not idiom.port_usage.total
+    assert not paths(idiom.uops)
+    assert not move.port_usage.total
+    assert between(move.uops, Pair(2, NO_PART, 1)) == 0
+    assert move.same_register is not None
+    assert str(move.same_register.port_usage) == "1*p0156"
+
+
+def test_a_throughput_that_nothing_explains_occupies_a_unit() -> None:
+    assert behaviour("CLD").occupies == 4
+    assert behaviour("ADC_13 (R64, R64)").occupies == 0
+    assert behaviour("VDIVPS (XMM, XMM, XMM)").occupies == 0
+
+
+def test_the_divider_is_occupied_by_the_computation_that_takes_longest() -> None:
+    divided = [uop for uop in behaviour("VDIVPS (XMM, XMM, XMM)").uops if uop.divider_cycles]
+    assert [(sorted(uop.ports), uop.latency, uop.divider_cycles) for uop in divided] == [(["0"], 10, 7)]
+
+
+def test_without_known_ports_the_measured_throughput_is_all_that_limits() -> None:
+    form = FormFacts(throughput=Fraction(1, 4))
+    facts = Facts({Form.PLAIN: form}, {Pair(1, NO_PART, 1): Cycles(1, 1)})
+    found = behaviour_from(catalogue().by_string("ADD_01 (R64, R64)"), facts, core_of("ZEN4"))
+    assert not found.port_usage.total
+    assert found.occupies == Fraction(1, 4)
+    assert between(found.uops, Pair(1, NO_PART, 1)) == 1
+
+
+def test_resources_of_other_names_have_letters() -> None:
+    facts = Facts({Form.PLAIN: FormFacts(PortUsage.parse("1*FP01"))})
+    found = behaviour_from(catalogue().by_string("VADDPD (XMM, XMM, XMM)"), facts, core_of("ZEN4"))
+    assert str(found.port_usage) == "1*p01"
+
+
+def test_of_a_range_the_least_counts_but_with_a_divider() -> None:
+    uops = made("IMUL (R64, R64)", "1*p1", {Pair(1, NO_PART, 1): 3}).uops
+    assert between(uops, Pair(1, NO_PART, 1)) == 3
+    slow = {Pair(1, NO_PART, 1): Cycles(20, 12), Pair(2, NO_PART, 1): Cycles(20, 12)}
+    facts = Facts({Form.PLAIN: FormFacts(PortUsage.parse("1*p0"))}, slow, divider_cycles=16)
+    divided = behaviour_from(catalogue().by_string("DIVPD (XMM, XMM)"), facts, core_of("HSW"))
+    assert [(uop.latency, uop.divider_cycles, uop.fast) for uop in divided.uops if uop.ports] == [(20, 16, (12, 8))]

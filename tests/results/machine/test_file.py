@@ -1,0 +1,87 @@
+"""Reading a machine from an instructions.xml: which variant is found, and what wrong files are."""
+
+from __future__ import annotations
+
+import lzma
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from results.database.reader import DatabaseError
+from results.machine.facts import facts_of
+from results.machine.file import architectures, read_machine
+from results.machine.graph import ModelError
+from results.shipped import shipped_database
+from tests.nonempty import some
+from tests.shared import measured_haswell
+from xed_convert.catalogue.catalogue import Catalogue
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def changed(tmp_path: Path, old: str, new: str) -> Path:
+    """Return the sample with the first occurrence of a text replaced."""
+    text = lzma.decompress(measured_haswell().read_bytes()).decode()
+    assert old in text
+    path = tmp_path / "changed.xml"
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    return path
+
+
+def test_a_variant_is_found_by_its_key_where_its_string_is_another(tmp_path: Path) -> None:
+    path = changed(tmp_path, 'string="MULX (R64, R64, R64)"', 'string="MULX (r64, r64, r64)"')
+    variant = Catalogue.load().by_string("MULX (R64, R64, R64)")
+    row = read_machine(path).row(variant)
+    assert row is not None
+    assert row.string == "MULX (r64, r64, r64)"
+
+
+def test_a_variant_with_other_operands_is_not_found() -> None:
+    variant = Catalogue.load().by_string("MULX (R64, R64, R64)")
+    machine = read_machine(measured_haswell())
+    assert machine.behaviour(variant) is not None
+    fewer = replace(variant, operands=variant.operands[:-1])
+    assert read_machine(measured_haswell()).behaviour(fewer) is None
+
+
+def test_an_architecture_that_is_not_there_is_refused_with_those_that_are() -> None:
+    with pytest.raises(ModelError) as caught:
+        read_machine(measured_haswell(), "SKL")
+    assert "HSW" in caught.value.hint
+
+
+def test_a_number_that_is_none_is_repaired_and_one_of_another_form_is_refused(tmp_path: Path) -> None:
+    path = changed(tmp_path, 'uops_MITE="1"', 'uops_MITE="-1"')
+    assert [(one.attribute, one.value) for one in read_machine(path).repairs] == [("uops_MITE", "-1")]
+    machine = read_machine(measured_haswell())
+    row = next(iter(machine.by_key.values()))
+    assert row.result.measurement is not None
+    with pytest.raises(ValueError, match="four"):
+        facts_of(replace(row.result, measurement={**row.result.measurement, "uops": "four"}))
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.xml"
+    path.write_text("<root><instruction", encoding="utf-8")
+    with pytest.raises(DatabaseError):
+        read_machine(path)
+
+
+def test_a_core_without_constants_is_refused(tmp_path: Path) -> None:
+    text = lzma.decompress(measured_haswell().read_bytes()).decode()
+    path = tmp_path / "P6.xml"
+    path.write_text(text.replace('architecture name="HSW"', 'architecture name="P6"'), encoding="utf-8")
+    with pytest.raises(ModelError, match="P6"):
+        read_machine(path)
+
+
+def test_what_is_shipped_makes_machines() -> None:
+    found = some(architectures(shipped_database()))
+    machine = read_machine(shipped_database(), found[0])
+    variant = Catalogue.load().by_string("IMUL (R64, R64)")
+    behaviour = machine.behaviour(variant)
+    assert behaviour is not None
+    assert behaviour.occupies > 0
+    assert not behaviour.port_usage.total
