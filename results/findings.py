@@ -19,7 +19,7 @@ PortSet: TypeAlias = frozenset[str]
 
 @dataclass(frozen=True, slots=True)
 class Text(Step, Failure):
-    """A sentence whose meaning no program knows: from files with sentences only, or the message of another program."""
+    """A sentence that no program takes apart: from a file that has only sentences, or a message of another program."""
 
     text: str
 
@@ -125,7 +125,7 @@ class NotPlanned(Step):
 
 @dataclass(frozen=True, slots=True)
 class LoadAlone(Step):
-    """µops per instance on each port counter that counted any, with no port blocked."""
+    """µops per instance, by port counter, with no port blocked."""
 
     uops: Mapping[str, Fraction]
 

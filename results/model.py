@@ -283,7 +283,7 @@ LATENCY = "latency"
 """The quantity of derivations of latencies."""
 
 LEFT_OUT = "latencies left out"
-"""The quantity of the derivation that says which latencies are not measured, and why."""
+"""The quantity of the derivation that names latencies that are not measured, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +325,7 @@ class Characterization:
     derivations: tuple[Derivation, ...] = ()
 
     def of(self, form: Form) -> FormResult:
-        """Return what was concluded about a form; nothing is known in it where the form was not measured."""
+        """Return what was concluded about a form (an empty result if it was not measured)."""
         return self.forms.get(form, FormResult())
 
     @property

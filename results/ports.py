@@ -20,8 +20,10 @@ PortSet: TypeAlias = frozenset[str]
 """A set of ports, each one letter of `PORT_LETTERS`."""
 
 CLOSED_FORM_SETS = 14
-"""Up to so many different port sets the closed form looks at all their unions (16,384 at most); above, the linear
-program is quicker."""
+"""Port sets.
+
+Up to this number the closed form looks at all their unions (16,384 at most); above it, the linear program is quicker.
+"""
 
 
 def confined(usage: PortUsage, ports: PortSet) -> int:
@@ -35,7 +37,7 @@ def joined(one: PortUsage, other: PortUsage) -> PortUsage:
 
 
 def moved(usage: PortUsage, source: PortSet, target: PortSet, count: int) -> PortUsage:
-    """Return a usage in which so many µops of one set are of another one instead."""
+    """Return a usage in which `count` µops of one set have another one instead."""
     uops = {**usage.uops, source: usage.uops[source] - count, target: usage.uops.get(target, 0) + count}
     return PortUsage({ports: n for ports, n in uops.items() if n})
 

@@ -1,12 +1,11 @@
 """Make the shipped database from a campaign: `python -m results.ship CAMPAIGN.sqlite [--caveat TEXT] [-o FOLDER]`.
 
 Two files come out: the campaign without its raw samples, packed (`measured.jsonl.xz`), and the instructions.xml that
-`uopscope db build` makes of it, packed too (`measured.xml.xz`). The raw samples of a campaign take 1 to 2.5 KB per
-variant however they are packed, tens of megabytes for all: too much for a program to bring along. So no conclusion can
-be drawn again from these files, and their provenance says so. Cycles are rounded to thousandths, except where that
-would show in the XML: both forms of a campaign give the same bytes. How numbers came about, and the microbenchmarks,
-are left out with the samples. So is the throughput of unrolled code of a special form (`results.model.Form`) that the
-loop of the same code contradicts (`results.database.rules`).
+`uopscope db build` makes of it, packed too (`measured.xml.xz`). Raw samples are left out: packed they take 1 to 2.5 KB
+per variant, tens of megabytes in all. Derivations and microbenchmarks are left out with them. So no conclusion can be
+drawn again from these files, and their provenance says so. Cycles are rounded to thousandths, except where that would
+show in the XML: both forms of a campaign give the same bytes. A throughput of unrolled code of a special form
+(`results.model.Form`) is left out if the loop of the same code contradicts it (`results.database.rules`).
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ def condense(campaign: Path, target: Path, caveats: tuple[str, ...] = ()) -> Non
 
 
 def _left_out(source: Store) -> tuple[str, ...]:
-    """Return the sentence about what is missing, unless a campaign was condensed already and has it."""
+    """Return the sentence about what is missing, unless the campaign was condensed before and has it."""
     if any(caveat.startswith(_CONDENSED) for one in source.provenances() for caveat in one.caveats):
         return ()
     count = source.count_measurements()
@@ -105,7 +104,7 @@ _CONDENSED = "conclusions only"
 
 
 def condensed_result(result: Characterization) -> Characterization:
-    """Return a conclusion with rounded cycles, without what refers to experiments, and without what cannot be true."""
+    """Return a conclusion with rounded cycles, without references to experiments and without contradictions."""
     times = numbers(measurement_attributes(result))
     return replace(
         result,

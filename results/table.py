@@ -26,7 +26,7 @@ UNKNOWN = "?"
 NOTHING = "-"
 FAILED = "✗"
 NAMED_AT_MOST = 8
-"""So many variants are named for each reason beneath the table; the rest are counted."""
+"""Variants that are named for each reason beneath the table; the rest are counted."""
 
 
 COLUMNS = {
@@ -79,8 +79,8 @@ GAP = "  "
 def table_lines(rows: Sequence[ResultRow], width: int) -> Iterator[Text]:
     """Yield the lines of the table of all variants that were not skipped, for a terminal of so many columns.
 
-    Where the table is wider than that, latencies stand on lines of their own beneath each row; where it still is, so
-    do all numbers, each with its name. Nothing is ever broken within a port usage or a latency.
+    If the table is too wide, latencies stand on lines of their own beneath each row. If it still is, each number has a
+    line of its own, with its name. Port usages and latencies are never broken.
     """
     shown = [row for row in rows if not row.result.skipped]
     cells = [tuple(_cells(row)) for row in shown]
@@ -195,7 +195,7 @@ def _time_text(time: Fraction | None, rhythms: Sequence[Fraction] = ()) -> str:
 
 
 def _form_text(result: Characterization, form: Form) -> str:
-    """Say what is different in a special form, latencies apart (they are among the latencies)."""
+    """Say what is different in a special form; its latencies are among the latencies."""
     if form not in result.forms:
         return ""
     special, plain = result.of(form), result.of(Form.PLAIN)

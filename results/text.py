@@ -104,7 +104,10 @@ def duration_text(seconds: float) -> str:
 
 
 def taken_text(seconds: float, lost_seconds: float) -> str:
-    """Write a duration, how much of it other users of the core took if a second or more, and whether it was much."""
+    """Write a duration.
+
+    If other users of the core took a second or more of it, say how much, and whether that is much.
+    """
     lost = f", {duration_text(lost_seconds)} of it lost to others who use the core" if lost_seconds >= 1 else ""
     busy = (
         "; the machine was busy, throughputs may be too high" if lost and lost_seconds >= BUSY_SHARE * seconds else ""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 @cache
 def version() -> str:
-    """Return the version: that of the checkout where this file stands in one, else that of the installed package."""
+    """Return the version of the checkout that this file is in, or of the installed package."""
     project = Path(__file__).resolve().parents[1] / "pyproject.toml"
     if project.is_file():
         with project.open("rb") as file:

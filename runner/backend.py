@@ -63,7 +63,7 @@ class BackendInfo:
 
     `ports` are the port sets that `counters` can tell apart, as counter names ("p0", "p23"), empty if there are none.
     `is_model` is true where no CPU is measured. `preferred_iterations` is 0 where unrolled code can be measured
-    exactly, else the number of loop iterations that every benchmark needs to rise above the clock's resolution.
+    exactly. Else every benchmark needs a loop of so many iterations, to rise above the clock's resolution.
     """
 
     name: str
@@ -103,7 +103,7 @@ USUAL = Conditions()
 
 
 class Job(NamedTuple):
-    """One run of a microbenchmark: so many copies of its body, in a loop of so many iterations (0: no loop).
+    """One run of a microbenchmark: `copies` of its body, in a loop of `iterations` (0: no loop).
 
     In a fenced loop every iteration begins with an LFENCE, so that iterations do not overlap: it measures what one run
     of the unrolled copies would, on a clock too coarse for that.
@@ -140,7 +140,7 @@ class JobResult(NamedTuple):
 
 @runtime_checkable
 class KnowsCpu(Protocol):
-    """A backend that can say what its CPU lacks, so that nothing is tried that cannot work."""
+    """A backend that can say which instructions its CPU lacks, so that these are not tried."""
 
     def lacks(self, variant: InstructionVariant) -> str:
         """Return the reason why nothing of a variant can be measured ("": it can, as far as is known)."""

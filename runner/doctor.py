@@ -1,6 +1,6 @@
 """What can be measured on this machine, what is missing for the rest, and what would make measurements noisy.
 
-Every check reads a file or two of Linux and says what it found, whether that is good, and what to do if it is not. All
+Every check reads a file or two of Linux. It says what it found, whether that is good, and what to do if it is not. All
 paths are below a root that tests replace. Sources: Documentation/admin-guide/sysctl/kernel.rst (nmi_watchdog,
 perf_event_paranoid), Documentation/ABI/testing/sysfs-devices-system-cpu, Documentation/admin-guide/pm/cpufreq.rst and
 intel_pstate.rst, lockdown in security/lockdown (Linux 6.12); the SecureBoot variable in UEFI 2.10, section 3.3.

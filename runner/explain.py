@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 SHOWN_RUNS = 12
-"""So many runs of equal samples are shown in full; of more, the first and the summary."""
+"""Runs of equal samples that are shown in full; of more, the first ones and a summary."""
 
 CODE_WIDTH = 34
 """Columns for the bytes of an instruction beside its text."""
@@ -294,7 +294,7 @@ class _Sheet:
             yield Text(f"{_INDENT}raw: {name}, {_size_text(each)}: {samples_text(values)}", style="dim")
 
     def _arithmetic(self) -> str:
-        """Say which two sizes a value per copy is the difference of: those that give exactly this value."""
+        """Say which two sizes a value per copy comes from: those whose difference gives exactly this value."""
         value = self._values["core_cycles"]
         for first, end in (self._series[-2:], self._series[:2]):
             low = self._summary(first, "core_cycles").center

@@ -45,7 +45,7 @@ SHARED_RATIO = 1.05
 14% longer or more (`runner.measuring.quiet`)."""
 
 LOOKS = 5
-"""With other CPUs idle and busy in turn: a host moves virtual CPUs about, so that two share a core only at times."""
+"""Looks with other CPUs idle and busy in turn: a host moves virtual CPUs, so two share a core only at times."""
 
 
 @dataclass(frozen=True, slots=True)

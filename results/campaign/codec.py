@@ -126,7 +126,7 @@ def encode_throughput(throughput: Throughput) -> Json:
 
 
 def decode_throughput(data: Json | None) -> Throughput:
-    """Read what `encode_throughput` wrote; None is one of which nothing is known."""
+    """Read what `encode_throughput` wrote (None: nothing is known)."""
     members = dict(checked(dict, data or {}))
     unrolled, looped = (tuple(map(_cycles, checked(list, members.pop(name, [])))) for name in _RHYTHMS)
     found = {name: fraction(value) for name, value in members.items()}
@@ -150,7 +150,7 @@ def _encode_forms(forms: Mapping[Form, FormResult]) -> Json:
 
 
 def _decode_forms(data: Json) -> dict[Form, FormResult]:
-    """Read what `_encode_forms` wrote; a special form of which neither is there was not measured."""
+    """Read what `_encode_forms` wrote; a special form with neither was not measured."""
     found = {Form.PLAIN: (data["ports"], data["throughput"])}
     for form in SPECIAL_FORMS:
         found[form] = (data.get(f"ports{_ending(form)}"), data.get(f"throughput{_ending(form)}"))
@@ -248,7 +248,7 @@ def _quoted(name: str) -> str:
 
 
 def _runs(values: Sequence[int]) -> str:
-    """Write runs of equal values as JSON; by hand, since most of what a campaign writes is this."""
+    """Write runs of equal values as JSON. It is done by hand, since most of a campaign's file is this."""
     texts = []
     last, times = None, 0
     for value in values:
@@ -284,7 +284,7 @@ def decode_samples(data: bytes) -> tuple[Series, ...]:
 
 
 MAXIMUM_BYTES = 16 << 20
-"""What the samples of one measurement may unpack to: thousands of times what they need."""
+"""Bytes that the samples of one measurement may unpack to: thousands of times what they need."""
 
 MAXIMUM_SAMPLES = 1_000_000
 """How many samples a counter may have."""

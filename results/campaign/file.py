@@ -23,11 +23,13 @@ APPLICATION_ID = 0x756F7073
 """Marks the file as ours ("uops" in ASCII)."""
 
 SCHEMA_VERSION = 2
-"""In files of version 1, which can still be read and gone on with, the table of microbenchmarks has no row numbers:
-rows of 1 KB went to random places of it, and it took twice the room."""
+"""Files of version 1 can be read and continued.
+
+Their table of microbenchmarks has no row numbers: rows of 1 KB go to random places of it, and it takes twice the room.
+"""
 
 MAXIMUM_VALUE = 64 << 20
-"""Bytes of one value: what is larger was not written by us, and is not taken into memory."""
+"""Bytes of one value: a larger one was not written by us, and is not read into memory."""
 
 
 class StoreError(UopscopeError):
@@ -43,7 +45,7 @@ class NoSuchFileError(StoreError):
 
 
 class Lock:
-    """One writer per campaign file, whatever becomes of it: the kernel gives the lock back when a process ends.
+    """One writer per campaign file. The kernel gives the lock back however the process ends.
 
     A file of its own is locked: closing any descriptor of the database itself would drop SQLite's own locks.
     """
@@ -98,7 +100,7 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def connect_for_reading(path: Path) -> sqlite3.Connection:
-    """Open read-only; where not even the log's shared memory can be made, take the file as it stands.
+    """Open read-only. Where the log's shared memory cannot be made, read the file without its log.
 
     Raises:
         StoreError: it is not ours.
@@ -195,7 +197,7 @@ def _our_tables(version: int) -> frozenset[str]:
 
 @contextmanager
 def damage_said(path: Path) -> Iterator[None]:
-    """Turn whatever reading a damaged or hostile file ends with into an error that says so."""
+    """Turn any exception from reading a damaged or hostile file into an error that says so."""
     try:
         with errors_about(path):
             yield
@@ -214,7 +216,7 @@ def errors_about(path: Path) -> Iterator[None]:
 
 
 def _code(error: sqlite3.Error) -> int:
-    """Return SQLite's code of an error; what is raised while a row is decoded has none."""
+    """Return SQLite's code of an error; errors of decoding a row have none."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 

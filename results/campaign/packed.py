@@ -1,8 +1,8 @@
 """The conclusions of a campaign as text, packed by xz: how the shipped campaign is kept, in a tenth of its size.
 
-The lines are JSON objects: the first says what the file is, then for each start of the campaign a line with its
-`provenance` and `backend`, followed by a line for each conclusion (`result`, `inference`, `time`) that was drawn of it.
-`results.campaign.codec` says what the members of these are. There are no samples, so nothing can be concluded again.
+The lines are JSON objects. The first says what the file is. Each start of the campaign has a line with its `provenance`
+and `backend`, and then a line for each of its conclusions (`result`, `inference`, `time`). `results.campaign.codec`
+describes their members. There are no samples, so nothing can be concluded again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Exact numbers as JSON and back, and members of files that may hold anything."""
+"""Exact numbers as JSON and back, and checked members of files that cannot be trusted."""
 
 from __future__ import annotations
 

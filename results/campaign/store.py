@@ -1,8 +1,8 @@
 """The SQLite file of a campaign: raw samples first, conclusions beside them, nothing ever changed or deleted.
 
-What was measured is committed before anything is concluded from it, and each variant's conclusion is a transaction of
-its own (write-ahead log), so that killing the program at any moment loses at most what was in work. The tables are
-described in `schema.sql` and docs/database.md.
+Measurements are committed before anything is concluded from them. Each variant's conclusion is a transaction of its own
+(write-ahead log). So killing the program at any moment loses at most what was in work. The tables are described in
+`schema.sql` and docs/database.md.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from results.model import Characterization, Measurement, Provenance
 
 SAME_MACHINE = ("architecture", "cpu", "cpu_signature", "backend", "is_model")
-"""What has to agree in all provenance of one file: a campaign is about one machine."""
+"""Fields that agree in all provenances of one file: a campaign is about one machine."""
 
 
 Arguments = ParamSpec("Arguments")
@@ -48,7 +48,7 @@ Returned = TypeVar("Returned")
 def _says_damage(
     method: Callable[Concatenate[Store, Arguments], Returned],
 ) -> Callable[Concatenate[Store, Arguments], Returned]:
-    """Have a method that reads say that the file is damaged where it is."""
+    """Make a method that reads raise an error that names a damaged file."""
 
     @wraps(method)
     def reading(store: Store, /, *arguments: Arguments.args, **named: Arguments.kwargs) -> Returned:
@@ -104,14 +104,14 @@ class Store:
 
     @classmethod
     def in_memory(cls) -> Self:
-        """Return a store that is gone when it is closed: for runs whose samples nobody asked to keep."""
+        """Return a store that is gone when it is closed: for runs whose samples are not to be kept."""
         connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         make_tables(connection)
         return cls(Path("memory"), connection, None)
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Open the file for reading only, also while a campaign writes to it or where nothing can be written.
+        """Open the file for reading only, also while a campaign writes to it, and in folders without write permission.
 
         Raises:
             StoreError: there is no such file, or it is not ours.
@@ -162,7 +162,7 @@ class Store:
     # What is added
 
     def begin(self, provenance: Provenance, backend: Mapping[str, Any] | None = None) -> None:
-        """Say where what is added from now on comes from.
+        """Name the provenance of what is added from here on.
 
         `backend` is what the backend said of itself, as JSON: inference needs it to look at the samples again.
 
@@ -179,7 +179,7 @@ class Store:
 
     @_says_damage
     def begin_again(self) -> Provenance:
-        """Say that what is added from now on comes from what is stored: conclusions drawn again.
+        """Begin to draw conclusions again from what is stored.
 
         Raises:
             StoreError: nothing was ever stored.
@@ -193,7 +193,7 @@ class Store:
     def add(self, samples: Sequence[Sample]) -> None:
         """Store what was measured, in one transaction; it is safe when this returns.
 
-        A request that there is a measurement of already is passed over: what conclusions rest on stays what it was.
+        A request that has a measurement is passed over: what conclusions rest on never changes.
         """
         with self._transaction():
             self._add_benchmarks(sample.benchmark for sample in samples)
@@ -398,7 +398,7 @@ def _text(lines: Iterable[tuple[bytes, str]]) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def _line(code: bytes, text: str) -> str:
-    """Write a line as JSON: most of them stand in many microbenchmarks."""
+    """Write a line as JSON; cached, since most lines stand in many microbenchmarks."""
     return f'["{code.hex()}", {encode_basestring_ascii(text)}]'
 
 

@@ -2,8 +2,8 @@
 
     {"kind": "NoPorts", "form": "same_register", "why": {"kind": "TooManyUops", "uops": 120}}
 
-Fields at their defaults are left out. A kind that is added to `results.findings` needs nothing here unless a field has
-a type that no other one has.
+Fields at their defaults are left out. A new kind in `results.findings` needs nothing here, unless one of its fields has
+a new type.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def decode_step(data: object) -> model.Step:
 
 
 def decode_failure(data: object) -> model.Failure:
-    """Read a failure; a sentence, as older files have, is one of the kind `Text`.
+    """Read a failure. A bare sentence, as older files have, becomes one of the kind `Text`.
 
     Raises:
         ValueError: it is none.

@@ -1,7 +1,7 @@
 """How far two runs on the same machine agree: the shares of latencies and throughputs that are within 5 %.
 
-What is compared are single values: each number of cycles of a latency, each measured throughput, µops, port usages. A
-value that only one run has counts as a disagreement, so that a run that knows less does not agree better.
+Single values are compared: each number of cycles of a latency, each measured throughput, µops, port usages. A value
+that only one run has counts as a disagreement. So a run that knows less does not agree better.
 """
 
 from __future__ import annotations
@@ -148,7 +148,9 @@ _LEAST = "least "
 
 
 def values(result: ArchitectureResult) -> Iterator[Value]:
-    """Yield the values of a result that a rerun should find again; spreads and what is computed from ports are none.
+    """Yield the values of a result that a rerun should find again.
+
+    Spreads, and values computed from ports, are left out.
 
     A latency that is a range has two: its end under the name of the latency, and its beginning.
     """

@@ -3,13 +3,13 @@
     published  "ADCX (R32, M32)"  latency [1;≤7]  throughput 0.50
     campaign   latency 1→1: 1, address 2→1: at most 7, TP_unrolled 0.51: both agree
 
-Published are an instructions.xml, or a table as uops.info's pages show it, as CSV: `string`, `latency`, `throughput`,
-and what else there is. A latency there is a number, `≤` an upper bound, or `[least;greatest]` over all pairs of
-operands; a throughput is what was measured, after what was computed from ports and a slash.
+What others published is an instructions.xml, or a table of uops.info's pages as CSV, with the columns `string`,
+`latency` and `throughput`. A latency there is a number, `≤` an upper bound, or `[least;greatest]` over all pairs of
+operands. A throughput is `computed from ports / measured`, or the measured one alone.
 
-Latencies agree where nothing that is said in one contradicts the other: an upper bound speaks of every smaller number.
-Throughputs agree within a share, or within a few hundredths. The published one is the least of all sequences, so the
-least of ours is compared with it.
+Latencies agree where neither contradicts the other: an upper bound allows every smaller number. Throughputs agree
+within a share, or within a few hundredths of a cycle. The published one is the least of all sequences, so the least of
+ours is compared with it.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ GOALS = {"latency": Fraction(999, 1000), "throughput": Fraction(99, 100)}
 """The share of the variants' values of a kind that should agree with measurements of the same CPU."""
 
 RATIOS = (Fraction(5, 4), Fraction(3, 2), Fraction(2), Fraction(4))
-"""Differences are grouped by the first of these that one value is not more than that many times the other."""
+"""Differences are grouped by the ratio of the two values: the first of these that it does not exceed."""
 
 WRITTEN_AS_ZERO = {"latency": Fraction(1, 2), "throughput": Fraction(1, 200)}
-"""What 0 may stand for in a value of a kind, in cycles: latencies are whole numbers, throughputs have two decimals."""
+"""Cycles that may be written as 0, by kind: latencies are whole numbers, throughputs have two decimals."""
 
 COLUMNS = ("string", "latency", "throughput")
 """Columns that a table must have."""
@@ -47,14 +47,14 @@ COLUMNS = ("string", "latency", "throughput")
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """How far ours may be from a published value: a share of that, for throughputs at least so many cycles."""
+    """How far ours may be from a published value: a share of it, and for throughputs a least number of cycles."""
 
     share: Fraction = Fraction(1, 10)
     cycles: Fraction = Fraction(2, 100)
 
 
 class Bounds(NamedTuple):
-    """Between which cycles a latency is: both the same if it is exact, from 0 for an upper bound."""
+    """Between which cycles a latency is: an exact one has two equal ends, an upper bound begins at 0."""
 
     low: Fraction
     high: Fraction
@@ -180,14 +180,14 @@ def compare_published(
 
 
 class Measured:
-    """The campaign's variants, found by key, by string, or as the only one of that instruction and those operands.
+    """The campaign's variants, found by key, by string, or by instruction and operands if only one has these.
 
-    A later XED may name a variant differently, because another one came that shares its name: BLSI (R32, M32) is
-    BLSI_MEMD (R32, M32) since there is BLSI_APX (R32, M32), which an older CPU does not have.
+    A later XED may rename a variant, when a new one would share its name. BLSI (R32, M32) is BLSI_MEMD (R32, M32) since
+    BLSI_APX (R32, M32) was added, which an older CPU does not have.
     """
 
     def __init__(self, entries: Iterable[Entry], architecture: str, taken: set[str]) -> None:
-        """Take the entries that have a result of the architecture; variants whose string is `taken` have their name."""
+        """Take entries with a result of the architecture; `taken` are the strings of all published variants."""
         self._by_key: dict[str, tuple[InstructionVariant, ArchitectureResult]] = {}
         self._by_string: dict[str, tuple[InstructionVariant, ArchitectureResult]] = {}
         self._by_form: dict[tuple[str, str], list[tuple[InstructionVariant, ArchitectureResult]]] = defaultdict(list)
@@ -284,7 +284,7 @@ def _badness(one: Difference) -> tuple[float, str, str]:
 
 
 def _apart(published: Latency, ours: Latency, tolerance: Tolerance) -> tuple[Fraction, Fraction]:
-    """Return the two numbers that are farthest apart of those that should agree: the published one first."""
+    """Of the numbers that should agree, return the two that are farthest apart: the published one first."""
     pairs = [
         (one.low, other.high) if one.low > other.high else (one.high, other.low)
         for one, other in ((published.least, ours.least), (published.greatest, ours.greatest))
@@ -298,7 +298,7 @@ def _agree(one: Latency, other: Latency, tolerance: Tolerance) -> bool:
 
 
 def _overlap(one: Bounds, other: Bounds, tolerance: Tolerance) -> bool:
-    """Whether a number within both exists, but for the tolerance."""
+    """Whether both contain the same number, within the tolerance."""
     lower, upper = max(one.low, other.low), min(one.high, other.high)
     return lower - upper <= tolerance.share * lower
 
@@ -316,8 +316,8 @@ def throughput_of(result: ArchitectureResult) -> Fraction | None:
 def latencies_of(result: ArchitectureResult, *, by_pair: bool) -> dict[str, tuple[Latency, ...]]:
     """Return latencies by what they are of: by pair of operands and part ("1→2 cycles_mem"), or "" for all of them.
 
-    Of all pairs there are two: with those of the same register in several operands, and without. Tables have the one
-    or the other: 0 cycles of a zero idiom are the least of VPXOR, but not of VPCMPEQB.
+    All pairs together give two latencies: with those of the same register in several operands, and without. Tables have
+    the one or the other: the 0 cycles of a zero idiom are the least of VPXOR, but not of VPCMPEQB.
     """
     found: dict[str, list[tuple[str, Bounds, bool]]] = defaultdict(list)
     for row in result.latencies:
@@ -339,7 +339,7 @@ def _ranges(values: Sequence[tuple[str, Bounds, bool]]) -> Iterator[Latency]:
 
 
 def range_of(values: Sequence[Bounds]) -> Latency:
-    """Return the least and the greatest of some latencies: each is known as far as all of them are."""
+    """Return the least and the greatest of some latencies. Where one is a bound, so are these."""
     low = min(one.low for one in values)
     exact = [one.high for one in values if one.low == one.high]
     least = min(one.high for one in values)
@@ -348,7 +348,7 @@ def range_of(values: Sequence[Bounds]) -> Latency:
 
 
 def operands_text(variant: InstructionVariant) -> str:
-    """Return the kinds of the explicit operands, in which many variants are alike: `R64, M`, `XMM, K, I`."""
+    """Return the kinds of the explicit operands, which many variants share: `R64, M`, `XMM, K, I`."""
     return ", ".join(_operand_kind(part) for part in _split(variant.string)[1].strip("()").split(", ") if part)
 
 
@@ -368,7 +368,7 @@ def number_text(value: Fraction) -> str:
 
 
 def read_published(path: Path, entries: Iterable[Entry], architecture: str) -> Iterator[Published]:
-    """Yield what a table (.csv) or an instructions.xml, whose entries these are, says of each variant.
+    """Yield what was published of each variant: by a table (.csv), or by an instructions.xml with these entries.
 
     Raises:
         DatabaseError: the table is not of the known form; names the line.

@@ -31,7 +31,7 @@ def exact_cycles(values: Mapping[str, str]) -> list[float]:
 def longest(rows: Iterable[LatencyRow]) -> float | None:
     """Return the longest latency of different registers, in cycles; None if it is not known.
 
-    It is not where an upper bound exceeds the greatest exact number: the truth may be anything between the two.
+    It is unknown where an upper bound exceeds the greatest exact number: it may be anything between the two.
     """
     found = longest_known(rows)
     return None if isinstance(found, AtMost) else found
@@ -42,7 +42,7 @@ class AtMost(float):
 
 
 def longest_known(rows: Iterable[LatencyRow]) -> float | None:
-    """Return what `longest` does, or an upper bound where there is only one; None where nothing is known."""
+    """Return the longest latency like `longest`, or where it is not known an upper bound (None: neither is known)."""
     found = [one for row in rows for one in _greatest(row.values) if not one[0].endswith(SAME_REGISTER)]
     exact = max((cycles for _, cycles, bounded in found if not bounded), default=None)
     most = max((cycles for _, cycles, _ in found), default=None)

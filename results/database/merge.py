@@ -1,8 +1,8 @@
 """Any number of campaigns into one database: which conclusion counts where several speak of the same variant.
 
-The rule, in this order: what was measured before what comes from a model; a conclusion whose checks held before one
-with failures; the kernel module before perf before the clock; the newer before the older. Where conclusions of the same
-architecture differ by more than their spread, that is listed, whoever wins.
+The rule, in this order: a measurement wins against a model, a conclusion without failures against one with them, the
+kernel module against perf against the clock, the newer against the older. Conclusions about the same architecture that
+differ by more than their spread are listed, whichever wins.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ Lookup = Callable[[str], "Iterable[Conclusion]"]
 class Merge:
     """Puts conclusions into a catalogue, one variant at a time, so that memory does not grow with the campaigns.
 
-    What was found on the way is known when all entries were taken: `disagreements`, the number of results by
-    architecture in `counts`, and where those that count come from in `provenances` (by their text, each once: those of
-    one campaign are equal, but need not be the same object).
+    These are complete when all entries were taken: `disagreements`; `counts`, the number of results by architecture;
+    `provenances`, where the results come from. Provenances are kept by their text, since those of one campaign are
+    equal but need not be the same object.
     """
 
     def __init__(self, variants: Iterable[InstructionVariant], lookup: Lookup) -> None:

@@ -1,8 +1,8 @@
-"""Names that other tools know: those of an earlier XED, and CPUs that they tell apart and we do not.
+"""Names that other tools know: variants as an earlier XED calls them, and CPUs that only they tell apart.
 
 uiCA and OSACA read variants by the names of XED 2024.11.04; a later release renamed some (`data/renamed_variants.tsv`).
-Kaby Lake and Coffee Lake have Skylake's core and are SKL here; readers know them as KBL and CFL, and CPUID tells which
-one a campaign was measured on (`data/reader_names.tsv`): results stand under both names then. Cascade Lake (CLX) and
+Kaby Lake and Coffee Lake have Skylake's core and are SKL here; readers know them as KBL and CFL. CPUID tells which one
+a campaign was measured on (`data/reader_names.tsv`), and results then stand under both names. Cascade Lake (CLX) and
 Rocket Lake (RKL) have names of their own here, too.
 """
 

@@ -1,8 +1,8 @@
 """instructions.xml with measurements: its records, and a reader that trusts nothing.
 
 The format is that of uops.info: below an `<instruction>` stand `<architecture name="SKL">` elements, each with one
-`<measurement>` and its `<latency>` children, and analyses by software models (`<LLVM>`, `<IACA>`, `<doc>`). Files
-that others published are read too; values in them that cannot be (those of `REPAIRS`) are left out and reported.
+`<measurement>` and its `<latency>` children, and analyses by software models (`<LLVM>`, `<IACA>`, `<doc>`). Files that
+others published are read too; impossible values in them (`REPAIRS`) are left out and reported.
 
 A file may be hostile: document types are refused (so there are no entities), nesting and text are limited, and memory
 is bounded by one instruction.
@@ -246,7 +246,7 @@ class _Reader:
         return LatencyRow(int(values.pop("start_op")), int(values.pop("target_op")), values)
 
     def _repaired(self, element: etree._Element, string: str, architecture: str) -> dict[str, str]:
-        """Return the attributes without those that a rule says cannot be; most values are plain and pass at once."""
+        """Return the attributes without impossible values; most values are plain numbers and pass at once."""
         values = _attributes(element)
         for name, value in tuple(values.items()):
             if _plain(value):
@@ -259,7 +259,7 @@ class _Reader:
 
 
 def _as_written(variant: InstructionVariant) -> InstructionVariant:
-    """Return the variant with default flags as such: the writer makes immediates of them for other readers."""
+    """Return the variant with default flags as such; files have them as immediates, for other readers."""
     if all(operand.name != DEFAULT_FLAGS for operand in variant.operands):
         return variant
     operands = (

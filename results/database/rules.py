@@ -169,8 +169,8 @@ ROUNDED = 0.01
 def _contradictions(entry: Entry) -> Iterator[tuple[str, str]]:
     """Yield throughputs that cannot both be true.
 
-    No code is faster than its ports allow. Where unrolled code of the plain form is as fast as a loop of it, so is that
-    of any other form: else its instances wait for something that those in the loop do not.
+    No code is faster than its ports allow. Where unrolled code of the plain form is as fast as a loop of it, the same
+    holds for every other form: otherwise its instances wait for something that those in the loop do not wait for.
     """
     for result in entry.results.values():
         values = numbers(result.measurement or {})
@@ -189,7 +189,7 @@ def _times(form: Form) -> tuple[str, str]:
 
 
 def is_dubious(values: Mapping[str, float], form: Form) -> bool:
-    """Whether unrolled code of a form is clearly slower than a loop of it, and that of the plain form is not."""
+    """Whether unrolled code is clearly slower than a loop of it, in this form but not in the plain one."""
     return _waits(values, form) and not _waits(values, Form.PLAIN)
 
 

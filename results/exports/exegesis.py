@@ -1,7 +1,7 @@
 """Benchmark files for `llvm-exegesis --mode=analysis` (LLVM 19), which holds them against LLVM's scheduling models.
 
-llvm-exegesis names instructions by LLVM's opcodes and all their operands. `llvm-mc` of the same LLVM says them: a
-sample of each variant is disassembled once. Who has no LLVM installed has no use for the file either.
+llvm-exegesis names instructions by LLVM's opcodes and all their operands. `llvm-mc` of the same LLVM tells these names,
+by disassembling a sample of each variant.
 """
 
 from __future__ import annotations

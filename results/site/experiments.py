@@ -8,10 +8,10 @@ deflated JSON:
                    [[counters wanted, loop or unrolled, purpose, status, detail, [line, ...],
                      [[copies, iterations, {counter: samples}], ...]], ...]], ...]}
 
-Samples with few distinct values are `[differences, letters]`: sorted, the values are the running sums of the
-differences, and each letter says which of them it was (see `ALPHABET`); others are a list of values. The samples of the
-first counter are in the order of time, those of the others (which go with it) in the order of their values, which
-packs better; campaign files have all of it.
+Samples with few distinct values are `[differences, letters]`. The running sums of the differences are the sorted
+values, and each letter of `ALPHABET` stands for one of them. Other samples are a list of values. Samples of the first
+counter are in the order of time. Those of the other counters are sorted by value, which packs better; campaign files
+have them in the order of time.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def architecture_script(name: str, entries: Sequence[Entry]) -> str:
 
 
 def _compact(table: object) -> str:
-    """Return JSON that may stand in a script; what could end a script element cannot be in it."""
+    """Return JSON for a script element; nothing in it can end the element."""
     return json.dumps(table, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
 
 
@@ -80,7 +80,7 @@ def _whole(text: str | None) -> int | None:
 
 
 def _cycles(result: ArchitectureResult) -> Iterable[float]:
-    """Return exact numbers of cycles: upper bounds are no values to sort and search by."""
+    """Return exact numbers of cycles; upper bounds are left out, since nobody can sort or search by them."""
     return (cycles for row in result.latencies for cycles in exact_cycles(row.values))
 
 

@@ -191,7 +191,7 @@ def _cell(row: LatencyRow) -> Cell:
 
 
 def _maxima(values: Mapping[str, str]) -> list[str]:
-    """Return the lines of maxima that stand alone, as published files have them."""
+    """Return lines for maxima without minima, which published files have."""
     alone = [name for name in sorted(values) if name.startswith("max_") and not name.endswith("_is_upper_bound")]
     return [
         f"{'≤ ' if f'{name}_is_upper_bound' in values else ''}{values[name]}{_remark(name)}"

@@ -3,8 +3,8 @@
 Every job runs once per set of counters that the hardware can read together (`runner.host.kmod.passes`). The blobs
 differ from those of other backends only in the instructions that read the counters.
 
-Where no PMU counts core cycles (a hypervisor hides it, or nothing is known of this CPU's events), APERF and MPERF do;
-where they are missing too, the clock is what there is, calibrated as by the backend `tsc`, but in ring 0 and without
+Without a PMU that counts core cycles, APERF and MPERF count them: a hypervisor may hide the PMU, or this CPU's events
+are not known. Where they are missing too, the clock is calibrated as by the backend `tsc`, but in ring 0 and without
 interrupts.
 """
 
@@ -75,7 +75,7 @@ class KmodBackend:
         self._clean_uppers = "avx" in self._cpu.flags
 
     def info(self) -> BackendInfo:
-        """Say what this CPU's PMU counts, or what does without one."""
+        """Say what this CPU's PMU counts, or what counts instead of one."""
         counters = self._counters()
         caveats = self._caveats()
         ports = tuple(name for name in self._uarch.port_counters if name in counters) if self._uarch else ()

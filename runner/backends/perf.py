@@ -1,9 +1,9 @@
 """Linux' perf events: the PMU's counters for an ordinary user, without a module of ours.
 
-Code runs as in the clock backend; a group of events that count user mode only is read by system calls around each
-repetition, so loops of the unrolled copies are needed as there. Events are packed into groups as the PMU allows, and
-each group is pinned: where something else has the counters, a repetition counts nothing and is left out. Sources:
-perf_event_open(2); the events are those of `runner.uarch`.
+Code runs as in the clock backend, in loops of the unrolled copies. System calls around each repetition read a group of
+events, which count user mode only. Events are packed into groups as the PMU allows, and each group is pinned. Where
+something else has the counters, a repetition counts nothing and is left out. Sources: perf_event_open(2); the events
+are those of `runner.uarch`.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class PerfBackend:
         return self._runner.run(batch, repeat, [slot.counter for slot in slots], events)
 
     def _merged(self, results: Sequence[JobResult], counters: Sequence[str]) -> JobResult:
-        """Put the counters of all groups together; the shortest decides how many repetitions there are."""
+        """Put the counters of all groups together, with as many repetitions as the shortest group has."""
         samples: dict[str, tuple[int, ...]] = {}
         for result in results:
             if result.status is not Status.OK:

@@ -1,4 +1,4 @@
-"""Simulated cores out of LLVM's models or an instructions.xml, and machines drawn at random: no CPU is measured."""
+"""Simulated cores, made from LLVM's models or an instructions.xml, and machines drawn at random: no CPU is measured."""
 
 from __future__ import annotations
 
@@ -41,8 +41,9 @@ OPTIONS: dict[str, Callable[[MachineModel], MachineModel]] = {
         if rule is not Binding.FEWEST_WAITING
     },
 }
-"""After the name of a model (`SKX:separate`): every port has a counter of its own, whatever the real cores have, or
-another rule by which µops are bound to ports."""
+"""Words after the name of a model.
+
+`SKX:separate`: every port has a counter of its own. The others name a rule that binds µops to ports."""
 
 _STATUS = {SimulatedFaultError: Status.FAULTED, SimulatedHangError: Status.TIMED_OUT, ModelError: Status.REFUSED}
 

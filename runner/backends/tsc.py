@@ -1,8 +1,8 @@
 """The clock backend: native code of an ordinary user, timed by RDTSC, with the CPU's clock calibrated all the time.
 
 Needs no PMU, no privileges, and works in virtual machines. Every repetition runs a calibration chain of known length
-just before the code under test, so that ticks become core cycles even while the frequency changes. What it cannot know
-is how many µops there are and where they went.
+just before the code under test. So ticks become core cycles even while the frequency changes. It counts no µops and no
+ports.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PREFERENCE = 10
 """The last resort of `auto`: every backend with counters says more."""
 
 CALIBRATION_ITERATIONS = 100
-"""Of 30 IMULs each: 9000 core cycles, so that a clock that moves 26 ticks at a time errs by less than 1%."""
+"""Of 30 IMULs each: 9,000 core cycles, so that a clock with steps of 26 ticks errs by less than 1%."""
 
 PREFERRED_ITERATIONS = 100
 """Iterations of the loop around every benchmark, so that it rises above the clock's resolution and the reads' cost."""
@@ -55,7 +55,7 @@ class TscBackend:
         self._runner = NativeRunner(self._cpu, self._calibration)
 
     def info(self) -> BackendInfo:
-        """Say what there is: ticks and their calibration."""
+        """Say what is counted: ticks and their calibration."""
         caveats = (CAVEAT, VIRTUAL_CAVEAT) if self._cpu.in_virtual_machine else (CAVEAT,)
         options = {"cpu": str(self._cpu.number), "calibration_core_cycles": str(self._calibration.core_cycles)}
         return BackendInfo(
@@ -69,7 +69,7 @@ class TscBackend:
         )
 
     def run(self, batch: Sequence[Job], counters: Sequence[str], repeat: Repeat) -> list[JobResult]:
-        """Run the jobs; `counters` may leave nothing out, since all clocks come together."""
+        """Run the jobs; all clocks are read each time, whichever are named in `counters`."""
         del counters
         return self._runner.run(batch, repeat, CLOCK_COUNTERS)
 

@@ -1,7 +1,7 @@
 """Campaigns: many variants on one machine, resumable, with every conclusion stored as it is drawn.
 
-What was concluded already is not touched, what was measured already is not measured again. Simulated machines can be
-spread over processes (each works on its own variants; the parent alone writes the file); a real CPU is measured by one.
+Nothing is concluded or measured twice. A campaign on a simulated machine can be spread over processes: each works on
+its own variants, and the parent alone writes the file. A real CPU is measured by one process.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Lacks: TypeAlias = "Callable[[InstructionVariant], str]"
 
 
 class Method(Protocol[Context]):
-    """How variants are characterized: what is found out once per machine, then what about each variant."""
+    """How variants are characterized: `prepare` once per machine, then `characterize` for each variant."""
 
     def prepare(self, variants: Iterable[InstructionVariant] = ()) -> Procedure[Context]:
         """Find out what these variants need in common (blocking instructions, latencies of chain instructions)."""
@@ -59,7 +59,7 @@ def skip_reason(variant: InstructionVariant, method: Method[Context], lacks: Lac
 
 
 NAMED_AT_MOST = 3
-"""So many variants are named for each reason in a summary; the rest are counted."""
+"""Variants that a summary names for each reason; the rest are counted."""
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ class Reason:
 
 
 def count_reason(reasons: dict[str, Reason], result: Characterization) -> None:
-    """Take note of why a variant was skipped or failed; failures that differ only in figures are of one kind."""
+    """Count why a variant was skipped or failed; failures that differ only in figures count as one reason."""
     found = [(f"skipped: {result.skipped}",) * 2] if result.skipped else []
     found += [(f"failed: {sentences.reason(one)}", f"failed: {sentences.failure(one)}") for one in result.failures]
     for kind, text in dict(found).items():
@@ -113,7 +113,7 @@ class Tally:
 
     @property
     def done(self) -> int:
-        """Variants that there is a conclusion about."""
+        """Variants with a conclusion."""
         return self.resumed + self.outcomes.total()
 
     @property
@@ -163,9 +163,9 @@ class Campaign(Generic[Context]):
     def run(
         self, variants: Sequence[InstructionVariant], *, again: bool = False, on_change: Callable[[Tally], None]
     ) -> Iterator[Characterization]:
-        """Yield the conclusion about each variant, stored, as it is drawn; `again` draws also those that are there.
+        """Store and yield the conclusion about each variant as it is drawn; `again` repeats those that exist.
 
-        What was skipped stays skipped: without a machine there is nothing new to be known about it.
+        What was skipped stays skipped: there are no samples to conclude from again.
 
         Raises:
             BackendError: the backend broke down.

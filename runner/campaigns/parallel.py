@@ -1,8 +1,8 @@
 """Simulated machines spread over processes: each has a backend and a session of its own, the parent alone writes.
 
-Samples and conclusions of a chunk of variants come back together. What belongs to the machine (blocking instructions)
-is measured once by the parent and given to every process. Only for machines that answer the same however often they
-are asked: real CPUs are measured by one process.
+Samples and conclusions of a chunk of variants come back together. The parent measures once what belongs to the machine
+(blocking instructions), and gives it to every process. This needs a machine that gives the same answer each time, so a
+real CPU is measured by one process.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from results.model import Characterization, Measurement
 
 CHUNK = 16
-"""Variants that a process does between two answers: what is lost at most when it is stopped."""
+"""Variants that a process characterizes between two answers. A stopped process loses no more."""
 
 AHEAD = 2
-"""Chunks that a process has been given and not answered: one in work, and one that it can go on with."""
+"""Chunks given to a process and not answered: one in work, and the next one."""
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -180,7 +180,7 @@ def run(order: Order) -> Iterator[Chunk]:
 
 
 def _in_order(chunks: Sequence[Sequence[str]], processes: Sequence[_Process]) -> Iterator[Chunk]:
-    """Give chunks to processes that have too little to do, and yield the answers in order."""
+    """Keep every process at work, and yield the answers in the order of the chunks."""
     waiting = deque(enumerate(chunks))
     answers: dict[int, Chunk] = {}
     by_connection = {process.connection: process for process in processes}
@@ -200,9 +200,9 @@ def _in_order(chunks: Sequence[Sequence[str]], processes: Sequence[_Process]) ->
 
 @contextmanager
 def _processes(order: Order) -> Iterator[list[_Process]]:
-    """Start the processes; end them, whatever they are doing, when the block ends.
+    """Start the processes; kill them when the block ends.
 
-    Each has a pipe of its own, so that one that is killed while it answers cannot keep anybody waiting.
+    Each has a pipe of its own: a process that is killed while it answers blocks no other one.
     """
     started: list[_Process] = []
     try:

@@ -1,7 +1,7 @@
 """What a campaign would do, before it is done: variants, microbenchmarks, time, and what is left out and why.
 
-The numbers of microbenchmarks and the time come from a sample of variants that is really measured for a few seconds,
-spread evenly over all.
+Numbers of microbenchmarks and the time are estimates. A sample of variants, spread evenly over all, is measured for a
+few seconds.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def make_plan(
 ) -> Plan:
     """Plan for variants, those with conclusions already (`there`, by key) left out.
 
-    `lacks` says what the machine cannot run. `clock` tells the time in seconds: for simulated machines, which only
-    compute, the process's own is the better one.
+    `lacks` says what the machine cannot run. `clock` tells the time in seconds; for a simulated machine it is the
+    process's CPU time.
     """
     todo = [variant for variant in variants if variant.key not in there]
     reasons = [skip_reason(variant, method, lacks) for variant in todo]
@@ -123,7 +123,7 @@ class _Watch:
 
 
 def _even_sample(variants: Sequence[InstructionVariant]) -> Iterator[InstructionVariant]:
-    """Yield all variants so that any first part of them is spread evenly (by the golden ratio)."""
+    """Yield all variants in an order in which any first part is spread evenly (by the golden ratio)."""
     count = len(variants)
     step = max(1, round(count * 0.6180339887))
     while math.gcd(step, count) > 1:

@@ -1,7 +1,7 @@
 """Variants chosen by extension and ISA set, as XED names them: what `--extension` and `--isa-set` mean.
 
-A name is meant without regard to case, and a glob means all names that match it. Several names of one kind are
-alternatives; a variant has to fulfil both kinds where both are given.
+Case does not matter, and a glob stands for all names that match it. Several names of one kind are alternatives. Where
+both kinds are given, a variant has to fulfil both.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class SelectionError(UopscopeError):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Patterns for extensions (BASE, AVX512EVEX) and ISA sets (I86, AVX512F_512); without any, everything is meant."""
+    """Patterns for extensions (BASE, AVX512EVEX) and ISA sets (I86, AVX512F_512); without any, all variants."""
 
     extensions: tuple[str, ...] = ()
     isa_sets: tuple[str, ...] = ()
@@ -34,14 +34,14 @@ class Selection:
         return bool(self.extensions or self.isa_sets)
 
     def options(self) -> list[str]:
-        """Return the options of `characterize` that mean the same."""
+        """Return the same as options of `characterize`."""
         named = (("--extension", self.extensions), ("--isa-set", self.isa_sets))
         return [word for option, patterns in named for pattern in patterns for word in (option, pattern)]
 
     def of(
         self, variants: Sequence[InstructionVariant], all_variants: Iterable[InstructionVariant]
     ) -> list[InstructionVariant]:
-        """Return those of the variants that are meant, in their order.
+        """Return the selected variants, in their order.
 
         Args:
             variants: what to choose from.
@@ -64,7 +64,7 @@ class Selection:
 
 
 def _meant(kind: str, patterns: Iterable[str], names: set[str]) -> set[str]:
-    """Return the names that any of the patterns means (all of them without a pattern)."""
+    """Return the names that match any of the patterns (without a pattern: all names)."""
     found: set[str] = set()
     for pattern in patterns:
         wanted = pattern.strip().upper()

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 TABLE_AT_MOST = 500
-"""Of campaigns with more variants the results are in the files that were asked for, and the screen has a summary."""
+"""Variants. A larger campaign shows a summary; its results are in the files that were asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def _stored(catalogue: Catalogue, options: CampaignOptions) -> Iterator[Campaign
 
 
 def _carry_out(setup: CampaignSetup, options: CampaignOptions) -> int:
-    """Run the campaign, or as much of it as there is time for, and show what there is."""
+    """Run the campaign until it is done or stopped, then show the results."""
     method = Characterizer(setup.catalogue, setup.info.capabilities, thorough=options.thorough)
     campaign = Campaign(setup.store, setup.measurer, method, setup.lacks, _spread(setup.info, options))
     code: int = _guard.ExitCode.DONE
@@ -139,7 +139,7 @@ def _carry_out(setup: CampaignSetup, options: CampaignOptions) -> int:
 
 
 def _spread(info: BackendInfo, options: CampaignOptions) -> Spread | None:
-    """Return how to spread the campaign over processes, if it is to be.
+    """Return how to spread the campaign over processes (None: it runs in this one).
 
     Raises:
         UsageError: a real CPU is measured by one process.

@@ -90,7 +90,7 @@ MAY_BE_EMPTY = {"--init", "--arch"}
 
 
 def _refuse_empty(arguments: Sequence[str]) -> None:
-    """Refuse "" where something is meant (`--db "$FILE"` without FILE): as a path it would be the current folder.
+    """Refuse "" where a value is needed (`--db "$FILE"` without FILE): as a path it would be the current folder.
 
     Raises:
         UsageError: names the option.
@@ -136,5 +136,5 @@ def _explained(error: BaseException) -> tuple[str, int]:
 
 
 def _drop_standard_output() -> None:
-    """Let nothing be written when Python exits: whoever read it has gone."""
+    """Point standard output at nothing: its reader has gone, and Python flushes it on exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -42,7 +42,10 @@ class CampaignOptions:
 
     @property
     def thorough(self) -> bool:
-        """Whether whole parts of the catalogue are meant, for which what they have in common is looked for longer."""
+        """Whether whole parts of the catalogue are chosen.
+
+        Blocking instructions are then looked for among all classes.
+        """
         return self.everything or (bool(self.selection) and not self.patterns)
 
 

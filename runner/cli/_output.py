@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 WIDE = 10_000
-"""Columns where nobody looks at a terminal: nothing is wrapped."""
+"""Columns where the output is no terminal: nothing is wrapped."""
 
 
 def console(*, to_stderr: bool = False) -> Console:
@@ -60,7 +60,7 @@ def columns(rows: Sequence[Mapping[str, str]], usual: Sequence[str], keep: Seque
 
 
 def check_files(files: Mapping[str, Path]) -> None:
-    """Refuse files that could not be written in the end, before hours are spent on what belongs in them.
+    """Refuse output files that cannot be written, before hours are spent on measuring.
 
     Raises:
         OutputError: names the first such file.

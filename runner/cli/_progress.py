@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from runner.campaigns.campaign import Tally
 
 LINE_SECONDS = 60.0
-"""Without a terminal: a line of progress so often."""
+"""Seconds between two lines of progress where the output is no terminal."""
 
 SILENT_AT_MOST = 1
 """No bar for so few variants."""

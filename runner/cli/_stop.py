@@ -1,7 +1,7 @@
-"""How the process ends when a signal asks it to: what there is, is shown and kept, and nothing asks twice.
+"""How the process ends when a signal asks it to: results so far are shown and kept.
 
-Ctrl-C and SIGTERM raise `Stopped` once. What comes in the next seconds is ignored, so that a second Ctrl-C cannot break
-the end that the first began; who asks again after that ends the process at once.
+Ctrl-C and SIGTERM raise `Stopped` once. Further signals are ignored for some seconds, so that a second Ctrl-C does not
+interrupt the orderly end. After that, another signal ends the process at once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 GRACE_SECONDS = 3.0
-"""How long a campaign may take to end by itself: it takes well under a second on an idle machine."""
+"""Seconds that a campaign may take to end by itself; on an idle machine it takes well under one."""
 
 NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 
@@ -26,7 +26,10 @@ PROGRAMS = {"-m", "characterize", "characterize.py", "uopscope", "uopscope.py"}
 
 
 class Stopped(BaseException):
-    """A signal asked the process to end; no `KeyboardInterrupt`, of which typer makes a code of its own."""
+    """A signal asked the process to end.
+
+    It is no `KeyboardInterrupt`, since typer turns that into an exit code of its own.
+    """
 
     def __init__(self, number: int) -> None:
         """Say which signal it was."""

@@ -1,4 +1,4 @@
-"""Standard output and error as the commands need them, whatever locale and shell have made of them."""
+"""Makes standard output and error usable under any locale and shell."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HANDLER = "uopscope.plain"
 
 
 def prepare() -> None:
-    """Let everything be written to both streams, also in an encoding that lacks a character, or if one is closed."""
+    """Let both streams take any text: in an encoding that lacks a character, and where one is closed."""
     codecs.register_error(HANDLER, _plain)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)

@@ -74,7 +74,7 @@ def list_variants(
 
 
 def _filter(cpu: str) -> Callable[[InstructionVariant], bool]:
-    """Return what says whether a CPU has a variant."""
+    """Return a function that says whether a CPU has a variant."""
     if not cpu:
         return lambda _variant: True
     if cpu.lower() == "native":
@@ -130,7 +130,7 @@ def diff(
 
 
 def _renaming(old: InstructionVariant, new: InstructionVariant) -> str:
-    """Write what a variant was and is called: its string, and what of iform and key has changed besides."""
+    """Write a variant's old and new string, and its iform and key where they changed too."""
     if old.string != new.string:
         return f"{old.string} -> {new.string}"
     names = ("iform", old.iform, new.iform) if old.iform != new.iform else ("key", old.key, new.key)

@@ -79,7 +79,7 @@ def _source(folder: Path | None, *, fetch: bool, quiet: bool) -> Path:
 def _fetch(*, quiet: bool) -> Path:
     """Return the checkout of the pinned version; tell on standard error how the clone goes on.
 
-    Where nobody looks at a terminal, that it was begun is all that is told.
+    Where the output is no terminal, only the beginning is told.
     """
     from rich.console import Console  # noqa: PLC0415 - only a clone needs it
     from rich.text import Text  # noqa: PLC0415

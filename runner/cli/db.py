@@ -119,7 +119,7 @@ def check(
 
 
 def _schema_violations(database: Path) -> list[Violation]:
-    """Validate the file, which was read without a fault before, so that it is no hostile one."""
+    """Validate the file against the schema. It was read without a fault, so it is not hostile."""
     try:
         validate(database)
     except ConversionError as error:
@@ -255,7 +255,7 @@ def compare_with_published(
 
 
 def _architecture_among(entries: list[Entry], name: str) -> str:
-    """Return the architecture of that name, if there is one, or the only one that there is."""
+    """Return the architecture of that name, or without a name the only one."""
     return name if any(name in entry.results for entry in entries) else _only_architecture(entries)
 
 
@@ -373,7 +373,7 @@ def query(
 
 
 COLUMNS = ("string", "architecture", "uops", "ports", "TP_unrolled", "TP_loop", "TP_ports")
-"""Shown beside what a query asks about; those at the end give way on a narrow terminal."""
+"""Columns beside the fields of a query; the last ones give way on a narrow terminal."""
 
 
 def _attributes(entry: Entry) -> Iterator[str]:
@@ -384,7 +384,7 @@ def _attributes(entry: Entry) -> Iterator[str]:
 
 
 def _row(wanted: Query, entry: Entry, result: ArchitectureResult) -> dict[str, str]:
-    """Return what is shown of a result: what was asked about, and the usual columns; models are called models."""
+    """Return what is shown of a result: the fields of the query, then the usual columns. Models are called models."""
     from results.exports.exporters import is_model  # noqa: PLC0415 - likewise
 
     values = result.measurement or {}

@@ -19,7 +19,7 @@ STATE_FLAGS = (
     (("AMX",), "amx_tile"),
     (("APX",), "apx"),
 )
-"""ISA sets whose registers the kernel has to save: their names' beginnings, and Linux' flag that says that it does."""
+"""ISA sets whose registers the kernel has to save: how their names begin, and Linux' flag for it."""
 
 
 def lacking(variant: InstructionVariant, cpu: int) -> str:
@@ -33,7 +33,7 @@ def lacking(variant: InstructionVariant, cpu: int) -> str:
 
 @cache
 def has_isa_set(name: str, cpu: int) -> bool:
-    """Whether a logical CPU has an ISA set; one that CPUID does not tell about counts as there: an attempt will show.
+    """Whether a logical CPU has an ISA set. Where CPUID does not tell, the answer is yes: running it will show.
 
     Raises:
         BackendError: there is no such CPU.

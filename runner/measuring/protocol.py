@@ -1,9 +1,9 @@
 """The measurement protocol: from requests to jobs of a backend, and from its samples to values that can be trusted.
 
-Requests are measured in rounds of one batch each. After a round each request is judged: done when its spread is small
-enough, run again when it is not (samples are added), started anew when the values cannot be right; three such attempts
-make a recorded failure, not a number. On a clock a short probe goes first, which finds code that faults and how long
-the runs have to be.
+Requests are measured in rounds of one batch each. After a round each request is judged. It is done when its spread is
+small enough, else it runs again, and samples are added. It starts anew when the values cannot be right; three such
+attempts make a recorded failure, not a number. On a clock a short probe goes first: it finds code that faults, and how
+long the runs have to be.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NOTHING = Microbenchmark((), (Line(b"\x90", "NOP"),), "survey of the contention 
 RESTLESS_RATIO = Fraction(1, 20)
 """A spread above this share of the value asks for more rounds, and is said in the result."""
 MOST_ROUNDS = 1000
-"""While there is patience for a quiet core, which ends sooner; but what is never quiet itself has to end, too."""
+"""Rounds of one request while there is patience for a quiet core: code that is never quiet itself has to end, too."""
 
 UOP_COUNTERS = ("uops_executed", "uops_issued", "uops_retire_slots")
 """Counted together with the ports."""
@@ -85,7 +85,7 @@ class _Entry:
     detail: str = ""
     found: Measured | None = None
     disturbed_at: tuple[float | None, bool] = (None, False)
-    """Whether it was disturbed, and with what best ratio of the filter that was found."""
+    """Whether it was disturbed, and the filter's best ratio when that was found."""
     _repetitions_of: list[Repetitions] = field(default_factory=list)
 
     def add(self, results: Sequence[JobResult]) -> None:
@@ -133,7 +133,7 @@ class _Entry:
         return min(most, max(2, self.repetitions // 2))
 
     def measurement(self, quiet: QuietFilter | None, enough: int) -> Measurement:
-        """Return what there is so far, without what the filter finds disturbed where enough repetitions are not."""
+        """Return the measurement so far. Disturbed repetitions are left out, if enough others remain."""
         if quiet and self.rounds:
             pairs = zip(self.samples, self.looked_at(), strict=True)
             kept = [quiet.undisturbed(samples, repetitions, enough) for samples, repetitions in pairs]
@@ -194,7 +194,7 @@ class Measurer:
 
     @property
     def _most_rounds(self) -> int:
-        """How often to run what is disturbed: few times where the core has not been quiet for long."""
+        """Return the most rounds of a disturbed request: few where the core has not been quiet for long."""
         if self._patience.is_left:
             return MOST_ROUNDS
         return 2 if self._disturbed_in_a_row > HOPELESS_REQUESTS else self.options.rounds
@@ -204,7 +204,7 @@ class Measurer:
         return aggregate.measured(request, measurement, self.info.calibration_core_cycles)
 
     def _final(self, entry: _Entry) -> Measured:
-        """Return the values that `_judge` found, now with the status and what there is to say about it."""
+        """Return the values that `_judge` found, with their status and its detail."""
         if entry.found is None or entry.status is not Status.OK:
             return self.conclude(entry.request, self._measurement(entry))
         if entry.detail == entry.found.detail:
@@ -250,7 +250,7 @@ class Measurer:
             entry.repetitions = self._repetitions(entry, cycles / (size.copies * size.iterations))
 
     def _resize(self, entry: _Entry) -> bool:
-        """Start anew with more copies if the first round took far less than the probe; say whether that is so."""
+        """Start anew with more copies if the first round took far less than the probe; return whether it did."""
         if not self._is_clock or entry.rounds > 1 or entry.resized:
             return False
         size, samples = entry.sizes[-1], entry.samples[-1]

@@ -50,7 +50,7 @@ CALM_LOOKS = 3
 
 
 class Repetitions(NamedTuple):
-    """The repetitions of a run, as far as they do not depend on what is taken for quiet; kept, for every round asks.
+    """What the repetitions of a run say, whatever ratio counts as quiet; kept, since every round asks.
 
     `ratios` are the times of the contention probe in calibrations, `ordered` the same sorted. `steady` says for each
     repetition that no interrupt hit its calibration; `calm` are the sorted ratios of those repetitions.
@@ -63,7 +63,7 @@ class Repetitions(NamedTuple):
 
     @classmethod
     def of(cls, samples: Mapping[str, Sequence[int]]) -> Repetitions:
-        """Return what the samples say; the shorter half of the calibrations is taken for never interrupted."""
+        """Read the samples. The shorter half of the calibrations counts as never interrupted."""
         calibration = samples["calibration"]
         if not calibration:
             return cls([], [], [], [])
@@ -94,8 +94,8 @@ class QuietFilter:
     def learn(self, *runs: Repetitions) -> None:
         """Look at some runs; the median of its repetitions stands for each, so that one odd repetition has no weight.
 
-        The fastest run has none either: a disturbed calibration makes the contention probe look fast, in one run of
-        20,000, and all later runs would then seem disturbed.
+        The fastest run has no weight either. In one run of 20,000 a disturbed calibration makes the contention probe
+        look fast; all later runs would then seem disturbed.
         """
         for run in runs:
             ratios = run.ordered[bisect_right(run.ordered, 0) :]
@@ -139,7 +139,7 @@ class Patience:
     """Waits for a quiet core, but not forever.
 
     Most disturbances last seconds: on one virtual machine, other guests slowed the contention probe for 1 to 30 seconds
-    at a time. Nearly all repetitions were slow then, and 1 to 5% in between. Some disturbances never end.
+    at a time. Meanwhile nearly all repetitions were slow; in between, 1 to 5% were. Some disturbances never end.
     """
 
     def __init__(self, seconds: float, ratio: float) -> None:

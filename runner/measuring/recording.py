@@ -1,4 +1,4 @@
-"""What is kept of a campaign besides conclusions: the backend's description, and samples as inference was told them."""
+"""What a campaign keeps besides conclusions: the backend's description, and what inference was told."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """Drives many procedures over one backend: their requests are merged into batches, and nothing is measured twice.
 
-A session keeps up to `Limits.active` procedures going at once. In each round the requests of all of them are looked
-up by key in what was measured already (memory, then the `MeasurementSource`), the rest is measured in batches, stored,
-and every procedure is sent what it asked for. `StoredOnly` in the place of a measurer draws conclusions from stored
-samples alone.
+A session keeps up to `Limits.active` procedures going at once. Each round first looks up their requests by key: in
+memory, then in the `MeasurementSource`. The rest is measured in batches and stored. Then every procedure is sent what
+it asked for. `StoredOnly` in the place of a measurer draws conclusions from stored samples alone.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ class StoredOnly:
     """Measures nothing: for drawing conclusions again from stored samples, without hardware."""
 
     def __init__(self, calibration_core_cycles: int = 0) -> None:
-        """Conclude as the backend did whose `BackendInfo.calibration_core_cycles` this is (see its provenance)."""
+        """Take `BackendInfo.calibration_core_cycles` of the backend that measured (see its provenance)."""
         self._calibration_core_cycles = calibration_core_cycles
 
     @property
@@ -87,7 +86,7 @@ class StoredOnly:
         return 0.0
 
     def measure(self, requests: Sequence[Request]) -> list[Measured]:
-        """Refuse every request: whatever is stored was found before."""
+        """Refuse every request: what is stored was found by `lookup`."""
         return [Measured(request, Status.REFUSED, {}, {}, None, NOT_STORED) for request in requests]
 
     def conclude(self, request: Request, measurement: Measurement) -> Measured:
@@ -97,7 +96,7 @@ class StoredOnly:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much at once: procedures that are active, requests per batch; and of one procedure in all: requests, rounds.
+    """Limits: procedures that are active at once, requests per batch; requests and rounds of one procedure in all.
 
     `remembered` is how many measurements stay in memory after they were last asked for. `keep_raw` keeps the raw
     samples with them (about 8 KB each); without it they are only in the source.
@@ -131,7 +130,7 @@ class Finished(Generic[Result]):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a session is: tasks done and known so far, requests answered, of which so many were measured."""
+    """How far a session is: tasks done, tasks known so far, requests answered, and how many of these were measured."""
 
     tasks_done: int
     requests: int
@@ -255,7 +254,7 @@ class Session:
         return self._send(entry, [self._answer_to(request) for request in entry.wanted])
 
     def _answer_to(self, request: Request) -> Measured:
-        """Return what is known of a request; another one for the same code may have other words for it."""
+        """Return what is known of a request. Another request for the same code may describe it in other words."""
         known = self._known[request.key]
         return known if known.request is request else dataclasses.replace(known, request=request)
 

@@ -43,17 +43,17 @@ PROBE_ITERATIONS = 10
 """Of the first run: its ticks are above the clock's step, and code that hangs is found soon."""
 
 SHORT_TICKS = 1000
-"""Even the fastest code takes several times as many ticks with the sizes for a clock: what takes less was slower in
-the probe than it is."""
+"""Ticks. With the sizes for a clock even the fastest code takes several times as many. What takes fewer was slower in
+the probe."""
 
 TOO_SMALL = 4
-"""Sizes are chosen anew where what was measured calls for more than so many times as many copies."""
+"""Sizes are chosen anew where the measured time calls for this many times as many copies, or more."""
 
 STEADY_LINES = 100
 """On a clock the window begins after so many instructions: on Zen 5 it takes 60 until a scheduler is full."""
 
 SHORT_WINDOW_LINES = (10, 50)
-"""Two further sizes of so few instructions that no scheduler is full."""
+"""Instructions of two further sizes: too few to fill any scheduler."""
 
 SHORT_WINDOW_COPIES = 20
 """With 8 copies of five instructions the window's ends alone were 4% on Zen 5."""
@@ -100,10 +100,10 @@ def clock_sizes(request: Request, probe_cycles: float) -> tuple[Size, ...]:
 
 
 def larger_sizes(request: Request, size: Size, cycles: float) -> tuple[Size, ...] | None:
-    """Return sizes to use instead if a run of that size took so few core cycles that it was far too small (None: not).
+    """Return larger sizes if a run of that size took far too few core cycles (None: it did not).
 
-    What is done later than it retires seems fast until buffers are full: after a probe of 250 cycles per CLZERO two
-    iterations of a loop around 48 of them took 100 cycles on Zen 5, as many as of one around 12.
+    Stores retire before they are done, and seem fast until buffers are full. On Zen 5, a probe of CLZERO took 250
+    cycles each; then two iterations of a loop around 48 of them took 100 cycles, as many as of a loop around 12.
     """
     copy_cycles = cycles / (size.copies * max(1, size.iterations))
     probe_cycles = PROBE_ITERATIONS * (FENCE_CYCLES + copy_cycles * probe_size(request).copies)

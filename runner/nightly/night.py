@@ -1,8 +1,8 @@
 """A run every night: the campaign (or what is left of it), the database, what changed, a summary.
 
 The state folder holds `current.sqlite` while a campaign is in work, `campaigns/` and `summaries/` of those that are
-done, and `instructions.xml` of the last one. A run that was killed is gone on with by the next one; a finished campaign
-is renamed at the end, so that at any moment either it is whole or there is something to go on with.
+done, and `instructions.xml` of the last one. The next run continues one that was killed. A finished campaign is renamed
+at the end: so at any moment it is either whole or can be continued.
 """
 
 from __future__ import annotations
@@ -148,9 +148,9 @@ def _check_space(places: Places, wanted: int) -> None:
 
 
 def _unfinished(places: Places) -> int | None:
-    """Return how many variants an interrupted campaign has already, or None if there is no such campaign.
+    """Return how many variants an interrupted campaign has, None if there is no such campaign.
 
-    A campaign that was killed while it made its file has none; whether it can be gone on with, the campaign will say.
+    A campaign that was killed while it made its file has none; opening it will tell whether it can continue.
     """
     if not places.current.exists():
         return None
@@ -167,7 +167,7 @@ def _is_due(places: Places) -> bool:
 
 
 def _characterize(places: Places, selection: Sequence[str]) -> tuple[int, str]:
-    """Run the campaign in a process of its own; return its exit code, and the last line that it says: its time.
+    """Run the campaign in a process of its own; return its exit code and its last line, which tells the time.
 
     Its messages go where ours go (the journal), its table nowhere.
     """

@@ -4,9 +4,9 @@
 
 EVENTS.csv has one row per event and core type, extracted from the JSON files of Intel's perfmon repository, with the
 columns file, version, core_role, family_models, event_name, event_code, umask, umask_ext, counter, cmask, invert, edge,
-any_thread and errata. Which event counts which of our counters is in `counter_roles.tsv`, which file is which
-microarchitecture in `intel_cores.tsv`, what has to be computed in `derived_counters.tsv`, and how a core role shows in
-CPUID leaf 1AH in `core_types.tsv`.
+any_thread and errata. `counter_roles.tsv` has the events of each of our counters, `intel_cores.tsv` the
+microarchitecture of each file, `derived_counters.tsv` what has to be computed, and `core_types.tsv` how CPUID leaf 1AH
+tells a core role.
 """
 
 from __future__ import annotations

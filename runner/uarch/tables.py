@@ -136,7 +136,7 @@ class Microarchitecture:
 
     @property
     def port_counters(self) -> tuple[str, ...]:
-        """The port counters that say most: a counter whose ports others count one by one is left out."""
+        """The port counters that tell most: a counter is left out if others count its ports one by one."""
         ports = [name for name in self.counters if is_port_counter(name)]
         return tuple(name for name in ports if not _is_split_by(name, ports))
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Blocking = Mapping[CodeKind, BlockingSet]
 
 MOST_TRIED = 3
-"""So many machines are tried: each takes as many measurements as the variant itself."""
+"""Machines that are tried: each takes as many measurements as the variant itself."""
 
 
 def named(failures: Iterable[Failure]) -> list[PortUsage]:
@@ -75,9 +75,10 @@ def _alike(one: Mapping[str, Mapping[str, Fraction]], other: Mapping[str, Mappin
 def proved_by(
     machine: MachineModel, catalogue: Catalogue, variant: InstructionVariant, blocking: Blocking, left: list[PortUsage]
 ) -> PortUsage | None:
-    """Return a usage that no measurement tells from the true one, None if none of those that are tried is one.
+    """Return a usage that no measurement tells from the true one, None if no such usage is found.
 
-    Tried are the nearest: of those that are `left`, then those where a µop of the commonest set is of a part of it.
+    The nearest usages are tried: first those that are `left`, then those with one µop of the commonest set on a part of
+    it.
     """
     behaviour = machine.behaviour(variant)
     if behaviour is None:

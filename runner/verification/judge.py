@@ -40,7 +40,7 @@ VERDICTS = {
 
 @dataclass(frozen=True)
 class KnownMachine:
-    """The machine, and what is needed to ask whether another one could be told from it.
+    """A machine whose truth is known, and what is needed to prove that another one cannot be told from it.
 
     `names` are the true names of ports by those that inference gives them, where they share counters.
     """
@@ -52,7 +52,7 @@ class KnownMachine:
 
     @functools.cached_property
     def slack(self) -> Slack:
-        """By how much latencies between files could be others."""
+        """By how much latencies between register files could differ on an indistinguishable machine."""
         return Slack(self.machine, self.catalogue)
 
 
@@ -117,7 +117,7 @@ def _brief(failure: Failure) -> str:
 
 
 def visible_ports(truth: Truth) -> PortUsage:
-    """Return the ports of instances that are not eliminated at rename; all of them are without a port else."""
+    """Return the ports of instances that are not eliminated at rename (if all are: no ports)."""
     return PortUsage({}) if truth.eliminated_share == 1 else truth.ports
 
 
@@ -157,7 +157,7 @@ def _check_latency(
 
 
 def _check_silence(report: Report, variant: InstructionVariant, found: Characterization, truth: Truth) -> None:
-    """Count as wrong a latency of the model that is neither found nor left out with a reason; note failed chains."""
+    """Count a latency of the model as wrong if it is neither found nor left out with a reason; note failed chains."""
     left_out = any(one.quantity == LEFT_OUT for one in found.derivations)
     for failure in found.failures:
         if isinstance(failure, NoLatency):

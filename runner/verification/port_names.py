@@ -1,7 +1,7 @@
 """Names of ports that share a counter: no measurement says which of them is which, so inference may exchange them.
 
-An answer is right if the ports that share a counter can be renamed so that it is the true one. One renaming must do for
-all answers about a machine: they have to agree with each other.
+An answer is right if renaming ports that share a counter makes it the true one. The same renaming must serve all
+answers about a machine.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def run(
 def port_names(
     machine: MachineModel, found: Iterable[tuple[InstructionVariant, Characterization]]
 ) -> Mapping[str, str]:
-    """Return the names of ports that share counters with which most of the conclusions are right."""
+    """Return the names, for ports that share counters, with which most conclusions are right."""
     groups = machine.parameters.shared_counters
     if not groups:
         return {}

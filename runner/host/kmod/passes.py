@@ -1,8 +1,8 @@
 """Which counters are read together: every event on a counter that can count it, in as few runs as the hardware allows.
 
-Fixed counters cost nothing; a programmable one can be limited to some events. With so many runs each counter has as
-many seats; the fewest runs are those where every event finds a seat (a matching by augmenting paths, the most
-constrained events first). The same request always gives the same runs.
+Fixed counters cost nothing; a programmable one can be limited to some events. In N runs each counter has N seats. The
+least N is taken with which every event finds a seat (a matching by augmenting paths, the most constrained events
+first). The same request always gives the same runs.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def countable(uarch: Microarchitecture, hardware: Hardware) -> tuple[str, ...]:
 
 
 def needed(uarch: Microarchitecture, counters: Iterable[str]) -> tuple[str, ...]:
-    """Return the counters that have events, in the order given, with derived ones replaced by what they are made of."""
+    """Return counters that have events, in the order given; those that a derived counter is made of take its place."""
     derived = {row.counter: row.plus + row.minus for row in uarch.derived}
     found: dict[str, None] = {}
     waiting = list(counters)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 START_LIMIT_SECONDS = 20.0
-"""How long the server may take to start: a Python without packages needs 0.1 s, under heavy load several."""
+"""How long the server may take to start: a Python without packages needs 0.1 s, under heavy load several seconds."""
 SYSCALL_BYTES = 2
 """SYSCALL and INT 80H: a refused call is reported behind the instruction."""
 CLOCK_COLUMNS = 3

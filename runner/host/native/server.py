@@ -194,7 +194,7 @@ class Memory:
         self.libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
     def map(self, size: int, protection: int, flags: int, fd: int = -1, wanted: int = 0) -> int:
-        """Map memory at the wanted address, else below 2 GiB, else anywhere; return the address.
+        """Map memory at the wanted address; if that is taken, below 2 GiB, else anywhere. Return the address.
 
         Raises:
             OSError: there is none.
