@@ -6,15 +6,17 @@ port usage). Port sets are `frozenset`s of one-letter port names, as in `results
 
 from __future__ import annotations
 
+from collections import Counter
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import cache, lru_cache, reduce
 from itertools import combinations
+from operator import or_
 from typing import TYPE_CHECKING, TypeAlias
 
 from results.model import PORT_LETTERS, PortUsage, port_set_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 PortSet: TypeAlias = frozenset[str]
 """A set of ports, each one letter of `PORT_LETTERS`."""
@@ -22,7 +24,7 @@ PortSet: TypeAlias = frozenset[str]
 CLOSED_FORM_SETS = 14
 """Port sets.
 
-Up to this number the closed form looks at all their unions (16,384 at most); above it, the linear program is quicker.
+Up to this number the closed form looks at all their unions (16,384 at most); above it, maximum flows are quicker.
 """
 
 
@@ -50,7 +52,7 @@ def throughput_of(usage: PortUsage) -> Fraction:
     """
     sets = tuple(sorted((able for able, count in usage.uops.items() if count), key=sorted))
     if len(sets) > CLOSED_FORM_SETS:
-        return throughput_by_linear_program(usage)
+        return throughput_by_flow(usage)
     counts = tuple(usage.uops[able] for able in sets)
     return _closed_form(sets, counts)
 
@@ -88,31 +90,74 @@ def mask_unions(masks: Iterable[int]) -> list[int]:
     return list(found)
 
 
-def throughput_by_linear_program(usage: PortUsage) -> Fraction:
-    """Return the same as `throughput_of` by the linear program itself, solved by HiGHS.
+def throughput_by_flow(usage: PortUsage) -> Fraction:
+    """Return the same as `throughput_of`, by maximum flows, however many sets there are.
 
-    The result is rounded to the nearest fraction that a port count can give, so that it is exact.
+    The first load tried is the average over all ports. If the µops do not fit into the ports in that time, some ports
+    are too full. Their own average is higher, and is tried next (Dinkelbach's method).
     """
-    import numpy as np  # noqa: PLC0415 - loading the solver takes longer than all the rest of a start
-    from scipy.optimize import linprog  # noqa: PLC0415
+    uops = {mask_of(able): count for able, count in usage.uops.items() if count}
+    load, full = Fraction(0), reduce(or_, uops, 0)
+    while full:
+        load = Fraction(sum(count for able, count in uops.items() if not able & ~full), full.bit_count())
+        full = _Distribution(uops, load).overloaded()
+    return load
 
-    sets = [able for able, count in usage.uops.items() if count]
-    if not sets:
-        return Fraction(0)
-    ports = sorted(frozenset().union(*sets))
-    pairs = [(row, ports.index(port)) for row, able in enumerate(sets) for port in sorted(able)]
-    cost = np.zeros(len(pairs) + 1)
-    cost[-1] = 1.0
-    sums = np.zeros((len(sets), len(pairs) + 1))
-    loads = np.zeros((len(ports), len(pairs) + 1))
-    loads[:, -1] = -1.0
-    for column, (row, port) in enumerate(pairs):
-        sums[row, column] = 1.0
-        loads[port, column] = 1.0
-    counts = np.array([usage.uops[able] for able in sets], dtype=float)
-    solution = linprog(cost, A_ub=loads, b_ub=np.zeros(len(ports)), A_eq=sums, b_eq=counts, method="highs")
-    assert solution.fun is not None
-    return Fraction(float(solution.fun)).limit_denominator(len(ports))
+
+class _Distribution:
+    """µops put on ports, each port for a given time at most; in units of a cycle by the load's denominator."""
+
+    def __init__(self, uops: Mapping[int, int], load: Fraction) -> None:
+        self.demands = {able: count * load.denominator for able, count in uops.items()}
+        self.left = dict.fromkeys(_bits(reduce(or_, uops, 0)), load.numerator)
+        self.on: dict[int, Counter[int]] = {bit: Counter() for bit in self.left}
+        """How much of which set is on each port."""
+
+    def overloaded(self) -> int:
+        """Return ports that are too few for the µops confined to them; 0 if all µops fit."""
+        for able, demand in self.demands.items():
+            done = 0
+            while done < demand:
+                came_from, end = self._search(able)
+                if end is None:
+                    return sum(came_from)
+                done += self._put(able, demand - done, came_from, end)
+        return 0
+
+    def _search(self, able: int) -> tuple[dict[int, tuple[int, int] | None], int | None]:
+        """Return the ports that can be reached from a set, and the first one with time left (None: all are full).
+
+        Beside each port stands what makes room for it: from which port a µop moves there, and of which set.
+        """
+        came_from: dict[int, tuple[int, int] | None] = dict.fromkeys(_bits(able))
+        waiting = list(came_from)
+        for bit in waiting:
+            if self.left[bit]:
+                return came_from, bit
+            for other in +self.on[bit]:
+                for free in _bits(other):
+                    if free not in came_from:
+                        came_from[free] = bit, other
+                        waiting.append(free)
+        return came_from, None
+
+    def _put(self, able: int, demand: int, came_from: Mapping[int, tuple[int, int] | None], end: int) -> int:
+        """Put as much of a set on the ports as one path allows, and move what is in its way; return how much."""
+        moves, bit = [], end
+        while step := came_from[bit]:
+            moves.append((*step, bit))
+            bit = step[0]
+        amount = min([demand, self.left[end], *(self.on[source][other] for source, other, _ in moves)])
+        for source, other, target in moves:
+            self.on[source][other] -= amount
+            self.on[target][other] += amount
+        self.on[bit][able] += amount
+        self.left[end] -= amount
+        return amount
+
+
+def _bits(mask: int) -> list[int]:
+    return [1 << at for at in range(mask.bit_length()) if mask >> at & 1]
 
 
 def describe(sets: Iterable[PortSet]) -> str:

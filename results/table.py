@@ -1,8 +1,9 @@
-"""The result table: one row per variant for people (rich), the same as a data frame for programs (pandas, CSV)."""
+"""The result table: one row per variant for people (rich), the same as CSV for programs."""
 
 from __future__ import annotations
 
 import csv
+import io
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from fractions import Fraction
 
-    import pandas as pd
-
     from results.model import Characterization, PortUsage, Provenance
     from xed_convert.model import InstructionVariant
 
@@ -29,23 +28,12 @@ NAMED_AT_MOST = 8
 """Variants that are named for each reason beneath the table; the rest are counted."""
 
 
-COLUMNS = {
-    "architecture": "str",
-    "is_model": "bool",
-    "iform": "str",
-    "string": "str",
-    "uops": "Int64",
-    "ports": "object",
-    "TP_unrolled": "float64",
-    "TP_loop": "float64",
-    "TP_ports": "float64",
-    "TP_unrolled_rhythms": "str",
-    "TP_loop_rhythms": "str",
-    "latencies": "str",
-    "failures": "str",
-    "skipped": "str",
-}
-"""The columns of the data frame with their types; those that may be missing have one that allows it."""
+COLUMNS = (
+    *("architecture", "is_model", "iform", "string", "uops", "ports"),
+    *("TP_unrolled", "TP_loop", "TP_ports", "TP_unrolled_rhythms", "TP_loop_rhythms"),
+    *("latencies", "failures", "skipped"),
+)
+"""The columns of CSV."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,17 +132,13 @@ def footing_lines(rows: Sequence[ResultRow], footing: Footing) -> Iterator[Text]
         yield Text(f"{_counts(results)} in {taken_text(footing.seconds, footing.lost_seconds)}")
 
 
-def frame(rows: Iterable[tuple[ResultRow, Provenance]]) -> pd.DataFrame:
-    """Return a data frame with one row per variant and machine: numbers as numbers, missing where unknown."""
-    import pandas as pd  # noqa: PLC0415 - takes most of a second to load, and few starts need it
-
-    records = [_record(row, provenance) for row, provenance in rows]
-    return pd.DataFrame(records, columns=list(COLUMNS)).astype(COLUMNS)
-
-
 def write_csv(rows: Iterable[tuple[ResultRow, Provenance]]) -> str:
-    """Return the data frame as CSV text."""
-    return str(frame(rows).to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC))
+    """Return CSV with a row per variant and machine: numbers as numbers, nothing where they are unknown."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(_record(row, provenance) for row, provenance in rows)
+    return text.getvalue()
 
 
 def _record(row: ResultRow, provenance: Provenance) -> dict[str, object]:

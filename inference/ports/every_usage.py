@@ -13,6 +13,7 @@ from math import floor
 from typing import TYPE_CHECKING
 
 from inference.ports.hypotheses import THROUGHPUT_TOLERANCE
+from inference.ports.integer_program import IntegerProgram
 from inference.ports.isolation import UNUSED
 from results.model import PortUsage
 from results.ports import PortSet, mask_of, ports_of
@@ -48,34 +49,22 @@ def another_usage(space: HypothesisSpace, usage: PortUsage, sets: Sequence[PortS
     Everything that was measured is a linear condition on how many µops have which set, so an integer linear program
     (solved by HiGHS) finds one that differs most, however many µops there are.
     """
-    import numpy as np  # noqa: PLC0415 - loading the solver takes longer than all the rest of a start
-    from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415
-
     possible = [one for one in sets if space.limit(one)]
-    masks = np.array([mask_of(one) for one in possible], dtype=np.int64)
-    rows, least, most = [], [], []
-    for ports, low, high in _conditions(space, sets):
-        rows.append((masks & ~mask_of(ports)) == 0)
-        least.append(low)
-        most.append(high)
-    for ports in (ports for name, ports in space.layout.counters.items() if space.isolated.uops[name] > UNUSED):
-        rows.append((masks & mask_of(ports)) != 0)
-        least.append(1)
-        most.append(space.isolated.total)
-    matrix = np.array(rows, dtype=float)
-    given = np.array([usage.uops.get(one, 0) for one in possible])
-    for wanted in [(given == 0).astype(float), *(row.astype(float) for row in np.eye(len(possible))[given > 0])]:
-        found = milp(
-            -wanted,
-            integrality=np.ones(len(possible), dtype=np.int64),
-            bounds=Bounds(0, space.isolated.total),
-            constraints=LinearConstraint(matrix, least, most),
-        )
-        if found.x is None:
+    masks = [mask_of(one) for one in possible]
+    conditions = [
+        ([not mask & ~mask_of(ports) for mask in masks], least, most) for ports, least, most in _conditions(space, sets)
+    ]
+    counted = [ports for name, ports in space.layout.counters.items() if space.isolated.uops[name] > UNUSED]
+    conditions += [([bool(mask & mask_of(ports)) for mask in masks], 1, space.isolated.total) for ports in counted]
+    program = IntegerProgram.of(space.isolated.total, len(possible), conditions)
+    given = [usage.uops.get(one, 0) for one in possible]
+    used = [at for at, count in enumerate(given) if count]
+    for wanted in [[at for at, count in enumerate(given) if not count], *([at] for at in used)]:
+        counts = program.most(wanted)
+        if counts is None:
             return None
-        counts = np.rint(found.x).astype(int)
-        if (counts != given).any():
-            return PortUsage({one: int(count) for one, count in zip(possible, counts, strict=True) if count})
+        if counts != given:
+            return PortUsage({one: count for one, count in zip(possible, counts, strict=True) if count})
     return None
 
 

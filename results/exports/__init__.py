@@ -1,5 +1,5 @@
 """Databases in other forms, one file each.
 
-Reading order: `exporters` (how a form is found, and what it is given), `frames` (pandas), `tables`, `documents`,
+Reading order: `exporters` (how a form is found, and what it is given), `tidy` (three tables), `tables`, `documents`,
 `parquet`, `osaca` (with `mnemonics`), `exegesis`.
 """

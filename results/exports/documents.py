@@ -1,11 +1,11 @@
-"""All frames as one JSON document: lists of records under `variants`, `latencies` and `ports`."""
+"""All tables as one JSON document: lists of records under `variants`, `latencies` and `ports`."""
 
 from __future__ import annotations
 
 import json
 from typing import IO, TYPE_CHECKING
 
-from results.exports.frames import frames
+from results.exports.tidy import tables
 
 if TYPE_CHECKING:
     from results.exports.exporters import Request
@@ -15,8 +15,8 @@ HELP = "All variants, latencies and ports as JSON."
 
 
 def export(request: Request, file: IO[bytes]) -> str:
-    """Write the three frames."""
-    data = frames(request.entries)
-    tables = {name: json.loads(getattr(data, name).to_json(orient="records")) for name in data.__slots__}
-    file.write(json.dumps(tables, ensure_ascii=False, indent=1).encode() + b"\n")
+    """Write the three tables."""
+    data = tables(request.entries)
+    document = {name: getattr(data, name).records for name in data.__slots__}
+    file.write(json.dumps(document, ensure_ascii=False, indent=1).encode() + b"\n")
     return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import IO, TYPE_CHECKING
 
-from results.exports.frames import frames
+from results.exports.tidy import tables
 
 if TYPE_CHECKING:
     from results.exports.exporters import Request
@@ -14,6 +14,6 @@ HELP = "All variants as CSV."
 
 
 def export(request: Request, file: IO[bytes]) -> str:
-    """Write the frame of variants."""
-    frames(request.entries).variants.to_csv(file, index=False)
+    """Write the table of variants."""
+    file.write(tables(request.entries).variants.to_csv().encode())
     return ""

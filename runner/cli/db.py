@@ -148,7 +148,7 @@ def diff(
     show: Annotated[int, typer.Option(min=0, help="How many groups to list.")] = 100,
 ) -> None:
     """Say what changed between two databases; exit with 1 if anything but noise did."""
-    from results.exports.frames import entries_of  # noqa: PLC0415 - pandas is slow to import
+    from results.exports.tidy import entries_of  # noqa: PLC0415 - `--help` does not need it
 
     if agreement:
         if as_json or html is not None:
@@ -173,7 +173,7 @@ def _agreement(first: Path, second: Path, arch: str, show: int) -> int:
     """Print how far two runs agree and where they do not; return 1 if a goal is missed."""
     from results.database.agreement import GOALS, TOLERANCE  # noqa: PLC0415 - only for this option
     from results.database.agreement import agreement as agreement_of  # noqa: PLC0415 - likewise
-    from results.exports.frames import entries_of  # noqa: PLC0415 - pandas is slow to import
+    from results.exports.tidy import entries_of  # noqa: PLC0415 - `--help` does not need it
 
     found = agreement_of(entries_of(first), entries_of(second), arch)
     if not found.variants:
@@ -225,7 +225,7 @@ def compare_with_published(
 ) -> None:
     """Compare a campaign with published measurements of the same CPU; exit with 1 if a goal is missed."""
     from results.database import compare as comparing  # noqa: PLC0415 - only for this command
-    from results.exports.frames import entries_of  # noqa: PLC0415 - pandas is slow to import
+    from results.exports.tidy import entries_of  # noqa: PLC0415 - `--help` does not need it
 
     fields = [name.strip() for name in by.split(",")]
     if unknown := [name for name in fields if name not in comparing.GROUPINGS]:
@@ -407,14 +407,18 @@ def _text(value: str | float | None) -> str:
 
 def _write_found(found: Iterable[Entry], wanted: Query, file: IO[bytes]) -> None:
     """Write all that is known of what was found as CSV, with a column for each computed value that was asked about."""
-    from results.exports.frames import frames  # noqa: PLC0415 - pandas is slow to import
+    from results.exports.tidy import tables  # noqa: PLC0415 - `--help` does not need it
+    from results.rows import Rows  # noqa: PLC0415 - likewise
 
     entries = list(found)
-    table = frames(entries).variants
-    for name, field in wanted.fields.items():
-        if name not in table:
-            table[name] = [_text(field(entry, result)) for entry in entries for result in entry.results.values()]
-    table.to_csv(file, index=False)
+    known = tables(entries).variants
+    asked = [
+        {name: _text(field(entry, result)) for name, field in wanted.fields.items() if name not in known.columns}
+        for entry in entries
+        for result in entry.results.values()
+    ]
+    rows = Rows.of([{**row, **computed} for row, computed in zip(known, asked, strict=True)], known.columns)
+    file.write(rows.to_csv().encode())
 
 
 def _selected(entries: Iterable[Entry], wanted: Predicate) -> Iterator[Entry]:
@@ -428,7 +432,7 @@ def _selected(entries: Iterable[Entry], wanted: Predicate) -> Iterator[Entry]:
 
 
 def _entries(database: Path | None) -> Iterator[Entry]:
-    from results.exports.frames import entries_of  # noqa: PLC0415 - pandas is slow to import
+    from results.exports.tidy import entries_of  # noqa: PLC0415 - `--help` does not need it
     from results.shipped import shipped_database  # noqa: PLC0415 - only where no file is named
 
     return entries_of(database if database is not None else shipped_database())
@@ -437,7 +441,7 @@ def _entries(database: Path | None) -> Iterator[Entry]:
 def export(database: Path, arch: str = "", mode: str = "latency", **targets: str) -> None:
     """Write a database in other forms (- for standard output); no upper bound is a value in any of them."""
     from results.exports.exporters import Request, exporters, only  # noqa: PLC0415 - likewise
-    from results.exports.frames import entries_of  # noqa: PLC0415 - pandas is slow to import
+    from results.exports.tidy import entries_of  # noqa: PLC0415 - `--help` does not need it
 
     wanted = {name: target for name, target in targets.items() if target}
     if not wanted:

@@ -19,7 +19,7 @@ from results.campaign.store import Store
 from results.database import merge, rules
 from results.database.reader import read_database, read_provenances
 from results.database.xml import Conclusion, database_entry, rounded
-from results.exports.frames import entries_of
+from results.exports.tidy import entries_of
 from results.findings import Text
 from results.model import Bound, Characterization, Derivation, Form, FormResult, LatencyResult, Provenance, Throughput
 from runner.cli import _characterize

@@ -4,8 +4,8 @@ Keystone 0.9.2 can end the process that calls it (`mov r8b, ah`), so it gets a p
 input is a JSON text to assemble. Each line of standard output is the answer: the bytes in hexadecimal, or null if
 keystone cannot assemble the text. The first line of output says whether keystone could be loaded.
 
-keystone-engine 0.9.2 imports `pkg_resources` to find its library. Setuptools lacks that module from version 82 on.
-Where it is missing, a module with the one function that keystone calls takes its place.
+keystone-engine 0.9.2 imports `pkg_resources` to find its library. That module was a part of setuptools, is slow to
+load, and is gone from setuptools 82. A module with the one function that keystone calls takes its place.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ from typing import Any
 
 
 def _provide_pkg_resources() -> None:
-    """Put a stand-in for pkg_resources in place if there is none."""
-    if importlib.util.find_spec("pkg_resources") is not None:
-        return
+    """Put a stand-in for pkg_resources in its place."""
     module = types.ModuleType("pkg_resources")
 
     def resource_filename(package: str, name: str) -> str:

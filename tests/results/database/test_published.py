@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from results.database.reader import Repair, read_database
-from results.exports.frames import load
+from results.exports.tidy import load
 from results.model import PortUsage
 from tests.runner.cli.commands import command_of
 from tests.shared import CHECKOUT, shared
@@ -74,10 +74,9 @@ def db(*arguments: str) -> int:
     return command_of("db", arguments)
 
 
-def test_frames_have_the_resources(tmp_path: Path) -> None:
-    ports = load(PUBLISHED).ports
-    found = ports[ports.string == "VADDPS (XMM, XMM, XMM)"]
-    assert dict(zip(found.port_set, found.uops, strict=True)) == {"FP23": 1, "FP0123": 2, "V": 1}
+def test_tables_have_the_resources(tmp_path: Path) -> None:
+    found = load(PUBLISHED).ports.where(string="VADDPS (XMM, XMM, XMM)")
+    assert dict(zip(found["port_set"], found["uops"], strict=True)) == {"FP23": 1, "FP0123": 2, "V": 1}
     table = tmp_path / "all.csv"
     assert db("export", str(PUBLISHED), "--csv", str(table)) == 0
     assert {row["ports"] for row in csv.DictReader(table.read_text().splitlines())} == {"1*ALU", "V", "", "1*FP23"}

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import pytest
 
-import results
 from results.database.reader import ArchitectureResult, DatabaseError, Entry, LatencyRow
 from results.database.writer import write_database
 from results.exports.exegesis import MODES, llvm_instructions, write_exegesis
-from results.exports.frames import frames
+from results.exports.exporters import Request, exporters
 from results.exports.osaca import LOAD, STORE, write_osaca
+from results.exports.tidy import load, tables
 from tests.results.database.strategies import variant
+from xed_convert.extras import MissingPackageError
 from xed_convert.model import InstructionVariant, MemoryShape, Operand, OperandKind
 
 if TYPE_CHECKING:
@@ -64,38 +65,50 @@ def written(architecture: str = "SKX") -> str:
     return file.getvalue().decode()
 
 
-def test_frames_are_tidy_and_loaded_from_a_file(tmp_path: Path) -> None:
+def test_tables_are_tidy_and_loaded_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "x.xml"
     with path.open("wb") as file:
         write_database(ENTRIES, [], file)
-    data = results.load(path)
-    assert list(data.variants.query("uops == 1 and ports == '1*p01'").string) == ["VADDPD (YMM, YMM, YMM)"]
-    assert data.latencies.set_index("string").cycles[LOAD] == 5
-    assert data.ports.groupby("string").uops.sum()[STORE] == 2
-    assert set(data.variants.architecture) == {"SKX"}
+    data = load(path)
+    assert data.variants.where(uops=1, ports="1*p01")["string"] == ["VADDPD (YMM, YMM, YMM)"]
+    assert data.latencies.where(string=LOAD)["cycles"] == [5]
+    assert data.ports.where(string=STORE)["uops"] == [1, 1]
+    assert set(data.variants["architecture"]) == {"SKX"}
+    frame = data.variants.to_pandas()
+    assert list(frame.query("uops == 1 and ports == '1*p01'").string) == ["VADDPD (YMM, YMM, YMM)"]
 
 
 def test_ports_with_an_index_are_rows_of_their_own() -> None:
     store = ENTRIES[3]
     (result,) = store.results.values()
     indexed = dataclasses.replace(result, measurement=dict(result.measurement or {}) | {"ports_indexed": "1*p23+1*p4"})
-    data = frames([dataclasses.replace(store, results={"SKX": indexed})])
-    assert list(data.ports.query("indexed").port_set) == ["p23", "p4"]
-    assert list(data.ports.query("not indexed").port_set) == ["p237", "p4"]
+    data = tables([dataclasses.replace(store, results={"SKX": indexed})])
+    assert data.ports.where(indexed=True)["port_set"] == ["p23", "p4"]
+    assert data.ports.where(indexed=False)["port_set"] == ["p237", "p4"]
 
 
-def test_frames_of_nothing_have_their_columns() -> None:
-    data = frames([])
+def test_tables_of_nothing_have_their_columns() -> None:
+    data = tables([])
     assert len(data.variants) == len(data.latencies) == len(data.ports) == 0
-    assert "architecture" in data.variants
-    assert "cycles" in data.latencies
+    assert "architecture" in data.variants.columns
+    assert "cycles" in data.latencies.columns
 
 
-def test_parquet_and_csv_hold_the_same(tmp_path: Path) -> None:
-    data = frames(ENTRIES).variants
-    data.to_parquet(tmp_path / "x.parquet", index=False)
-    data.to_csv(tmp_path / "x.csv", index=False)
-    assert list(pd.read_parquet(tmp_path / "x.parquet").string) == list(pd.read_csv(tmp_path / "x.csv").string)
+def test_parquet_and_csv_hold_the_same() -> None:
+    files = {name: io.BytesIO() for name in ("csv", "parquet")}
+    for name, file in files.items():
+        exporters()[name].export(Request(tuple(ENTRIES)), file)
+        file.seek(0)
+    one, other = pd.read_csv(files["csv"]), pd.read_parquet(files["parquet"])
+    assert len(one.columns) > 10
+    pd.testing.assert_frame_equal(one.astype("str"), other.astype("str"))
+
+
+def test_parquet_without_pyarrow_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingPackageError, match="--parquet needs pyarrow") as raised:
+        exporters()["parquet"].export(Request(tuple(ENTRIES)), io.BytesIO())
+    assert "-m pip install 'pyarrow" in raised.value.hint
 
 
 def test_osaca_knows_one_width_and_it_is_the_widest() -> None:

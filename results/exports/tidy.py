@@ -1,10 +1,6 @@
-"""The database as tidy pandas frames: `from results import load`.
+"""The database as three tidy tables.
 
-    data = load("skl.sqlite")                      # or an instructions.xml
-    data.variants.query("architecture == 'SKL' and uops == 1")
-    data.latencies.groupby("string").cycles.max()
-
-One row per observation, one column per variable; numbers are numbers, what is not known is NA.
+One row per observation, one column per variable; numbers are numbers, what is not known is None.
 """
 
 from __future__ import annotations
@@ -18,12 +14,11 @@ from results.database.merge import Campaigns, Merge
 from results.database.reader import read_database
 from results.exports.exporters import is_model
 from results.model import SPECIAL_FORMS, Form, PortUsage, port_set_name
+from results.rows import Rows
 from xed_convert.catalogue.catalogue import Catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-
-    import pandas as pd
 
     from results.database.reader import ArchitectureResult, Entry
 
@@ -40,8 +35,8 @@ PORT_COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Frames:
-    """Three frames, joined by `key` and `architecture`.
+class Tables:
+    """Three tables, joined by `key` and `architecture`.
 
     `variants`: a row per variant and architecture, with every attribute of its measurement (throughputs in core
     cycles). `latencies`: a row per number of cycles, in `cycles` if it is exact, in `at_most` if it is an upper bound;
@@ -50,19 +45,19 @@ class Frames:
     whether the row is about it. Everywhere `is_model` says that a machine model said so, and no CPU.
     """
 
-    variants: pd.DataFrame
-    latencies: pd.DataFrame
-    ports: pd.DataFrame
+    variants: Rows
+    latencies: Rows
+    ports: Rows
 
 
-def load(path: Path | str) -> Frames:
+def load(path: Path | str) -> Tables:
     """Load an instructions.xml (plain, .gz, .xz) or a campaign's SQLite file.
 
     Raises:
         DatabaseError: the XML cannot be read.
         StoreError: the campaign cannot be read.
     """
-    return frames(entries_of(Path(path)))
+    return tables(entries_of(Path(path)))
 
 
 def entries_of(path: Path) -> Iterator[Entry]:
@@ -79,8 +74,8 @@ def entries_of_campaigns(paths: Sequence[Path]) -> list[Entry]:
         return [entry for entry in Merge(Catalogue.load(), campaigns.lookup).entries() if entry.results]
 
 
-def frames(entries: Iterable[Entry]) -> Frames:
-    """Make the frames of any entries."""
+def tables(entries: Iterable[Entry]) -> Tables:
+    """Make the tables of any entries."""
     variants: list[dict[str, object]] = []
     latencies: list[dict[str, object]] = []
     ports: list[dict[str, object]] = []
@@ -89,17 +84,7 @@ def frames(entries: Iterable[Entry]) -> Frames:
             variants.append(_variant_row(entry, result))
             latencies += _latency_rows(entry, result)
             ports += _port_rows(entry, result)
-    return Frames(_frame(variants, VARIANT_COLUMNS), _frame(latencies, LATENCY_COLUMNS), _frame(ports, PORT_COLUMNS))
-
-
-def _frame(rows: list[dict[str, object]], columns: tuple[str, ...]) -> pd.DataFrame:
-    import pandas as pd  # noqa: PLC0415 - takes most of a second to load, and few commands need it
-
-    frame = pd.DataFrame(rows)
-    for column in columns:
-        if column not in frame:
-            frame[column] = pd.Series(dtype="object")
-    return frame.convert_dtypes()
+    return Tables(Rows.of(variants, VARIANT_COLUMNS), Rows.of(latencies, LATENCY_COLUMNS), Rows.of(ports, PORT_COLUMNS))
 
 
 def _variant_row(entry: Entry, result: ArchitectureResult) -> dict[str, object]:
