@@ -18,7 +18,7 @@ Found = TypeVar("Found")
 
 
 class PerObject(Generic[Key, Found]):
-    """What a function returns for an object (an instance, a variant), worked out once: for functions that are quick."""
+    """The results of a quick function, one for each object (an instance, a variant)."""
 
     MOST_OBJECTS = 1 << 12
     """Objects of the last few variants: each has some hundred instances."""
@@ -28,7 +28,7 @@ class PerObject(Generic[Key, Found]):
         self._objects: dict[int, tuple[Key, Found]] = {}
 
     def __call__(self, key: Key) -> Found:
-        """Return it, worked out or known."""
+        """Return the result, computed at the first call."""
         same = self._objects.get(id(key))
         if same is not None:
             return same[1]
@@ -44,13 +44,13 @@ class PerObject(Generic[Key, Found]):
 
 
 class PerInstance(PerObject["Instance", Found]):
-    """What a function returns for an instance, worked out once for the same variant (object) and equal values.
+    """The results of a function of instances, one for each variant (object) and equal values.
 
     It hashes addresses, so it is for functions that take longer than that.
     """
 
     MOST = 1 << 13
-    """Instances: setups and breakers are the same few over and over, those under test are needed for a while."""
+    """Instances. Setups and breakers use the same few again and again; those under test are needed for a while."""
 
     def __init__(self, function: Callable[[Instance], Found]) -> None:
         super().__init__(function)

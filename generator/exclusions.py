@@ -38,7 +38,7 @@ class Exclusion:
     source: str
 
     def applies(self, variant: InstructionVariant) -> bool:
-        """Whether the variant is one of those meant."""
+        """Whether the row is about the variant."""
         return fnmatchcase(getattr(variant, self.field), self.pattern)
 
 
@@ -64,7 +64,7 @@ def exclusions() -> tuple[Exclusion, ...]:
 
 @cache
 def _about(field: str, value: str) -> tuple[Exclusion, ...]:
-    """Return the rows that mean a value of a field."""
+    """Return the rows about a value of a field."""
     return tuple(one for one in exclusions() if one.field == field and fnmatchcase(value, one.pattern))
 
 
@@ -77,7 +77,7 @@ def _unreachable() -> tuple[tuple[str, str], ...]:
 
 
 def exclusions_of(variant: InstructionVariant) -> list[Exclusion]:
-    """Return everything that applies to a variant, what leaves most out first."""
+    """Return all rows that apply to a variant, the widest scope first."""
     found = [exclusion for field in sorted(_FIELDS) for exclusion in _about(field, getattr(variant, field))]
     if variant.cpl == 0:
         found.append(PRIVILEGED)
@@ -98,7 +98,7 @@ def excluded(variant: InstructionVariant, *, privileged: bool = False) -> str:
 
 
 def excluded_latency(variant: InstructionVariant) -> str:
-    """Return the reason why no latency of a variant is measured although other things are ("": it is)."""
+    """Return the reason why a variant's latency alone is not measured ("": it is measured)."""
     return next((e.reason for e in exclusions_of(variant) if e.scope is Scope.LATENCY), "")
 
 

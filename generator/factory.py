@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 MOST_LINES = 1 << 15
-"""Lines in a factory's cache, some ten megabytes: setups and breakers are the same ones over and over."""
+"""Lines in a factory's cache, some ten megabytes: setups and breakers use the same ones again and again."""
 
 
 class VariantSource(Protocol):

@@ -1,7 +1,7 @@
 """Reads the tables of facts that are shipped beside the modules: TSV with a header, every cell filled in.
 
-A row is a mapping from column name to text. Unknown or missing columns, empty cells and duplicate keys are errors
-with file and line. An empty cell that is meant is written `-`.
+A row is a mapping from column name to text. Unknown or missing columns, empty cells and duplicate keys are errors with
+file and line. A cell without a value is written `-`.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class Microbenchmark:
 
     @cached_property
     def id(self) -> str:
-        """A hash of what is executed: microbenchmarks of the same code are the same, whatever they are for."""
+        """A hash of what is executed: microbenchmarks of the same code are the same, for any purpose."""
         digest = hashlib.blake2b(self.setup_code, digest_size=12, person=b"uopscope")
         digest.update(b"\x00|" + self.body_code)
         if self.late or self.once:

@@ -1,8 +1,8 @@
 """Puts chains together: the instruction under test, links back to its source operand, and dependency breakers.
 
-A chain's cycles per copy are the latency of the pair plus that of the links, if nothing else is slower. Everything that
-the instruction writes besides is overwritten by breakers; where there is no breaker the chain is not `isolated`, and
-what comes out is an upper bound.
+A chain's cycles per copy are the latency of the pair plus that of the links, if nothing else is slower. Breakers
+overwrite everything else that the instruction writes. Where there is no breaker, the chain is not `isolated`, and its
+result is an upper bound.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SCRATCH = MemoryAddress("R14", displacement=0x3C0)
 _UNTRACKED = frozenset(
     {"RIP", "X87PUSH", "X87POP", "X87POP2", "TSC", "MSRS", "TSCAUX", "X87STATUS", "X87TAG", "X87CONTROL"}
 )
-"""What an instruction may write without another depending on it in a way that breakers would have to cut."""
+"""What an instruction may write without a dependency that breakers would have to cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +254,7 @@ class ChainFactory:
         return _Way(source, destination, links, nodes, tuple(registers))
 
     def _render_links(self, unfinished: UnfinishedChain, way: _Way, carrier: int | None, pad_count: int) -> None:
-        """Add the lines of the links, with so many pads at the place `carrier`."""
+        """Add the lines of the links, with the pads at the place `carrier`."""
         for position, node in enumerate(way.nodes):
             if position:
                 self._render_link(unfinished, way, position)

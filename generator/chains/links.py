@@ -44,8 +44,8 @@ class Link:
     """A chain instruction (or several in a row) from one kind of place to another.
 
     `calibrations` are closed chains that it is in, each the names of its links (none: it leads to or from memory).
-    `cross_domain` is true if it leads from one register file to another, or to memory. Only a way there and back can be
-    measured then.
+    `cross_domain` is true if it leads from one register file to another, or to memory: then only a way there and back
+    can be measured.
     """
 
     name: str

@@ -40,10 +40,10 @@ ENTRY_OFFSET = 8
 """Where code begins in a blob, in bytes: after the address of the context."""
 
 ALIGNMENT = 64
-"""Bytes: a cache line, so that the body begins at the same place in one whatever the setup is."""
+"""Bytes: a cache line, so that the setup does not move the body within one."""
 
 MAX_COUNTERS = 16
-"""Counters of one blob: the context has room for so many, and no x86 core has more to be programmed."""
+"""Counters of one blob: the context has no room for more, and no x86 core has more to be programmed."""
 
 PATCH_ITERATIONS = 0x7E570002
 """Marks the number of iterations of the loop."""
@@ -158,9 +158,9 @@ def render(
     style: Style = PLAIN,
     inside: int = 0,
 ) -> bytes:
-    """Return the blob that runs so many copies of the body, in a loop of so many iterations (0: no loop).
+    """Return the blob that runs `copies` of the body, in a loop of `iterations` (0: no loop).
 
-    With `inside` it is part of another blob, so many bytes behind its beginning (a multiple of `ALIGNMENT`), and takes
+    With `inside` it is part of another blob, `inside` bytes behind its beginning (a multiple of `ALIGNMENT`), and takes
     the context from there.
 
     Raises:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 IMUL_CORE_CYCLES = 3
-"""Latency of IMUL r64, r64 in core cycles."""
+"""Latency of IMUL r64, r64, in core cycles."""
 
 CHAIN_COPIES = 30
 """IMULs per iteration of the calibration chain: 90 cycles, so that the end of the loop is hidden behind them."""

@@ -22,7 +22,7 @@ class Effects:
     """What an instance reads and writes: register families and status flags ("CF"); memory is left out.
 
     `reads` includes the registers of addresses. `merged` are families of which only a part is written, or that are
-    written on a condition. Their old value is an input, whatever the catalogue says of reading.
+    written on a condition. Their old value is an input, even if the catalogue does not call it one.
     """
 
     reads: frozenset[str]

@@ -57,7 +57,7 @@ class Place:
 def sources(instance: Instance) -> list[Place]:
     """Return all inputs: registers, flags and memory data that are read, and address registers.
 
-    What is written on a condition is read, too: else it is what it was.
+    What is written on a condition is read, too: it may keep its old value.
     """
     places: list[Place] = []
     for operand in instance.variant.operands:

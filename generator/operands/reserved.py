@@ -14,7 +14,7 @@ INDEX_REGISTER = "R13"
 
 @cache
 def reserved_registers() -> dict[str, str]:
-    """Return the reserved registers' families and what each is for (loop, base, index, stack, temporary, unused)."""
+    """Return the reserved registers' families and the use of each (loop, base, index, stack, temporary, unused)."""
     rows = read_facts("reserved_registers.tsv", ("register", "use", "reason"), key=("register",))
     return {family(row["register"]): row["use"] for row in rows}
 

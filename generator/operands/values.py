@@ -1,4 +1,4 @@
-"""Operand values that matter: for what an instruction takes, and for what it may touch.
+"""Operand values that matter: for an instruction's time, and for the memory that it may touch.
 
 `operand_values.tsv` has a row per instruction class (a glob), width of the first operand, form, kind and place:
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("iclass", "width_bits", "form", "kind", "place", "value", "restore", "reason", "source")
 DEFAULT_VALUE = 1
-"""What general purpose registers hold where nothing else is said."""
+"""What general purpose registers hold unless a row says otherwise."""
 
 
 class ValueKind(StrEnum):

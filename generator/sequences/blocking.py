@@ -1,7 +1,7 @@
 """Which instructions may block ports, and how they are combined with an instruction under test.
 
-Rules of Abel and Reineke, ASPLOS 2019, §5.1.1: what is not eligible is said by `RULES` (what a variant's operands are)
-and by `blocking_exclusions.tsv` (what it is). Which of the eligible ones keep which ports busy is measured, not listed;
+The rules are those of Abel and Reineke, ASPLOS 2019, §5.1.1. `RULES` excludes variants by their operands, and
+`blocking_exclusions.tsv` by their names. Measuring tells which of the others keep which ports busy;
 `blocking_candidates.tsv` only says which classes are worth measuring first.
 """
 
@@ -40,7 +40,7 @@ Sixteen registers less those of the harness and of the instruction under test le
 """
 
 INSTANCES_OF_SEVERAL = (8, 5, 3)
-"""The same where several blocking instructions share the registers; fewer if there are not so many registers.
+"""The same for each of several blocking instructions, which share the registers; fewer if the registers do not suffice.
 
 The first is more than the latency in cycles of what often blocks one port (AESDEC 7 on Haswell). With fewer instances
 they wait for each other, and the port is idle at times.
@@ -168,7 +168,7 @@ def kind_of(variant: InstructionVariant) -> CodeKind:
 
 
 def is_wide(variant: InstructionVariant) -> bool:
-    """Whether it is 512 bits wide: port 1 shuts down for vectors meanwhile, so that it may stand in such code only."""
+    """Whether it is 512 bits wide: beside such code port 1 takes no vectors, so that it stands in such code only."""
     return any(operand.width_bits == 512 and operand.kind is not OperandKind.FLAGS for operand in variant.operands)
 
 
@@ -215,7 +215,7 @@ def _preference(variant: InstructionVariant) -> tuple[bool, int, int]:
 
 
 def mixture(instructions: InstructionFactory, blockers: Sequence[tuple[InstructionVariant, int]]) -> Microbenchmark:
-    """Return so many of each of some blocking instructions, in turns.
+    """Return blocking instructions, each as often as its count says, in turns.
 
     Raises:
         AllocationError: there are not enough registers for them.
@@ -266,7 +266,7 @@ def _shared(
 
 
 def _different(instances: list[Instance]) -> list[Instance]:
-    """Leave out instances that would wait for another one, because the registers did not suffice for so many."""
+    """Leave out instances that would wait for another one, because there were too few registers."""
     if not _chained(instances[0].variant):
         return instances
     explicit = [operand.index for operand in _registers(instances[0].variant) if operand.explicit and operand.written]
@@ -313,7 +313,7 @@ class Combiner:
     def combined(
         self, blockers: Sequence[tuple[InstructionVariant, int]], *, reverse: bool = False, in_turns: bool = True
     ) -> Microbenchmark:
-        """Return so many of each blocking instruction, in turns or not, and one instance of the instruction.
+        """Return blocking instructions, each as often as its count says, and one instance of the instruction.
 
         They share no register that is written and no memory place. `reverse` puts the instruction first.
 
@@ -342,7 +342,7 @@ class Combiner:
     def control(
         self, blockers: Sequence[tuple[InstructionVariant, int]], other: InstructionVariant, count: int
     ) -> Microbenchmark:
-        """Return so many of each blocking instruction, in turns, and copies of another one in the instruction's place.
+        """Return blocking instructions in turns, and copies of another one in the instruction's place.
 
         Raises:
             AllocationError: there are not enough registers.

@@ -1,9 +1,9 @@
 """Pairs that may become one µop: an instruction that sets flags and the conditional jump after it (macro-fusion).
 
-The same code is measured twice: once with the jump right after the instruction, once with one of the fillers between
-them, where they cannot fuse. What the first has less of, in µops or in time, it saves by fusing. Time tells only if the
-code is limited by what fusing saves: that is tried with one filler more. A fused pair may save a place at rename, or an
-ALU, or both. So there are two kinds of fillers: moves that rename eliminates, and constants that an ALU provides.
+The same code is measured twice: with the jump right after the instruction, and with one of the fillers between them,
+where they cannot fuse. Fusing saves the difference, in µops or in time. Time tells only if the code is limited by what
+fusing saves: one filler more shows that. A fused pair may save a place at rename, or an ALU, or both. So there are two
+kinds of fillers: moves that rename eliminates, and constants that an ALU provides.
 
 Which classes are tried is in `fusion_candidates.tsv`. All jumps lead to the next line, taken or not, and
 each goes the same way every time: registers get their values back.
@@ -47,7 +47,7 @@ INSTANCES = 4
 """Pairs in one copy, with registers of their own; two each of a jump and its inverse."""
 
 FILLERS = 6
-"""Fillers per pair: so many that issue is the limit, not the one or two jumps that a core takes per cycle."""
+"""Fillers per pair: enough that issue is the limit, not the one or two jumps that a core takes per cycle."""
 
 _TARGETS = ("R8", "R9", "R10", "R11")
 _SOURCE = "R12"
@@ -61,7 +61,7 @@ class Filler(Enum):
     CONSTANTS = "MOV (R32, I32)"
 
     def lines(self, instructions: InstructionFactory, count: int) -> list[Line]:
-        """Return so many, with different targets."""
+        """Return `count` fillers, with different targets."""
         names = [_TARGETS[position % len(_TARGETS)] for position in range(count)]
         if self is Filler.MOVES:
             return [instructions.line(self.value, name, _SOURCE) for name in names]

@@ -4,11 +4,11 @@
     written        MOV [R14], RAX    MOV [R14+8], RAX      side by side; a cache line apart in another sequence
     caches only    PREFETCHT0 [R14]  PREFETCHT0 [R14+64]   a cache line apart
 
-Two loads of a cycle must not use the same bank of the level-1 data cache in different lines: on Zen 4 loads of two
-lines at the same offset take 0.50 or 0.75 cycles (three loads per cycle: 0.33 or 0.58), those of one line never more
-than 0.50. Two stores are committed in one cycle if they belong to the same line and the same half of it: a MOV to
+Two loads of a cycle must not use the same bank of the level-1 data cache in different lines. On Zen 4 loads of two
+lines at the same offset take 0.50 or 0.75 cycles (three loads per cycle: 0.33 or 0.58). Those of one line never take
+more than 0.50. Two stores are committed in one cycle if they belong to the same line and the same half of it: a MOV to
 memory takes 0.50 cycles side by side, and 1.00 a line apart (Zen 4; Ice Lake and later are alike, Intel's optimization
-manual, "Store bandwidth"). Other cores may have it otherwise, so both are measured.
+manual, "Store bandwidth"). Other cores may differ, so both are measured.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Sequences of independent instances of an instruction, for throughput and for the ports that it uses alone.
 
-Abel and Reineke, ASPLOS 2019, §5.3.1: sequences of different lengths, unrolled and in a loop, with and without breakers
-of the dependencies that cannot be avoided. The least time counts. Operands and memory places are such that nothing that
-one instance writes is read by another (`generator.sequences.memory`).
+Abel and Reineke, ASPLOS 2019, §5.3.1: sequences have different lengths, are unrolled or in a loop, with or without
+breakers of the dependencies that cannot be avoided. The least time counts. No instance reads what another one writes,
+in registers or in memory (`generator.sequences.memory`).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Shape:
 
     Of the form `SAME_REGISTER` all explicit register operands that are read are the same register, and `INDEXED`
     addresses memory with a base and an index. `balanced` puts the stack pointer and the addresses of strings back after
-    the last instance, as loops need it. Breakers stand after `every` so many instances. `renewed` overwrites what an
+    the last instance, as loops need it. Breakers stand after each `every` instances. `renewed` overwrites what an
     instance both reads and writes, so that its registers can be used again without waiting for it. All of it stands
     `repeats` times one after another. Memory places that are written are side by side, or a cache line `apart`.
     `not_taken` sets the flags so before the first instance that a conditional jump falls through.
@@ -164,7 +164,7 @@ class ThroughputFactory:
         return row is not None and row.repeated
 
     def prologues_alone(self, count: int) -> Microbenchmark:
-        """Return what stands before and after so many instances, without them.
+        """Return what stands before and after `count` instances, without them.
 
         Raises:
             AllocationError: there are not enough registers for one instance.
@@ -234,7 +234,7 @@ class ThroughputFactory:
         return instances
 
     def carried(self) -> frozenset[str]:
-        """Return the registers and flags through which instances depend on each other, whatever their operands are."""
+        """Return the registers and flags through which instances depend on each other with any operands."""
         if self._carried is None:
             effects = [effects_of(instance) for instance in independent_instances(self.variant, 2)]
             carried = (effects[0].writes & effects[-1].inputs) - harness_registers()
@@ -298,7 +298,7 @@ class ThroughputFactory:
         ) | (values.restored & effects_of(instance).writes)
 
     def depends(self) -> bool:
-        """Whether instances depend on each other, through whatever it is, or share a unit that dividers are."""
+        """Whether instances depend on each other, or share a divider."""
         effects = [effects_of(instance) for instance in independent_instances(self.variant, 2)]
         carried = (effects[0].writes & effects[-1].inputs) - _STACK_MOVES
         memory = any(o.kind is OperandKind.MEMORY and o.read and not o.explicit for o in self.variant.operands)
@@ -322,8 +322,8 @@ def free_masks(
 ) -> tuple[Line, ...]:
     """Return the lines that clear the mask registers which no instance reads, but for those that are used.
 
-    There are few physical ones to rename them to, and a cleared one takes none on Zen 4: with all ones in K0 to K7 a
-    comparison of vectors in memory takes 0.58 to 0.61 cycles there, and 0.50 with zeros.
+    There are few physical mask registers, and on Zen 4 a cleared one takes none. With ones in K0 to K7 a comparison of
+    vectors in memory takes 0.58 to 0.61 cycles there, and with zeros 0.50.
     """
     read = {*used} | {name for one in instances for name in effects_of(one).inputs}
     masks = [f"K{number}" for number in range(8) if f"K{number}" not in read]
@@ -392,7 +392,7 @@ def _stack_direction(iclass: str) -> int:
 
 
 def balance(instructions: InstructionFactory, variant: InstructionVariant, count: int) -> list[Line]:
-    """Return the lines that undo what so many instances did to the stack pointer, or to the addresses of strings."""
+    """Return the lines that undo what `count` instances did to the stack pointer, or to the addresses of strings."""
     moved = stack_bytes(variant) * count
     lines = [_address_line(instructions, "RSP", "RSP", -moved)] if moved else []
     if variant.category in MOVING_CATEGORIES:

@@ -1,9 +1,9 @@
 """Instructions that cut a dependency: they overwrite a place without reading it.
 
-After every copy, what the instruction under test has written is overwritten, unless it is part of the chain. That the
-catalogue does not call it an input is no reason to leave it: outputs can be false inputs (POPCNT, LZCNT and TZCNT on
-some cores), and results of 8 and 16 bits are merged into their register. Flags are overwritten only where the
-instruction reads any of them.
+After every copy, what the instruction under test has written is overwritten, unless it is part of the chain. This
+includes outputs that the catalogue does not call inputs: they can be false inputs (POPCNT, LZCNT and TZCNT on some
+cores), and results of 8 and 16 bits are merged into their register. Flags are overwritten only where the instruction
+reads any of them.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def _used_files(instances: Sequence[Instance]) -> dict[str, list[str]]:
 
 
 def vector_patterns(instance: Instance, names: list[str], values: Values) -> dict[str, int]:
-    """Return what each vector register holds, as 64 bits that are repeated; what breakers copy is what outputs hold."""
+    """Return what each vector register holds, as 64 bits that are repeated. Breakers copy what outputs hold."""
     patterns = dict.fromkeys((*names, COPIES["VEC"]), values.places.get("VEC", TWO))
     if not values.places:
         return patterns
@@ -171,7 +171,7 @@ def constant(instructions: InstructionFactory, register: str, value: int) -> Lin
 
 
 def long_constant(instructions: InstructionFactory, register: str, value: int) -> Line:
-    """Return the same with 64 bits of immediate, whatever the value."""
+    """Return the same, always with 64 bits of immediate."""
     return instructions.line("MOV (R64, I64)", part(register, 64), value - (1 << 64) if value >= 1 << 63 else value)
 
 

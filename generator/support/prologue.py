@@ -86,7 +86,7 @@ def extra_code_of(variant: InstructionVariant) -> ExtraCode | None:
 
 @cache
 def _is_named(iclass: str) -> bool:
-    """Whether there are rows for a class of instructions, of whatever form."""
+    """Whether there are rows for a class of instructions, in any form."""
     return any(fnmatchcase(iclass, row.iclass) for row in rows())
 
 

@@ -21,11 +21,11 @@ WAITING = 1 << 40
 LAST = WAITING - 1
 
 CLEAR_LEAD = 3
-"""From so many more waiting µops on, Intel's rule leaves out the second least used port (uiCA, section 4.1)."""
+"""Waiting µops. With this many more, Intel's rule leaves out the second least used port (uiCA, section 4.1)."""
 
 
 class Queues(Protocol):
-    """What a rule sees of a core (`simulator.core.core` says what is what); only `alternating` changes anything."""
+    """What a rule sees of a core (defined in `simulator.core.core`); only `alternating` changes anything."""
 
     parameters: Parameters
     cycle: int

@@ -264,7 +264,7 @@ def _placed(uop: Uop, placer: _Placer, port_index: Mapping[str, int]) -> PlacedU
 class Numbering:
     """Gives places their numbers in the core; µop results within an instruction have numbers too.
 
-    `known` keeps the steps of instructions (with what is fused to them) at so many bytes from where the stack was.
+    `known` keeps the steps of instructions (with fused jumps), by the bytes that the stack has moved.
     """
 
     numbers: dict[Place, int] = field(default_factory=dict)

@@ -1,16 +1,15 @@
 """The out-of-order core: when each µop is issued, dispatched and retired.
 
-Per cycle so many µops are issued in program order (fused domain) while the reorder buffer and the scheduler have room.
-A µop is bound to one of its ports by the machine's rule (`binding`). Unless that says otherwise, it is bound at issue
-to the port with the fewest µops waiting; of equals, to the one that was chosen longest ago. Every cycle each port
-dispatches the oldest of its µops whose inputs are ready; µops without a port are done at issue. The divider takes its
-µops in program order. Retirement is in order, so many µops per cycle.
+Each cycle issues a fixed number of µops in program order (fused domain), while the reorder buffer and the scheduler
+have room. A µop is bound to one of its ports by the machine's rule (`binding`). Unless that says otherwise, it is bound
+at issue to the port with the fewest µops waiting; of equals, to the one that was chosen longest ago. Every cycle each
+port dispatches the oldest of its µops whose inputs are ready; µops without a port are done at issue. The divider takes
+its µops in program order. Retirement is in order, a fixed number of µops per cycle.
 
-Nothing that is younger can delay what is older under these rules, so the cycles need not be walked through one by one.
-`advance` takes the µops in program order and gives each the first cycle that its port has free from then on. That is
-the same outcome: tests compare it with a core that does walk through all cycles. A repeated stretch of code is not
-simulated to the end either. When the state after a copy equals the state after another one, but for a shift in time,
-all that follows repeats.
+Under these rules no µop can delay an older one, so `advance` does not walk through the cycles. It takes the µops in
+program order and gives each the first cycle in which its port is free. Tests compare the outcome with a core that walks
+through all cycles. A repeated stretch of code is not simulated to the end: once the state after a copy equals the state
+after an earlier one, but for a shift in time, everything repeats.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class Counts:
     divider: int
 
     def plus(self, other: Counts, times: int = 1) -> Counts:
-        """Add another stretch so many times."""
+        """Add another stretch, a number of times."""
         return Counts(
             self.cycles + times * other.cycles,
             tuple(a + times * b for a, b in zip(self.ports, other.ports, strict=True)),
@@ -91,7 +90,7 @@ class Core:
     )
 
     def __init__(self, parameters: Parameters, places: int, order: Sequence[int] = ()) -> None:
-        """Begin drained at cycle 0, with so many places (registers, flags, memory) that are ready.
+        """Begin drained at cycle 0, with all places (registers, flags, memory) ready.
 
         `order` are the ports in the order in which they were last chosen (none: as they are numbered).
         """
@@ -260,7 +259,7 @@ class Core:
         return -(-free // TICKS)
 
     def _retire(self, complete: int, entries: int) -> None:
-        """Retire an instruction of so many reorder buffer entries, not before a cycle."""
+        """Retire an instruction with its reorder buffer entries, not before a cycle."""
         last, retiring, width = self.last_retired, self.retiring, self.parameters.retire_width
         for _ in range(entries):
             if complete > last:
@@ -306,13 +305,16 @@ _BITS = _Bits()
 class RepeatedRun:
     """A stretch of code repeated after a prefix, from a drained core; asked for any number of copies.
 
-    What was simulated for fewer copies is gone on from for more, and once the state repeats nothing is simulated
-    but the rest of the last period. Short stretches are taken several at a time.
+    More copies continue where fewer ended. Once the state repeats, only the rest of the last period is simulated. Short
+    stretches are taken several at a time.
     """
 
     BATCH_STEPS = 16
     LONG_STEPS = 48
-    """From so many steps on the state is looked at each time: that takes less than one copy too many."""
+    """Steps.
+
+    In a stretch of this many the state is compared after each copy: that takes less time than one copy too many.
+    """
 
     def __init__(self, core: Core, unit: Sequence[Step]) -> None:
         """Start after the prefix, in the state of `core`, which this object owns from now on."""

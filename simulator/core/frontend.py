@@ -1,4 +1,4 @@
-"""Decodes bytes for one machine, and knows again what it has seen: instructions, rows of them, heads, bodies."""
+"""Decodes bytes for one machine, and recognizes what it has seen: instructions, rows of them, heads, bodies."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class DecodesInstructions(Protocol):
 class Chunk:
     """Bytes that were traced before: straight code that ends with a serializing instruction or an address of its own.
 
-    `constants` are those known after it (None: what it is is unknown).
+    `constants` are those known after it (None: the value is unknown).
     """
 
     data: bytes
@@ -128,7 +128,7 @@ class Frontend:
         return self._bodies[code]
 
     def head(self, code: bytes) -> Head | None:
-        """Return the trace of what was executed before the copies when it was the same bytes, if it was."""
+        """Return the trace of the code before the copies, if the same bytes were traced before."""
         return self._heads.get(code)
 
     def remember_head(self, code: bytes, head: Head) -> None:
@@ -138,7 +138,7 @@ class Frontend:
         self._heads[code] = head
 
     def chunk(self, data: bytes, offset: int, *, after: bool) -> Chunk | None:
-        """Return the chunk of before that stands at an offset, if there is one."""
+        """Return the remembered chunk that stands at an offset, if there is one."""
         for chunk in self._chunks[data[offset : offset + 12], after]:
             if data.startswith(chunk.data, offset):
                 return chunk

@@ -1,8 +1,8 @@
 """Places: what carries a value from one µop to another, by one name each.
 
 A place is a string. All names of one register are one place (RAX, EAX, AX, AL and AH are "RAX"; XMM3, YMM3 and ZMM3 are
-"ZMM3"), and every flag is a place of its own. A place in memory is known by how it is addressed: base, index, scale and
-displacement as written, whatever their values are.
+"ZMM3"), and every flag is a place of its own. A place in memory is named by its address as written: base, index, scale
+and displacement, not their values.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ class Simulator:
         return Readings(self._names, start, end)
 
     def _repeated(self, part: Segment | Sequel, times: int, order: Order) -> tuple[EventCounts, Order]:
-        """Simulate a part without reads so many times; each goes on with the order of ports that the last one left."""
+        """Simulate a part without reads repeatedly; each time begins with the order of ports that the last one left."""
         if times == 1:
             return self._once(part, order)
         totals: list[EventCounts] = [(0,) * len(self._names)]
@@ -166,7 +166,7 @@ class Simulator:
         return result
 
     def _simulate(self, segment: Segment, order: Order) -> SegmentResult:
-        """Simulate a segment without reads: what is repeated is simulated until it repeats itself."""
+        """Simulate a segment without reads; a repetition only until its state repeats."""
         place = next((n for n, run in enumerate(segment) if isinstance(run, Repetition)), len(segment))
         core, skipped = self._repeat(segment[: place + 1], order)
         steps = steps_of(flat(segment[place + 1 :]), self._numbering)
@@ -177,7 +177,7 @@ class Simulator:
     def _repeat(self, segment: Segment, order: Order) -> tuple[Core, Counts]:
         """Return the core after a segment that ends with its only repetition, if any.
 
-        A run of the same code with fewer copies is gone on with where it ended.
+        A run of the same code with fewer copies is continued where it ended.
         """
         *before, last = segment
         unit, count = (last.runs, last.count) if isinstance(last, Repetition) else ((last,), 1)

@@ -58,7 +58,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """A stretch of the trace so many times."""
+    """A stretch of the trace, `count` times."""
 
     runs: tuple[Run | Repetition, ...]
     count: int
@@ -69,7 +69,7 @@ Segment = tuple[Run | Repetition, ...]
 
 @dataclass(frozen=True, slots=True)
 class Sequel:
-    """Segments that come one after another, each so many times, and are repeated together. None of them reads."""
+    """Segments that come one after another, each with its count, and are repeated together. None of them reads."""
 
     parts: tuple[tuple[Segment | Sequel, int], ...]
 
@@ -89,7 +89,7 @@ def static_events(one: Compiled) -> tuple[int, ...]:
 
 
 def add(first: tuple[int, ...], second: tuple[int, ...], times: int = 1) -> tuple[int, ...]:
-    """Add up two rows of counts, the second so many times."""
+    """Add up two rows of counts, the second one `times` times."""
     return tuple([a + times * b for a, b in zip(first, second, strict=True)])
 
 

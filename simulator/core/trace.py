@@ -1,7 +1,7 @@
 """From bytes to what is executed: control flow and repetitions.
 
-The trace of a program is a list of runs. Repetitions (copies of one body, loops that count a register down) are kept as
-such.
+The trace of a program is a list of runs. Repetitions (copies of one body, loops that count a register down) are not
+written out.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LONGEST_TRACE = 50_000
 """Runs of straight code, repetitions counted once: what runs longer is taken to hang. Measured code has some ten."""
 
 CHUNK_INSTRUCTIONS = 16
-"""Straight code is cached in pieces of so many instructions: longer ones are seldom the same in two programs."""
+"""Instructions in a piece of straight code that is cached: longer ones are seldom the same in two programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class Tracer:
         return offset + len(chunk.data)
 
     def _take(self, start: int) -> int | None:
-        """Execute straight code up to a branch, a serializing instruction, the copies, or so many instructions."""
+        """Execute straight code up to a branch, a serializing instruction, the copies, or a full piece."""
         code: list[Compiled] = []
         reads: list[tuple[int, Read]] = []
         known: dict[str, int | None] = {}

@@ -1,9 +1,9 @@
 """Operand values, as far as they decide how long something takes: dividers are fast for some of them.
 
 Values are followed through moves and simple arithmetic, in 64 bits per register or place in memory (of a vector its low
-64 bits). Whatever else writes a register makes its value unknown. Unknown values are taken to be of the slow kind. A
-division of integers is fast if its quotient has at most a quarter of the operand's bits. One of floating-point numbers
-(or a square root) is fast if no operand has more than `SHORT_MANTISSA` significant bits.
+64 bits). Any other instruction that writes a register makes its value unknown. Unknown values are taken to be of the
+slow kind. A division of integers is fast if its quotient has at most a quarter of the operand's bits. One of
+floating-point numbers (or a square root) is fast if no operand has more than `SHORT_MANTISSA` significant bits.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SHORT_MANTISSA = 8
 """Bits of a mantissa: values of the fast kind such as 1.0 have hardly any, those of the slow kind nearly all."""
 
 MOST_COPIES = 2000
-"""Where values still change after so many copies, all others are taken to be like the last one."""
+"""Copies. Where values still change after this many, all later ones count as like the last one."""
 
 _FULL = (1 << 64) - 1
 
@@ -195,7 +195,7 @@ def _address(value: MemoryAddress) -> tuple[object, ...]:
 
 
 def _combine(operation: str, first: int | None, second: int | None, *, same: bool) -> int | None:
-    """Return the result of an operation; some are known whatever an unknown operand is."""
+    """Return the result of an operation; some results are known although an operand is not."""
     if same and operation in ("XOR", "SUB"):
         return 0
     if operation == "AND" and 0 in (first, second):

@@ -54,7 +54,7 @@ def expected(variant: InstructionVariant, truth: Truth, result: LatencyResult) -
 
 
 SUBTRACTED = 10
-"""Cycles of links and breakers that a latency of a long chain is what remains of."""
+"""Cycles of links and breakers that are subtracted from a long chain."""
 
 
 def judge(variant: InstructionVariant, truth: Truth, result: LatencyResult, share: Fraction = Fraction(0)) -> str:

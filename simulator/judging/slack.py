@@ -1,14 +1,14 @@
-"""Proof that a latency cannot be told: machines on which every µop is dispatched in the same cycle, whatever runs.
+"""Proof that a latency cannot be told: other machines on which every program dispatches every µop in the same cycle.
 
-Let all results in one register file come out d cycles later, and everything that reads that file need them only d
-cycles after it is dispatched. Nothing changes but the numbers: what goes into the file takes d cycles more, what leaves
-it d cycles less, and no program shows it. Such a machine is possible as long as no latency of a cycle or
-more becomes less than one. So a latency from file A to file B may be anything up to
+Let all results in one register file come out d cycles later, and let every reader of that file need them d cycles
+later. Only the numbers change: what goes into the file takes d cycles more, what leaves it d cycles less. No program
+shows it. Such a machine is possible as long as no latency of a cycle or more becomes less than one. So a latency from
+file A to file B may be anything up to
 
     its own + the least of all ways back from B to A, of what each instruction on the way takes beyond one cycle
 
-and no experiment gives a lower upper bound; and it is the only possible one just if nothing is left in either
-direction. Files are whatever values are moved between: register files, single flags, memory.
+and no experiment gives a lower upper bound. It is the only possible latency if and only if nothing is left in either
+direction. Files are register files, single flags, and memory.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Standing(StrEnum):
 
 
 class Slack:
-    """By how much latencies between files could be more on a machine that nothing tells from a given one."""
+    """By how much latencies between files could be more on an indistinguishable machine."""
 
     def __init__(self, machine: MachineModel, variants: Iterable[InstructionVariant]) -> None:
         """Look at everything that the machine has: any instruction may be what leaves no slack."""
@@ -99,7 +99,7 @@ class Slack:
 
 
 def standing(slack: Slack, variant: InstructionVariant, truth: Truth, result: LatencyResult) -> Standing:
-    """Say what an upper bound is worth, or whether what is called exact is the only possible number.
+    """Say how good an upper bound is, or whether an exact latency is the only possible one.
 
     Where an address and an operand are one register that is not chosen (RSP of POP) the source may also be either of
     the two: another machine takes less from one of them, and nothing shows it.
@@ -129,7 +129,7 @@ def _pairs(behaviour: Behaviour) -> Iterator[tuple[Endpoint, Endpoint, Fraction]
 
 
 def _shortest_ways(steps: dict[tuple[str, str], Fraction]) -> dict[tuple[str, str], Fraction]:
-    """Return the length of the shortest way between any two files (Floyd and Warshall); there is none: 10**6."""
+    """Return the length of the shortest way between any two files (Floyd and Warshall); 10**6 if there is none."""
     files = sorted({file for way in steps for file in way})
     least = {(a, b): steps.get((a, b), Fraction(0) if a == b else Fraction(10**6)) for a in files for b in files}
     for via in files:

@@ -1,6 +1,6 @@
-"""Changes to graphs of µops, by pattern of variant: `graphs.tsv`, and what tests change of a machine.
+"""Changes to graphs of µops, by pattern of variant: those of `graphs.tsv`, and those of tests.
 
-A rule has a graph that replaces the variant's, or a word about the one that there is:
+A rule has a graph that replaces the variant's, or a word that changes the present one:
 
 - `zero`: a zero idiom, without port and input;
 - `break`: no input from outside;

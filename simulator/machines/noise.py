@@ -42,7 +42,7 @@ class CounterNoise:
 
     @property
     def hidden_share(self) -> Fraction:
-        """By what share of itself a value per copy may be off although all its samples agree.
+        """The share of itself by which a value per copy may be off although all its samples agree.
 
         It comes from two jobs of 110 and 10 copies: both are off by their own factor, and their difference is 100.
         """
@@ -51,7 +51,7 @@ class CounterNoise:
     def samples(
         self, job: str, values: Mapping[str, int], repetitions: int, position: int
     ) -> dict[str, tuple[int, ...]]:
-        """Return so many samples of each counter of a job, which is the `position`-th that the machine runs.
+        """Return samples of each counter of a job, which is the `position`-th that the machine runs.
 
         `job` names the job: the same one is noisy in the same way whenever it runs, but for drift.
         """
@@ -64,7 +64,7 @@ class CounterNoise:
         }
 
     def _drift(self, name: str, position: int) -> float:
-        """Return the factor of a counter after so many jobs: up and down in a straight line."""
+        """Return the factor of a counter after a number of jobs: up and down in a straight line."""
         if name != DRIFTING or not self.drift_percent:
             return 1
         up_and_down = position % (2 * self.drift_jobs)

@@ -1,4 +1,4 @@
-"""Machines drawn at random from a seed, to see whether inference finds again what nobody told it.
+"""Machines drawn at random from a seed: they show whether inference finds what it was not told.
 
 A seed decides the number of ports, which of them load and store, and the functional units (port sets). For every
 variant it decides a graph of one to eight computing µops, each on a unit, with latencies of their own. Operands enter
@@ -6,8 +6,8 @@ and leave the graph at different places, so operand pairs have different latenci
 now and then), some variants behave differently with the same register, dividers are not pipelined and fast for some
 values.
 
-What measuring needs is tame, else no machine could be measured: the harness's own instructions and those that chains
-are made of (`TAME`) are one µop, besides loads and stores.
+Instructions that measuring needs are tame (`TAME`): those of the harness and of chains are one µop, besides loads and
+stores. Otherwise no machine could be measured.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class RandomMachine:
     """Draws behaviours; the same seed and variant always give the same one."""
 
     def __init__(self, seed: int, variants: Iterable[InstructionVariant] | None = None, *, kind: str = "") -> None:
-        """Be the machine of that seed, of one of `KINDS` or of several ("hidden+intel"; "": a plain one).
+        """Draw the machine of that seed, of one of `KINDS` or of several ("hidden+intel"; "": a plain one).
 
         It has the variants given, else those of the ISA sets of one of `CHIPS`.
         """

@@ -1,7 +1,7 @@
 """Makes a graph of µops out of what a scheduling model states: port sets, one latency per result, read advances.
 
-LLVM's models say how many µops use which ports and when a result is ready, and nothing of what each µop does. The
-graph is made up by fixed rules, so that everything stated holds:
+LLVM's models say how many µops use which ports, and when a result is ready. They do not say what each µop does. So
+fixed rules make up a graph in which everything stated holds:
 
 - µops on load ports are loads where the variant reads memory; stores have a data and an address µop;
 - an address enters at loads and store addresses alone;
