@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simulator.core.places import place_of
+from simulator.core.locations import location_of
 from simulator.errors import SimulatedFaultError
 from xed_convert.model import MemoryAddress, OperandKind
 
@@ -123,7 +123,7 @@ class Follower:
 
 
 def _name(value: OperandValue) -> OperandValue:
-    """Return what stands for a register or a place in memory."""
+    """Return what stands for a register or a location in memory."""
     if isinstance(value, MemoryAddress):
         return MemoryAddress(value.base, value.index, value.scale, value.displacement)
-    return place_of(value) if isinstance(value, str) else value
+    return location_of(value) if isinstance(value, str) else value

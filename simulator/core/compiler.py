@@ -1,4 +1,4 @@
-"""From decoded instructions to the core's steps: operands become places, pairs fuse, places get numbers."""
+"""From decoded instructions to the core's steps: operands become locations, pairs fuse, locations get numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from results.machine.graph import Endpoint, ModelError, tracked, with_index
 from results.model import LatencyPart
 from simulator.core.core import NO_PORT, PORT, ROTATE, SHARED, TICKS, UNIT
-from simulator.core.places import STACK, merges, place_of
+from simulator.core.locations import STACK, location_of, merges
 from xed_convert.model import MemoryAddress, OperandKind
 
 if TYPE_CHECKING:
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from simulator.machines.machine import MachineModel
     from xed_convert.model import InstructionVariant, Operand, OperandValue
 
-Place = str | tuple[str, str, int, int]
-"""A register or flag by name, or a place in memory: (base, index, scale, displacement)."""
+Location = str | tuple[str, str, int, int]
+"""A register or flag by name, or a location in memory: (base, index, scale, displacement)."""
 
 FUSED_SLOTS_WITHOUT_MICROCODE = 4
 """Instructions of more µops than this come from the microcode sequencer."""
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedUop:
-    """A µop whose inputs and outputs are places; `results` are the indices of earlier µops that it waits for."""
+class LocatedUop:
+    """A µop whose inputs and outputs are locations; `results` are the indices of earlier µops that it waits for."""
 
     ports: tuple[int, ...]
     latency: int
-    reads: tuple[Place, ...]
+    reads: tuple[Location, ...]
     results: tuple[int, ...]
-    writes: tuple[Place, ...]
+    writes: tuple[Location, ...]
     divider_cycles: int
 
 
@@ -55,7 +55,7 @@ class Compiled:
     variant: InstructionVariant
     values: Mapping[int, OperandValue]
     size_bytes: int
-    uops: tuple[PlacedUop, ...] | None
+    uops: tuple[LocatedUop, ...] | None
     slots: int
     eliminated_share: tuple[int, int] = (0, 1)
     stack_change: int = 0
@@ -100,7 +100,7 @@ def unfused_jumps() -> dict[str, frozenset[str]]:
 def compile_instruction(
     variant: InstructionVariant, values: Mapping[int, OperandValue], machine: MachineModel, size_bytes: int = 0
 ) -> Compiled:
-    """Give an instruction's µops their places."""
+    """Give an instruction's µops their locations."""
     behaviour = machine.executes(variant)
     turn = sum(
         {"X87PUSH": -1, "X87POP": 1, "X87POP2": 2}.get(o.registers[0], 0) for o in variant.operands if o.registers
@@ -113,17 +113,17 @@ def compile_instruction(
     if behaviour.indexed is not None and indexed:
         behaviour = behaviour.indexed
     uops = tuple(with_index(uop, indexed, machine.parameters.no_index) for uop in behaviour.uops)
-    placer = _Placer(variant, values, pushed=turn < 0)
+    locator = _Locator(variant, values, pushed=turn < 0)
     port_index = {port: number for number, port in enumerate(machine.parameters.ports)}
     one = Compiled(
         variant,
         values,
         size_bytes,
-        tuple(_placed(uop, placer, port_index) for uop in uops),
+        tuple(_located(uop, locator, port_index) for uop in uops),
         max(1, min(behaviour.slots, machine.parameters.reorder_buffer)),  # what is more could never retire
         behaviour.eliminated_share,
-        placer.stack_change,
-        placer.resets_stack(),
+        locator.stack_change,
+        locator.resets_stack(),
         turn,
         _fuses(variant, values, behaviour, machine),
         behaviour.fuses_with,
@@ -131,7 +131,7 @@ def compile_instruction(
     )
     if all(uop.fast is None for uop in uops):
         return one
-    fast = tuple(_placed(_hurried(uop), placer, port_index) for uop in uops)
+    fast = tuple(_located(_hurried(uop), locator, port_index) for uop in uops)
     return replace(one, fast_form=replace(one, uops=fast))
 
 
@@ -159,13 +159,13 @@ def _fuses(
 def _same_register(variant: InstructionVariant, values: Mapping[int, OperandValue]) -> bool:
     """Whether all explicit register operands that are read are one register: two at least, or one and the result."""
     explicit = [o for o in variant.operands if o.kind is OperandKind.REGISTER and o.explicit and not o.opmask]
-    read = [place_of(str(values[o.index])) for o in explicit if o.read and o.index in values]
-    every = read if len(read) > 1 else [place_of(str(values[o.index])) for o in explicit if o.index in values]
+    read = [location_of(str(values[o.index])) for o in explicit if o.read and o.index in values]
+    every = read if len(read) > 1 else [location_of(str(values[o.index])) for o in explicit if o.index in values]
     return bool(read) and len(every) > 1 and len(set(every)) == 1
 
 
-class _Placer:
-    """Finds the places of one instruction's operands."""
+class _Locator:
+    """Finds the locations of one instruction's operands."""
 
     def __init__(self, variant: InstructionVariant, values: Mapping[int, OperandValue], *, pushed: bool) -> None:
         self.variant, self.values, self.pushed = variant, values, pushed
@@ -186,7 +186,7 @@ class _Placer:
     def resets_stack(self) -> bool:
         """Whether RSP is an operand that is written."""
         written = (self.values.get(o.index) for o in self.variant.operands if o.written)
-        return any(isinstance(value, str) and place_of(value) == "RSP" for value in written)
+        return any(isinstance(value, str) and location_of(value) == "RSP" for value in written)
 
     def _moves_stack(self) -> bool:
         return any(o.suppressed and o.written and o.registers == ("RSP",) for o in self.variant.operands)
@@ -217,40 +217,40 @@ class _Placer:
             return [f"{stem}{first + number}" for number in range(operand.multireg)]
         return [name]
 
-    def places(self, endpoint: Endpoint, *, written: bool) -> list[Place]:
+    def locations(self, endpoint: Endpoint, *, written: bool) -> list[Location]:
         if endpoint.flag:
             return [endpoint.flag]
         operand = self.operands[endpoint.operand]
         if operand.kind is OperandKind.REGISTER:
             names = self.register_names(operand)
-            places = [place_of(name) for name in names if name not in ("RIP", "EIP")]
+            locations = [location_of(name) for name in names if name not in ("RIP", "EIP")]
             if self.pushed and not written:
-                places = [STACK[(STACK.index(p) + 1) % 8] if p in STACK else p for p in places]
-            return list(places)
+                locations = [STACK[(STACK.index(p) + 1) % 8] if p in STACK else p for p in locations]
+            return list(locations)
         address = self.addresses[endpoint.operand]
         if endpoint.part is LatencyPart.MEMORY:
-            return [(place_of(address.base), place_of(address.index), address.scale, address.displacement)]
+            return [(location_of(address.base), location_of(address.index), address.scale, address.displacement)]
         register = address.index if endpoint.part is LatencyPart.ADDRESS_INDEX else address.base
-        return [place_of(register)] if register and register != "RIP" else []
+        return [location_of(register)] if register and register != "RIP" else []
 
-    def merged(self, endpoint: Endpoint) -> list[Place]:
-        """Return the places that writing this endpoint must keep a part of."""
+    def merged(self, endpoint: Endpoint) -> list[Location]:
+        """Return the locations that writing this endpoint must keep a part of."""
         operand = self.operands[endpoint.operand]
         if endpoint.flag or operand.kind is not OperandKind.REGISTER or not tracked(operand):
             return []
-        return [place_of(name) for name in self.register_names(operand) if merges(name)]
+        return [location_of(name) for name in self.register_names(operand) if merges(name)]
 
 
-def _placed(uop: Uop, placer: _Placer, port_index: Mapping[str, int]) -> PlacedUop:
-    reads: list[Place] = []
+def _located(uop: Uop, locator: _Locator, port_index: Mapping[str, int]) -> LocatedUop:
+    reads: list[Location] = []
     for source in uop.inputs:
         if isinstance(source, Endpoint):
-            reads += placer.places(source, written=False)
-    writes: list[Place] = []
+            reads += locator.locations(source, written=False)
+    writes: list[Location] = []
     for target in uop.outputs:
-        writes += placer.places(target, written=True)
-        reads += placer.merged(target)
-    return PlacedUop(
+        writes += locator.locations(target, written=True)
+        reads += locator.merged(target)
+    return LocatedUop(
         tuple(sorted(port_index[port] for port in uop.ports)),
         uop.latency,
         tuple(dict.fromkeys(reads)),
@@ -262,24 +262,24 @@ def _placed(uop: Uop, placer: _Placer, port_index: Mapping[str, int]) -> PlacedU
 
 @dataclass(slots=True)
 class Numbering:
-    """Gives places their numbers in the core; µop results within an instruction have numbers too.
+    """Gives locations their numbers in the core; µop results within an instruction have numbers too.
 
     `known` keeps the steps of instructions (with fused jumps), by the bytes that the stack has moved.
     """
 
-    numbers: dict[Place, int] = field(default_factory=dict)
+    numbers: dict[Location, int] = field(default_factory=dict)
     known: dict[tuple[Compiled, Compiled | None, int], list[Step]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """Return how many numbers there are."""
         return len(self.numbers)
 
-    def of(self, place: Place) -> int:
-        """Return the number of a place, a new one if need be; the x87 stack gets its eight at once."""
-        if place not in self.numbers:
-            for one in STACK if place in STACK else (place,):
+    def of(self, location: Location) -> int:
+        """Return the number of a location, a new one if need be; the x87 stack gets its eight at once."""
+        if location not in self.numbers:
+            for one in STACK if location in STACK else (location,):
                 self.numbers[one] = len(self.numbers)
-        return self.numbers[place]
+        return self.numbers[location]
 
 
 def steps_of(instructions: Sequence[Compiled], numbering: Numbering) -> list[Step]:
@@ -313,15 +313,15 @@ def _known_steps(one: Compiled, jump: Compiled | None, numbering: Numbering, off
     return found
 
 
-def _shifted(place: Place, offset: int) -> Place:
-    """Return a place on the stack as seen from the beginning of the stretch."""
-    if offset and isinstance(place, tuple) and place[0] == "RSP":
-        return (place[0], place[1], place[2], place[3] + offset)
-    return place
+def _shifted(location: Location, offset: int) -> Location:
+    """Return a location on the stack as seen from the beginning of the stretch."""
+    if offset and isinstance(location, tuple) and location[0] == "RSP":
+        return (location[0], location[1], location[2], location[3] + offset)
+    return location
 
 
-def _numbers(places: Iterable[Place], numbering: Numbering, offset: int) -> tuple[int, ...]:
-    return tuple([numbering.of(_shifted(place, offset)) for place in places])
+def _numbers(locations: Iterable[Location], numbering: Numbering, offset: int) -> tuple[int, ...]:
+    return tuple([numbering.of(_shifted(location, offset)) for location in locations])
 
 
 def _instruction_steps(one: Compiled, numbering: Numbering, offset: int) -> list[Step]:
@@ -340,7 +340,7 @@ def _instruction_steps(one: Compiled, numbering: Numbering, offset: int) -> list
     for number, uop in enumerate(uops):
         sources = _numbers(uop.reads, numbering, offset)
         sources += tuple([numbering.of(f"uop {earlier}") for earlier in uop.results])
-        targets = _numbers([place for place in uop.writes if place not in late], numbering, offset)
+        targets = _numbers([location for location in uop.writes if location not in late], numbering, offset)
         if number in used:
             targets += (numbering.of(f"uop {number}"),)
         last = number == len(uops) - 1 and not late
@@ -349,29 +349,29 @@ def _instruction_steps(one: Compiled, numbering: Numbering, offset: int) -> list
         if one.eliminated_share[0] and kind == PORT:
             kind, extra = SHARED, one.eliminated_share[0] << 8 | one.eliminated_share[1]
         steps.append((kind, uop.ports, uop.latency, sources, targets, extra, slots[number], total if last else 0))
-    for position, (place, writers) in enumerate(late.items(), 1):
+    for position, (location, writers) in enumerate(late.items(), 1):
         retiring = total if position == len(late) else 0
         sources = tuple([numbering.of(f"uop {number}") for number in writers])
-        targets = _numbers((place,), numbering, offset)
+        targets = _numbers((location,), numbering, offset)
         steps.append((NO_PORT, (), 0, sources, targets, 0, 0, retiring))
     steps += [(ROTATE, (), -1, (), stack, 0, 0, 0)] * max(0, one.stack_turn)
     return steps
 
 
-def _late_writes(uops: Sequence[PlacedUop]) -> dict[Place, list[int]]:
-    """Return the places that are written at the instruction's end only, with the µops that write them.
+def _late_writes(uops: Sequence[LocatedUop]) -> dict[Location, list[int]]:
+    """Return the locations that are written at the instruction's end only, with the µops that write them.
 
-    A later µop of the instruction may read the place as it was before. A place that several µops write is ready when
-    all of them are done (address and data of a store).
+    A later µop of the instruction may read the location as it was before. A location that several µops write is ready
+    when all of them are done (address and data of a store).
     """
-    writers: dict[Place, list[int]] = {}
+    writers: dict[Location, list[int]] = {}
     for number, uop in enumerate(uops):
-        for place in uop.writes:
-            writers.setdefault(place, []).append(number)
+        for location in uop.writes:
+            writers.setdefault(location, []).append(number)
     return {
-        place: numbers
-        for place, numbers in writers.items()
-        if len(numbers) > 1 or any(place in later.reads for later in uops[numbers[0] + 1 :])
+        location: numbers
+        for location, numbers in writers.items()
+        if len(numbers) > 1 or any(location in later.reads for later in uops[numbers[0] + 1 :])
     }
 
 

@@ -34,10 +34,10 @@ TICKS = 60
 """Parts of a cycle in which the time of a unit is counted: all fractions down to sixths, and tenths, are whole."""
 
 Step = tuple[int, tuple[int, ...], int, tuple[int, ...], tuple[int, ...], int, int, int]
-"""(kind, ports, latency, places read, places written, extra, issue slots (0 or 1), reorder buffer entries that retire
-with this µop, the last of its instruction (else 0)). `extra` is for how many cycles the divider is occupied, or for
-kind SHARED the share that is eliminated: e of n as e << 8 | n. Of kind UNIT, the latency is in ticks, and the place
-written is the unit."""
+"""(kind, ports, latency, locations read, locations written, extra, issue slots (0 or 1), reorder buffer entries that
+retire with this µop, the last of its instruction (else 0)). `extra` is for how many cycles the divider is
+occupied, or for kind SHARED the share that is eliminated: e of n as e << 8 | n. Of kind UNIT, the latency is in
+ticks, and the location written is the unit."""
 
 _ENDLESS = 1 << 62
 
@@ -74,10 +74,10 @@ class Core:
         "hint_from",
         "hint_to",
         "last_retired",
+        "locations",
         "log",
         "looks",
         "parameters",
-        "places",
         "remembers",
         "retired",
         "retiring",
@@ -89,19 +89,19 @@ class Core:
         "weights",
     )
 
-    def __init__(self, parameters: Parameters, places: int, order: Sequence[int] = ()) -> None:
-        """Begin drained at cycle 0, with all places (registers, flags, memory) ready.
+    def __init__(self, parameters: Parameters, locations: int, order: Sequence[int] = ()) -> None:
+        """Begin drained at cycle 0, with all locations (registers, flags, memory) ready.
 
         `order` are the ports in the order in which they were last chosen (none: as they are numbered).
         """
         ports = len(parameters.ports)
         self.parameters = parameters
-        self.places = [0] * places
+        self.locations = [0] * locations
         self.cycle, self.free_slots = 0, parameters.issue_width
         self.busy: dict[int, int] = {}
         self.weights, self.sequence, self.waiting = list(range(ports)), ports, 0
-        for place, port in enumerate(order):
-            self.weights[port] = place
+        for location, port in enumerate(order):
+            self.weights[port] = location
         self.counts, self.divided = [0] * ports, 0
         self.hint_from, self.hint_to = [0] * ports, [0] * ports
         self.retired = [0] * parameters.reorder_buffer  # when entries were freed; all are free from the start
@@ -135,13 +135,13 @@ class Core:
     def state(self, watched: Iterable[int] | None = None) -> tuple[object, ...]:
         """Return everything that the future depends on, relative to the current cycle.
 
-        `watched` are the places that matter (None: all of them).
+        `watched` are the locations that matter (None: all of them).
         """
-        now, places = self.cycle, self.places
-        indices = range(len(places)) if watched is None else watched
+        now, locations = self.cycle, self.locations
+        indices = range(len(locations)) if watched is None else watched
         return (
             self.free_slots,
-            tuple([places[index] - now if places[index] > now else 0 for index in indices]),
+            tuple([locations[index] - now if locations[index] > now else 0 for index in indices]),
             frozenset([(cycle - now, ports) for cycle, ports in self.busy.items()]),
             tuple([weight // WAITING for weight in self.weights]),
             self.order(),
@@ -162,7 +162,7 @@ class Core:
     ) -> None:
         """Execute the steps once; `log` receives (cycle, port) of every dispatch."""
         width, capacity = self.parameters.issue_width, self.parameters.scheduler
-        places, retired, dispatch = self.places, self.retired, self._dispatch
+        locations, retired, dispatch = self.locations, self.retired, self._dispatch
         self.log = log
         now, free = self.cycle, self.free_slots
         issued, complete = len(retired) - self.parameters.reorder_buffer, 0
@@ -180,9 +180,9 @@ class Core:
 
             # Wait for what is read
             ready = now
-            for place in sources:
-                if places[place] > ready:  # noqa: PLR1730 - a call of max() here makes all simulations slower
-                    ready = places[place]
+            for location in sources:
+                if locations[location] > ready:  # noqa: PLR1730 - a call of max() here makes all simulations slower
+                    ready = locations[location]
 
             # Execute: dispatch to a port, or be done at rename
             if kind == PORT or (kind == SHARED and not self._eliminates(extra)):
@@ -196,8 +196,8 @@ class Core:
             elif kind == UNIT:
                 complete = max(complete, self._use(targets[0], now, latency))
                 continue
-            for place in targets:
-                places[place] = ready
+            for location in targets:
+                locations[location] = ready
 
             # Retire the instruction when the last of its µops is complete
             if ready > complete:  # noqa: PLR1730 - likewise
@@ -281,10 +281,10 @@ class Core:
 
     def _rotate(self, targets: tuple[int, ...], turn: int) -> None:
         """Turn the x87 stack: what was ST(0) becomes ST(1) (turn 1), or the other way round (turn -1)."""
-        values = [self.places[place] for place in targets]
+        values = [self.locations[location] for location in targets]
         values = values[-1:] + values[:-1] if turn == 1 else values[1:] + values[:1]
-        for place, value in zip(targets, values, strict=True):
-            self.places[place] = value
+        for location, value in zip(targets, values, strict=True):
+            self.locations[location] = value
 
 
 def _bits_of(mask: int) -> tuple[int, ...]:
@@ -321,8 +321,8 @@ class RepeatedRun:
         self.core, self.unit = core, list(unit)
         self._per_batch = max(1, self.BATCH_STEPS // max(1, len(self.unit)))
         self._batch = self.unit * self._per_batch
-        self._watched = sorted({place for step in self.unit for place in (*step[3], *step[4])})
-        self._settled = max(core.places, default=0)
+        self._watched = sorted({location for step in self.unit for location in (*step[3], *step[4])})
+        self._settled = max(core.locations, default=0)
         self._done = 0
         self._outlines: set[tuple[object, ...]] = set()
         self._seen: dict[tuple[object, ...], tuple[int, Counts]] = {}

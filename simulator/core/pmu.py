@@ -170,7 +170,7 @@ class Simulator:
         place = next((n for n, run in enumerate(segment) if isinstance(run, Repetition)), len(segment))
         core, skipped = self._repeat(segment[: place + 1], order)
         steps = steps_of(flat(segment[place + 1 :]), self._numbering)
-        core.places += [0] * (len(self._numbering) - len(core.places))
+        core.locations += [0] * (len(self._numbering) - len(core.locations))
         core.advance(steps)
         return SegmentResult(_event_counts(core.totals().plus(skipped), _static_of(segment)), (), core.order())
 

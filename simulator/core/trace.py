@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from simulator.core.branches import branch_target, is_indirect, returns
 from simulator.core.frontend import Chunk, Head
-from simulator.core.places import place_of, width_of
+from simulator.core.locations import location_of, width_of
 from simulator.core.runs import SERIALIZING, Read, Repetition, Run
 from simulator.errors import SimulatedFaultError, SimulatedHangError
 from xed_convert.model import OperandKind
@@ -175,13 +175,13 @@ class Tracer:
         Returns whether that needs nothing but `known`, what the same stretch of code set before.
         """
         alone = True
-        for place in _written(one):
+        for location in _written(one):
             value = _constant(one)
-            if place == _counted_down(one):
-                alone = alone and place in known
-                before = self.constants.get(place)
+            if location == _counted_down(one):
+                alone = alone and location in known
+                before = self.constants.get(location)
                 value = None if before is None else (before - 1) % (1 << 64)
-            known[place] = self.constants[place] = value
+            known[location] = self.constants[location] = value
         return alone
 
     def _branch(self, code: Sequence[Compiled], offset: int) -> int | None:
@@ -242,18 +242,20 @@ class Tracer:
 
 
 def _written(one: Compiled) -> list[str]:
-    """Return the places of the general-purpose registers that an instruction writes."""
+    """Return the locations of the general-purpose registers that an instruction writes."""
     registers = [
         one.values.get(operand.index, next(iter(operand.registers), ""))
         for operand in one.variant.operands
         if operand.written and operand.kind is OperandKind.REGISTER
     ]
-    return [place_of(register) for register in registers if isinstance(register, str) and width_of(register)]
+    return [location_of(register) for register in registers if isinstance(register, str) and width_of(register)]
 
 
 def _written_in(runs: Sequence[Run | Repetition]) -> set[str]:
     inner = [_written_in(run.runs) for run in runs if isinstance(run, Repetition)]
-    return {place for run in runs if isinstance(run, Run) for one in run.code for place in _written(one)}.union(*inner)
+    return {location for run in runs if isinstance(run, Run) for one in run.code for location in _written(one)}.union(
+        *inner
+    )
 
 
 def _constant(one: Compiled) -> int | None:
@@ -266,8 +268,8 @@ def _constant(one: Compiled) -> int | None:
 
 
 def _counted_down(one: Compiled) -> str | None:
-    """Return the place of the whole register that an instruction makes one less."""
+    """Return the location of the whole register that an instruction makes one less."""
     if one.variant.iclass == "LOOP":
         return "RCX"
     register = next(iter(one.values.values()), None) if one.variant.iclass == "DEC" else None
-    return place_of(register) if isinstance(register, str) and width_of(register) >= 32 else None
+    return location_of(register) if isinstance(register, str) and width_of(register) >= 32 else None

@@ -1,8 +1,8 @@
 """Operand values, as far as they decide how long something takes: dividers are fast for some of them.
 
-Values are followed through moves and simple arithmetic, in 64 bits per register or place in memory (of a vector its low
-64 bits). Any other instruction that writes a register makes its value unknown. Unknown values are taken to be of the
-slow kind. A division of integers is fast if its quotient has at most a quarter of the operand's bits. One of
+Values are followed through moves and simple arithmetic, in 64 bits per register or location in memory (of a vector its
+low 64 bits). Any other instruction that writes a register makes its value unknown. Unknown values are taken to be of
+the slow kind. A division of integers is fast if its quotient has at most a quarter of the operand's bits. One of
 floating-point numbers (or a square root) is fast if no operand has more than `SHORT_MANTISSA` significant bits.
 """
 
@@ -12,7 +12,7 @@ import operator
 from typing import TYPE_CHECKING
 
 from results.machine.graph import tracked
-from simulator.core.places import is_high_byte, place_of, width_of
+from simulator.core.locations import is_high_byte, location_of, width_of
 from simulator.core.runs import Repetition, Run
 from xed_convert.model import MemoryAddress, OperandKind
 
@@ -136,7 +136,7 @@ class Values:
         return self._register(str(value)) if operand.kind is OperandKind.REGISTER and value is not None else None
 
     def _register(self, name: str) -> int | None:
-        known = self.registers.get(place_of(name))
+        known = self.registers.get(location_of(name))
         if known is None:
             return None
         if is_high_byte(name):
@@ -152,8 +152,8 @@ class Values:
             self._write_register(name, value)
 
     def _write_register(self, name: str, value: int | None) -> None:
-        place, width = place_of(name), width_of(name) or 64
-        old = self.registers.get(place)
+        location, width = location_of(name), width_of(name) or 64
+        old = self.registers.get(location)
         if width < 32:
             if value is None or old is None:
                 value = None
@@ -161,7 +161,7 @@ class Values:
                 shift = 8 if is_high_byte(name) else 0
                 mask = ((1 << width) - 1) << shift
                 value = (old & ~mask) | (value << shift & mask)
-        _set(self.registers, place, None if value is None else value & ((1 << max(width, 32)) - 1))
+        _set(self.registers, location, None if value is None else value & ((1 << max(width, 32)) - 1))
 
     def _is_fast(self, one: Compiled) -> bool:
         iclass = one.variant.iclass
@@ -182,12 +182,12 @@ class Values:
         return ((high << width | low) // divisor).bit_length() <= width // 4
 
 
-def _set(known: dict[str, int] | dict[tuple[object, ...], int], place: object, value: int | None) -> None:
+def _set(known: dict[str, int] | dict[tuple[object, ...], int], location: object, value: int | None) -> None:
     """Note a value, or that it is unknown."""
     if value is None:
-        known.pop(place, None)  # type: ignore[call-overload] # the callers pair each dictionary with its kind of place
+        known.pop(location, None)  # type: ignore[call-overload] # the callers pair each dictionary with its kind of location
     else:
-        known[place] = value & _FULL  # type: ignore[index] # likewise
+        known[location] = value & _FULL  # type: ignore[index] # likewise
 
 
 def _address(value: MemoryAddress) -> tuple[object, ...]:

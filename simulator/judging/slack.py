@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from results.machine.graph import FLAGS
 from results.model import LatencyPart
-from simulator.core.places import GENERAL, place_of
+from simulator.core.locations import GENERAL, location_of
 from simulator.judging.latency import meant
 from simulator.machines.truth import longest_paths
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from results.machine.graph import Behaviour, Endpoint
     from results.model import LatencyResult
-    from simulator.core.compiler import Place
+    from simulator.core.compiler import Location
     from simulator.machines.machine import MachineModel
     from simulator.machines.truth import Truth
     from xed_convert.model import InstructionVariant
@@ -52,16 +52,16 @@ def file_of(variant: InstructionVariant, endpoint: Endpoint) -> str:
     if endpoint.part is not LatencyPart.NONE:
         vector_index = endpoint.part is LatencyPart.ADDRESS_INDEX and operand.memory is not None and operand.memory.vsib
         return VECTOR_FILE if vector_index else GENERAL_FILE
-    return file_of_place(place_of(operand.registers[0]))
+    return file_of_location(location_of(operand.registers[0]))
 
 
-def file_of_place(place: Place) -> str:
-    """Return the file that a place of the simulated core is in."""
-    if not isinstance(place, str):
+def file_of_location(location: Location) -> str:
+    """Return the file that a location of the simulated core is in."""
+    if not isinstance(location, str):
         return MEMORY
-    if place in FLAGS:
-        return place
-    return GENERAL_FILE if place in GENERAL else place.rstrip("0123456789")
+    if location in FLAGS:
+        return location
+    return GENERAL_FILE if location in GENERAL else location.rstrip("0123456789")
 
 
 class Standing(StrEnum):

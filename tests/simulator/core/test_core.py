@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SMALL = Parameters(issue_width=3, retire_width=3, reorder_buffer=12, scheduler=7, ports="0123")
 HASWELL = Parameters(issue_width=4, retire_width=4, reorder_buffer=192, scheduler=60, ports="01234567")
-PLACES = 6
+LOCATIONS = 6
 
 
 @st.composite
@@ -30,8 +30,8 @@ def steps(draw: st.DrawFn, ports: int = 4) -> list[Step]:
         for number in range(uops):
             kind = draw(st.sampled_from((PORT, PORT, PORT, NO_PORT, SHARED)))
             allowed = draw(st.sets(st.integers(0, ports - 1), min_size=1)) if kind != NO_PORT else set()
-            sources = draw(st.lists(st.integers(0, PLACES - 1), max_size=2))
-            targets = draw(st.lists(st.integers(0, PLACES - 1), max_size=2, unique=True))
+            sources = draw(st.lists(st.integers(0, LOCATIONS - 1), max_size=2))
+            targets = draw(st.lists(st.integers(0, LOCATIONS - 1), max_size=2, unique=True))
             extra = {PORT: draw(st.sampled_from((0, 0, 0, 3))), SHARED: 2 << 8 | 3}.get(kind, 0)
             slot = int(number == 0 or not fused)
             end = (1 if fused else uops) if number == uops - 1 else 0
@@ -47,7 +47,7 @@ DEEP_RULES = [replace(HASWELL, binding=rule, alternating="23") for rule in Bindi
 @pytest.mark.parametrize("parameters", RULES, ids=lambda one: one.binding)
 @given(unit=steps(), copies=st.integers(1, 12))
 def test_walking_through_every_cycle_gives_the_same(parameters: Parameters, unit: list[Step], copies: int) -> None:
-    core = Core(parameters, PLACES)
+    core = Core(parameters, LOCATIONS)
     for _ in range(copies):
         core.advance(unit)
     assert core.totals() == CycleCore(parameters).run(unit * copies)
@@ -58,8 +58,8 @@ def test_walking_through_every_cycle_gives_the_same(parameters: Parameters, unit
 def test_finding_the_period_gives_what_stepping_all_copies_gives(
     parameters: Parameters, unit: list[Step], sizes: list[int]
 ) -> None:
-    run = RepeatedRun(Core(parameters, PLACES), unit)
-    stepped = Core(parameters, PLACES)
+    run = RepeatedRun(Core(parameters, LOCATIONS), unit)
+    stepped = Core(parameters, LOCATIONS)
     done = compared = 0
     for size in sizes:
         while done < size:
@@ -100,7 +100,7 @@ def test_loads_take_turns_under_intels_rule_whatever_else_their_ports_do() -> No
 
 @given(steps(), st.integers(1, 60))
 def test_never_more_than_the_issue_width_per_cycle(unit: list[Step], copies: int) -> None:
-    core = Core(SMALL, PLACES)
+    core = Core(SMALL, LOCATIONS)
     for _ in range(copies):
         core.advance(unit)
     slots = sum(step[6] for step in unit) * copies

@@ -17,7 +17,7 @@ from runner.backends.sim import SimBackend
 from runner.measuring.protocol import Measurer
 from runner.measuring.session import Limits, Session
 from simulator.core.compiler import compile_instruction
-from simulator.judging.slack import Slack, Standing, file_of, file_of_place, standing
+from simulator.judging.slack import Slack, Standing, file_of, file_of_location, standing
 from simulator.machines.machine import MachineModel
 from simulator.machines.shipped import load_machine
 from tests.inference.lab import Lab
@@ -126,7 +126,7 @@ def test_every_place_is_read_and_written_as_part_of_one_file(catalogue: Catalogu
         assert compiled.uops is not None
         for uop, placed in zip(behaviour.uops, compiled.uops, strict=True):
             read, written = files(variant, uop)
-            found = {file_of_place(place) for place in (*placed.reads, *placed.writes)}
+            found = {file_of_location(place) for place in (*placed.reads, *placed.writes)}
             assert found <= read | written, variant.string
             seen += bool(found)
     assert seen > 500

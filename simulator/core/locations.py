@@ -1,8 +1,8 @@
-"""Places: what carries a value from one µop to another, by one name each.
+"""Locations: what carries a value from one µop to another, by one name each.
 
-A place is a string. All names of one register are one place (RAX, EAX, AX, AL and AH are "RAX"; XMM3, YMM3 and ZMM3 are
-"ZMM3"), and every flag is a place of its own. A place in memory is named by its address as written: base, index, scale
-and displacement, not their values.
+A location is a string. All names of one register are one location (RAX, EAX, AX, AL and AH are "RAX"; XMM3, YMM3 and
+ZMM3 are "ZMM3"), and every flag is a location of its own. A location in memory is named by its address as written:
+base, index, scale and displacement, not their values.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ STACK = tuple(f"ST{number}" for number in range(8))
 
 
 def _general_names() -> dict[str, tuple[str, int, bool]]:
-    """Map every name of a general-purpose register to its place, width in bits, and whether it is a high byte."""
+    """Map every name of a general-purpose register to its location, width in bits, and whether it is a high byte."""
     names: dict[str, tuple[str, int, bool]] = {}
-    for place in GENERAL[:8]:
-        stem = place[1:]
+    for location in GENERAL[:8]:
+        stem = location[1:]
         low = stem[0] + "L" if stem.endswith("X") else stem + "L"
-        names |= {place: (place, 64, False), "E" + stem: (place, 32, False), stem: (place, 16, False)}
-        names[low] = (place, 8, False)
+        names |= {location: (location, 64, False), "E" + stem: (location, 32, False), stem: (location, 16, False)}
+        names[low] = (location, 8, False)
         if stem.endswith("X"):
-            names[stem[0] + "H"] = (place, 8, True)
-    for place in GENERAL[8:]:
-        names |= {place: (place, 64, False), place + "D": (place, 32, False)}
-        names |= {place + "W": (place, 16, False), place + "B": (place, 8, False)}
+            names[stem[0] + "H"] = (location, 8, True)
+    for location in GENERAL[8:]:
+        names |= {location: (location, 64, False), location + "D": (location, 32, False)}
+        names |= {location + "W": (location, 16, False), location + "B": (location, 8, False)}
     return names
 
 
@@ -34,8 +34,8 @@ _GENERAL_NAMES = _general_names()
 
 
 @functools.cache
-def place_of(register: str) -> str:
-    """Return the place of a register."""
+def location_of(register: str) -> str:
+    """Return the location of a register."""
     if register in _GENERAL_NAMES:
         return _GENERAL_NAMES[register][0]
     vector = re.fullmatch(r"[XYZ]MM(\d+)", register)
@@ -59,5 +59,5 @@ def is_high_byte(register: str) -> bool:
 
 @functools.cache
 def merges(register: str) -> bool:
-    """Whether writing it keeps the rest of its place, and so depends on what was there before."""
+    """Whether writing it keeps the rest of its location, and so depends on what was there before."""
     return 0 < width_of(register) < 32
