@@ -23,19 +23,23 @@ COUNTERS = ("uops_retire_slots", "uops_issued")
 """Either counts a fused pair once."""
 
 CLEAR = Fraction(1, 10)
-"""How far from 0, 1/2 or 1 the share of fused pairs may be."""
+"""Share of pairs. So far from 0, 1/2 or 1 the share of fused ones may be: less than half the distance to the next of
+them, and ten times what an exact counter strays by."""
 
 SENSITIVE = Fraction(1, 25)
-"""Time must grow by at least this share with one filler more: else it would not tell whether a pair is one µop less."""
+"""Share of a sequence's cycles by which one filler more must make it longer: four times the 1 % that a stable measurement
+may spread by. Else time would not tell whether a pair is one µop less."""
 
 FUSED, NOT_FUSED = (Fraction(3, 5), Fraction(3, 2)), (Fraction(-1, 4), Fraction(1, 4))
-"""What is saved, in fillers, where a pair fuses and where it does not; anything else says nothing.
+"""What is saved, in cycles of a filler, where a pair fuses (one, give or take a half) and where it does not (none, give
+or take a quarter: it takes less to state what a pair does not do for all its jumps); anything else says nothing.
 
 Taken jumps cost what depends on where they stand, so that the order of the code alone can make more of a difference.
 """
 
 LOOKS = 2
-"""How often a condition is looked at, with both of its jumps, before nothing is said about it."""
+"""Times that a condition is looked at, with both of its jumps: once as it is, and once with the code moved by a filler,
+since time depends on where a taken jump stands."""
 
 
 @dataclass(slots=True)

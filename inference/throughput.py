@@ -26,23 +26,27 @@ if TYPE_CHECKING:
     from results.model import Failure, Step
 
 REACHED = Fraction(101, 100)
-"""A sequence that takes no more than this share of what the ports allow is as fast as any."""
+"""Share of the cycles that the ports allow. A sequence that takes no more is as fast as any: 1 % is what a measurement
+that is called stable may spread by."""
 
 NO_BETTER = Fraction(99, 100)
-"""A sequence is faster than another if it takes less than this share of its time."""
+"""Share of another sequence's cycles. A sequence that takes less is faster: 1 % is what a stable measurement may spread
+by."""
 
 SLOWER = Fraction(102, 100)
-"""A sequence is slower than another if it takes more than this share of its time."""
+"""Share of another sequence's cycles. A sequence that takes more is slower: both may spread by 1 %."""
 
 FEWER_BREAKERS = (4, 8, 16)
-"""After how many instances breakers stand where they take time."""
+"""Instances between breakers that take time: schedulers of 36 to 160 entries hold several such groups side by side, and
+each step halves what breakers take. Two would save less than half of it."""
 
 OTHER_COUNTS = (16, 12)
-"""How many instances a sequence of another form is tried with, too, if it is slower than the plain one."""
+"""Instances of the further sequences that are tried if one of another form, or a loop, is slower than the plain one: more
+than 8, so that no register is waited for, and with another remainder by 8, so that the rhythm is another one."""
 
 POSSIBLE = Fraction(99, 100)
-"""A sequence that takes less than this share of what its ports allow was measured wrong: its window holds no whole
-periods, or loops around few and many copies begin and end otherwise."""
+"""Share of the cycles that the ports allow. A sequence that takes less was measured wrong: its window holds no whole
+periods, or loops around few and many copies begin and end otherwise. 1 % is what a stable measurement may spread by."""
 
 LONG = MANY
 """Instances of the sequence that is measured instead of one that is too fast: ends of windows weigh less."""
@@ -51,10 +55,12 @@ WINDOW = 16
 """Instances of the sequence that confirms another, at least: as many as the longest of `LENGTHS`, and twice its own."""
 
 AGAIN = Fraction(106, 100)
-"""A time came out again if another one is no more than this many times as long: two runs may differ by 5%."""
+"""Share of a time in cycles. It came out again if another one is no longer: two runs may differ by 5 %, and one of them
+spreads by 1 %."""
 
 MOST_MISTAKES = 3
-"""How many of a search's sequences may be measured again: more are not lucky, but unsteady."""
+"""Sequences of a search that may be measured again: on Zen 4 one in a thousand is lucky, so three in a row are not luck,
+but unsteady."""
 
 FRONT_END = 1
 """Cycles in which any front end brings a line of code, even if it is decoded anew; more is not the front end's."""

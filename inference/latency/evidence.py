@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from generator.chains.plan import Pair
 
 HALF = Fraction(1, 2)
-"""Cycles. Latencies are whole numbers of cycles, so smaller differences are noise, and larger ones are not."""
+"""Cycles. Latencies are whole numbers of cycles, so smaller differences are noise, and larger ones are not: one that is
+off by half a cycle may be either integer."""
 
 NEAR = Fraction(1, 20)
 """Cycles. Two values that are no farther apart, `NEAR_SHARE` of them added, count as the same: half of the least

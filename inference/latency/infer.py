@@ -42,16 +42,18 @@ if TYPE_CHECKING:
 RESTORABLE = GPR_NODES | VECTOR_NODES
 
 ROUNDS = 3
-"""Batches of chains for a pair: first ones, longer ones, and those of other lengths."""
+"""Batches of chains for a pair: first ones, longer ones, and those of other lengths. Nothing is left to try then."""
 
 MOST_PADS = 96
 """Links. A longer chain would leave the instruction cache of 32 KB even at the smallest number of copies."""
 
 MORE_PADS = 12
-"""Links. So many make a chain so long that other µops on its ports no longer delay it."""
+"""Links. So many make a chain so long that other µops on its ports no longer delay it: no instruction that is measured
+has more µops than that on one port beside a chain that short."""
 
 WHOLE = Fraction(1, 50)
-"""Cycles. A chain that is no more off an integer takes whole cycles; others took turns, or noise disturbed them."""
+"""Cycles. A chain that is no more off an integer takes whole cycles; others took turns, or noise disturbed them. It is
+what a measurement that is called stable may spread by."""
 
 QUEUES = 4
 """No reorder buffer of Intel's has more than so many times the entries of its scheduler (Intel's manuals)."""
@@ -60,10 +62,12 @@ OTHER_LENGTHS = (3, 8, 10)
 """Links by which still longer chains differ, where µops seem to delay each other on their ports: odd and even ones."""
 
 SURE = Fraction(3, 2)
-"""Cycles. What depends on an input takes one cycle at least, so one that is nearer to 1 than to 2 can be no less."""
+"""Cycles, the middle between 1 and 2. What depends on an input takes one cycle at least, so what is below can be no
+less."""
 
 MARGIN = Fraction(3, 100)
-"""Share of a chain's cycles by which it must be slower than its throughput to count as limited by latency."""
+"""Share of a chain's cycles by which it must be slower than its throughput to count as limited by latency: each of the
+three measurements (chain, instruction, links) may be off by 1 %."""
 
 
 @dataclass(frozen=True, slots=True)
