@@ -99,6 +99,7 @@ class Note(StrEnum):
 
     INDEPENDENT = "independent"
     LENGTHS_DISAGREE = "lengths disagree"
+    SPREAD_ADDED = "spread added"
 
 
 @dataclass(frozen=True, slots=True)

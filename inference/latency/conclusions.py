@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from results.model import Step
 
 
+SHOWN = Fraction(1, 200)
+"""Cycles. A smaller spread does not show in two decimals."""
+
+
 def conclude(
     pair: Pair, found: Sequence[Evidence], times: Mapping[str, LinkTime], drift: Fraction
 ) -> tuple[LatencyResult | None, Derivation]:
@@ -44,7 +48,7 @@ def conclude(
     result = LatencyResult(
         key.source,
         key.destination,
-        best.latency,
+        best.latency if exact else best.latency + best.spread,
         Bound.EXACT if exact else Bound.UPPER,
         best.chain.route.name or ("itself" if best.chain.instances == 1 else "itself swapped"),
         key.part,
@@ -56,6 +60,8 @@ def conclude(
         experiments,
     )
     remarks = [Remark(Note.LENGTHS_DISAGREE)] if best.exact and not exact else []
+    if not exact and best.spread >= SHOWN:
+        remarks.append(Remark(Note.SPREAD_ADDED))
     return result, Derivation(LATENCY, (*steps, *remarks), experiments, key)
 
 

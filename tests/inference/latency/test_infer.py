@@ -334,3 +334,16 @@ def test_short_chains_tell_how_far_the_clock_is_off(catalogue: Catalogue, cycles
         Evidence(pair, chain, Fraction(one), Fraction(one) - 1, False, True, False, Fraction(0), "1") for one in cycles
     ]
     assert float(drift_seen(evidence)) == pytest.approx(float(drift), rel=0.03)
+
+
+@pytest.mark.parametrize("half", [Fraction(1, 4), Fraction(1, 2), Fraction(1)])
+def test_noise_makes_no_upper_bound_too_low(
+    catalogue: Catalogue, half: Fraction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every sample is off by up to 1 %; whatever difference counts as half a cycle, no bound is below the latency."""
+    monkeypatch.setattr("inference.latency.evidence.HALF", half)
+    monkeypatch.setattr("inference.latency.infer.HALF", half)
+    lab = Lab(catalogue, "sample1:1")
+    variants = [f"VSQRTPD ({operands})" for operands in ("XMM, M128", "XMM, XMM", "YMM, M256", "YMM, YMM")]
+    _, wrong = compare(lab, variants)
+    assert [text for text in wrong if "bound too low" in text] == []
