@@ -58,13 +58,15 @@ class Calibrations:
 
     `flags` are the links, with a flag that they read or write, whose time is known for that flag: another flag of the
     same instruction may come earlier or later. `loop` says whether chains are measured in a loop: on a clock that is
-    more exact, since a chain goes on through iterations, while unrolled code is drained at its ends.
+    more exact, since a chain goes on through iterations, while unrolled code is drained at its ends. `off` is the
+    largest share by which a closed chain that counts as whole cycles was off them.
     """
 
     instructions: InstructionFactory
     loop: bool = False
     times: dict[str, LinkTime] = field(default_factory=dict)
     flags: set[tuple[str, str]] = field(default_factory=set)
+    off: Fraction = Fraction(0)
 
     def need(self, names: Iterable[str]) -> Procedure[None]:
         """Measure those of these links that have not been measured yet, with all that their chains are closed by."""
@@ -128,6 +130,9 @@ class Calibrations:
         if not independent.ok:
             return MISSING
         throughput = independent.cycles / independent.request.benchmark.divisor
+        for chain in closed:
+            if chain.ok and (whole := snapped(chain.cycles)).denominator == 1:
+                self.off = max(self.off, abs(chain.cycles - whole) / whole)
         found = [
             (LinkTime(*self._solve(name, cycle, snapped(chain.cycles)), throughput, chain.request.benchmark.id), cycle)
             for cycle, chain in zip(calibration_cycles(name), closed, strict=True)

@@ -37,7 +37,7 @@ def conclude(
         times: what links take.
         drift: the share by which the clock seems to be off.
     """
-    best = best_of(found)
+    best = best_of(found, drift)
     experiments = tuple(dict.fromkeys(evidence.experiment for evidence in found))
     key = key_of(pair)
     steps = [_chain_time(evidence, times) for evidence in found]

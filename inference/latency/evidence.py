@@ -69,32 +69,57 @@ class Evidence:
         most = DRIFT * self.cycles
         return max(self.spread, most if NEAR < off <= most + NEAR else drift * self.cycles)
 
+    def error(self, drift: Fraction) -> Fraction:
+        """By how many cycles two chains of this length may differ although they say the same."""
+        return max(self.spread, 2 * drift * self.cycles)
+
     @property
     def fractional(self) -> bool:
         """Whether the latency is not near an integer."""
         return abs(self.latency - round(self.latency)) > NEAR + self.cycles * NEAR_SHARE
 
 
-def best_of(found: Sequence[Evidence]) -> Evidence:
-    """Return the least exact evidence, unless an upper bound is clearly below it, or there is none."""
-    least = min(found, key=lambda evidence: evidence.latency)
-    exact = min((one for one in found if one.exact), key=lambda evidence: evidence.latency, default=least)
-    return exact if exact.latency - least.latency < HALF / 2 else least
+def best_of(found: Sequence[Evidence], drift: Fraction) -> Evidence:
+    """Return the least exact evidence, unless an upper bound is clearly below it, or there is none.
+
+    The least is also the luckiest mistake, and the longer a chain is, the larger its mistakes are. So what is less by
+    no more than its chain may be off does not count before a shorter chain.
+
+    Args:
+        found: the evidence, at least one.
+        drift: the share by which the clock seems to be off (`drift_seen`).
+    """
+    least = _least(found, drift)
+    exact = [one for one in found if one.exact]
+    if not exact:
+        return least
+    best = _least(exact, drift)
+    return best if best.latency - least.latency < max(HALF / 2, least.error(drift)) else least
 
 
-def drift_seen(evidence: Iterable[Evidence]) -> Fraction:
-    """Return the share by which the clock seems to be off, from short chains of a variant (none: `DRIFT`).
+def _least(found: Sequence[Evidence], drift: Fraction) -> Evidence:
+    """Return the shortest chain of those that say the least, as far as they can be told apart."""
+    least = min(found, key=lambda one: one.latency)
+    near = [one for one in found if one.latency - least.latency <= least.error(drift)]
+    return min(near, key=lambda one: (one.cycles, one.latency))
+
+
+def drift_seen(evidence: Iterable[Evidence], else_share: Fraction) -> Fraction:
+    """Return the share by which the clock seems to be off, from short chains of a variant (none: `else_share`).
 
     A chain takes whole cycles. If it is short, it is plain how many, and the rest is the clock's: 2.04 cycles are 2 of
     a clock that is 2 % fast. What is farther off a whole number is no drift.
     """
     chains = [one.cycles for one in evidence if one.cycles > HALF and DRIFT * one.cycles <= HALF / 2]
     shares = [abs(cycles - round(cycles)) / cycles for cycles in chains]
-    return max((share for share in shares if share <= DRIFT), default=DRIFT)
+    return max((share for share in shares if share <= DRIFT), default=else_share)
 
 
 def disagree(found: Sequence[Evidence]) -> bool:
-    """Whether chains of different lengths say different things: then something besides the chain takes time."""
+    """Whether chains of different lengths say different things: then something besides the chain takes time.
+
+    What noise alone makes of long chains may disagree, too: what was found then is called a bound.
+    """
     latencies: dict[str, list[Fraction]] = {}
     for evidence in found:
         if not evidence.limited:

@@ -96,7 +96,7 @@ def infer_latencies(plan: LatencyPlan, calibrations: Calibrations) -> Procedure[
     probe = _ChainProbe(calibrations, limits, pace)
     evidence, failures = yield from probe.run(pairs)
     yield from probe.compare([(pair, found) for pair, found in evidence if found])
-    drift = drift_seen(one for _, found in evidence for one in found)
+    drift = drift_seen((one for _, found in evidence for one in found), calibrations.off)
     chosen = [conclude(pair, found, calibrations.times, drift) for pair, found in evidence if found]
     latencies = merge_flags([result for result, _ in chosen if result is not None])
     return LatencyOutcome(tuple(latencies), tuple(failures), tuple(derivations(latencies, chosen)), tuple(left_out))
@@ -289,9 +289,10 @@ class _ChainProbe:
         """
         cut: list[tuple[list[Evidence], Evidence]] = []
         requests: list[Request] = []
-        yield from self._ask_longer([found for _, found in evidence])
+        drift = drift_seen((one for _, found in evidence for one in found), self._calibrations.off)
+        yield from self._ask_longer([(found, best_of(found, drift)) for _, found in evidence])
         for pair, found in evidence:
-            best = best_of(found)
+            best = best_of(found, drift)
             unsure = best.latency < HALF or (self._contended(best) and not _came_out_longer(best, found))
             if not unsure or not best.exact or any(one.independent for one in found):
                 continue
@@ -311,11 +312,10 @@ class _ChainProbe:
             elif best.latency >= SURE and self._contended(best) and not _came_out_longer(best, found):
                 found[:] = [replace(one, exact=False) for one in found]
 
-    def _ask_longer(self, evidence: Sequence[list[Evidence]]) -> Procedure[None]:
-        """Add what a longer chain says where breakers may have delayed the best one."""
+    def _ask_longer(self, evidence: Sequence[tuple[list[Evidence], Evidence]]) -> Procedure[None]:
+        """Add what a longer chain says where breakers may have delayed the best one, which stands beside the others."""
         asked: list[tuple[list[Evidence], Attempt]] = []
-        for found in evidence:
-            best = best_of(found)
+        for found, best in evidence:
             if best.exact and not best.chain.pads and self._contended(best) and not any(x.independent for x in found):
                 asked += [(found, attempt) for attempt in self._with_pads(best)]
         answers = (yield [self._request(attempt.chain.benchmark) for _, attempt in asked]) if asked else []
