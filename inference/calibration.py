@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from inference.experiment import Measured, Procedure
 
 SNAP = Fraction(1, 20)
-"""Share of a link's latency in cycles: within so much of an integer it is that integer, since noise must not add up over
-links. More than the 3 % that a clock may drift by, and less than the 10 % of one cycle in ten that takes another way."""
+"""Share of a link's latency in cycles: within so much of an integer it is that integer, since noise must not add up
+over links. More than the 3 % that a clock may drift by, and less than the 10 % of one cycle in ten that takes another
+way."""
 
 COUNTER = "uops_issued"
 """The counter that tells whether some NOPs are issued as one."""

@@ -27,8 +27,8 @@ CLEAR = Fraction(1, 10)
 them, and ten times what an exact counter strays by."""
 
 SENSITIVE = Fraction(1, 25)
-"""Share of a sequence's cycles by which one filler more must make it longer: four times the 1 % that a stable measurement
-may spread by. Else time would not tell whether a pair is one µop less."""
+"""Share of a sequence's cycles by which one filler more must make it longer: four times the 1 % that a stable
+measurement may spread by. Else time would not tell whether a pair is one µop less."""
 
 FUSED, NOT_FUSED = (Fraction(3, 5), Fraction(3, 2)), (Fraction(-1, 4), Fraction(1, 4))
 """What is saved, in cycles of a filler, where a pair fuses (one, give or take a half) and where it does not (none, give

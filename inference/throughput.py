@@ -41,8 +41,8 @@ FEWER_BREAKERS = (4, 8, 16)
 each step halves what breakers take. Two would save less than half of it."""
 
 OTHER_COUNTS = (16, 12)
-"""Instances of the further sequences that are tried if one of another form, or a loop, is slower than the plain one: more
-than 8, so that no register is waited for, and with another remainder by 8, so that the rhythm is another one."""
+"""Instances of the further sequences that are tried if one of another form, or a loop, is slower than the plain one:
+more than 8, so that no register is waited for, and with another remainder by 8, so that the rhythm is another one."""
 
 POSSIBLE = Fraction(99, 100)
 """Share of the cycles that the ports allow. A sequence that takes less was measured wrong: its window holds no whole
@@ -59,8 +59,8 @@ AGAIN = Fraction(106, 100)
 spreads by 1 %."""
 
 MOST_MISTAKES = 3
-"""Sequences of a search that may be measured again: on Zen 4 one in a thousand is lucky, so three in a row are not luck,
-but unsteady."""
+"""Sequences of a search that may be measured again: on Zen 4 one in a thousand is lucky, so three in a row are not
+luck, but unsteady."""
 
 FRONT_END = 1
 """Cycles in which any front end brings a line of code, even if it is decoded anew; more is not the front end's."""
