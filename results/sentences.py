@@ -92,7 +92,7 @@ def _(value: findings.Remark) -> str:
 _REMARKS = {
     Note.INDEPENDENT: "less than the links take: the output does not depend on the input",
     Note.SPREAD_ADDED: "the bound is that and the spread of the measurement, so that noise does not make it too low",
-    Note.LENGTHS_DISAGREE: "chains of other lengths say otherwise, so something besides the chain takes time: an upper "
+    Note.LENGTHS_DISAGREE: "chains of other lengths disagree, so something besides the chain takes time: an upper "
     "bound",
 }
 
@@ -151,7 +151,7 @@ def _(value: findings.PortsFound) -> str:
 
 @step.register
 def _(value: findings.PrologueRemoved) -> str:
-    return f"{value.together} together with its prologue and epilogue, which alone are {value.prologue}"
+    return f"{value.together} together with its prologue and epilogue; these alone: {value.prologue}"
 
 
 @step.register
@@ -209,8 +209,8 @@ _REASONS: dict[type[Failure], str] = {
     findings.Indistinguishable: "several port usages cannot be told apart",
     findings.TooManyUsages: "more port usages explain the answers than can be listed",
     findings.NoUsage: "no port usage explains the answers",
-    findings.EliminatedPorts: "which ports it uses where it is not eliminated cannot be told",
-    findings.PrologueNotPart: "its prologue and epilogue use ports that all together do not",
+    findings.EliminatedPorts: "the ports of instances that are not eliminated cannot be told",
+    findings.PrologueNotPart: "its prologue and epilogue use ports that the whole does not use",
 }
 
 _STATUSES = {
@@ -301,7 +301,7 @@ def _(value: findings.Indistinguishable) -> str:
 
 @failure.register
 def _(value: findings.TooManyUsages) -> str:
-    return f"so many port usages explain the answers that they cannot be listed: {_answers(value.answers)}"
+    return f"more port usages explain the answers than can be listed: {_answers(value.answers)}"
 
 
 @failure.register
@@ -322,12 +322,12 @@ def _sets(sets: Iterable[PortSet]) -> str:
 
 @failure.register
 def _(value: findings.EliminatedPorts) -> str:
-    return f"which ports it uses where it is not eliminated cannot be told: {_sets(value.sets)}"
+    return f"the ports of instances that are not eliminated cannot be told: {_sets(value.sets)}"
 
 
 @failure.register
 def _(value: findings.PrologueNotPart) -> str:
-    return f"{value.together} together with its prologue and epilogue, which alone are {value.prologue}"
+    return f"{value.together} together with its prologue and epilogue; these alone: {value.prologue}"
 
 
 @failure.register
