@@ -1,1 +1,5 @@
-"""An out-of-order core driven by a machine model: the machines whose truth is known."""
+"""An out-of-order core driven by a machine model: the machines whose truth is known.
+
+Reading order: `machines` (what a core does with each variant), `core` (executes bytes), `judging` (conclusions against
+the truth), `errors`.
+"""

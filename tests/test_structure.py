@@ -6,6 +6,7 @@ Imports for type checking count: a reader follows them, too. `import-linter` hol
 from __future__ import annotations
 
 import ast
+import re
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
@@ -117,3 +118,25 @@ def test_tests_mirror_the_folders() -> None:
     folders = {path.parent.relative_to(CHECKOUT / "tests") for path in (CHECKOUT / "tests").rglob("test_*.py")}
     mirrored = [folder for folder in folders if folder.parts and folder.parts[0] != "vm"]
     assert [str(folder) for folder in some(mirrored, 20) if not (CHECKOUT / folder).is_dir()] == []
+
+
+LISTED = ("runner/cli", "runner/backends", "results/exports")
+"""Folders whose files are found by listing them."""
+
+
+def test_every_room_names_its_files_in_reading_order() -> None:
+    inits = [init for package in PACKAGES for init in sorted((CHECKOUT / package).rglob("__init__.py"))]
+    missing = [
+        f"{folder}: {name}"
+        for init in some(inits, 30)
+        if (folder := str(init.parent.relative_to(CHECKOUT))) not in LISTED
+        for name in sorted(contents(init.parent))
+        if name not in re.findall(r"`(\w+)`", ast.get_docstring(ast.parse(init.read_text(encoding="utf-8"))) or "")
+    ]
+    assert missing == []
+
+
+def contents(folder: Path) -> set[str]:
+    """Return the modules and packages in a folder, private ones apart."""
+    modules = {path.stem for path in folder.glob("[!_]*.py")}
+    return modules | {path.parent.name for path in folder.glob("*/__init__.py")}

@@ -1,5 +1,9 @@
 """From XED's datafiles to a catalogue of instruction variants, and from variants to bytes and back.
 
-Reading order: `model` (variants, operands, values), `datafiles` (reads XED), `expansion` (records to variants),
-`encoding` (variants to bytes and back), `assembly` (text), `catalogue` (the stored result), `cpus` (their ISA sets).
+Reading order:
+
+- `model` (variants, operands, values), `datafiles` (reads XED), `expansion` (records to variants), `encoding` (variants
+  to bytes and back), `assembly` (text), `catalogue` (the stored result), `cpus` (their ISA sets);
+- for all packages: `errors`, `files` (written whole or not at all), `globs`, `extras` (packages that some commands
+  need), `memory`.
 """

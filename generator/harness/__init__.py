@@ -1,5 +1,5 @@
 """The code around a microbenchmark.
 
 Reading order: `harness` (one blob that saves, counts, runs and restores), `assembly` (bytes of our own templates, in
-`templates/`), `native` (calibration chain, drivers, fault handler).
+`templates/`), `assemble_templates` (makes these bytes), `native` (calibration chain, drivers, fault handler).
 """

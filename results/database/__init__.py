@@ -1,6 +1,6 @@
 """instructions.xml with measurements.
 
-Reading order: `reader` and `writer`, `xml` (conclusions as elements), `merge` (campaigns to one database), `rules`
-(what readers need), `diff` and `agreement` (two databases), `compare` (what others published), `query` (the query
-language).
+Reading order: `reader` and `writer`, `xml` (conclusions as elements), `cycles` (exact or an upper bound?), `merge`
+(campaigns to one database), `naming` (other tools' names), `rules` (what readers need), `diff` and `agreement` (two
+databases), `compare` (what others published), `query` (the query language).
 """

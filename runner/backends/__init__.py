@@ -1,1 +1,1 @@
-"""One file per backend, found by listing this folder."""
+"""One file per backend; `registry` finds them by listing this folder."""

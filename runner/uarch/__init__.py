@@ -1,1 +1,1 @@
-"""Microarchitectures, one TOML file each; `tables` reads them."""
+"""Microarchitectures, one TOML file each: `tables` reads them, `from_perfmon` writes those of Intel."""

@@ -4,7 +4,8 @@ Reading order:
 
 - `machine`: parameters, and a behaviour per variant; `notation`: the text that tables describe graphs of µops by;
 - `shipped`: models in `simulator/models/`; `scheduling_model`: makes graphs out of what a scheduling model states;
-  `graph_rules`: changes them; `convert_llvm`: makes the shipped tables;
+  `graph_rules`: changes them; `convert_llvm`: makes the shipped tables; `measured`: makes a machine from an
+  instructions.xml;
 - `random_shape`: a machine drawn from a seed as a whole, and the kinds of them; `random_machine`: what it does with
   each variant; `noise`: how far counters are off;
 - `truth`: what inference should find.

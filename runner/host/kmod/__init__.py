@@ -1,1 +1,4 @@
-"""The kernel module from user space: interface (`abi`), device (`device`), counters per run (`passes`)."""
+"""The kernel module from user space.
+
+Reading order: `abi` (its interface), `device` (opened, batches run), `passes` (counters per run), `selftest`.
+"""
