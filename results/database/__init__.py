@@ -2,5 +2,5 @@
 
 Reading order: `reader` and `writer`, `xml` (conclusions as elements), `cycles` (exact or an upper bound?), `merge`
 (campaigns to one database), `naming` (other tools' names), `rules` (what readers need), `diff` and `agreement` (two
-databases), `compare` (what others published), `query` (the query language).
+databases), `published`, `reasons` and `compare` (what others published), `query` (the query language).
 """

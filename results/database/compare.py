@@ -14,21 +14,18 @@ ours is compared with it.
 
 from __future__ import annotations
 
-import csv
-import re
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from results.database.merge import current_key
-from results.database.reader import DatabaseError
+from results.database.published import agree, latencies_of, operands_text, overlap, split_string, throughput_of
+from results.database.reasons import LatencyCase, Loads, TimeCase, reason_of_latency, reason_of_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Iterable, Sequence
 
+    from results.database.published import Latency, Published, Tolerance
     from results.database.reader import ArchitectureResult, Entry
     from xed_convert.model import InstructionVariant
 
@@ -41,62 +38,14 @@ RATIOS = (Fraction(5, 4), Fraction(3, 2), Fraction(2), Fraction(4))
 WRITTEN_AS_ZERO = {"latency": Fraction(1, 2), "throughput": Fraction(1, 200)}
 """Cycles that may be written as 0, by kind: latencies are whole numbers, throughputs have two decimals."""
 
-COLUMNS = ("string", "latency", "throughput")
-"""Columns that a table must have."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tolerance:
-    """How far ours may be from a published value: a share of it, and for throughputs a least number of cycles."""
-
-    share: Fraction = Fraction(1, 10)
-    cycles: Fraction = Fraction(2, 100)
-
-
-class Bounds(NamedTuple):
-    """Between which cycles a latency is: an exact one has two equal ends, an upper bound begins at 0."""
-
-    low: Fraction
-    high: Fraction
-
-    @property
-    def text(self) -> str:
-        """The latency as tables write it."""
-        return number_text(self.high) if self.low == self.high else f"≤{number_text(self.high)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Latency:
-    """The least and the greatest of some latencies, as far as they are known."""
-
-    least: Bounds
-    greatest: Bounds
-
-    @property
-    def text(self) -> str:
-        """The latency as tables write it."""
-        return self.least.text if self.least == self.greatest else f"[{self.least.text};{self.greatest.text}]"
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """What was published of a variant: latencies by what they are of ("" for all pairs), throughput in cycles.
-
-    `key` is the variant's key in the shipped catalogue, "" where only its string is known.
-    """
-
-    string: str
-    latencies: Mapping[str, Latency]
-    throughput: Fraction | None
-    key: str = ""
-
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     """A value that does not agree. `published` and `measured` are as tables write them.
 
     `direction`, `ratio` and `factor` say by how much ours is more or less; `operands` are the kinds of the explicit
-    operands; `name` is the pair of operands and the part that a latency is of ("": of all, or a throughput).
+    operands; `name` is the pair of operands and the part that a latency is of ("": of all, or a throughput). `reason`
+    is the rule of `results.database.reasons` that explains it ("": none does).
     """
 
     string: str
@@ -110,9 +59,10 @@ class Difference:
     published: str
     measured: str
     factor: float
+    reason: str = ""
 
 
-GROUPINGS = ("direction", "ratio", "extension", "operands", "category")
+GROUPINGS = ("reason", "direction", "ratio", "extension", "operands", "category")
 """What differences can be grouped by, besides their kind."""
 
 
@@ -137,9 +87,21 @@ class Comparison:
         """Return the share of the values of a kind that agree (None: there are none)."""
         return Fraction(self.agreed[kind], self.compared[kind]) if self.compared[kind] else None
 
+    def explained(self, kind: str) -> Counter[str]:
+        """Return how many differences of a kind each rule explains, by its name."""
+        return Counter(one.reason for one in self.differences if one.kind == kind and one.reason)
+
     def missed(self) -> list[str]:
-        """Return the kinds whose share is below its goal."""
+        """Return the kinds whose share is below its goal.
+
+        Rules excuse nothing: a campaign may be wrong in a way that looks like one of them.
+        """
         return [kind for kind, goal in GOALS.items() if (share := self.share(kind)) is not None and share < goal]
+
+    def share_known(self, kind: str) -> Fraction:
+        """Return the share of the values of a kind that agree or that a rule explains (all, if there are none)."""
+        known = self.agreed[kind] + self.explained(kind).total()
+        return Fraction(known, self.compared[kind]) if self.compared[kind] else Fraction(1)
 
     def groups(self, by: Sequence[str] = GROUPINGS) -> list[tuple[tuple[str, ...], list[Difference]]]:
         """Return the differences by kind and those fields, the largest groups first, in each the worst first."""
@@ -169,13 +131,14 @@ def compare_published(
     found = Comparison()
     rows = list(published)
     ours = Measured(entries, architecture, {row.string for row in rows})
-    for row in rows:
-        pair = ours.find(row)
-        if pair is None:
-            found.missing.append(row.string)
-            continue
-        found.variants += 1
-        _compare_variant(found, row, *pair, tolerance)
+    pairs = [(row, ours.find(row)) for row in rows]
+    known = [(row, *pair) for row, pair in pairs if pair is not None]
+    found.missing = [row.string for row, pair in pairs if pair is None]
+    found.variants = len(known)
+    loads = Loads.of((row, variant) for row, variant, _ in known)
+    for row, variant, result in known:
+        _compare_latencies(found, row, variant, result, tolerance)
+        _compare_throughput(found, row, variant, result, tolerance, loads)
     return found
 
 
@@ -200,7 +163,7 @@ class Measured:
         pair = variant, result
         self._by_key[variant.key] = self._by_string[variant.string] = pair
         if variant.string not in taken:
-            name, operands = _split(variant.string)
+            name, operands = split_string(variant.string)
             parts = name.split("_")
             for end in range(1, len(parts) + 1):
                 self._by_form["_".join(parts[:end]), operands].append(pair)
@@ -210,17 +173,11 @@ class Measured:
         known = self._by_key.get(row.key) or self._by_string.get(row.string)
         if known is not None:
             return known
-        same = self._by_form.get(_split(row.string), [])
+        same = self._by_form.get(split_string(row.string), [])
         return same[0] if len(same) == 1 else None
 
 
-def _split(string: str) -> tuple[str, str]:
-    """Split `ADC_11 (R64, R64)` into its name and its operands."""
-    name, _, operands = string.partition(" ")
-    return name, operands
-
-
-def _compare_variant(
+def _compare_latencies(
     found: Comparison, row: Published, variant: InstructionVariant, result: ArchitectureResult, tolerance: Tolerance
 ) -> None:
     measured = latencies_of(result, by_pair="" not in row.latencies)
@@ -229,19 +186,25 @@ def _compare_variant(
         if not candidates:
             found.without["latency"] += 1
             continue
-        ours = next((one for one in candidates if _agree(published, one, tolerance)), candidates[0])
+        ours = next((one for one in candidates if agree(published, one, tolerance)), candidates[0])
         found.compared["latency"] += 1
         found.equal["latency"] += published in candidates
-        if _agree(published, ours, tolerance):
+        if agree(published, ours, tolerance):
             found.agreed["latency"] += 1
         else:
             what = ("latency", name, published.text, ours.text)
-            found.differences.append(_difference(variant, what, *_apart(published, ours, tolerance)))
-    _compare_throughput(found, row, variant, result, tolerance)
+            one = _difference(variant, what, *_apart(published, ours, tolerance))
+            reason = reason_of_latency(LatencyCase(variant, published, ours, tolerance))
+            found.differences.append(replace(one, reason=reason))
 
 
 def _compare_throughput(
-    found: Comparison, row: Published, variant: InstructionVariant, result: ArchitectureResult, tolerance: Tolerance
+    found: Comparison,
+    row: Published,
+    variant: InstructionVariant,
+    result: ArchitectureResult,
+    tolerance: Tolerance,
+    loads: Loads,
 ) -> None:
     if row.throughput is None:
         return
@@ -255,7 +218,8 @@ def _compare_throughput(
         found.agreed["throughput"] += 1
         return
     what = ("throughput", "", f"{float(row.throughput):.2f}", f"{float(ours):.2f}")
-    found.differences.append(_difference(variant, what, row.throughput, ours))
+    case = TimeCase(row, variant, result, row.throughput, ours, tolerance, loads)
+    found.differences.append(replace(_difference(variant, what, row.throughput, ours), reason=reason_of_time(case)))
 
 
 def _difference(
@@ -288,161 +252,9 @@ def _apart(published: Latency, ours: Latency, tolerance: Tolerance) -> tuple[Fra
     pairs = [
         (one.low, other.high) if one.low > other.high else (one.high, other.low)
         for one, other in ((published.least, ours.least), (published.greatest, ours.greatest))
-        if not _overlap(one, other, tolerance)
+        if not overlap(one, other, tolerance)
     ]
     return max(pairs, key=lambda pair: abs(pair[0] - pair[1]))
-
-
-def _agree(one: Latency, other: Latency, tolerance: Tolerance) -> bool:
-    return _overlap(one.least, other.least, tolerance) and _overlap(one.greatest, other.greatest, tolerance)
-
-
-def _overlap(one: Bounds, other: Bounds, tolerance: Tolerance) -> bool:
-    """Whether both contain the same number, within the tolerance."""
-    lower, upper = max(one.low, other.low), min(one.high, other.high)
-    return lower - upper <= tolerance.share * lower
-
-
-# What we measured
-
-
-def throughput_of(result: ArchitectureResult) -> Fraction | None:
-    """Return the least measured throughput in cycles per instruction."""
-    values = result.measurement or {}
-    found = [Fraction(values[name]) for name in ("TP_unrolled", "TP_loop") if name in values]
-    return min(found, default=None)
-
-
-def latencies_of(result: ArchitectureResult, *, by_pair: bool) -> dict[str, tuple[Latency, ...]]:
-    """Return latencies by what they are of: by pair of operands and part ("1→2 cycles_mem"), or "" for all of them.
-
-    All pairs together give two latencies: with those of the same register in several operands, and without. Tables have
-    the one or the other: the 0 cycles of a zero idiom are the least of VPXOR, but not of VPCMPEQB.
-    """
-    found: dict[str, list[tuple[str, Bounds, bool]]] = defaultdict(list)
-    for row in result.latencies:
-        for name, text in row.values.items():
-            if "cycles" not in name or name.endswith("_is_upper_bound"):
-                continue
-            cycles = Fraction(text)
-            bounds = Bounds(Fraction(0) if f"{name}_is_upper_bound" in row.values else cycles, cycles)
-            plain = name.removeprefix("min_").removeprefix("max_")
-            place = f"{row.start}→{row.target} {plain}" if by_pair else ""
-            found[place].append((name, bounds, name.endswith("_same_reg")))
-    return {place: tuple(dict.fromkeys(_ranges(values))) for place, values in found.items()}
-
-
-def _ranges(values: Sequence[tuple[str, Bounds, bool]]) -> Iterator[Latency]:
-    plain = [bounds for _, bounds, same in values if not same]
-    for some in filter(None, ([bounds for _, bounds, _ in values], plain)):
-        yield range_of(some)
-
-
-def range_of(values: Sequence[Bounds]) -> Latency:
-    """Return the least and the greatest of some latencies. Where one is a bound, so are these."""
-    low = min(one.low for one in values)
-    exact = [one.high for one in values if one.low == one.high]
-    least = min(one.high for one in values)
-    greatest = max(one.high for one in values)
-    return Latency(Bounds(low, least), Bounds(max(exact, default=Fraction(0)), greatest))
-
-
-def operands_text(variant: InstructionVariant) -> str:
-    """Return the kinds of the explicit operands, which many variants share: `R64, M`, `XMM, K, I`."""
-    return ", ".join(_operand_kind(part) for part in _split(variant.string)[1].strip("()").split(", ") if part)
-
-
-def _operand_kind(text: str) -> str:
-    """Return `M` for `M64` and `M32_1to8`, `I` for `I8` and for a fixed value; registers as they are."""
-    if re.fullmatch(r"M\d.*", text):
-        return "M"
-    return "I" if re.fullmatch(r"I\d+|\d+", text) else text
-
-
-def number_text(value: Fraction) -> str:
-    """Write a number as short as it is exact to two decimals."""
-    return f"{float(value):.2f}".rstrip("0").rstrip(".")
-
-
-# What others published
-
-
-def read_published(path: Path, entries: Iterable[Entry], architecture: str) -> Iterator[Published]:
-    """Yield what was published of each variant: by a table (.csv), or by an instructions.xml with these entries.
-
-    Raises:
-        DatabaseError: the table is not of the known form; names the line.
-    """
-    if path.suffix == ".csv":
-        yield from read_table(path)
-    else:
-        yield from chain.from_iterable(_published_entry(entry, architecture) for entry in entries)
-
-
-def _published_entry(entry: Entry, architecture: str) -> Iterator[Published]:
-    for result in entry.results.values():
-        if result.measurement is not None and architecture in {"", result.architecture}:
-            latencies = {name: ranges[-1] for name, ranges in latencies_of(result, by_pair=True).items()}
-            key = current_key(entry.variant.key)
-            yield Published(entry.variant.string, latencies, throughput_of(result), key)
-
-
-def read_table(path: Path) -> Iterator[Published]:
-    """Yield the rows of a table.
-
-    Raises:
-        DatabaseError: it cannot be read, lacks a column, or has a value that is not of the known form.
-    """
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = csv.DictReader(file, strict=True)
-            if lacking := [name for name in COLUMNS if name not in (rows.fieldnames or ())]:
-                raise DatabaseError(f"{path}:1: no column {', '.join(lacking)}", hint=_TABLE_HINT)
-            for row in rows:
-                yield _row(row, f"{path}:{rows.line_num}")
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DatabaseError(f"{path}: not a readable table: {error}", hint=_TABLE_HINT) from error
-
-
-_TABLE_HINT = "a table is CSV with the columns string, latency and throughput; see docs/database.md"
-
-
-def _row(row: Mapping[str, str | None], where: str) -> Published:
-    string, latency, throughput = ((row[name] or "").strip() for name in COLUMNS)
-    if not string:
-        raise DatabaseError(f"{where}: the row has no string", hint=_TABLE_HINT)
-    try:
-        ranges = {"": parse_latency(latency)} if latency else {}
-        measured = throughput.rpartition("/")[2].strip()
-        return Published(string, ranges, _number(measured) if measured else None)
-    except ValueError as error:
-        raise DatabaseError(f"{where}: {string}: {error}", hint=_TABLE_HINT) from error
-
-
-def parse_latency(text: str) -> Latency:
-    """Read `4`, `≤9`, or `[1;≤9]`.
-
-    Raises:
-        ValueError: the text is not of these forms.
-    """
-    match = re.fullmatch(r"\[([^;]+);([^;]+)\]|([^;\[\]]+)", text)
-    if match is None:
-        message = f"not a latency: {text!r} (expected the form 4, ≤9 or [1;≤9])"
-        raise ValueError(message)
-    least, greatest, only = match.groups()
-    return Latency(_bounds(only or least), _bounds(only or greatest))
-
-
-def _bounds(text: str) -> Bounds:
-    value = _number(text.strip().removeprefix("≤"))
-    return Bounds(Fraction(0) if text.strip().startswith("≤") else value, value)
-
-
-def _number(text: str) -> Fraction:
-    if not re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text, re.ASCII):
-        message = f"not a number of cycles: {text!r}"
-        raise ValueError(message)
-    return Fraction(text)
 
 
 FIELDS = tuple(one.name for one in fields(Difference))

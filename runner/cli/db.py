@@ -215,8 +215,11 @@ def compare_with_published(
     ] = 10,
     cycles: Annotated[float, typer.Option(min=0, help="... throughputs also within so many cycles.")] = 0.02,
     by: Annotated[
-        str, typer.Option(help="What differences are grouped by: some of direction,ratio,extension,operands,category.")
-    ] = "direction,ratio,extension,operands,category",
+        str,
+        typer.Option(
+            help="What differences are grouped by: some of reason,direction,ratio,extension,operands,category."
+        ),
+    ] = "reason,direction,ratio,extension,operands,category",
     show: Annotated[int, typer.Option(min=0, help="How many groups, and how many of the worst, to list.")] = SHOWN,
     csv: Annotated[str, typer.Option(help="Write all differences as CSV to this file (- for standard output).")] = "",
     json_file: Annotated[
@@ -225,6 +228,7 @@ def compare_with_published(
 ) -> None:
     """Compare a campaign with published measurements of the same CPU; exit with 1 if a goal is missed."""
     from results.database import compare as comparing  # noqa: PLC0415 - only for this command
+    from results.database import published as others  # noqa: PLC0415 - only for this command
     from results.exports.tidy import entries_of  # noqa: PLC0415 - `--help` does not need it
 
     fields = [name.strip() for name in by.split(",")]
@@ -237,8 +241,8 @@ def compare_with_published(
     entries = list(entries_of(campaign))
     name = arch or _only_architecture(entries)
     theirs_name = "" if is_table else published_arch or _architecture_among(theirs, name)
-    rows = comparing.read_published(published, theirs, theirs_name)
-    tolerance = comparing.Tolerance(Fraction(str(percent)) / 100, Fraction(str(cycles)))
+    rows = others.read_published(published, theirs, theirs_name)
+    tolerance = others.Tolerance(Fraction(str(percent)) / 100, Fraction(str(cycles)))
     found = comparing.compare_published(rows, entries, tolerance, name)
     if not found.variants:
         raise UsageError(
@@ -274,13 +278,15 @@ def _print_comparison(found: Comparison, by: list[str], show: int, names: tuple[
             f"(goal {float(goal):.1%}: {'missed' if kind in found.missed() else 'met'}), "
             f"{found.equal[kind]} are equal, {found.without[kind]} were not measured"
         )
+        _print_reasons(found, kind)
     groups = found.groups(by)
     if groups:
         print(f"groups of differences, by {', '.join(by)}:")
     for (kind, *values), differences in groups[:show]:
+        named = zip(by, values, strict=True)
         one = differences[0]
         example = f"{one.string} {one.name}".rstrip()
-        where = ", ".join(value or "no operands" for value in values)
+        where = ", ".join(value or {"operands": "no operands"}.get(name, "not explained") for name, value in named)
         print(f"  {len(differences):5} {kind}: {where}: {example}: published {one.published}, ours {one.measured}")
     for line in _and_more(len(groups), "groups", show):
         print(line)
@@ -290,6 +296,21 @@ def _print_comparison(found: Comparison, by: list[str], show: int, names: tuple[
         print(f"  {one.kind} of {one.string} {one.name}".rstrip() + f": published {one.published}, ours {one.measured}")
     for line in _and_more(len(found.differences), "differences", show):
         print(line)
+
+
+def _print_reasons(found: Comparison, kind: str) -> None:
+    """Print how many differences each rule explains, and how many none does."""
+    from results.database.reasons import TEXTS  # noqa: PLC0415 - only for this command
+
+    counts = found.explained(kind)
+    for name, text in TEXTS.items():
+        if counts[name]:
+            print(f"  {counts[name]:5} {name}: {text}")
+    left = found.compared[kind] - found.agreed[kind] - counts.total()
+    if left:
+        print(f"  {left:5} that no rule explains")
+    if counts:
+        print(f"  {float(found.share_known(kind)):.2%} agree or are explained")
 
 
 def _write_differences(found: Comparison, _by: list[str], file: IO[bytes]) -> None:
@@ -315,6 +336,7 @@ def _write_comparison(found: Comparison, by: list[str], file: IO[bytes]) -> None
                 "compared": found.compared[kind],
                 "agreed": found.agreed[kind],
                 "equal": found.equal[kind],
+                "explained": dict(found.explained(kind)),
                 "not_measured": found.without[kind],
                 "goal": float(goal),
                 "goal_is_met": kind not in found.missed(),

@@ -6,30 +6,26 @@ import csv
 import json
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from results.database.compare import (
-    Bounds,
-    Comparison,
-    Published,
-    Tolerance,
-    compare_published,
-    parse_latency,
-    range_of,
-)
+from results.database.compare import Comparison, Difference, compare_published
 from results.database.merge import renamed_rows
+from results.database.published import Bounds, Published, Tolerance, parse_latency, range_of
 from results.database.reader import ArchitectureResult, Entry, LatencyRow
 from results.database.writer import write_database
 from runner.cli import db
 from tests.results.database.strategies import variant
 from tests.runner.cli.commands import called
+from xed_convert.model import Operand, OperandKind
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from xed_convert.model import InstructionVariant
 
 HEADER = "string,extension,latency,throughput,uops,ports\n"
 
@@ -196,6 +192,7 @@ def test_the_command_says_shares_groups_and_the_worst(
     printed = capfd.readouterr().out
     assert "1 variants of p.csv are in c.xml, 1 are not" in printed
     assert "latency: 1 of 1 agree: 100.00% (goal 99.9%: met)" in printed
+    assert ("      1 that no rule explains" in printed) == bool(code)
     assert f"throughput: {1 - code} of 1 agree: {1 - code:.2%} (goal 99.0%: " in printed
     assert ("throughput of ADC (R64, R64): published 1.00, ours 1.50" in printed) is bool(code)
 
@@ -265,3 +262,81 @@ def test_wrong_arguments_are_said(tmp_path: Path, capfd: pytest.CaptureFixture[s
     ):
         assert run(*arguments) == 2, arguments
         assert said in capfd.readouterr().err
+
+
+def varied(string: str, category: str = "AVX", **operand: Any) -> InstructionVariant:  # noqa: ANN401 - any field of an operand
+    """Return a variant with that string and category, and with one operand."""
+    described = {"kind": OperandKind.REGISTER, "name": "REG0", "read": False, "written": True, **operand}
+    return replace(
+        variant(string.partition(" ")[0]),
+        string=string,
+        category=category,
+        operands=(Operand(1, **described),),
+    )
+
+
+LOAD = varied("VMOVUPS (XMM, M128)", "DATAXFER", kind=OperandKind.MEMORY, read=True, written=False)
+BLEND = varied("VPBLENDD (XMM, XMM, M128, I8)", kind=OperandKind.MEMORY, read=True, written=False)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "computed", "ours", "reason"),
+    [
+        ("0.35", "0.67", {"TP_unrolled": "0.67", "TP_loop": "0.67"}, "below ports"),
+        ("0.65", "0.67", {"TP_unrolled": "0.90", "TP_loop": "0.90"}, ""),
+        ("0.42", "0.25", {"TP_unrolled": "0.50", "TP_loop": "0.50"}, "below load"),
+        ("0.42", "0.25", {"TP_unrolled": "0.70", "TP_loop": "0.70"}, ""),
+        ("1.00", "0.67", {"TP_unrolled": "0.66", "TP_loop": "0.90"}, "as ports"),
+        ("1.00", "0.50", {"TP_unrolled": "0.66", "TP_loop": "0.68"}, "twice less"),
+        ("1.00", "0.50", {"TP_unrolled": "0.66", "TP_loop": "0.75"}, ""),
+        ("1.00", "0.50", {"TP_unrolled": "0.66", "TP_loop": "0.80", "rhythms_unrolled": "0.85 0.98"}, "rhythm"),
+        ("1.00", "0.50", {"TP_unrolled": "2.00", "TP_loop": "2.00"}, ""),
+    ],
+)
+def test_rules_explain_throughputs_by_numbers(theirs: str, computed: str, ours: dict[str, str], reason: str) -> None:
+    entries = [
+        Entry(one, {"ZEN4": ArchitectureResult("ZEN4", values)})
+        for one, values in ((LOAD, {"TP_unrolled": "0.50"}), (BLEND, ours))
+    ]
+    rows = [
+        published("", "0.50", LOAD.string),
+        replace(published("", theirs, BLEND.string), computed=Fraction(computed)),
+    ]
+    (found,) = compare_published(rows, entries, Tolerance()).differences
+    assert found.reason == reason
+
+
+FLAGS: dict[str, Any] = {"kind": OperandKind.FLAGS, "conditional_write": True}
+PART: dict[str, Any] = {"width_bits": 16}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "operand", "reason"),
+    [
+        ("[0;3]", {"cycles": "3"}, {}, "zero"),
+        ("[0;3]", {"cycles": "5"}, {}, ""),
+        ("[0;36]", {"cycles": "1"}, FLAGS, "condition"),
+        ("[1;2]", {"cycles": "2"}, PART, "merged"),
+        ("[1;2]", {"cycles": "2"}, {}, ""),
+        ("6", {"cycles": "5"}, {}, "faster chain"),
+        ("[5;12]", {"cycles": "5", "cycles_addr": "10", "cycles_addr_is_upper_bound": "1"}, {}, "faster chain"),
+        ("4", {"cycles": "6"}, {}, ""),
+    ],
+)
+def test_rules_explain_latencies_by_numbers_and_operands(
+    theirs: str, ours: dict[str, str], operand: dict[str, Any], reason: str
+) -> None:
+    one = varied("ADC (R64, R64)", "BINARY", **operand)
+    result = ArchitectureResult("ZEN4", {"uops": "1"}, (LatencyRow(1, 2, ours),))
+    (found,) = compare_published([published(theirs)], [Entry(one, {"ZEN4": result})], Tolerance()).differences
+    assert found.reason == reason
+
+
+def test_what_is_explained_meets_no_goal() -> None:
+    found = Comparison()
+    found.compared["latency"], found.agreed["latency"] = 1000, 998
+    found.differences.append(
+        Difference("ADC", "latency", "less", "", "BASE", "", "BINARY", "", "6", "5", 1.2, "faster chain")
+    )
+    assert found.share_known("latency") == Fraction(999, 1000)
+    assert found.missed() == ["latency"]

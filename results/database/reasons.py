@@ -1,0 +1,192 @@
+"""Why a published value differs from ours: rules that are about numbers and operands, never about names.
+
+    published 1.00 (its own ports need 0.67), ours 0.67: AS_PORTS, ours is what the published ports need
+    published 0.43, a load alone 0.50, ours 0.50: BELOW_LOAD, the published value is less than its load takes
+
+A rule is no proof of what is true. It says which evidence there is, from the two tables alone. What no rule explains
+is for people to look at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from results.database.published import overlap, split_string
+from xed_convert.model import OperandKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from results.database.published import Latency, Published, Tolerance
+    from results.database.reader import ArchitectureResult
+    from xed_convert.model import InstructionVariant
+
+TWICE = Fraction(106, 100)
+"""Share of a time in cycles: another one that is no longer is the same time measured again (two runs differ by 5 %)."""
+
+PARTIAL_BITS = 16
+"""A register of which an instruction writes no more bits keeps the rest of its old value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loads:
+    """The least published throughput of plain loads in cycles, by the kinds of their operands: ("XMM", "M128")."""
+
+    least: Mapping[tuple[str, str], Fraction]
+
+    @classmethod
+    def of(cls, rows: Iterable[tuple[Published, InstructionVariant]]) -> Loads:
+        """Find them: what moves data, and has one register and one memory operand that it reads."""
+        found: dict[tuple[str, str], Fraction] = {}
+        for row, variant in rows:
+            operands = tuple(_operands(variant))
+            if row.throughput is None or variant.category != "DATAXFER" or len(operands) != 2:
+                continue
+            if operands[0] in VECTORS and operands[1].startswith("M"):
+                key = (operands[0], operands[1])
+                found[key] = min(found.get(key, row.throughput), row.throughput)
+        return cls(found)
+
+    def within(self, variant: InstructionVariant) -> Fraction | None:
+        """Return what the load takes that an instruction with vectors contains (None: not known)."""
+        operands = list(_operands(variant))
+        registers = [name for name in operands if name in VECTORS]
+        memory = [name for name in operands if name.startswith("M") and name[1:].isdigit()]
+        reads = any(operand.kind is OperandKind.MEMORY and operand.read for operand in variant.operands)
+        return self.least.get((registers[0], memory[0])) if registers and memory and reads else None
+
+
+VECTORS = ("XMM", "YMM", "ZMM")
+
+
+def _operands(variant: InstructionVariant) -> Iterable[str]:
+    return (part for part in split_string(variant.string)[1].strip("()").split(", ") if part)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeCase:
+    """A throughput that differs: `published` and `ours` in cycles, and all that there is to know of both."""
+
+    row: Published
+    variant: InstructionVariant
+    result: ArchitectureResult
+    published: Fraction
+    ours: Fraction
+    tolerance: Tolerance
+    loads: Loads
+
+    def near(self, one: Fraction, other: Fraction) -> bool:
+        """Whether two throughputs agree."""
+        return abs(one - other) <= max(self.tolerance.share * other, self.tolerance.cycles)
+
+    def measured(self, *names: str) -> list[Fraction]:
+        """Return numbers of ours: those of attributes that may hold several."""
+        values = self.result.measurement or {}
+        return [Fraction(text) for name in names for text in values.get(name, "").split()]
+
+
+def _below_ports(case: TimeCase) -> bool:
+    computed = case.row.computed
+    return computed is not None and case.published < computed * (1 - case.tolerance.share) + Fraction(1, 200)
+
+
+def _below_load(case: TimeCase) -> bool:
+    load = case.loads.within(case.variant)
+    return load is not None and case.published < load * (1 - case.tolerance.share) and case.near(case.ours, load)
+
+
+def _as_ports(case: TimeCase) -> bool:
+    computed = case.row.computed
+    return computed is not None and case.ours < case.published and case.near(case.ours, computed)
+
+
+def _twice(case: TimeCase) -> bool:
+    times = case.measured("TP_unrolled", "TP_loop")
+    return len(times) == 2 and max(times) < case.published and max(times) <= min(times) * TWICE
+
+
+def _rhythm(case: TimeCase) -> bool:
+    others = case.measured("TP_unrolled", "TP_loop", "rhythms_unrolled", "rhythms_loop")
+    return case.ours < case.published and any(case.near(case.published, one) for one in others)
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyCase:
+    """A latency that differs, or a range of them."""
+
+    variant: InstructionVariant
+    published: Latency
+    ours: Latency
+    tolerance: Tolerance
+
+
+def _is_zero(case: LatencyCase) -> bool:
+    low = case.published.least
+    greatest = overlap(case.published.greatest, case.ours.greatest, case.tolerance)
+    return low.high == 0 < case.ours.least.low and greatest
+
+
+def _conditional(case: LatencyCase) -> bool:
+    return any(o.kind is OperandKind.FLAGS and o.conditional_write for o in case.variant.operands)
+
+
+def _merged(case: LatencyCase) -> bool:
+    operands = [o for o in case.variant.operands if o.kind is OperandKind.REGISTER and o.written and not o.read]
+    partial = any(0 < (o.width_bits or 0) <= PARTIAL_BITS and o.explicit for o in operands)
+    greatest = overlap(case.published.greatest, case.ours.greatest, case.tolerance)
+    return partial and case.published.least.high < case.ours.least.low and greatest
+
+
+def _faster(case: LatencyCase) -> bool:
+    pairs = ((case.published.least, case.ours.least), (case.published.greatest, case.ours.greatest))
+    apart = [(theirs, ours) for theirs, ours in pairs if not overlap(theirs, ours, case.tolerance)]
+    return bool(apart) and all(ours.high < theirs.low for theirs, ours in apart)
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A rule, and what it means where it holds."""
+
+    name: str
+    text: str
+
+
+BELOW_PORTS = Reason("below ports", "the published value is less than the published ports allow")
+BELOW_LOAD = Reason("below load", "the published value is less than the published one of its load alone, which ours is")
+AS_PORTS = Reason("as ports", "ours is less, and what the published ports need")
+TWICE_LESS = Reason("twice less", "ours is less, and came out twice: unrolled and in a loop")
+RHYTHM = Reason("rhythm", "ours is less, and other code or another rhythm of ours takes the published time")
+ZERO = Reason("zero", "a published latency of 0, of a pair without a dependency; the greatest ones agree")
+CONDITION = Reason("condition", "flags are written on a condition, so the latency depends on operand values")
+MERGED = Reason("merged", "the published range includes the rest of a register of which a part is written")
+FASTER = Reason("faster chain", "a chain of ours takes less than the published latency, which no chain can")
+
+TIME_RULES: tuple[tuple[Reason, Callable[[TimeCase], bool]], ...] = (
+    (BELOW_PORTS, _below_ports),
+    (BELOW_LOAD, _below_load),
+    (AS_PORTS, _as_ports),
+    (TWICE_LESS, _twice),
+    (RHYTHM, _rhythm),
+)
+LATENCY_RULES: tuple[tuple[Reason, Callable[[LatencyCase], bool]], ...] = (
+    (ZERO, _is_zero),
+    (CONDITION, _conditional),
+    (MERGED, _merged),
+    (FASTER, _faster),
+)
+"""The first that holds is the reason."""
+
+TEXTS = {reason.name: reason.text for reason, _ in (*TIME_RULES, *LATENCY_RULES)}
+"""What each reason means, by name, in the order in which they are tried."""
+
+
+def reason_of_time(case: TimeCase) -> str:
+    """Return the name of the rule that explains a throughput ("": none does)."""
+    return next((reason.name for reason, holds in TIME_RULES if holds(case)), "")
+
+
+def reason_of_latency(case: LatencyCase) -> str:
+    """Return the name of the rule that explains a latency ("": none does)."""
+    return next((reason.name for reason, holds in LATENCY_RULES if holds(case)), "")
