@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from results.machine.graph import Endpoint, ModelError, tracked, with_index
 from results.model import LatencyPart
-from simulator.core.core import NO_PORT, PORT, ROTATE, SHARED, TICKS, UNIT
+from simulator.core.core import FETCH, NO_PORT, PORT, ROTATE, SHARED, TICKS, UNIT
+from simulator.core.delivery import Fetched, usual_decoding
 from simulator.core.locations import STACK, location_of, merges
 from xed_convert.model import MemoryAddress, OperandKind
 
@@ -47,9 +48,9 @@ class Compiled:
     `uops` is None if the machine has nothing about it (it may still stand where no time is taken). `stack_change` is
     by how many bytes PUSH and POP move RSP, `resets_stack` says that it is written otherwise; `stack_turn` is -1 for an
     x87 push, +1 or +2 for pops. `fuses` says that a conditional jump after it becomes a part of it, if it is one of
-    `jumps` (None: by the rule for all machines). It occupies a unit of its own for `unit_ticks`. `fast_form` is the
-    same with operand values of the fast kind (None: values do not matter). Equality is identity: the front end makes
-    one object of the same bytes.
+    `jumps` (None: by the rule for all machines). It occupies a unit of its own for `unit_ticks`. `fetched` is what
+    the front end sees (None: there is none). `fast_form` is the same with operand values of the fast kind (None:
+    values do not matter). Equality is identity: the front end makes one object of the same bytes.
     """
 
     variant: InstructionVariant
@@ -64,6 +65,7 @@ class Compiled:
     fuses: bool = False
     jumps: frozenset[str] | None = None
     unit_ticks: int = 0
+    fetched: Fetched | None = None
     fast_form: Compiled | None = None
 
     @property
@@ -128,11 +130,41 @@ def compile_instruction(
         _fuses(variant, values, behaviour, machine),
         behaviour.fuses_with,
         round(behaviour.occupies * TICKS),
+        _fetched(variant, values, behaviour, size_bytes) if machine.parameters.front is not None else None,
     )
     if all(uop.fast is None for uop in uops):
         return one
     fast = tuple(_located(_hurried(uop), locator, port_index) for uop in uops)
     return replace(one, fast_form=replace(one, uops=fast))
+
+
+def _fetched(
+    variant: InstructionVariant, values: Mapping[int, OperandValue], behaviour: Behaviour, size_bytes: int
+) -> Fetched:
+    """Return what the front end sees of an instruction."""
+    jump = variant.category in BRANCHES
+    return Fetched(
+        (size_bytes,),
+        behaviour.decoding or usual_decoding(behaviour.slots),
+        any(o.kind is OperandKind.IMMEDIATE and o.width_bits == 16 for o in variant.operands)
+        and variant.attributes.get("eosz") == "16",
+        bool(behaviour.fuses_with),
+        jump,
+        _jumped(variant, values) if jump else None,
+    )
+
+
+BRANCHES = ("COND_BR", "UNCOND_BR", "CALL", "RET")
+
+
+def _jumped(variant: InstructionVariant, values: Mapping[int, OperandValue]) -> int | None:
+    """Return how far a jump leads if it is taken: a conditional one is if it leads back, since it ends a loop."""
+    for operand in variant.operands:
+        if operand.kind is OperandKind.RELATIVE_BRANCH:
+            distance = values.get(operand.index, 0)
+            taken = variant.category != "COND_BR" or (isinstance(distance, int) and distance < 0)
+            return distance if taken and isinstance(distance, int) else None
+    return None
 
 
 def _hurried(uop: Uop) -> Uop:
@@ -264,11 +296,13 @@ def _located(uop: Uop, locator: _Locator, port_index: Mapping[str, int]) -> Loca
 class Numbering:
     """Gives locations their numbers in the core; µop results within an instruction have numbers too.
 
-    `known` keeps the steps of instructions (with fused jumps), by the bytes that the stack has moved.
+    `fetched` are the instructions that steps of the kind FETCH begin. `known` keeps the steps of instructions (with
+    fused jumps), by the bytes that the stack has moved.
     """
 
     numbers: dict[Location, int] = field(default_factory=dict)
     known: dict[tuple[Compiled, Compiled | None, int], list[Step]] = field(default_factory=dict)
+    fetched: list[Fetched] = field(default_factory=list)
 
     def __len__(self) -> int:
         """Return how many numbers there are."""
@@ -309,8 +343,20 @@ def _known_steps(one: Compiled, jump: Compiled | None, numbering: Numbering, off
     found = numbering.known.get((one, jump, offset))
     if found is None:
         made = _instruction_steps(one, numbering, offset)
-        found = numbering.known[one, jump, offset] = made if jump is None else _fused_steps(made, jump)
+        made = made if jump is None else _fused_steps(made, jump)
+        if one.fetched is not None:
+            made = [_fetch_step(one.fetched, jump.fetched if jump is not None else None, numbering), *made]
+        found = numbering.known[one, jump, offset] = made
     return found
+
+
+def _fetch_step(first: Fetched, jump: Fetched | None, numbering: Numbering) -> Step:
+    """Return the step that begins an instruction, with the jump that is fused with it."""
+    if jump is not None:
+        sizes = (*first.sizes_bytes, *jump.sizes_bytes)
+        first = replace(first, sizes_bytes=sizes, fusible=False, is_jump=True, jumps_bytes=jump.jumps_bytes)
+    numbering.fetched.append(first)
+    return (FETCH, (), 0, (), (), len(numbering.fetched) - 1, 0, 0)
 
 
 def _shifted(location: Location, offset: int) -> Location:

@@ -15,20 +15,22 @@ after an earlier one, but for a shift in time, everything repeats.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from simulator.core.binding import LAST, RULES, WAITING
+from simulator.core.delivery import Delivery
 from simulator.machines.machine import Binding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from simulator.core.delivery import Fetched
     from simulator.machines.machine import Parameters
 
-PORT, NO_PORT, SHARED, ROTATE, UNIT = range(5)
-"""Kinds of steps: a µop with ports, one without, a move that is eliminated now and then, a turn of the x87 stack, and
-the use of a unit that instances of one variant share."""
+PORT, NO_PORT, SHARED, ROTATE, UNIT, FETCH = range(6)
+"""Kinds of steps: a µop with ports, one without, a move that is eliminated now and then, a turn of the x87 stack, the
+use of a unit that instances of one variant share, and the begin of an instruction where there is a front end."""
 
 TICKS = 60
 """Parts of a cycle in which the time of a unit is counted: all fractions down to sixths, and tenths, are whole."""
@@ -37,18 +39,22 @@ Step = tuple[int, tuple[int, ...], int, tuple[int, ...], tuple[int, ...], int, i
 """(kind, ports, latency, locations read, locations written, extra, issue slots (0 or 1), reorder buffer entries that
 retire with this µop, the last of its instruction (else 0)). `extra` is for how many cycles the divider is
 occupied, or for kind SHARED the share that is eliminated: e of n as e << 8 | n. Of kind UNIT, the latency is in
-ticks, and the location written is the unit."""
+ticks, and the location written is the unit; of kind FETCH it is the number of the instruction in `Core.fetched`."""
 
 _ENDLESS = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What happened in a stretch of code: core cycles, µops per port, cycles of the divider."""
+    """What happened in a stretch of code: core cycles, µops per port, cycles of the divider.
+
+    `front` are µops from the decoders and from the microcode sequencer, None without a front end.
+    """
 
     cycles: int
     ports: tuple[int, ...]
     divider: int
+    front: tuple[int, int] | None = None
 
     def plus(self, other: Counts, times: int = 1) -> Counts:
         """Add another stretch, a number of times."""
@@ -56,7 +62,13 @@ class Counts:
             self.cycles + times * other.cycles,
             tuple(a + times * b for a, b in zip(self.ports, other.ports, strict=True)),
             self.divider + times * other.divider,
+            self._front_plus(other, times),
         )
+
+    def _front_plus(self, other: Counts, times: int) -> tuple[int, int] | None:
+        if self.front is None or other.front is None:
+            return self.front
+        return (self.front[0] + times * other.front[0], self.front[1] + times * other.front[1])
 
 
 class Core:
@@ -70,7 +82,9 @@ class Core:
         "divided",
         "divider_free",
         "eliminated",
+        "fetched",
         "free_slots",
+        "front",
         "hint_from",
         "hint_to",
         "last_retired",
@@ -113,6 +127,8 @@ class Core:
         self.remembers = parameters.binding is Binding.FEWEST_WAITING  # when a port was chosen by any µop
         self.turns = tuple([port for port, name in enumerate(parameters.ports) if name in parameters.alternating])
         self.looks = parameters.binding is Binding.INTEL
+        self.front = Delivery(parameters.front) if parameters.front is not None else None
+        self.fetched: Sequence[Fetched] = ()  # the instructions that steps of the kind FETCH begin
         self.seen = [0] * ports  # how many µops waited at the beginning of the cycle, where the rule looks at it
 
     def copy(self) -> Core:
@@ -120,12 +136,14 @@ class Core:
         other = Core.__new__(Core)
         for name in Core.__slots__:
             value = getattr(self, name)
-            setattr(other, name, value.copy() if isinstance(value, (list, dict)) else value)
+            copied = isinstance(value, (list, dict, Delivery)) and name != "fetched"
+            setattr(other, name, value.copy() if copied else value)
         return other
 
     def totals(self) -> Counts:
         """Return what has happened once everything issued so far has retired."""
-        return Counts(max(self.last_retired, self.cycle), tuple(self.counts), self.divided)
+        front = (self.front.counts[0], self.front.counts[1]) if self.front is not None else None
+        return Counts(max(self.last_retired, self.cycle), tuple(self.counts), self.divided, front)
 
     def outline(self) -> tuple[object, ...]:
         """Return a part of the state that is quickly made: states whose outlines differ are different."""
@@ -150,6 +168,7 @@ class Core:
             max(0, self.divider_free - now),
             self.eliminated,
             tuple(self.seen),
+            self.front.state(now) if self.front is not None else None,
             frozenset([(unit, tick - now * TICKS) for unit, tick in self.units.items() if tick > now * TICKS]),
         )
 
@@ -157,7 +176,7 @@ class Core:
         """Return the ports in the order in which they were last chosen."""
         return tuple([port for _, port in sorted([(w % WAITING, port) for port, w in enumerate(self.weights)])])
 
-    def advance(  # noqa: C901, PLR0912 - the inner loop of all simulations: one more call per µop would be felt
+    def advance(  # noqa: C901, PLR0912, PLR0915 - the inner loop of all simulations: one more call per µop would be felt
         self, steps: Sequence[Step], log: list[tuple[int, int]] | None = None
     ) -> None:
         """Execute the steps once; `log` receives (cycle, port) of every dispatch."""
@@ -166,11 +185,13 @@ class Core:
         self.log = log
         now, free = self.cycle, self.free_slots
         issued, complete = len(retired) - self.parameters.reorder_buffer, 0
+        front, arrived = self.front, 0
         for kind, ports, latency, sources, targets, extra, slot, end in steps:
             # Issue: wait for a slot of the cycle, for entries of the reorder buffer, and for the scheduler
             until = 0
             if slot:
                 until = retired[issued]
+                until = max(until, arrived)
                 issued += 1
                 if not free and until <= now:
                     until = now + 1
@@ -192,6 +213,9 @@ class Core:
                 ready += latency
             elif kind == ROTATE:
                 self._rotate(targets, latency)
+                continue
+            elif kind == FETCH and front is not None:
+                arrived = front.fetch(self.fetched[extra], now)
                 continue
             elif kind == UNIT:
                 complete = max(complete, self._use(targets[0], now, latency))
@@ -348,7 +372,7 @@ class RepeatedRun:
             self._done += 1
             self._look_for_period()
         core = self.core.copy()
-        skipped = Counts(0, (0,) * len(core.counts), 0)
+        skipped = Counts(0, (0,) * len(core.counts), 0, (0, 0))
         if self._period is not None:
             length, per_period = self._period
             periods, left = divmod(batches - self._done, length)
@@ -367,7 +391,7 @@ class RepeatedRun:
                 self._outlines.add(outline)
                 return
         state = core.state(self._watched)
-        here = Counts(core.cycle, tuple(core.counts), core.divided)
+        here = replace(core.totals(), cycles=core.cycle)
         if state in self._seen:
             done, then = self._seen[state]
             self._period = (self._done - done, here.plus(then, -1))

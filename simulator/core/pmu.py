@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simulator.core.compiler import Numbering, steps_of
-from simulator.core.core import Core, RepeatedRun
+from simulator.core.core import FETCH, Core, RepeatedRun
+from simulator.core.delivery import Layout
 from simulator.core.frontend import Frontend
 from simulator.core.runs import STATIC, Repetition, Run, Sequel, add, flat, reads, segments, values_matter
 from simulator.core.trace import Tracer
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from simulator.core.compiler import Compiled
-    from simulator.core.core import Counts
+    from simulator.core.core import Counts, Step
     from simulator.core.frontend import DecodesInstructions
     from simulator.core.runs import Read, Segment
     from simulator.core.trace import Copies
@@ -38,6 +39,9 @@ def event_names(parameters: Parameters) -> tuple[str, ...]:
 
 
 def _event_counts(counts: Counts, static: EventCounts) -> EventCounts:
+    """Return all counts; with a front end, it says which µops came from where."""
+    if counts.front is not None:
+        static = (*static[: -len(counts.front)], *counts.front)
     return (counts.cycles, counts.divider, *static, sum(counts.ports), *counts.ports)
 
 
@@ -87,6 +91,7 @@ class Simulator:
         self._names = {name: number for number, name in enumerate(event_names(machine.parameters))}
         self._results: dict[tuple[Segment, Order], SegmentResult] = {}
         self._runs: dict[tuple[object, ...], RepeatedRun] = {}
+        self._layouts: dict[Segment, Layout] = {}
         self._numbering = Numbering()
 
     @property
@@ -160,6 +165,7 @@ class Simulator:
             if len(self._results) >= self.CACHED_SEGMENTS:
                 self._results.clear()
                 self._runs.clear()
+                self._layouts.clear()
                 self._numbering = Numbering()
             result = self._simulate_reads(segment) if reads(segment) else self._simulate(segment, order)
             self._results[segment, order] = result
@@ -171,6 +177,8 @@ class Simulator:
         core, skipped = self._repeat(segment[: place + 1], order)
         steps = steps_of(flat(segment[place + 1 :]), self._numbering)
         core.locations += [0] * (len(self._numbering) - len(core.locations))
+        if core.front is not None:
+            core.front.end()
         core.advance(steps)
         return SegmentResult(_event_counts(core.totals().plus(skipped), _static_of(segment)), (), core.order())
 
@@ -181,27 +189,54 @@ class Simulator:
         """
         *before, last = segment
         unit, count = (last.runs, last.count) if isinstance(last, Repetition) else ((last,), 1)
-        key = (*before, unit, order)
+        key = (*before, unit, order, self._cached(unit, count))
         run = self._runs.get(key)
         if run is None or run.copies > count:
             prefix = steps_of(flat(before), self._numbering)
             steps = steps_of(flat(unit), self._numbering)
-            core = Core(self.parameters, len(self._numbering), order)
+            core = self._core(order)
             core.advance(prefix)
+            if core.front is not None:
+                core.front.begin(self._layout(unit, steps), count)
             run = self._runs[key] = RepeatedRun(core, steps)
         return run.after(count)
+
+    def _core(self, order: Order) -> Core:
+        """Return a drained core that knows the instructions that were numbered."""
+        core = Core(self.parameters, len(self._numbering), order)
+        core.fetched = self._numbering.fetched
+        return core
+
+    def _layout(self, unit: Segment, steps: Sequence[Step]) -> Layout:
+        """Return the layout of a unit that is repeated, whose steps are these."""
+        assert self.parameters.front is not None
+        assert self.parameters.front.uop_cache is not None
+        if unit not in self._layouts:
+            items = [self._numbering.fetched[step[5]] for step in steps if step[0] == FETCH]
+            self._layouts[unit] = Layout(items, self.parameters.front.uop_cache)
+        return self._layouts[unit]
+
+    def _cached(self, unit: Segment, count: int) -> bool:
+        """Whether the µop cache holds so many copies of a unit; without a front end all are alike."""
+        if self.parameters.front is None:
+            return True
+        if unit not in self._layouts:
+            self._layout(unit, steps_of(flat(unit), self._numbering))
+        return self._layouts[unit].fits(count)
 
     def _simulate_reads(self, segment: Segment) -> SegmentResult:
         """Simulate a segment with reads in it, in pieces; a read sees what is done when it retires."""
         pieces = _pieces(segment)
         prepared = [steps_of(piece, self._numbering) for piece, _ in pieces]
-        core = Core(self.parameters, len(self._numbering))
+        core = self._core(())
         log: list[tuple[int, int]] = []
         moments: list[tuple[Read, int, EventCounts]] = []
         static: EventCounts = (0,) * len(STATIC)
         for (piece, read), steps in zip(pieces, prepared, strict=True):
             core.advance(steps, log)
             static = add(static, self.frontend.run_of(tuple(piece)).static) if piece else static
+            if core.front is not None:
+                static = (*static[: -len(core.front.counts)], *core.front.counts)
             if read is not None:
                 moments.append((read, core.last_retired, static))
         seen = tuple((read, self._until(when, log, so_far)) for read, when, so_far in moments)

@@ -40,7 +40,8 @@ class Parameters:
     `shared_counters` are the groups of ports whose µops are counted together; every other port has its own counter.
     `no_index` are the ports that form no store address with an index register, `fusing` the mnemonics that a following
     conditional jump can fuse with. `noise` is how far counters are off. `alternating` are the ports that µops with
-    just these ports take by turns under Intel's rule.
+    just these ports take by turns under Intel's rule. `front` is the core whose front end there is (None: there is
+    nothing before issue).
     """
 
     issue_width: int
@@ -54,6 +55,7 @@ class Parameters:
     noise: CounterNoise = EXACT
     binding: Binding = Binding.FEWEST_WAITING
     alternating: str = ""
+    front: Core | None = None
 
     @classmethod
     def of(cls, core: Core) -> Self:

@@ -25,7 +25,8 @@ def machine_of(file: MachineFile) -> MachineModel:
 
     Ports that form no address with an index follow from the file (`Behaviour.indexed`), not from a parameter.
     """
-    parameters = replace(Parameters.of(file.core), no_index="")
+    front = file.core if file.core.front_end is not None else None
+    parameters = replace(Parameters.of(file.core), no_index="", front=front)
     cpus = ", ".join(dict.fromkeys(one.cpu for one in file.provenances if one.cpu))
     text = f"measurements of {file.architecture} in {file.source}{f' ({cpus})' if cpus else ''}"
     return MachineModel(file.architecture, parameters, Origin(text, "as the file's"), file.behaviour, HARNESS)

@@ -1,0 +1,402 @@
+"""When the front end delivers the µops of each instruction: predecoder, queues, decoders, µop cache, microcode, loops.
+
+Each stage depends only on older instructions, so instructions are taken in program order, and each gets the first cycle
+that every stage allows:
+
+- **Predecoder**: block after block of `block_bytes`; an instruction belongs to the block of its last byte; so many per
+  cycle; a length-changing prefix costs cycles. It stops while the instruction queue is full.
+- **Decoders**: the first one takes anything, the others simple instructions, as many beside a complex one as is
+  measured. A jump ends the group. The last decoder does not take what could fuse with a jump, if the core is so.
+- **µop cache**: windows of code that fit are delivered from it, so many µops per cycle out of at most two windows.
+- **Microcode**: the sequencer delivers after the decoders or the µop cache, and nothing else meanwhile. To leave the
+  µop cache for it and to come back costs cycles.
+- **Loop buffer**: a loop that fits into the queue of µops is issued from there. The last µop of the loop (unrolled as
+  often as the buffer holds it) and the first one are not issued in the same cycle.
+- **Queue of µops**: it takes no more while it is full; the core frees its entries at issue.
+
+Source: Abel and Reineke, "uiCA: Accurate Throughput Prediction of Basic Blocks on Recent Intel Microarchitectures",
+ICS 2022, section 4; Intel 64 and IA-32 Architectures Optimization Reference Manual, chapter 2. Constants of a core
+are in `results/machine/cores/`.
+
+Code is in the µop cache when it runs, if all of it fits: measured code was run before. Not modelled: branch prediction,
+caches of instructions, the cycles that a change from one path to the other costs.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from math import gcd
+from typing import TYPE_CHECKING
+
+from results.machine.graph import Decoding
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from results.machine.constants import Core, UopCache
+
+LINE_BYTES = 64
+"""Bytes of a cache line: an address counts modulo this. Blocks and windows divide it."""
+
+WINDOWS_PER_CYCLE = 2
+"""Windows of the µop cache from which µops are delivered in one cycle (uiCA, section 4.1.4)."""
+
+ERRATUM_BYTES = 32
+"""A jump that crosses or touches the end of so many bytes is not cached on cores with the JCC erratum (Intel, 2019)."""
+
+MOST_DECODED = 4
+"""µops that a decoder makes of one instruction; what has more comes from the microcode sequencer."""
+
+
+class Path(IntEnum):
+    """Where the µops of an instruction come from."""
+
+    DECODERS = 0
+    UOP_CACHE = 1
+    LOOP_BUFFER = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What the front end sees of an instruction, or of one and the jump that is fused with it.
+
+    `sizes_bytes` are those of the one or two instructions. `jumps_bytes` is how far a taken jump leads from the end
+    (None: it goes on behind). `fusible` says that it could fuse with a jump.
+    """
+
+    sizes_bytes: tuple[int, ...]
+    decoding: Decoding
+    length_changing: bool = False
+    fusible: bool = False
+    is_jump: bool = False
+    jumps_bytes: int | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of both together."""
+        return sum(self.sizes_bytes)
+
+    @property
+    def uops(self) -> int:
+        """The µops that are delivered."""
+        return self.decoding.decoded + self.decoding.microcoded
+
+
+def usual_decoding(slots: int) -> Decoding:
+    """Return how an instruction is decoded if nothing is known but how many µops of the fused domain it has."""
+    if slots > MOST_DECODED:
+        return Decoding(0, slots, complex=True, simple=0)
+    return Decoding(slots, complex=slots > 1)
+
+
+class Layout:
+    """A stretch of code that is repeated, and what of it fits into the µop cache at which address.
+
+    Copies of it stand one after another, unless it ends with a jump to its own beginning.
+    """
+
+    def __init__(self, items: Sequence[Fetched], cache: UopCache) -> None:
+        """Take the instructions of one copy."""
+        self.items, self.cache = tuple(items), cache
+        self.size_bytes = sum(item.size_bytes for item in items)
+        self._cached: dict[tuple[int, int], bool] = {}
+
+    @cached_property
+    def is_loop(self) -> bool:
+        """Whether it ends with a jump backwards."""
+        last = self.items[-1].jumps_bytes if self.items else None
+        return last is not None and last < 0
+
+    @cached_property
+    def uops(self) -> int:
+        """µops of the fused domain as the queue of µops has them."""
+        return sum(item.uops for item in self.items)
+
+    @cached_property
+    def microcoded(self) -> bool:
+        """Whether the microcode sequencer is needed."""
+        return any(item.decoding.microcoded for item in self.items)
+
+    def fits(self, copies: int) -> bool:
+        """Whether the µop cache holds so many copies."""
+        if self.is_loop or not self.size_bytes:
+            return True
+        period = self.cache.window_bytes // gcd(self.size_bytes, self.cache.window_bytes)
+        counted = min(copies, period)
+        windows: dict[int, list[Fetched]] = {}
+        address = 0
+        for _ in range(counted):
+            for item in self.items:
+                windows.setdefault(address // self.cache.window_bytes, []).append(item)
+                address += item.size_bytes
+        lines = sum(min(_lines(window, self.cache), self.cache.lines_per_window) for window in windows.values())
+        return lines * copies <= self.cache.lines * counted
+
+    def is_cached(self, position: int, address: int) -> bool:
+        """Whether the instruction at a position is delivered from the µop cache if it stands at an address."""
+        key = (position, address % LINE_BYTES)
+        found = self._cached.get(key)
+        if found is None:
+            found = self._cached[key] = self._fits_at(position, address % LINE_BYTES)
+        return found
+
+    def _fits_at(self, position: int, address: int) -> bool:
+        """Look at the window of an address, and at the other one of its pair where both have to fit."""
+        size = self.cache.window_bytes
+        first = address // size * size
+        if not self.cache.whole_pairs:
+            return self._window_fits(position, address, first)
+        pair = address // (2 * size) * (2 * size)
+        return self._window_fits(position, address, pair) and self._window_fits(position, address, pair + size)
+
+    def _window_fits(self, position: int, address: int, first: int) -> bool:
+        """Whether the window that begins at `first` can be cached, seen from an instruction at an address."""
+        inside = [item for item, start in self._around(position, address, first) if start >= first]
+        if not self.cache.jump_at_end and any(
+            item.is_jump and (start // ERRATUM_BYTES != (start + item.size_bytes) // ERRATUM_BYTES)
+            for item, start in self._around(position, address, first)
+        ):
+            return False
+        return _lines(inside, self.cache) <= self.cache.lines_per_window
+
+    def _around(self, position: int, address: int, first: int) -> list[tuple[Fetched, int]]:
+        """Return the instructions that have a byte in a window, with their addresses."""
+        end = first + self.cache.window_bytes
+        found: list[tuple[Fetched, int]] = []
+        at, start = position, address
+        for _ in range(LINE_BYTES):  # backwards, to the first that is not wholly before the window
+            before = at - 1
+            if start <= first or (before < 0 and self.is_loop):
+                break
+            at = before % len(self.items)
+            start -= self.items[at].size_bytes
+        for _ in range(2 * LINE_BYTES):  # forwards, to the end of the window
+            if start >= end:
+                break
+            item = self.items[at]
+            if start + item.size_bytes > first:
+                found.append((item, start))
+            start += item.size_bytes
+            at += 1
+            if at == len(self.items):
+                if self.is_loop:
+                    break
+                at = 0
+        return found
+
+
+def _lines(window: Sequence[Fetched], cache: UopCache) -> int:
+    """Return how many lines of the µop cache a window takes; what needs microcode has a line to itself."""
+    lines, used = 0, cache.line_uops
+    for item in window:
+        if item.decoding.microcoded:
+            lines, used = lines + 1, cache.line_uops
+        elif used + item.uops > cache.line_uops:
+            lines, used = lines + 1, item.uops
+        else:
+            used += item.uops
+    return lines
+
+
+class Delivery:
+    """The state of the front end between two instructions; a fresh one has empty queues at cycle 0.
+
+    `fetch` is called once per instruction, in program order, with the cycle in which the core issued the last µop of
+    the one before. Cycles are absolute; `address` counts from where the code begins.
+    """
+
+    __slots__ = (
+        "address",
+        "before",
+        "cache",
+        "counts",
+        "cycle",
+        "decoders_left",
+        "front",
+        "iteration",
+        "layout",
+        "loop",
+        "microcode",
+        "path",
+        "pending",
+        "position",
+        "predecode_cycle",
+        "predecoded",
+        "queue",
+        "uop_queue",
+        "used",
+        "windows",
+    )
+
+    def __init__(self, core: Core) -> None:
+        """Take a core whose front end is known."""
+        assert core.front_end is not None
+        assert core.uop_cache is not None
+        assert core.microcode is not None
+        assert core.loop_buffer is not None
+        self.front, self.cache, self.microcode, self.loop = (
+            core.front_end,
+            core.uop_cache,
+            core.microcode,
+            core.loop_buffer,
+        )
+        self.layout: Layout | None = None
+        self.path = Path.UOP_CACHE
+        self.position, self.iteration = 0, 0
+        self.address, self.before = 0, 0  # and the size of the instruction before (0: a jump led here)
+        self.predecode_cycle, self.predecoded = 0, 0
+        self.cycle, self.used, self.decoders_left, self.windows = 0, 0, 0, 0  # of the stage that delivers
+        self.queue = deque([0] * self.front.instruction_queue, self.front.instruction_queue)
+        self.uop_queue = deque([0] * self.front.uop_queue, self.front.uop_queue)
+        self.pending = 0  # µops of the last instruction, which leave the queue with its issue
+        self.counts = [0, 0]  # µops from the decoders, and from the microcode sequencer
+
+    def copy(self) -> Delivery:
+        """Return a front end in the same state that goes its own way from here."""
+        other = Delivery.__new__(Delivery)
+        for name in Delivery.__slots__:
+            value = getattr(self, name)
+            setattr(other, name, value.copy() if isinstance(value, (list, deque)) else value)
+        return other
+
+    def begin(self, layout: Layout, copies: int) -> None:
+        """Begin code that is repeated so many times, at the beginning of a line."""
+        self.layout, self.position, self.iteration, self.address, self.before = layout, 0, 0, 0, 0
+        buffered = self.loop.enabled and layout.is_loop and not layout.microcoded
+        if buffered and layout.uops <= self.front.uop_queue:
+            self.path = Path.LOOP_BUFFER
+        else:
+            self.path = Path.UOP_CACHE if layout.fits(copies) else Path.DECODERS
+
+    def end(self) -> None:
+        """Go on with code that is not repeated: its layout is not looked at."""
+        self.layout, self.path = None, Path.UOP_CACHE
+
+    def state(self, now: int) -> tuple[object, ...]:
+        """Return everything that the future depends on, relative to the current cycle."""
+        cycle, predecode = self.cycle, self.predecode_cycle
+        return (
+            (self.address % LINE_BYTES, self.before, self.position, self.iteration),
+            (cycle - now, predecode - cycle, self.predecoded, self.used, self.decoders_left, self.windows),
+            self.pending,
+            tuple([one - predecode if one > predecode else 0 for one in self.queue]),
+            tuple([one - cycle if one > cycle else 0 for one in self.uop_queue]),
+        )
+
+    def fetch(self, item: Fetched, now: int) -> int:
+        """Deliver an instruction; return the first cycle in which its µops can be issued.
+
+        Args:
+            item: the instruction.
+            now: the cycle in which the instruction before was issued, all of it.
+        """
+        self.uop_queue.extend([now] * min(self.pending, self.front.uop_queue))
+        self.pending = item.uops
+        arrives = self._looped(now) if self.path is Path.LOOP_BUFFER else self._delivered(item)
+        self._move_on(item)
+        return arrives
+
+    def _looped(self, now: int) -> int:
+        """Return the cycle of an instruction of a loop in the buffer: the next one, where the buffer begins again."""
+        layout = self.layout
+        assert layout is not None
+        self.cycle = self.predecode_cycle = now
+        if self.position == 0:
+            self.iteration = (self.iteration + 1) % self.loop.copies(layout.uops)
+            if self.iteration == 1 % self.loop.copies(layout.uops):
+                return now + 1
+        return 0
+
+    def _delivered(self, item: Fetched) -> int:
+        """Deliver from the µop cache or the decoders, and from the microcode sequencer after them."""
+        room = self.uop_queue[min(max(1, item.uops), self.front.uop_queue) - 1]
+        if room > self.cycle:
+            self._next_cycle(room)
+        layout = self.layout
+        cached = self.path is Path.UOP_CACHE
+        if cached and layout is not None:
+            cached = layout.is_cached(self.position, self.address % LINE_BYTES)
+        if cached:
+            arrives = self._from_cache(item)
+        else:
+            arrives = self._from_decoders(item)
+            self.counts[0] += item.decoding.decoded
+        if item.decoding.microcoded:
+            self.counts[1] += item.decoding.microcoded
+            cycles = -(-item.decoding.microcoded // self.microcode.width)
+            self._next_cycle(self.cycle + cycles + (self.microcode.switch_cycles - 1 if cached else 1))
+        return arrives
+
+    def _next_cycle(self, cycle: int) -> None:
+        """Let the stage that delivers begin a cycle."""
+        self.cycle, self.used, self.windows = cycle, 0, 0
+        self.decoders_left = self.front.decoders
+
+    def _from_cache(self, item: Fetched) -> int:
+        """Take the µops out of the µop cache; predecoder and decoders begin anew after it."""
+        window, address = self.cache.window_bytes, self.address % LINE_BYTES
+        if not self.before or (address - self.before) // window != address // window:
+            self.windows += 1
+            if self.windows > WINDOWS_PER_CYCLE:
+                self._next_cycle(self.cycle + 1)
+                self.windows = 1
+        self.used += item.decoding.decoded
+        while self.used > self.cache.width:
+            left = self.used - self.cache.width
+            self._next_cycle(self.cycle + 1)
+            self.used, self.windows = left, 1
+        self.decoders_left, self.predecode_cycle, self.predecoded = 0, self.cycle, 0
+        return self.cycle
+
+    def _from_decoders(self, item: Fetched) -> int:
+        """Predecode, wait in the queue of instructions, and decode."""
+        ready = 0
+        address, before = self.address, self.before
+        for size in item.sizes_bytes:
+            ready = self._predecode(address, before, size, item.length_changing and size == item.sizes_bytes[0])
+            address, before = address + size, size
+        ready += self.front.decode_delay
+        if ready > self.cycle:
+            self._next_cycle(ready)
+        first = self.decoders_left == self.front.decoders
+        last = self.decoders_left == 1
+        if (
+            not self.decoders_left
+            or (item.decoding.complex and not first)
+            or (last and item.fusible and not self.front.fusible_last)
+        ):
+            self._next_cycle(self.cycle + 1)
+        beside = item.decoding.simple if item.decoding.complex else None
+        self.decoders_left = self.decoders_left - 1 if beside is None else min(beside, self.front.decoders - 1)
+        self.queue.extend([self.cycle] * len(item.sizes_bytes))
+        if item.is_jump:
+            self.decoders_left = 0
+        return self.cycle
+
+    def _predecode(self, address: int, before: int, size: int, length_changing: bool) -> int:
+        """Return the cycle in which an instruction at an address enters the queue of instructions."""
+        block = self.front.block_bytes
+        last = (address + size - 1) // block
+        blocks = last - (address - 1) // block if before else last - address // block + 1
+        if blocks or self.predecoded == self.front.predecoded:
+            self.predecode_cycle += max(1, blocks)
+            self.predecoded = 0
+        if length_changing:
+            self.predecode_cycle += self.front.length_changing_cycles
+        if self.queue[0] > self.predecode_cycle:
+            self.predecode_cycle, self.predecoded = self.queue[0], 0
+        self.predecoded += 1
+        return self.predecode_cycle
+
+    def _move_on(self, item: Fetched) -> None:
+        """Go to the address and the position behind an instruction."""
+        self.address += item.size_bytes
+        self.before = item.size_bytes
+        if item.jumps_bytes is not None:
+            self.address += item.jumps_bytes
+            self.before = 0
+        if self.layout is not None:
+            self.position = (self.position + 1) % len(self.layout.items)

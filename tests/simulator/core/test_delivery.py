@@ -1,0 +1,171 @@
+"""The front end, by rules that are published: predecoder, decoders, µop cache, microcode, loop buffer, queues."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from results.machine.constants import Core, core_of
+from results.machine.graph import Behaviour, Decoding, Uop
+from results.model import Status
+from runner.backend import Job
+from runner.backends.sim import SimBackend
+from simulator.core.delivery import Delivery, Fetched, Layout
+from simulator.machines.machine import MachineModel, Origin, Parameters
+from tests.nonempty import some
+from tests.simulator.programs import ONCE, benchmark, catalogue, line
+
+if TYPE_CHECKING:
+    from generator.microbenchmark import Line
+
+NOP = Decoding(1)
+ONE_BYTE, THREE_BYTES, FIVE_BYTES, NINE_BYTES = (Fetched((size,), NOP) for size in (1, 3, 5, 9))
+FOUR_UOPS = Fetched((3,), Decoding(4, complex=True, simple=0))
+TWO_UOPS = Fetched((3,), Decoding(2, complex=True, simple=2))
+MICROCODED = Fetched((3,), Decoding(1, 8, complex=True, simple=0))
+
+
+def run(core: Core, body: tuple[Fetched, ...], copies: int, issue: int = 4) -> tuple[list[int], list[int]]:
+    """Return when each instruction can be issued, and the counts, on a core that issues so many µops per cycle."""
+    assert core.uop_cache is not None
+    front = Delivery(core)
+    front.begin(Layout(body, core.uop_cache), copies)
+    arrivals, now, left = [], 0, issue
+    for item in body * copies:
+        arrives = front.fetch(item, now)
+        arrivals.append(arrives)
+        if arrives > now:
+            now, left = arrives, issue
+        for _ in range(item.uops):
+            if not left:
+                now, left = now + 1, issue
+            left -= 1
+    return [*arrivals, now], front.counts
+
+
+def cycles(core: Core, *body: Fetched, copies: int = 64, issue: int = 4) -> float:
+    """Return the cycles per copy in the long run."""
+    few, many = (run(core, body, n, issue)[0][-1] for n in (copies, 3 * copies))
+    return (many - few) / (2 * copies)
+
+
+def without_cache(name: str) -> Core:
+    """Return a core whose µop cache holds nothing, so that all is decoded anew."""
+    core = core_of(name)
+    assert core.uop_cache is not None
+    return replace(core, uop_cache=replace(core.uop_cache, lines=0))
+
+
+def test_the_predecoder_finds_five_instructions_per_cycle_in_blocks_of_sixteen_bytes() -> None:
+    core = without_cache("HSW")
+    assert cycles(core, *[ONE_BYTE] * 16, issue=8) == 4  # 5, 5, 5 and 1
+    assert cycles(core, *[NINE_BYTES] * 16) == 9  # 144 bytes, a block per cycle
+
+
+def test_a_length_changing_prefix_costs_three_cycles() -> None:
+    changing, core = replace(FIVE_BYTES, length_changing=True), without_cache("HSW")
+    assert cycles(core, changing) - cycles(core, FIVE_BYTES) == pytest.approx(3, abs=0.2)
+
+
+def test_an_instruction_of_several_uops_begins_a_group_of_decoders() -> None:
+    core = without_cache("HSW")
+    assert cycles(core, FOUR_UOPS, issue=8) == 1
+    assert cycles(core, FOUR_UOPS, THREE_BYTES, issue=8) == 2
+    assert cycles(core, TWO_UOPS, THREE_BYTES, THREE_BYTES, issue=8) == 1
+    assert cycles(core, TWO_UOPS, *[THREE_BYTES] * 3, issue=8) == 2
+
+
+def test_what_could_fuse_is_not_taken_by_the_last_decoder_of_a_haswell() -> None:
+    fusible = replace(THREE_BYTES, fusible=True)
+    assert cycles(without_cache("HSW"), *[fusible] * 12, issue=8) == 4
+    assert cycles(without_cache("SKL"), *[fusible] * 12, issue=8) == 3
+
+
+def test_windows_with_too_many_uops_are_decoded_anew() -> None:
+    _, counts = run(core_of("HSW"), (ONE_BYTE,) * 32, 10)
+    assert counts == [320, 0]
+    _, counts = run(core_of("HSW"), (THREE_BYTES,) * 32, 10)
+    assert counts == [0, 0]
+
+
+def test_code_that_is_larger_than_the_uop_cache_is_decoded_anew() -> None:
+    assert run(core_of("HSW"), (FIVE_BYTES,) * 64, 10)[1] == [0, 0]
+    assert run(core_of("HSW"), (FIVE_BYTES,) * 64, 40)[1] == [40 * 64, 0]
+
+
+def test_a_jump_that_ends_a_window_is_not_cached_on_cores_with_the_erratum() -> None:
+    jump, before, behind = Fetched((2,), NOP, is_jump=True), [NINE_BYTES] * 2, [NINE_BYTES] * 3
+    ends = (Fetched((12,), NOP), *before, jump, *behind, FIVE_BYTES)
+    ends_not = (Fetched((11,), NOP), *before, jump, *behind, Fetched((6,), NOP))
+    assert [run(core_of(name), ends, 4)[1][0] > 0 for name in ("SKL", "HSW", "ICX")] == [True, False, False]
+    assert run(core_of("SKL"), ends_not, 4)[1] == [0, 0]
+
+
+def test_microcode_takes_the_place_of_everything_else() -> None:
+    assert cycles(without_cache("HSW"), MICROCODED) == 3
+    assert cycles(core_of("HSW"), replace(MICROCODED, sizes_bytes=(11,)), copies=20) == 5
+    assert run(core_of("HSW"), (MICROCODED,), 10)[1][1] == 80
+
+
+@pytest.mark.parametrize(
+    ("name", "uops", "expected"), [("HSW", 5, 8 / 6), ("HSW", 3, 0.75), ("HSW", 7, 7 / 4), ("SNB", 5, 2)]
+)
+def test_a_loop_is_issued_from_the_buffer_as_often_as_it_is_unrolled(name: str, uops: int, expected: float) -> None:
+    back = Fetched((2,), NOP, is_jump=True, jumps_bytes=-(3 * (uops - 1) + 2))
+    found = cycles(core_of(name), *[THREE_BYTES] * (uops - 1), back, copies=48)
+    assert found == pytest.approx(expected, abs=0.01)
+
+
+def test_the_queue_of_uops_stops_the_decoders() -> None:
+    core = without_cache("HSW")
+    front = Delivery(core)
+    assert core.uop_cache is not None
+    front.begin(Layout((THREE_BYTES,), core.uop_cache), 1000)
+    for _ in range(56):
+        front.fetch(THREE_BYTES, 500)  # nothing is issued before cycle 500
+    assert front.cycle < 100
+    front.fetch(THREE_BYTES, 500)
+    front.fetch(THREE_BYTES, 500)
+    assert front.cycle >= 500
+
+
+NOPS = {1: "90", 3: "0f1f00", 5: "0f1f440000", 7: "0f1f8000000000", 9: "660f1f840000000000"}
+
+OTHERS: dict[str, tuple[str | int, ...]] = {"MUL (R64)": ("RBX",), "XGETBV": (), "JMP (Rel8)": (0,)}
+CORES = ("HSW", "SKL", "ICX", "ZEN4")
+
+
+def nop(size: int) -> Line:
+    return replace(line("NOP"), code=bytes.fromhex(NOPS[size]))
+
+
+@cache
+def backend(name: str) -> SimBackend:
+    """A machine on which every instruction is one µop without port, behind a front end."""
+    core = core_of(name)
+    one = Behaviour((Uop(frozenset(), 1, ()),), 1, decoding=NOP)
+    two = replace(one, slots=2, decoding=Decoding(2, complex=True, simple=2))
+    many = replace(one, slots=9, decoding=Decoding(1, 8, complex=True, simple=0))
+    special = {"MUL": two, "CPUID": one, "XGETBV": many}
+    parameters = replace(Parameters.of(core), front=core)
+    lookup = lambda variant: special.get(variant.iclass, one)  # noqa: E731 - a table with a default
+    return SimBackend(MachineModel(name, parameters, Origin("a test", "none"), lookup), catalogue())
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.sampled_from([*NOPS, *OTHERS]), min_size=1, max_size=9), st.sampled_from(CORES))
+def test_repeated_code_takes_as_long_as_the_same_code_written_out(body: list[int | str], name: str) -> None:
+    lines = [line(one, *OTHERS[one]) if isinstance(one, str) else nop(one) for one in body]
+    counters = ("core_cycles", "uops_MITE", "uops_MS")
+    code = benchmark(*lines)
+    alone = [backend(name).run([Job(code, copies)], counters, ONCE)[0] for copies in (200, 40, 120)]
+    together = backend(name).run([Job(code, copies) for copies in (40, 120, 200)], counters, ONCE)
+    assert [one.status for one in some(together)] == [Status.OK] * 3
+    assert [alone[1].samples, alone[2].samples, alone[0].samples] == [one.samples for one in together]
+    written = backend(name).run([Job(benchmark(*lines * 40), 1)], counters, ONCE)[0]
+    assert written.samples["uops_MS"] == together[0].samples["uops_MS"]
