@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from generator.errors import GenerationError
+from generator.operands.places import STATUS_FLAGS
 from generator.sequences.throughput import LENGTHS, MANY, Shape, ThroughputFactory
 from inference.experiment import Procedure, Request, Want
 from results.findings import Chosen, Code, Floor, NotGenerated, NotRun, SequenceTime
@@ -188,6 +189,8 @@ def _search_lengths(search: Search, bound: Fraction | None, want: Want) -> Proce
         return
     if search.factory.carried():
         yield from search.measure([search.shape(LENGTHS[0], breakers=True)], Want.CYCLES)
+        if not _reached(search, bound) and search.factory.carried() & STATUS_FLAGS:
+            yield from _try(search, [replace(search.shape(LENGTHS[0], breakers=True), idiom=True)])
         if _reached(search, bound) or (yield from _thin(search, bound)):
             return
     longest = search.factory.even(LENGTHS[4])

@@ -16,14 +16,27 @@ from generator.cache import PerObject
 from generator.errors import AllocationError
 from generator.facts import read_facts
 from generator.microbenchmark import Line, Microbenchmark
-from generator.operands.allocation import Allocator, independent_instances
-from generator.operands.effects import MOVING_CATEGORIES, effects_of, general_inputs, implicit_bases, unset_indices
+from generator.operands.allocation import FIRST_CHOICES, Allocator, independent_instances
+from generator.operands.effects import (
+    MOVING_CATEGORIES,
+    address_registers,
+    effects_of,
+    general_inputs,
+    implicit_bases,
+    unset_indices,
+)
 from generator.operands.places import STATUS_FLAGS
 from generator.operands.registers import family, part, register_class
 from generator.operands.reserved import BASE_REGISTER, harness_registers
 from generator.operands.values import ValueKind, Values, kinds_of, values_of
 from generator.sequences.memory import is_changed, is_written, nearer
-from generator.support.breakers import COPIES, break_flags, break_register_of, restore_address
+from generator.support.breakers import (
+    COPIES,
+    break_flags,
+    break_flags_by_idiom,
+    break_register_of,
+    restore_address,
+)
 from generator.support.initial import (
     constant,
     general_value,
@@ -78,7 +91,8 @@ class Shape:
     the last instance, as loops need it. Breakers stand after each `every` instances. `renewed` overwrites what an
     instance both reads and writes, so that its registers can be used again without waiting for it. All of it stands
     `repeats` times one after another. Memory places that are written are side by side, or a cache line `apart`.
-    `not_taken` sets the flags so before the first instance that a conditional jump falls through.
+    `not_taken` sets the flags so before the first instance that a conditional jump falls through. `idiom` overwrites
+    flags with a zeroing idiom, which some cores do at rename, if a register is free for that.
     """
 
     count: int = 8
@@ -91,6 +105,7 @@ class Shape:
     every: int = 1
     apart: bool = False
     not_taken: bool = False
+    idiom: bool = False
 
 
 class ThroughputFactory:
@@ -114,6 +129,7 @@ class ThroughputFactory:
         instances = self.instances(shape)
         carried = self.carried() if shape.breakers else frozenset()
         body = not_taken_lines(self.instructions, self.variant) if shape.not_taken else []
+        cleared = _free_register(instances) if shape.idiom else ""
         waiting: frozenset[str] = frozenset()
         for number, instance in enumerate(instances, 1):
             body += with_prologue(self.instructions, instance)
@@ -122,14 +138,15 @@ class ThroughputFactory:
             if number % shape.every == 0 or number == len(instances):
                 overwritten, waiting = overwritten | waiting, frozenset()
             if overwritten:
-                body += self.breakers(instance, values, overwritten)
+                body += self.breakers(instance, values, overwritten, cleared)
         if shape.balanced:
             body += balance(self.instructions, self.variant, len(instances))
         after = f" after every {shape.every}" if shape.every > 1 else ""
         forms = [
             text
             for text, wanted in (
-                (f"with breakers{after}", shape.breakers),
+                (f"with breakers{after}", shape.breakers and not cleared),
+                (f"with zeroing idioms as breakers{after}", shape.breakers and bool(cleared)),
                 (f"with what they write renewed{after}", shape.renewed),
                 ("that write a cache line each", shape.apart),
                 ("not taken", shape.not_taken),
@@ -304,17 +321,29 @@ class ThroughputFactory:
         memory = any(o.kind is OperandKind.MEMORY and o.read and not o.explicit for o in self.variant.operands)
         return bool(carried) or memory or len(kinds_of(self.variant)) > 1
 
-    def breakers(self, instance: Instance, values: Values, carried: frozenset[str]) -> list[Line]:
-        """Return what overwrites everything that instances depend on each other through."""
+    def breakers(self, instance: Instance, values: Values, carried: frozenset[str], cleared: str = "") -> list[Line]:
+        """Return what overwrites everything that instances depend on each other through.
+
+        Flags are overwritten by an idiom that makes the register `cleared` zero ("": by another instruction).
+        """
         lines: list[Line] = []
         for name in sorted(carried - STATUS_FLAGS):
             register = part(name, 64) if register_class(name) == "GPR" else name
             line = break_register_of(self.instructions, instance, register, general_value(instance, values, name))
             if line is not None:
                 lines.append(line)
-        if carried & STATUS_FLAGS:
+        if carried & STATUS_FLAGS and cleared:
+            lines += break_flags_by_idiom(self.instructions, cleared)
+        elif carried & STATUS_FLAGS:
             lines += break_flags(self.instructions, carried & STATUS_FLAGS, "", _SETUP_TEMPORARY)
         return lines
+
+
+def _free_register(instances: Iterable[Instance]) -> str:
+    """Return a register that no instance and no harness uses ("": there is none)."""
+    used = {name for one in instances for effects in [effects_of(one)] for name in effects.inputs | effects.writes}
+    used |= {*harness_registers()} | {name for one in instances for name in address_registers(one)}
+    return next((name for name in reversed(FIRST_CHOICES) if name not in used), "")
 
 
 def free_masks(

@@ -105,6 +105,11 @@ def break_memory(instructions: InstructionFactory, bits: int | None, address: Me
     return _line(instructions, row, {"MEM": address, "COPY128": COPIES["VEC"]}) if row else None
 
 
+def break_flags_by_idiom(instructions: InstructionFactory, scratch: str) -> list[Line]:
+    """Return the line that overwrites all status flags by making a register zero that is known to become zero."""
+    return [_line(instructions, _breakers()["FLAGS_IDIOM"], {"SCRATCH": scratch})]
+
+
 def break_flags(instructions: InstructionFactory, read: frozenset[str], source: str, scratch: str) -> list[Line]:
     """Return lines after which the flags that are read depend on nothing, but for `source` ("": none is kept).
 

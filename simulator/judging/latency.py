@@ -27,7 +27,8 @@ def meant(
 ) -> Iterator[tuple[Endpoint, Endpoint, Fraction]]:
     """Yield the model's latencies that a result stands for: all flags where it names none.
 
-    With the same register in all operands all of them are the source.
+    A chain into a flag writes all flags besides CF, so one of these as a source stands for them all. With the same
+    register in all operands all of them are the source.
     """
     equal = {o.index for o in variant.operands if o.explicit and o.kind is OperandKind.REGISTER and not o.opmask}
     undefined = undefined_flags(variant)
@@ -40,7 +41,7 @@ def meant(
         if (
             (start.part, end.operand) == (result.part, result.destination)
             and (start.operand == result.source or (result.same_register and start.operand in equal))
-            and result.source_flag in {"", start.flag}
+            and (result.source_flag in {"", start.flag} or "CF" not in {result.source_flag, start.flag})
             and result.destination_flag in {"", end.flag}
             and end.flag not in undefined
         ):

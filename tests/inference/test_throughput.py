@@ -180,7 +180,7 @@ class Carrying(Sequences):
 
 
 def fewer(times: Mapping[str, str], bound: str = "0.25") -> tuple[Search, list[str]]:
-    """Search where breakers stand after each instance ("1"), after every so many, or nowhere ("-")."""
+    """Search where breakers stand after each instance ("1"; as idioms "1i"), after every so many, or nowhere ("-")."""
     search = Search(cast("ThroughputFactory", Carrying()), ValueKind.ANY)
     asked: list[str] = []
     procedure = search_unrolled(search, Fraction(bound), Want.CYCLES)
@@ -194,6 +194,7 @@ def fewer(times: Mapping[str, str], bound: str = "0.25") -> tuple[Search, list[s
         for request in requests:
             purpose = request.benchmark.purpose
             key = purpose.partition("every=")[2].partition(",")[0].rstrip(")") if "breakers=True" in purpose else "-"
+            key += "i" if "idiom=True" in purpose else ""
             asked.append(key)
             cycles = Fraction(times.get(key, "9")) * request.benchmark.divisor
             answers.append(Measured(request, Status.OK, {"core_cycles": cycles}, {}))
@@ -202,9 +203,10 @@ def fewer(times: Mapping[str, str], bound: str = "0.25") -> tuple[Search, list[s
 @pytest.mark.parametrize(
     ("times", "asked", "every"),
     [
-        ({"-": "1", "1": "0.47", "4": "0.3", "8": "0.25"}, ["-", "1", "4", "8"], 8),  # what the ports allow
-        ({"-": "1", "1": "0.47", "4": "0.3", "8": "0.26", "16": "0.6"}, ["-", "1", "4", "8", "16"], 8),
-        ({"-": "1", "1": "0.47", "4": "0.3", "8": "0.3"}, ["-", "1", "4", "8"], 4),
+        ({"-": "1", "1": "0.47", "4": "0.3", "8": "0.25"}, ["-", "1", "1i", "4", "8"], 8),  # what the ports allow
+        ({"-": "1", "1": "0.47", "4": "0.3", "8": "0.26", "16": "0.6"}, ["-", "1", "1i", "4", "8", "16"], 8),
+        ({"-": "1", "1": "0.47", "4": "0.3", "8": "0.3"}, ["-", "1", "1i", "4", "8"], 4),
+        ({"-": "1", "1": "0.5", "1i": "0.34", "4i": "0.25"}, ["-", "1", "1i", "4i"], 4),  # ADC on Zen 4
     ],
 )
 def test_fewer_breakers_are_tried_as_long_as_that_is_faster(
@@ -219,7 +221,7 @@ def test_fewer_breakers_are_tried_as_long_as_that_is_faster(
 
 
 def test_breakers_that_take_no_time_stay_and_those_that_do_not_help_go() -> None:
-    assert fewer({"-": "1", "1": "0.5", "4": "0.6"})[1][:3] == ["-", "1", "4"]
+    assert fewer({"-": "1", "1": "0.5", "4": "0.6"})[1][:4] == ["-", "1", "1i", "4"]
     assert "4" not in fewer({"-": "1", "1": "1.2"})[1]
 
 

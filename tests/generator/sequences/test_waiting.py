@@ -179,3 +179,21 @@ def test_every_condition_code_has_its_row() -> None:
     assert factory("JNZ (Rel8)").elsewhere(Shape(4)) == [Shape(16, not_taken=True)]
     body = [line.text for line in factory("JNZ (Rel8)").sequence(Shape(2, not_taken=True)).body]
     assert body == ["{store} XOR R12D, R12D", "JNZ .+2", "JNZ .+2"]
+
+
+@pytest.mark.parametrize("string", ["ADC_11 (R64, R64)", "ADOX (R64, R64)", "SBB_19 (R16, R16)"])
+def test_flags_are_overwritten_by_making_a_register_zero_that_nothing_uses(string: str) -> None:
+    made = factory(string)
+    shape = Shape(8, breakers=True, idiom=True)
+    used = {name for one in made.instances(shape) for name in effects_of(one).inputs | effects_of(one).writes}
+    lines = [line.text for line in made.sequence(shape).body]
+    (idiom,) = {text for text in lines if " XOR " in f" {text}"}
+    cleared = idiom.split()[-1]
+    assert idiom.endswith(f"XOR {cleared}, {cleared}")
+    assert cleared not in used
+    assert lines.count(idiom) == 8
+
+
+def test_without_a_free_register_flags_are_overwritten_as_otherwise() -> None:
+    plain, idiom = (factory("ADOX (R64, R64)").sequence(Shape(16, breakers=True, idiom=one)) for one in (False, True))
+    assert plain == idiom
