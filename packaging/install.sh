@@ -42,15 +42,16 @@ build_environment() {
     return $status
 }
 
-# packages: print the folders that pyproject.toml installs, the only list of them.
+# packages: print the folders and modules that pyproject.toml installs, the only list of them.
 packages() {
     "$python" - "$here/pyproject.toml" <<'PYTHON'
 import sys
 import tomllib
 
 with open(sys.argv[1], "rb") as file:
-    patterns = tomllib.load(file)["tool"]["setuptools"]["packages"]["find"]["include"]
-print(*(pattern.removesuffix("*") for pattern in patterns))
+    setuptools = tomllib.load(file)["tool"]["setuptools"]
+folders = (pattern.removesuffix("*") for pattern in setuptools["packages"]["find"]["include"])
+print(*folders, *(f"{module}.py" for module in setuptools["py-modules"]))
 PYTHON
 }
 

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, overload
 
+from xed_convert.errors import UopscopeError
 from xed_convert.extras import extra
 from xed_convert.files import atomic_write
 
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
 SHOWN_ROWS, SHOWN_COLUMNS, SHOWN_CHARACTERS = 20, 10, 48
 """How much of a table is shown; the rest is counted."""
+
+
+class ColumnError(UopscopeError, KeyError):
+    """A table has no column of that name."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -59,11 +64,11 @@ class Rows(Sequence[Mapping[str, object]]):
         """Return a row by its number, some rows by a slice, or a column's values by its name.
 
         Raises:
-            KeyError: there is no such column; the message names those that there are.
+            ColumnError: there is no such column; the hint names those that there are.
         """
         if isinstance(at, str):
             if at not in self.columns:
-                raise KeyError(f"no column {at!r}; there are {', '.join(self.columns)}")
+                raise ColumnError(f"no column {at!r}", hint=f"there are: {', '.join(self.columns)}")
             return [record[at] for record in self.records]
         return Rows(self.columns, self.records[at]) if isinstance(at, slice) else self.records[at]
 

@@ -137,11 +137,12 @@ def write_csv(rows: Iterable[tuple[ResultRow, Provenance]]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(_record(row, provenance) for row, provenance in rows)
+    writer.writerows(record(row, provenance) for row, provenance in rows)
     return text.getvalue()
 
 
-def _record(row: ResultRow, provenance: Provenance) -> dict[str, object]:
+def record(row: ResultRow, provenance: Provenance) -> dict[str, object]:
+    """Return a row by the names of its columns."""
     result = row.result
     return {
         "architecture": provenance.architecture,

@@ -7,5 +7,5 @@ Reading order:
 - `measuring` (from requests to values), `campaigns` (many variants on one machine), `nightly`;
 - `own_code` (code that a user gives), `refusals` (what must not run in ring 0), `explain` (why a number is what it is);
 - `doctor` and `selftest` (what works here), `verification` (inference against the truth of simulated machines);
-- `cli` (the commands).
+- `cli` (the commands), `python` (what the functions of `uopscope.py` return).
 """

@@ -70,6 +70,7 @@ def test_every_package_is_installed_and_has_its_place_in_the_import_direction() 
     packages = {path.parent.name for path in CHECKOUT.glob("*/__init__.py")} - {"benchmarks"}
     assert {pattern.removesuffix("*") for pattern in tool["setuptools"]["packages"]["find"]["include"]} == packages
     assert set(tool["importlinter"]["root_packages"]) == packages
+    assert set(tool["setuptools"]["py-modules"]) == {path.stem for path in CHECKOUT.glob("*.py")}
 
 
 def test_the_tables_of_figures_are_those_of_their_files() -> None:

@@ -96,6 +96,13 @@ def test_tests_and_benchmarks_import_nothing_of_each_other_and_nothing_imports_t
     assert any(name.startswith("benchmarks.") and others for name, others in edges.items())
 
 
+def test_the_python_api_imports_packages_and_none_of_them_imports_it() -> None:
+    modules = {**sources(*PACKAGES), "uopscope": CHECKOUT / "uopscope.py"}
+    edges = graph(modules)
+    assert {name.partition(".")[0] for name in edges.pop("uopscope")} >= {"runner", "results", "xed_convert"}
+    assert [name for name, others in some(edges.items(), 150) if "uopscope" in others] == []
+
+
 def test_a_circle_is_found(tmp_path: Path) -> None:
     texts = {
         "a/__init__.py": "",

@@ -34,7 +34,11 @@ PORT_COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+SHOWN = 5
+"""Rows of each table that are shown where all three are."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Tables:
     """Three tables, joined by `key` and `architecture`.
 
@@ -48,6 +52,16 @@ class Tables:
     variants: Rows
     latencies: Rows
     ports: Rows
+
+    def __repr__(self) -> str:
+        return "\n\n".join(f"{name}\n{rows[:SHOWN]!r}\n{len(rows)} rows" for name, rows in self._named())
+
+    def _repr_html_(self) -> str:
+        """Return the beginnings of the tables for a notebook."""
+        return "".join(f"<h4>{name}, {len(rows)} rows</h4>{rows[:SHOWN]._repr_html_()}" for name, rows in self._named())
+
+    def _named(self) -> Iterator[tuple[str, Rows]]:
+        return ((name, getattr(self, name)) for name in self.__slots__)
 
 
 def load(path: Path | str) -> Tables:

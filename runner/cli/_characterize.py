@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -14,16 +13,14 @@ from inference.characterizer import Characterizer
 from results.campaign.records import Outcome
 from results.campaign.store import Store
 from results.table import Footing, ResultRow, footing_lines, table_lines
-from runner.backend import KnowsCpu
-from runner.backends.registry import open_backend
 from runner.campaigns.campaign import Campaign, Tally, lacks_nothing
 from runner.campaigns.plan import make_plan
+from runner.campaigns.start import CampaignSetup, MachineChoice, on_machine
 from runner.cli import _guard, _output, _stop
 from runner.cli._options import UsageError, chosen
 from runner.cli._progress import Reporter
 from runner.explain import Case, explanation
-from runner.measuring.protocol import Measurer
-from runner.measuring.recording import info_from_json, info_to_json
+from runner.measuring.recording import info_from_json
 from runner.measuring.session import StoredOnly
 from xed_convert.catalogue.catalogue import Catalogue
 
@@ -32,26 +29,11 @@ if TYPE_CHECKING:
 
     from results.campaign.records import Conclusion
     from runner.backend import BackendInfo
-    from runner.campaigns.campaign import Lacks
     from runner.campaigns.parallel import Spread
     from runner.cli._options import CampaignOptions
-    from runner.measuring.session import MeasuresRequests
-    from xed_convert.model import InstructionVariant
 
 TABLE_AT_MOST = 500
 """Variants. A larger campaign shows a summary; its results are in the files that were asked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class CampaignSetup:
-    """What a campaign works with: the variants, the machine, something that measures, and the store."""
-
-    catalogue: Catalogue
-    variants: Sequence[InstructionVariant]
-    info: BackendInfo
-    measurer: MeasuresRequests
-    store: Store
-    lacks: Lacks
 
 
 def run(options: CampaignOptions) -> int:
@@ -66,33 +48,9 @@ def run(options: CampaignOptions) -> int:
         with _stored(catalogue, options) as setup:
             return _carry_out(setup, options)
     variants = chosen(catalogue, options)
-    with _machine(catalogue, variants, options) as setup:
+    machine = MachineChoice(options.backend, options.architecture, options.cpu, options.model)
+    with on_machine(catalogue, variants, machine, options.database, reads_only=options.plan) as setup:
         return _plan(setup, options) if options.plan else _carry_out(setup, options)
-
-
-@contextmanager
-def _machine(
-    catalogue: Catalogue, variants: Sequence[InstructionVariant], options: CampaignOptions
-) -> Iterator[CampaignSetup]:
-    """Open backend and store for measuring."""
-    backend = open_backend(options.backend, cpu=options.cpu, architecture=options.architecture, model=options.model)
-    try:
-        measurer = Measurer(backend)
-        info = measurer.info
-        with _store(options) as store:
-            if not options.plan:
-                store.begin(info.provenance, info_to_json(info))
-            lacks = backend.lacks if isinstance(backend, KnowsCpu) else lacks_nothing
-            yield CampaignSetup(catalogue, variants, info, measurer, store, lacks)
-    finally:
-        backend.close()
-
-
-def _store(options: CampaignOptions) -> Store:
-    """Open the campaign's file; a plan only reads it."""
-    if options.plan and options.database and options.database.is_file():
-        return Store.read(options.database)
-    return Store.open(options.database) if options.database and not options.plan else Store.in_memory()
 
 
 @contextmanager
@@ -128,7 +86,7 @@ def _carry_out(setup: CampaignSetup, options: CampaignOptions) -> int:
             code = stopped.exit_code
         tally = reporter.tally or tally
         tally.lost_seconds = setup.measurer.lost_seconds
-    conclusions = _conclusions(setup)
+    conclusions = setup.conclusions()
     _output.write_files(options.files, setup.variants, conclusions)
     _show(setup, conclusions, tally, options)
     if code:
@@ -162,13 +120,6 @@ def _plan(setup: CampaignSetup, options: CampaignOptions) -> int:
     for line in _output.plan_lines(plan, setup.info.provenance, options.jobs):
         print(line)
     return _guard.ExitCode.DONE
-
-
-def _conclusions(setup: CampaignSetup) -> list[Conclusion]:
-    """Return what is known about the chosen variants, in their order."""
-    wanted = {variant.key: index for index, variant in enumerate(setup.variants)}
-    found = [each for each in setup.store.conclusions() if each.result.key in wanted]
-    return sorted(found, key=lambda each: wanted[each.result.key])
 
 
 def _show(setup: CampaignSetup, conclusions: Sequence[Conclusion], tally: Tally, options: CampaignOptions) -> None:

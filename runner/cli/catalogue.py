@@ -12,7 +12,7 @@ from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from xed_convert.model import InstructionVariant
 
@@ -68,26 +68,11 @@ def list_variants(
     variants: Iterable[InstructionVariant] = known
     if patterns:
         variants = {v.string: v for pattern in patterns for v in known.find(pattern)}.values()
-    has = _filter(cpu)
+    from runner.host.isa_sets import test_of  # noqa: PLC0415 - `--help` and `show` do not need it
+
+    has = test_of(cpu)
     found = [variant for variant in variants if has(variant)]
     print("\n".join(_count_lines(found) if counts else _variant_lines(found)))
-
-
-def _filter(cpu: str) -> Callable[[InstructionVariant], bool]:
-    """Return a function that says whether a CPU has a variant."""
-    if not cpu:
-        return lambda _variant: True
-    if cpu.lower() == "native":
-        import os  # noqa: PLC0415
-
-        from runner.host.isa_sets import has_isa_set  # noqa: PLC0415
-
-        number = min(os.sched_getaffinity(0))
-        return lambda variant: has_isa_set(variant.isa_set, number)
-    from xed_convert.cpus.chips import chip_isa_sets  # noqa: PLC0415
-
-    isa_sets = chip_isa_sets(cpu)
-    return lambda variant: variant.isa_set.upper() in isa_sets
 
 
 def _variant_lines(variants: list[InstructionVariant]) -> list[str]:

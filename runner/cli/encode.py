@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from xed_convert.errors import AssemblyError, DecodingError
+from xed_convert.errors import AssemblyError
 
 if TYPE_CHECKING:
     from xed_convert.assembly.matching import Match
@@ -43,57 +43,21 @@ def encode(
 
 def _encode(catalogue: Catalogue, text: str, *, first: bool) -> list[str]:
     from xed_convert.assembly.assembler import Assembler  # noqa: PLC0415
-    from xed_convert.assembly.syntax import parse  # noqa: PLC0415
 
     assembler = Assembler(catalogue)
     if first:
         return [assembler.assemble(text).hex(" ")]
-    statements = parse(text)
-    if not statements:
-        message = "there is no instruction in the text"
-        raise AssemblyError(message)
-    if len(statements) == 1 and not any(one.kind == "label" for one in statements[0].operands):
-        return [_line(match) for match in assembler.matcher.matches(statements[0])]
-    return [_line(match) for match in assembler.instructions(statements)]
+    return [_line(match.data, match) for match in assembler.encodings(text)]
 
 
-def _line(match: Match) -> str:
-    return _describe(match.data.hex(" "), match)
-
-
-def _describe(data: str, one: Match | Decoded) -> str:
+def _line(data: bytes, one: Match | Decoded) -> str:
     from xed_convert.assembly.formatting import format_instance  # noqa: PLC0415
 
-    return f"{data:<32}  {format_instance(one.variant, one.values):<40}  {one.variant.string}  [{one.variant.iform}]"
+    text = format_instance(one.variant, one.values)
+    return f"{data.hex(' '):<32}  {text:<40}  {one.variant.string}  [{one.variant.iform}]"
 
 
 def _decode(catalogue: Catalogue, text: str) -> list[str]:
-    from xed_convert.encoding.decoder import Decoder  # noqa: PLC0415
+    from xed_convert.encoding.decoder import Decoder, bytes_of  # noqa: PLC0415
 
-    data = _bytes(text)
-    decoder = Decoder(catalogue)
-    lines, offset = [], 0
-    while offset < len(data):
-        one = decoder.decode(data, offset)
-        end = offset + one.length_bytes
-        lines.append(_describe(data[offset:end].hex(" "), one))
-        offset = end
-    return lines
-
-
-def _bytes(text: str) -> bytes:
-    """Read hexadecimal bytes; spaces, commas, and prefixes of numbers do not matter.
-
-    Raises:
-        DecodingError: it is no hexadecimal text.
-    """
-    compact = text.replace("0x", " ").replace("\\x", " ").replace(",", " ")
-    try:
-        data = bytes.fromhex(compact)
-    except ValueError as error:
-        message = f"not bytes in hexadecimal: {text[:60]!r}"
-        raise DecodingError(message, hint="For example: --decode 62d164da580e") from error
-    if not data:
-        message = "there are no bytes to decode"
-        raise DecodingError(message)
-    return data
+    return [_line(data, one) for data, one in Decoder(catalogue).decode_all(bytes_of(text))]

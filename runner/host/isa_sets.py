@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,8 @@ from runner.host.native.cpuid import cpuid
 from xed_convert.cpus.cpuid import isa_set_tests
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from xed_convert.cpus.cpuid import CpuidTest
     from xed_convert.model import InstructionVariant
 
@@ -44,6 +47,23 @@ def has_isa_set(name: str, cpu: int) -> bool:
         return _usable(name, read_cpu(cpu).flags) and _present(name, cpu)
     except OSError:
         return True
+
+
+def test_of(cpu: str) -> Callable[[InstructionVariant], bool]:
+    """Return a function that says whether a CPU has a variant; "" is every CPU, "native" the one at hand.
+
+    Raises:
+        UnknownChipError: no chip has that name; the hint names the nearest.
+    """
+    if not cpu:
+        return lambda _variant: True
+    if cpu.lower() == "native":
+        number = min(os.sched_getaffinity(0))
+        return lambda variant: has_isa_set(variant.isa_set, number)
+    from xed_convert.cpus.chips import chip_isa_sets  # noqa: PLC0415 - campaigns do not need it
+
+    isa_sets = chip_isa_sets(cpu)
+    return lambda variant: variant.isa_set.upper() in isa_sets
 
 
 def _usable(name: str, flags: frozenset[str]) -> bool:

@@ -31,7 +31,7 @@ def test_a_row_a_slice_and_a_column() -> None:
 
 
 def test_a_column_that_is_not_there_names_those_that_are() -> None:
-    with pytest.raises(KeyError, match="no column 'ports'; there are name, uops, cycles"):
+    with pytest.raises(KeyError, match="no column 'ports'\n  there are: name, uops, cycles"):
         ROWS["ports"]
     with pytest.raises(KeyError, match="no column 'ports'"):
         ROWS.where(ports="p0")

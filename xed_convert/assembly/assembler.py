@@ -46,6 +46,19 @@ class Assembler:
             raise AssemblyError("there is no instruction in the text")
         return b"".join(match.data for match in self.instructions(statements))
 
+    def encodings(self, text: str) -> list[Match]:
+        """Return every way to encode one instruction, the shortest first; of several, the choice for each.
+
+        Raises:
+            AssemblyError: a statement cannot be read or encoded; the message names it.
+        """
+        statements = parse(text)
+        if not statements:
+            raise AssemblyError("there is no instruction in the text")
+        if len(statements) == 1 and not _has_label(statements[0]):
+            return self.matcher.matches(statements[0])
+        return self.instructions(statements)
+
     def variants_of(self, text: str) -> list[Match]:
         """Return every variant that one instruction can mean, the shortest first.
 

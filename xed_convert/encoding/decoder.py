@@ -20,9 +20,27 @@ from xed_convert.encoding.raw import PREFIXES, SHIFT, Raw, read_modrm, read_pref
 from xed_convert.errors import DecodingError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from xed_convert.model import InstructionVariant, OperandValue
+
+
+def bytes_of(text: str) -> bytes:
+    """Read hexadecimal bytes; spaces, commas, and prefixes of numbers do not matter.
+
+    Raises:
+        DecodingError: it is no hexadecimal text, or an empty one.
+    """
+    compact = text.replace("0x", " ").replace("\\x", " ").replace(",", " ")
+    try:
+        data = bytes.fromhex(compact)
+    except ValueError as error:
+        message = f"not bytes in hexadecimal: {text[:60]!r}"
+        raise DecodingError(message, hint="for example: 62d164da580e") from error
+    if not data:
+        message = "there are no bytes to decode"
+        raise DecodingError(message)
+    return data
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +93,18 @@ class Decoder:
         except IndexError:
             message = f"offset {offset}: the instruction is truncated: {data[offset : offset + LONGEST].hex(' ')}"
             raise DecodingError(message) from None
+
+    def decode_all(self, data: bytes) -> Iterator[tuple[bytes, Decoded]]:
+        """Yield the instructions of which the data consists, each with its bytes.
+
+        Raises:
+            DecodingError: bytes are not an instruction of the catalogue; the message names the offset.
+        """
+        offset = 0
+        while offset < len(data):
+            one = self.decode(data, offset)
+            yield data[offset : offset + one.length_bytes], one
+            offset += one.length_bytes
 
     def _decode(self, data: bytes, offset: int) -> Decoded:
         """Decode. Raises IndexError if the data ends too early."""

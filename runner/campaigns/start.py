@@ -1,0 +1,89 @@
+"""What a campaign works with: the variants, the machine, the store. Opened for the command line and for Python."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from results.campaign.store import Store
+from runner.backend import KnowsCpu
+from runner.backends.registry import AUTO, open_backend
+from runner.campaigns.campaign import lacks_nothing
+from runner.measuring.protocol import Measurer
+from runner.measuring.recording import info_to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from results.campaign.records import Conclusion
+    from runner.backend import BackendInfo
+    from runner.campaigns.campaign import Lacks
+    from runner.measuring.session import MeasuresRequests
+    from xed_convert.catalogue.catalogue import Catalogue
+    from xed_convert.model import InstructionVariant
+
+
+@dataclass(frozen=True, slots=True)
+class MachineChoice:
+    """Which machine to measure: the arguments of `runner.backends.registry.open_backend`."""
+
+    backend: str = AUTO
+    architecture: str | None = None
+    cpu: int | None = None
+    model: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignSetup:
+    """What a campaign works with: the variants, the machine, something that measures, and the store."""
+
+    catalogue: Catalogue
+    variants: Sequence[InstructionVariant]
+    info: BackendInfo
+    measurer: MeasuresRequests
+    store: Store
+    lacks: Lacks
+
+    def conclusions(self) -> list[Conclusion]:
+        """Return what the store knows about the chosen variants, in their order."""
+        wanted = {variant.key: index for index, variant in enumerate(self.variants)}
+        found = [each for each in self.store.conclusions() if each.result.key in wanted]
+        return sorted(found, key=lambda each: wanted[each.result.key])
+
+
+@contextmanager
+def on_machine(
+    catalogue: Catalogue,
+    variants: Sequence[InstructionVariant],
+    machine: MachineChoice,
+    database: Path | None = None,
+    *,
+    reads_only: bool = False,
+) -> Iterator[CampaignSetup]:
+    """Open backend and store for measuring; without a database the store is in memory.
+
+    `reads_only`: nothing is written, and a database that does not exist is not made.
+
+    Raises:
+        BackendError: the backend cannot be used here.
+        StoreError: the database cannot be used, or is of another machine.
+    """
+    backend = open_backend(machine.backend, cpu=machine.cpu, architecture=machine.architecture, model=machine.model)
+    try:
+        measurer = Measurer(backend)
+        info = measurer.info
+        with _store(database, reads_only=reads_only) as store:
+            if not reads_only:
+                store.begin(info.provenance, info_to_json(info))
+            lacks = backend.lacks if isinstance(backend, KnowsCpu) else lacks_nothing
+            yield CampaignSetup(catalogue, variants, info, measurer, store, lacks)
+    finally:
+        backend.close()
+
+
+def _store(database: Path | None, *, reads_only: bool) -> Store:
+    if reads_only:
+        return Store.read(database) if database and database.is_file() else Store.in_memory()
+    return Store.open(database) if database else Store.in_memory()

@@ -1,0 +1,173 @@
+"""uopscope from Python: a few functions over the packages beside this file.
+
+>>> import uopscope
+>>> uopscope.encode("add rax, rbx").hex(" ")
+'48 01 d8'
+>>> uopscope.characterize("POPCNT (R64, R64)", backend="sim", arch="HSW")
+Instruction        µops  Ports  TP unrolled  TP loop  TP ports  Latency
+POPCNT (R64, R64)     1  1*p1          1.00     1.00      1.00  2→1 3; 2→flags 3
+HSW: simulated HSW (a model, not a CPU), backend sim
+
+Every error is an `Error`. Its text is the message that the command prints. Importing this module loads nothing else of
+uopscope: each function loads what it needs.
+"""
+
+# ruff: noqa: PLC0415 - each function loads what it needs, so that importing the module is quick
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xed_convert.errors import UopscopeError as Error
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from results.exports.tidy import Tables
+    from results.rows import Rows
+    from runner.python.characterized import Characterizations
+
+__all__ = ["Error", "catalogue", "characterize", "decode", "encode", "encodings", "load"]
+
+
+def encode(text: str) -> bytes:
+    """Return the bytes of assembly text in Intel syntax; semicolons part statements, `name:` is a label.
+
+    >>> encode("again: dec rcx; jne again").hex(" ")
+    '48 ff c9 75 fb'
+
+    Raises:
+        Error: a statement cannot be read or encoded; the message names it.
+    """
+    from xed_convert.assembly.assembler import assemble
+
+    return assemble(text)
+
+
+def encodings(text: str) -> Rows:
+    """Return every way to encode one instruction, the shortest first, as rows; of several, the choice for each.
+
+    >>> encodings("add rax, 5")["code"][:3]
+    ['48 83 c0 05', '48 05 05 00 00 00', '48 81 c0 05 00 00 00']
+
+    Raises:
+        Error: a statement cannot be read or encoded; the message names it.
+    """
+    from runner.python.instructions import code_rows
+    from xed_convert.assembly.assembler import shipped_assembler
+
+    return code_rows((one.data, one) for one in shipped_assembler().encodings(text))
+
+
+def decode(code: bytes | str) -> Rows:
+    """Return a row per instruction of machine code; bytes may be given as hexadecimal text.
+
+    >>> decode("48ffc9 480fafc3")
+    code         text           string           iform           key
+    48 ff c9     DEC RCX        DEC (R64)        DEC_GPRv_FFr1   DEC_GPRv_FFr1|0|0|3|0|0|0|0|0|0|0
+    48 0f af c3  IMUL RAX, RBX  IMUL (R64, R64)  IMUL_GPRv_GPRv  IMUL_GPRv_GPRv|0|0|3|0|0|0|0|0|0|0
+
+    Raises:
+        Error: bytes are not an instruction of the catalogue; the message names the offset.
+    """
+    from runner.python.instructions import code_rows
+    from xed_convert.assembly.assembler import shipped_assembler
+    from xed_convert.encoding.decoder import bytes_of
+
+    data = bytes_of(code) if isinstance(code, str) else bytes(code)
+    return code_rows(shipped_assembler().decoder.decode_all(data))
+
+
+def catalogue(*patterns: str, cpu: str = "") -> Rows:
+    """Return a row per instruction variant: all, or those that the patterns mean and the CPU has.
+
+    >>> catalogue("ADC_GPRv_GPRv_11")["string"]
+    ['ADC_11 (R16, R16)', 'ADC_11 (R32, R32)', 'ADC_11 (R64, R64)']
+    >>> len(catalogue(cpu="SKL")) < len(catalogue())
+    True
+
+    Args:
+        patterns: iforms, their stems, strings, iclasses, or globs of these.
+        cpu: "native", or a name that `uopscope catalogue list --chips` lists.
+
+    Raises:
+        Error: a pattern matches nothing, or the CPU is unknown; the hint names what is near.
+    """
+    from runner.host.isa_sets import test_of
+    from runner.python.instructions import variant_rows
+    from xed_convert.catalogue.catalogue import Catalogue
+
+    known = Catalogue.load()
+    chosen = {one.key: one for pattern in patterns for one in known.find(pattern)}.values() if patterns else known
+    has = test_of(cpu)
+    return variant_rows(one for one in chosen if has(one))
+
+
+def characterize(
+    *patterns: str,
+    backend: str = "auto",
+    arch: str | None = None,
+    cpu: int | None = None,
+    model: str | PathLike[str] | None = None,
+    db: str | PathLike[str] | None = None,
+) -> Characterizations:
+    """Measure latency per operand pair, throughput and port usage, as the command `characterize` does.
+
+    >>> found = characterize("IMUL_GPRv_GPRv", backend="sim", arch="SKL")
+    >>> found["IMUL (R64, R64)"].ports
+    PortUsage(uops={frozenset({'1'}): 1})
+    >>> found.latencies.where(string="IMUL (R64, R64)", pair="1→1")["cycles"]
+    [3]
+
+    Args:
+        patterns: iforms, their stems, strings, iclasses, or globs of these.
+        backend: how to measure; "auto" takes the best for the real CPU, "sim" simulates `arch` or `model`.
+        arch: a microarchitecture, such as "SKL".
+        cpu: the logical CPU to measure on.
+        model: an instructions.xml whose machine is simulated.
+        db: a campaign's file, which keeps raw samples and conclusions; what it has is not measured again.
+
+    Raises:
+        Error: a pattern matches nothing, the backend cannot be used here, or the file is of another machine.
+    """
+    from pathlib import Path
+
+    from inference.characterizer import Characterizer
+    from runner.campaigns.campaign import Campaign
+    from runner.campaigns.start import MachineChoice, on_machine
+    from runner.python.characterized import Characterizations
+    from xed_convert.catalogue.catalogue import Catalogue
+
+    if not patterns:
+        raise Error("no instruction is named", hint='for example: characterize("ADC")')
+    known = Catalogue.load()
+    variants = list({one.key: one for pattern in patterns for one in known.find(pattern)}.values())
+    machine = MachineChoice(backend, arch, cpu, None if model is None else Path(model))
+    with on_machine(known, variants, machine, None if db is None else Path(db)) as setup:
+        method = Characterizer(known, setup.info.capabilities)
+        for _ in Campaign(setup.store, setup.measurer, method, setup.lacks).run(
+            variants, on_change=lambda _tally: None
+        ):
+            pass
+        return Characterizations(tuple(setup.conclusions()), tuple(variants))
+
+
+def load(path: str | PathLike[str] | None = None) -> Tables:
+    """Load results as three tables: `variants`, `latencies` and `ports`.
+
+    >>> shipped = load()
+    >>> shipped.variants.where(string="IMUL (R64, R64)", architecture="ZEN5")["TP_loop"]
+    [0.33]
+
+    Args:
+        path: an instructions.xml (plain, .gz, .xz) or a campaign's file; without it, the shipped results.
+
+    Raises:
+        Error: the file cannot be read.
+    """
+    from pathlib import Path
+
+    from results.exports import tidy
+    from results.shipped import shipped_database
+
+    return tidy.load(shipped_database() if path is None else Path(path))
