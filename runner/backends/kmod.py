@@ -10,13 +10,15 @@ interrupts.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from typing import TYPE_CHECKING
 
 from generator.harness import native
+from generator.harness.assembly import FREE_RUNNING_MSRS
 from generator.harness.harness import RDTSC, Layout, Reader, State, Style, layout, render
 from results.model import Status
-from runner.backend import BackendInfo, Job, JobResult, Repeat
+from runner.backend import BackendError, BackendInfo, Job, JobResult, Repeat
 from runner.host import cpu as cpus
 from runner.host.isa_sets import lacking
 from runner.host.kmod import abi
@@ -27,6 +29,7 @@ from runner.uarch import tables
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from runner.own_code.counters import MsrCounter, OwnEvent
     from xed_convert.model import InstructionVariant
 
 PREFERENCE = 100
@@ -73,6 +76,7 @@ class KmodBackend:
         self._uarch = _with_cycles(tables.for_cpu(self._cpu.identity), self._hardware)
         self._free = without_events(information.features)
         self._clean_uppers = "avx" in self._cpu.flags
+        self._msrs: tuple[Slot, ...] = ()
 
     def info(self) -> BackendInfo:
         """Say what this CPU's PMU counts, or what counts instead of one."""
@@ -90,18 +94,43 @@ class KmodBackend:
             supports_privileged=True,
         )
 
+    def define(self, events: Sequence[OwnEvent], msrs: Sequence[MsrCounter]) -> None:
+        """Count events that a user wrote down as well, and the MSRs that the module reads.
+
+        Raises:
+            BackendError: no counter here can count one of them, or it needs an MSR that the module does not touch.
+        """
+        for one in events:
+            if self._uarch is None or not self._hardware.can_count(one.event):
+                raise BackendError(f"{one.name} ({one.event.event}) cannot be counted by the PMU of this CPU")
+            if one.msrs:
+                message = f"{one.name} needs MSR {min(one.msrs):#x}, which the kernel module does not write"
+                raise BackendError(message, hint="--backend perf can")
+        for row in msrs:
+            if row.writes or row.msr not in FREE_RUNNING_MSRS:
+                message = (
+                    f"{row.name}: the kernel module does not read MSR {row.msr:#x}, or does not write others for it"
+                )
+                raise BackendError(message, hint="it reads APERF (msr_E8) and MPERF (msr_E7)")
+        if self._uarch:
+            added = tuple(one.event for one in events)
+            self._uarch = dataclasses.replace(self._uarch, events=(*self._uarch.events, *added))
+        self._msrs = (*self._msrs, *(Slot(row.name, abi.COUNTER_MSR, row.msr, 0) for row in msrs))
+
     @property
     def _is_clock(self) -> bool:
         return self._uarch is None and self._free is not FREE_RUNNING
 
     def _counters(self) -> tuple[str, ...]:
-        if self._uarch:
-            return countable(self._uarch, self._hardware)
-        return tuple(slot.counter for slot in self._free)
+        known = countable(self._uarch, self._hardware) if self._uarch else [slot.counter for slot in self._free]
+        return (*known, *(slot.counter for slot in self._msrs))
 
     def run(self, batch: Sequence[Job], counters: Sequence[str], repeat: Repeat) -> list[JobResult]:
         """Run every job once per set of counters that can be read together."""
-        runs = plan(self._uarch, self._hardware, counters) if self._uarch else [self._free]
+        msrs = tuple(slot for slot in self._msrs if slot.counter in counters)
+        rest = [name for name in counters if name not in {slot.counter for slot in msrs}]
+        runs = plan(self._uarch, self._hardware, rest) if self._uarch else [self._free]
+        runs += [msrs] if msrs else []
         jobs = [
             blob_job(job, slots, repeat, job.style(clean_uppers=self._clean_uppers)) for slots in runs for job in batch
         ]

@@ -8,6 +8,7 @@ are those of `runner.uarch`.
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import os
 from pathlib import Path
@@ -28,6 +29,7 @@ from runner.uarch import tables
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from runner.own_code.counters import MsrCounter, OwnEvent
     from xed_convert.model import InstructionVariant
 
 PREFERENCE = 50
@@ -73,6 +75,26 @@ class PerfBackend:
         _check(GENERIC["core_cycles"], "core cycles")
         self._hardware = _hardware(self._cpu.identity.vendor)
         self._runner = NativeRunner(self._cpu, calibration(1))
+        self._config1: dict[str, int] = {}
+
+    def define(self, events: Sequence[OwnEvent], msrs: Sequence[MsrCounter]) -> None:
+        """Count events that a user wrote down as well; what their MSRs hold goes to the kernel as config1.
+
+        Raises:
+            BackendError: a counter is read by RDMSR, needs two MSRs, or is one that the kernel refuses.
+        """
+        if msrs:
+            raise BackendError(f"{msrs[0].name}: perf reads no MSRs", hint="--backend kmod reads APERF and MPERF")
+        for one in events:
+            if len(one.msrs) > 1:
+                raise BackendError(f"{one.name}: perf sets one MSR per event, not {len(one.msrs)}")
+            self._config1[one.name] = next(iter(one.msrs.values()), 0)
+        self._uarch = dataclasses.replace(self._uarch, events=(*self._uarch.events, *(one.event for one in events)))
+        for one in events:
+            if not self._accepted(one.name):
+                raise BackendError(
+                    f"{one.name} ({one.event.event}) cannot be counted here", hint="the kernel refuses it"
+                )
 
     def info(self) -> BackendInfo:
         """Say which events the kernel accepts here."""
@@ -118,7 +140,7 @@ class PerfBackend:
         return JobResult(Status.OK, {name: complete[name] for name in counters if name in complete})
 
     def _event(self, counter: str, selector: int) -> PerfEvent:
-        return GENERIC.get(counter) or PerfEvent(self._kind, selector)
+        return GENERIC.get(counter) or PerfEvent(self._kind, selector, self._config1.get(counter, 0))
 
     def _accepted(self, name: str) -> bool:
         """Whether the kernel opens the event of a counter, or all that a derived one is made of."""
@@ -167,7 +189,7 @@ def _hardware(vendor: str) -> Hardware:
 def _open_error(event: PerfEvent) -> int:
     """Try to open an event; return 0 or the error number."""
     try:
-        os.close(server.open_event(event.kind, event.config))
+        os.close(server.open_event(event.kind, event.config, config1=event.config1))
     except OSError as error:
         return error.errno or errno.EINVAL
     return 0

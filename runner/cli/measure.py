@@ -1,83 +1,318 @@
-"""Measure any code: cycles per copy, and whatever else the backend counts."""
+"""Measure any code: cycles per copy, whatever else the backend counts, and basic blocks by the thousand."""
 
 from __future__ import annotations
 
-from pathlib import Path  # noqa: TC003 - typer looks at the annotations
-from typing import TYPE_CHECKING, Annotated
+import csv
+import io
+import json
+import os
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-if TYPE_CHECKING:
-    from fractions import Fraction
+from xed_convert.errors import UopscopeError
 
-    from runner.backend import BackendInfo
-    from runner.own_code.code import CounterRow, Report
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from runner.backend import Backend
+    from runner.own_code.measure import Code, Request, Result, Runs
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 SOME_FAILED = 4
+SOURCE_HELP = "as --asm; or @FILE (text), hex:BYTES, raw:FILE (machine code), object:FILE:SYMBOL."
+INITIAL_VALUE = "0x2324000"
+
+
+class UsageError(UopscopeError):
+    """Options that do not go together."""
+
+
+class Machine(NamedTuple):
+    """What to measure on: a backend, a CPU, what to simulate."""
+
+    backend: str
+    cpu: int | None
+    architecture: str | None
+    model: Path | None
 
 
 @app.command()
 def measure(
-    asm: Annotated[str, typer.Option(metavar="CODE", help='Intel syntax, parted by semicolons: "IMUL RAX, RBX".')],
-    init: Annotated[
-        str, typer.Option(metavar="CODE", help="Code that runs once before. Registers are 0; R14 points to memory.")
-    ] = "",
+    asm: Annotated[
+        str | None, typer.Option(metavar="CODE", help='Text, parted by semicolons: "IMUL RAX, RBX".')
+    ] = None,
+    asm_file: Annotated[Path | None, typer.Option(metavar="FILE", help="A file with text.")] = None,
+    hexadecimal: Annotated[str | None, typer.Option("--bytes", metavar="HEX", help="Machine code.")] = None,
+    code_file: Annotated[Path | None, typer.Option(metavar="FILE", help="A file with machine code.")] = None,
+    object_file: Annotated[Path | None, typer.Option("--object", metavar="FILE", help="An object file.")] = None,
+    symbol: Annotated[str | None, typer.Option(metavar="NAME", help="The function in it.")] = None,
+    blocks: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Basic blocks, one per line in hexadecimal (- is standard input)."),
+    ] = None,
+    init: Annotated[str, typer.Option(metavar="CODE", help=f"Runs before every measurement: {SOURCE_HELP}")] = "",
+    late_init: Annotated[str, typer.Option(metavar="CODE", help="Runs after the counters are read, once.")] = "",
+    one_time_init: Annotated[str, typer.Option(metavar="CODE", help="Runs before the first measurement only.")] = "",
+    syntax: Annotated[str, typer.Option(metavar="NAME", help="intel or att.")] = "intel",
+    unroll: Annotated[int | None, typer.Option(metavar="N", help="Run so many copies, and twice as many.")] = None,
+    loop: Annotated[int | None, typer.Option(metavar="N", help="In a loop of so many iterations (0: none).")] = None,
+    repeat: Annotated[int | None, typer.Option(metavar="N", help="Measure so many times.")] = None,
+    warm_up: Annotated[int | None, typer.Option(metavar="N", help="Runs before, which do not count.")] = None,
+    initial_warm_up: Annotated[int | None, typer.Option(metavar="N", help="Runs before everything.")] = None,
+    aggregate: Annotated[
+        str | None, typer.Option(metavar="NAME", help="min, median, mean, trimmed (by 20% at either end), or max.")
+    ] = None,
+    counters: Annotated[
+        str | None, typer.Option(metavar="LIST", help="all, default, names, events (C0.00 NAME), or a file of them.")
+    ] = None,
+    offset: Annotated[int, typer.Option(metavar="N", help="Begin so many bytes behind a multiple of 64.")] = 0,
+    value: Annotated[str, typer.Option(metavar="N", help="On demand: what registers and memory hold.")] = INITIAL_VALUE,
+    modes: Annotated[str, typer.Option(metavar="LIST", help="Of --blocks: unrolled, loop, or both.")] = "unrolled",
+    time_limit: Annotated[float, typer.Option(metavar="S", help="Seconds that one run may take.")] = 1.0,
     backend: Annotated[str, typer.Option(metavar="NAME", help="auto, or one that `uopscope doctor` lists.")] = "auto",
     arch: Annotated[str | None, typer.Option(metavar="NAME", help="The microarchitecture to simulate.")] = None,
     model: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Simulate the machine that an instructions.xml describes.")
     ] = None,
     cpu: Annotated[int | None, typer.Option(metavar="N", min=0, help="The logical CPU to measure on.")] = None,
+    json_file: Annotated[
+        str | None, typer.Option("--json", metavar="FILE", help="Write JSON (- is the output).")
+    ] = None,
+    csv_file: Annotated[str | None, typer.Option("--csv", metavar="FILE", help="Write CSV (- is the output).")] = None,
     *,
+    basic: Annotated[bool, typer.Option("--basic", help="Subtract a run without copies, not one with half.")] = False,
+    no_normalization: Annotated[
+        bool, typer.Option("--no-normalization", help="Do not divide by the number of copies.")
+    ] = False,
+    samples: Annotated[bool, typer.Option("--samples", help="Show every measurement of the larger size.")] = False,
+    drain: Annotated[bool, typer.Option("--drain", help="Empty the front end before: 128 long NOPs.")] = False,
+    on_demand: Annotated[
+        bool, typer.Option("--on-demand", help="Map memory wherever the code reads and writes (as for --blocks).")
+    ] = False,
+    contiguous: Annotated[
+        bool, typer.Option("--contiguous", help="Physically contiguous memory (kernel module).")
+    ] = False,
+    allow_syscalls: Annotated[bool, typer.Option("--allow-syscalls", help="Do not refuse system calls.")] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Run in the kernel what no campaign runs. The machine may stop.")
     ] = False,
 ) -> None:
     """Measure any code: cycles per copy, unrolled and in a loop, and whatever else the backend counts."""
-    from runner.backends.registry import open_backend  # noqa: PLC0415 - `--help` needs none of these
-    from runner.measuring.protocol import Measurer  # noqa: PLC0415
-    from runner.own_code.code import benchmark_of  # noqa: PLC0415
-    from runner.own_code.code import measure as measure_code  # noqa: PLC0415
-    from runner.refusals import check_code  # noqa: PLC0415
-    from xed_convert.assembly.assembler import assemble  # noqa: PLC0415
+    from runner.own_code.counters import choose  # noqa: PLC0415 - `--help` needs none of these
+    from runner.own_code.measure import Request  # noqa: PLC0415
 
-    benchmark = benchmark_of(assemble(asm), assemble(init) if init.strip() else b"")
-    opened = open_backend(backend, cpu=cpu, architecture=arch, model=model)
-    try:
-        measurer = Measurer(opened)
-        if not force:
-            check_code(benchmark.setup_code + benchmark.body_code, measurer.info)
-        report = measure_code(measurer, benchmark)
-    finally:
-        opened.close()
-    print("\n".join(_text(report, measurer.info)))
-    if not (report.unrolled.ok and report.loop.ok):
+    if contiguous:
+        os.environ["UOPSCOPE_CONTIGUOUS"] = "1"
+    number = _number(value)
+    if blocks is not None:
+        _refuse_beside_blocks(asm, asm_file, hexadecimal, code_file, object_file, init, late_init, one_time_init)
+        with _opened(Machine(backend, cpu, arch, model)) as opened:
+            _measure_blocks(opened, blocks, modes, number, csv_file, time_limit)
+        return
+    runs = _runs(unroll, loop, repeat, warm_up, initial_warm_up, aggregate, basic=basic, normalize=not no_normalization)
+    code = _code(
+        _body(asm, asm_file, hexadecimal, code_file, object_file, symbol), init, late_init, one_time_init, syntax
+    )
+    request = Request(
+        code=code,
+        runs=runs,
+        counters=choose(counters),
+        offset_bytes=offset,
+        drained=drain,
+        on_demand=number if on_demand else None,
+        may_call=allow_syscalls,
+        force=force,
+        time_limit_seconds=_limit(time_limit),
+    )
+    _measure_one(request, Machine(backend, cpu, arch, model), json_file, csv_file, samples=samples)
+
+
+def _measure_one(
+    request: Request,
+    machine: Machine,
+    json_file: str | None,
+    csv_file: str | None,
+    *,
+    samples: bool,
+) -> None:
+    from runner.own_code.measure import benchmark_of, measure  # noqa: PLC0415
+    from runner.own_code.report import csv_of_result, json_of_result, lines_of_result  # noqa: PLC0415
+
+    benchmark_of(request)  # what is wrong with it is said before a backend is looked for
+    if json_file == csv_file == "-":
+        raise UsageError("only one of --json and --csv can go to standard output")
+    with _opened(machine) as opened:
+        result = measure(request, opened)
+    _write(json_file, lambda: json.dumps(json_of_result(result), indent=2, ensure_ascii=False) + "\n")
+    _write(csv_file, lambda: csv_of_result(result))
+    if "-" not in (json_file, csv_file):
+        print("\n".join(lines_of_result(result, samples=samples)))
+        _say_sibling(result)
+    if not result.ok:
         raise typer.Exit(SOME_FAILED)
 
 
-def _text(report: Report, info: BackendInfo) -> list[str]:
-    width = max(len(line.text) for line in (*report.benchmark.setup, *report.benchmark.body))
-    lines = [f"  {line.text:{width}}  {line.code.hex(' ')}" for line in report.benchmark.body]
-    if report.benchmark.setup:
-        setup = [f"  {line.text:{width}}  {line.code.hex(' ')}" for line in report.benchmark.setup]
-        lines = ["once:", *setup, "measured:", *lines]
-    if report.rows:
-        lines += ["", f"{'per copy':20} {'unrolled':>20} {'in a loop':>20}", *map(_row, report.rows)]
-    lines += ["", *(f"! {problem}" for problem in report.problems)]
-    where = info.provenance
-    model = "model of " if where.is_model else ""
-    lines.append(f"{model}{where.architecture} ({where.cpu}), backend {where.backend}")
-    return [*lines, *(f"  {caveat}" for caveat in info.caveats)]
+def _number(text: str) -> int:
+    from xed_convert.assembly.syntax import parse_number  # noqa: PLC0415
+
+    try:
+        number = parse_number(text)
+    except ValueError as error:
+        raise UsageError(f"--value {text}: {error}") from error
+    if not 0 <= number < 1 << 64:
+        raise UsageError(f"--value {text}: not a number of 64 bits")
+    return number
 
 
-def _row(row: CounterRow) -> str:
-    unrolled = _value(row.unrolled, row.unrolled_spread)
-    return f"{row.counter:20} {unrolled:>20} {_value(row.loop, row.loop_spread):>20}"
+def _limit(seconds: float) -> float:
+    if not 0.001 <= seconds <= 60:
+        raise UsageError(f"--time-limit {seconds}: not between 0.001 and 60 seconds")
+    return seconds
 
 
-def _value(value: Fraction | None, spread: Fraction | None) -> str:
-    if value is None:
-        return "-"
-    return f"{float(value):.3f} ± {float(spread or 0):.3f}"
+def _refuse_beside_blocks(*others: object) -> None:
+    if any(others):
+        raise UsageError("--blocks brings its own code", hint="leave out --asm, --init and the like")
+
+
+def _runs(
+    unroll: int | None,
+    loop: int | None,
+    repeat: int | None,
+    warm_up: int | None,
+    initial_warm_up: int | None,
+    aggregate: str | None,
+    *,
+    basic: bool,
+    normalize: bool,
+) -> Runs | None:
+    """Return what to run if any option says so; what the others say is nanoBench's default."""
+    from runner.own_code.measure import Aggregate, Runs  # noqa: PLC0415
+
+    given = {
+        "unroll": unroll,
+        "loop": loop,
+        "measurements": repeat,
+        "warm_ups": warm_up,
+        "initial_warm_ups": initial_warm_up,
+    }
+    numbers = {name: number for name, number in given.items() if number is not None}
+    if not (numbers or aggregate or basic or not normalize):
+        return None
+    names = [one.value for one in Aggregate]
+    if aggregate is not None and aggregate not in names:
+        raise UsageError(f"--aggregate {aggregate}: not one of {', '.join(names)}")
+    chosen = Aggregate(aggregate) if aggregate else Aggregate.TRIMMED
+    return Runs(**numbers, aggregate=chosen, basic=basic, normalize=normalize)
+
+
+def _body(
+    asm: str | None,
+    asm_file: Path | None,
+    hexadecimal: str | None,
+    code_file: Path | None,
+    object_file: Path | None,
+    symbol: str | None,
+) -> str:
+    """Return the one source of the code (see `runner.own_code.sources`)."""
+    given = {
+        "--asm": asm,
+        "--asm-file": None if asm_file is None else f"@{asm_file}",
+        "--bytes": None if hexadecimal is None else f"hex:{hexadecimal}",
+        "--code-file": None if code_file is None else f"raw:{code_file}",
+        "--object": None if object_file is None else f"object:{object_file}:{symbol or ''}",
+    }
+    there = {name: source for name, source in given.items() if source is not None}
+    if len(there) != 1:
+        named = " and ".join(there) or "nothing"
+        raise UsageError(f"one source of code is needed, not {named}", hint=f"one of {', '.join(given)}, --blocks")
+    if (object_file is None) != (symbol is None):
+        raise UsageError("--object FILE and --symbol NAME go together")
+    return next(iter(there.values()))
+
+
+def _code(body: str, init: str, late_init: str, one_time_init: str, syntax: str) -> Code:
+    from runner.own_code.measure import Code  # noqa: PLC0415
+    from runner.own_code.sources import code_of  # noqa: PLC0415
+    from runner.own_code.text import Syntax  # noqa: PLC0415
+
+    known = [one.value for one in Syntax]
+    if syntax not in known:
+        raise UsageError(f"--syntax {syntax}: not one of {', '.join(known)}")
+    return Code(*(code_of(source, Syntax(syntax)) for source in (body, init, late_init, one_time_init)))
+
+
+@contextmanager
+def _opened(machine: Machine) -> Iterator[Backend]:
+    from runner.backends.registry import open_backend  # noqa: PLC0415
+
+    backend = open_backend(machine.backend, cpu=machine.cpu, architecture=machine.architecture, model=machine.model)
+    try:
+        yield backend
+    finally:
+        backend.close()
+
+
+def _measure_blocks(
+    backend: Backend, source: str, modes: str, value: int, csv_file: str | None, time_limit: float
+) -> None:
+    """Measure blocks line by line; rows are written as they are done where they go to standard output."""
+    from runner.own_code.blocks import BlockMeasurer, BlockOptions, Mode, read_blocks  # noqa: PLC0415
+    from runner.own_code.report import block_rows  # noqa: PLC0415
+    from xed_convert.files import atomic_write, check_writable  # noqa: PLC0415
+
+    known = [mode.value for mode in Mode]
+    wanted = modes.split(",")
+    if not set(wanted) <= set(known):
+        raise UsageError(f"--modes {modes}: of {', '.join(known)}")
+    chosen = tuple(mode for mode in Mode if mode.value in wanted)
+    options = BlockOptions(value=value, modes=chosen, time_limit_seconds=_limit(time_limit))
+    rows = block_rows(BlockMeasurer(backend, options).measure(read_blocks(_lines(source), source)), chosen)
+    if csv_file is None or csv_file == "-":
+        csv.writer(sys.stdout, lineterminator="\n").writerows(rows)
+        return
+    check_writable(csv_file)
+    with atomic_write(csv_file) as output:
+        for row in rows:
+            line = io.StringIO()
+            csv.writer(line, lineterminator="\n").writerow(row)
+            output.write(line.getvalue().encode())
+
+
+def _lines(source: str) -> list[str]:
+    """Return the lines of a file, or of standard input.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    try:
+        if source == "-":
+            return sys.stdin.read().splitlines()
+        return Path(source).read_text(encoding="utf-8", errors="replace").splitlines()
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{source}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _write(target: str | None, text: Callable[[], str]) -> None:
+    from xed_convert.files import atomic_write  # noqa: PLC0415
+
+    if target == "-":
+        sys.stdout.write(text())
+    elif target is not None:
+        with atomic_write(target) as file:
+            file.write(text().encode())
+
+
+def _say_sibling(result: Result) -> None:
+    """Say which other thread of the core should be idle."""
+    from runner.host.cpu import siblings  # noqa: PLC0415
+
+    number = result.provenance.options.get("cpu", "")
+    others = siblings(int(number)) if number.isdigit() and not result.provenance.is_model else []
+    if others:
+        print(f"  CPU {number} shares its core with CPU {', '.join(map(str, others))}: keep that idle while measuring")

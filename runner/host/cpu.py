@@ -151,6 +151,15 @@ def numbers_of(text: str) -> set[int]:
     return found
 
 
+def siblings(number: int) -> list[int]:
+    """Return the other logical CPUs of a CPU's core, as far as Linux knows them."""
+    path = Path(f"/sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list")
+    try:
+        return sorted(numbers_of(path.read_text(encoding="ascii").strip()) - {number})
+    except (OSError, ValueError):
+        return []
+
+
 def _hybrid_kind(number: int) -> tuple[int, int]:
     """Return core type and native model of a hybrid CPU's core, (0, 0) for others or where CPUID cannot be run."""
     try:

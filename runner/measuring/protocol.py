@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from generator.microbenchmark import Line, Microbenchmark
 from inference.experiment import Measured, Request, Want
 from results.model import Measurement, Series, Status
-from runner.backend import CLOCK_COUNTERS, CONTENTION_PROBE, Job, Repeat
+from runner.backend import CLOCK_COUNTERS, CONTENTION_PROBE, USUAL, Conditions, Job, Repeat
 from runner.measuring import aggregate
 from runner.measuring.quiet import Patience, QuietFilter, Repetitions
 from runner.measuring.sizing import SHORT_TICKS, Size, clock_sizes, exact_sizes, larger_sizes, probe_size
@@ -147,8 +147,8 @@ class _Entry:
 class Measurer:
     """Measures requests with one backend."""
 
-    def __init__(self, backend: Backend, options: Options | None = None) -> None:
-        """Ask the backend what it can do.
+    def __init__(self, backend: Backend, options: Options | None = None, conditions: Conditions = USUAL) -> None:
+        """Ask the backend what it can do; all requests are measured under the same conditions.
 
         Raises:
             BackendError: it cannot be used here.
@@ -156,6 +156,7 @@ class Measurer:
         self.backend = backend
         self.info: BackendInfo = backend.info()
         self.options = options or Options()
+        self._conditions = conditions
         self._is_clock = self.info.preferred_iterations > 0
         self._disturbed_in_a_row = 0
         self._quiet = QuietFilter() if CONTENTION_PROBE in self.info.counters else None
@@ -237,7 +238,7 @@ class Measurer:
     def _probe(self, entries: Sequence[_Entry]) -> None:
         """Run each request for a moment: code that faults is done with, and the others get their sizes."""
         sizes = [probe_size(entry.request) for entry in entries]
-        jobs = [_job(entry.request, size) for entry, size in zip(entries, sizes, strict=True)]
+        jobs = [self._job(entry.request, size) for entry, size in zip(entries, sizes, strict=True)]
         repeat = Repeat(warm_ups=1, repetitions=3, time_limit_seconds=self.options.time_limit_seconds)
         results = self.backend.run(jobs, self.counters(Want.CYCLES), repeat)
         for entry, size, result in zip(entries, sizes, results, strict=True):
@@ -293,7 +294,7 @@ class Measurer:
         for entry in active:
             groups[entry.repetitions, entry.request.want].append(entry)
         for (repetitions, want), group in groups.items():
-            jobs = [_job(entry.request, size) for entry in group for size in entry.sizes]
+            jobs = [self._job(entry.request, size) for entry in group for size in entry.sizes]
             repeat = Repeat(self.options.warm_ups, repetitions, self.options.time_limit_seconds)
             results = iter(self.backend.run(jobs, self.counters(want), repeat))
             for entry in group:
@@ -343,6 +344,5 @@ class Measurer:
         else:
             entry.status, entry.detail = Status.UNCLEAN, f"{complaint}, {entry.attempts} times"
 
-
-def _job(request: Request, size: Size) -> Job:
-    return Job(request.benchmark, size.copies, size.iterations, size.fenced)
+    def _job(self, request: Request, size: Size) -> Job:
+        return Job(request.benchmark, size.copies, size.iterations, size.fenced, self._conditions)

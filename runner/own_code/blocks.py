@@ -29,6 +29,7 @@ from results.model import Status
 from runner.backend import CLOCK_COUNTERS, CONTENTION_PROBE, Conditions, Job, Repeat
 from runner.measuring.protocol import NOTHING
 from runner.measuring.quiet import Patience, QuietFilter, Repetitions
+from runner.own_code.code import MeasureError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -122,7 +123,7 @@ class BlockResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shape:
+class Shape:
     """What decoding a block says: how many instructions, a register that it leaves alone, why it cannot be measured."""
 
     instructions: int
@@ -135,7 +136,7 @@ class _Entry:
     """A block in one mode while it is measured; `times` are the core cycles of its undisturbed rounds, by size."""
 
     block: Microbenchmark
-    shape: _Shape
+    shape: Shape
     mode: Mode
     copies: tuple[int, int] = (0, 0)
     iterations: int = 0
@@ -143,6 +144,24 @@ class _Entry:
     disturbed: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))
     rounds: int = 0
     timing: Timing | None = None
+
+
+def read_blocks(lines: Iterable[str], where: str) -> Iterator[bytes]:
+    """Yield the blocks of a table: the first column is code in hexadecimal; a first line without any is a header.
+
+    Raises:
+        MeasureError: a line has no code; the message names it.
+    """
+    for number, line in enumerate(lines, 1):
+        text = line.partition(",")[0].strip().strip('"')
+        if not text:
+            continue
+        try:
+            yield bytes.fromhex(text)
+        except ValueError:
+            if number > 1:
+                message = f"{where}:{number}: {text[:60]!r} is not code in hexadecimal"
+                raise MeasureError(message, hint="one block per line, as in: 4801d8480fafd8") from None
 
 
 class BlockMeasurer:
@@ -178,7 +197,7 @@ class BlockMeasurer:
             yield from self._measure_batch(batch)
 
     def _measure_batch(self, batch: Sequence[bytes]) -> Iterator[BlockResult]:
-        shapes = [_shape(code) for code in batch]
+        shapes = [shape_of(code) for code in batch]
         lines = [Microbenchmark((), (Line(code, code.hex()),), "a basic block") for code in batch]
         timings: list[dict[Mode, Timing]] = [{} for _ in batch]
         for mode in self.options.modes:
@@ -338,7 +357,7 @@ _FACTORY = InstructionInfoFactory()
 _NUMBERS = {getattr(Register, name.upper()): name for name in LOOP_REGISTERS}
 
 
-def _shape(code: bytes) -> _Shape:
+def shape_of(code: bytes) -> Shape:
     """Decode a block; what iced-x86 does not know may still run, so it is no reason to refuse it."""
     count, used = 0, set()
     for instruction in Decoder(64, code):
@@ -346,8 +365,8 @@ def _shape(code: bytes) -> _Shape:
         if instruction.is_invalid:
             continue
         if instruction.flow_control in {FlowControl.RETURN, FlowControl.INDIRECT_BRANCH, FlowControl.INDIRECT_CALL}:
-            return _Shape(count, "", "it leaves the block by an indirect branch")
+            return Shape(count, "", "it leaves the block by an indirect branch")
         used |= {RegisterExt.full_register(one.register) for one in _FACTORY.info(instruction).used_registers()}
     if not count:
-        return _Shape(0, "", "there is no code")
-    return _Shape(count, next((name for number, name in _NUMBERS.items() if number not in used), ""))
+        return Shape(0, "", "there is no code")
+    return Shape(count, next((name for number, name in _NUMBERS.items() if number not in used), ""))

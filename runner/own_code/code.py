@@ -1,4 +1,4 @@
-"""Measures code that a user typed: bytes to microbenchmark, and what came out as rows for people."""
+"""Code of a user's own: cut into instructions for people, and checked for what cannot be measured."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from iced_x86 import (
     RegisterExt,
 )
 
-from generator.microbenchmark import Line, Microbenchmark
-from inference.experiment import Measured, Request, Want
+from generator.harness.harness import PAUSE, RESUME
+from generator.microbenchmark import MARK, Line
 from xed_convert.assembly.formatting import format_instance
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.encoding.decoder import Decoder as CatalogueDecoder
@@ -26,15 +26,17 @@ from xed_convert.encoding.registers import GPR
 from xed_convert.errors import DecodingError, UopscopeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from fractions import Fraction
+    from collections.abc import Iterable, Iterator
 
     from iced_x86 import Instruction
 
-    from runner.measuring.protocol import Measurer
+    from generator.microbenchmark import Microbenchmark
     from xed_convert.encoding.decoder import Decoded
 
-LOOP_REGISTER = {names[15] for names in GPR.values()}
+_PARTS = {f"R{number}": {names[number] for names in GPR.values()} for number in (13, 15)}
+MARK_BYTES = len(PAUSE)
+MARK_TEXTS = {PAUSE: "PAUSE_COUNTING", RESUME: "RESUME_COUNTING"}
+"""How the marks are written in text (see `runner.own_code.text`) and shown."""
 _WRITES = {OpAccess.WRITE, OpAccess.COND_WRITE, OpAccess.READ_WRITE, OpAccess.READ_COND_WRITE}
 MAX_BODY_BYTES = 4096
 """The largest size runs 110 copies or fills 24 KiB; with more bytes too few copies fit into an L1 cache of 32 KiB."""
@@ -44,76 +46,38 @@ class MeasureError(UopscopeError):
     """The code cannot be measured as it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class CounterRow:
-    """One counter's value per copy, unrolled and in a loop, with spreads; None where it was not measured."""
+def check_body(benchmark: Microbenchmark, *, loops: bool, automatic: bool) -> None:
+    """Refuse code that cannot be measured: none, too much, or code that writes what the harness needs.
 
-    counter: str
-    unrolled: Fraction | None
-    unrolled_spread: Fraction | None
-    loop: Fraction | None
-    loop_spread: Fraction | None
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What was measured about a piece of code."""
-
-    benchmark: Microbenchmark
-    unrolled: Measured
-    loop: Measured
-
-    @property
-    def rows(self) -> list[CounterRow]:
-        """One row per counter that either mode has, cycles first."""
-        names = dict.fromkeys(("core_cycles", *self.unrolled.values, *self.loop.values))
-        return [
-            CounterRow(
-                name,
-                self.unrolled.values.get(name),
-                self.unrolled.spread.get(name),
-                self.loop.values.get(name),
-                self.loop.spread.get(name),
-            )
-            for name in names
-            if name in self.unrolled.values or name in self.loop.values
-        ]
-
-    @property
-    def problems(self) -> list[str]:
-        """Say what did not run, or not well."""
-        found = []
-        for mode, measured in (("unrolled", self.unrolled), ("loop", self.loop)):
-            if not measured.ok:
-                found.append(f"{mode}: {measured.status.value}: {measured.detail}")
-            elif measured.detail:
-                found.append(f"{mode}: {measured.detail}")
-        return found
-
-
-def benchmark_of(body: bytes, setup: bytes) -> Microbenchmark:
-    """Return the microbenchmark of that code.
+    `loops`: R15 counts iterations. `automatic`: the number of copies is not the user's choice.
 
     Raises:
-        MeasureError: there is no code, too much of it, or it writes the register that counts the loop.
+        MeasureError: says what is wrong.
     """
-    if not body:
+    size = len(benchmark.body_code)
+    if not size:
         raise MeasureError("there is no code to measure", hint='for example: uopscope measure --asm "IMUL RAX, RBX"')
-    if len(body) > MAX_BODY_BYTES:
-        message = f"{len(body)} bytes of code are too many: copies of it leave the instruction cache"
-        raise MeasureError(message, hint=f"at most {MAX_BODY_BYTES} bytes")
-    _check_loop_register(body)
-    return Microbenchmark(lines_of(setup), lines_of(body), "typed by the user")
-
-
-def measure(measurer: Measurer, benchmark: Microbenchmark) -> Report:
-    """Measure it unrolled and in a loop, with every counter that the backend has."""
-    unrolled, loop = measurer.measure([Request(benchmark, Want.ALL, loop) for loop in (False, True)])
-    return Report(benchmark, unrolled, loop)
+    if automatic and size > MAX_BODY_BYTES:
+        message = f"{size} bytes of code are too many: copies of it leave the instruction cache"
+        raise MeasureError(message, hint=f"at most {MAX_BODY_BYTES} bytes; or say --unroll 1")
+    if loops:
+        _check_register(benchmark.body, "R15", "counts the iterations of the loop around the code")
+    if benchmark.has_marks:
+        _check_register(benchmark.body, "R13", "holds the harness's address where counting is paused")
 
 
 def lines_of(code: bytes) -> tuple[Line, ...]:
-    """Cut code into instructions; what no decoder knows is one line of bytes."""
+    """Cut code into instructions and marks; what no decoder knows is one line of bytes."""
+    found: list[Line] = []
+    rest = code
+    while (at := rest.find(MARK)) >= 0 and rest[at : at + MARK_BYTES] in MARK_TEXTS:
+        mark = rest[at : at + MARK_BYTES]
+        found += [*_instructions(rest[:at]), Line(mark, MARK_TEXTS[mark])]
+        rest = rest[at + MARK_BYTES :]
+    return (*found, *_instructions(rest))
+
+
+def _instructions(code: bytes) -> list[Line]:
     formatter = Formatter(FormatterSyntax.INTEL)
     formatter.uppercase_mnemonics = formatter.uppercase_registers = True
     formatter.hex_prefix, formatter.hex_suffix = "0x", ""
@@ -124,7 +88,7 @@ def lines_of(code: bytes) -> tuple[Line, ...]:
         else:
             text = f"db {one.code.hex(' ')}" if one.instruction.is_invalid else formatter.format(one.instruction)
         found.append(Line(one.code, text))
-    return tuple(found)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,15 +99,14 @@ class _Piece:
     instruction: Instruction
     newer: Decoded | None
 
-    def writes_loop_register(self) -> bool:
-        """Whether it writes R15 or a part of it."""
+    def writes(self, name: str) -> bool:
+        """Whether it writes a 64-bit register or a part of it."""
         if self.newer is None:
             used = InstructionInfoFactory().info(self.instruction).used_registers()
-            return any(
-                RegisterExt.full_register(one.register) == Register.R15 and one.access in _WRITES for one in used
-            )
-        values = self.newer.values
-        return any(one.written and values.get(one.index) in LOOP_REGISTER for one in self.newer.variant.operands)
+            whole = getattr(Register, name)
+            return any(RegisterExt.full_register(one.register) == whole and one.access in _WRITES for one in used)
+        values, parts = self.newer.values, _PARTS[name]
+        return any(one.written and values.get(one.index) in parts for one in self.newer.variant.operands)
 
 
 def _pieces(code: bytes) -> Iterator[_Piece]:
@@ -169,10 +132,8 @@ def _decoder() -> CatalogueDecoder:
     return CatalogueDecoder(Catalogue.load())
 
 
-def _check_loop_register(code: bytes) -> None:
-    for one in _pieces(code):
-        if one.writes_loop_register():
-            message = (
-                f"{lines_of(one.code)[0].text} writes R15, which counts the iterations of the loop around the code"
-            )
+def _check_register(lines: Iterable[Line], name: str, purpose: str) -> None:
+    for line in lines:
+        if line.code not in MARK_TEXTS and any(one.writes(name) for one in _pieces(line.code)):
+            message = f"{line.text} writes {name}, which {purpose}"
             raise MeasureError(message, hint="take another register (R14 is the address of 1 MiB of memory)")

@@ -6,7 +6,9 @@ the text can mean. Everything else (AVX-512VL, AMX, APX, pseudo prefixes ...) is
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from xed_convert.assembly.keystone_process import KeystoneProcess
@@ -17,12 +19,34 @@ from xed_convert.encoding.decoder import Decoder
 from xed_convert.errors import AssemblyError, DecodingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from xed_convert.model import InstructionVariant
 
 _MOST_ROUNDS = 20
 """How many times branches may grow until all labels are in reach."""
+
+NOPS = ("", "90", "6690", "0f1f00", "0f1f4000", "0f1f440000", "660f1f440000", "0f1f8000000000", "0f1f840000000000")
+"""The recommended multi-byte NOPs by length (Intel SDM volume 2, NOP, table 4-12)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filler:
+    """Bytes between instructions: data, and before it NOPs up to a multiple of so many bytes from the beginning."""
+
+    data: bytes = b""
+    multiple: int = 1
+    labels: tuple[str, ...] = ()
+
+    def at(self, start: int) -> bytes:
+        """Return the bytes where the filler begins so many bytes behind the beginning."""
+        return nops(-start % self.multiple) + self.data
+
+
+def nops(size: int) -> bytes:
+    """Return so many bytes of long NOPs."""
+    longest = len(NOPS) - 1
+    return bytes.fromhex(NOPS[longest]) * (size // longest) + bytes.fromhex(NOPS[size % longest])
 
 
 class Assembler:
@@ -73,19 +97,35 @@ class Assembler:
         Raises:
             AssemblyError: a statement cannot be encoded, or names a label that does not exist.
         """
-        sizes = [2] * len(statements)
+        return [match for match in self._settle(statements) if isinstance(match, Match)]
+
+    def code(self, pieces: Sequence[Statement | Filler]) -> bytes:
+        """Return the bytes of statements and fillers in order; labels are resolved.
+
+        Raises:
+            AssemblyError: a statement cannot be encoded, or names a label that does not exist.
+        """
+        return b"".join(one if isinstance(one, bytes) else one.data for one in self._settle(pieces))
+
+    def _settle(self, pieces: Sequence[Statement | Filler]) -> list[Match | bytes]:
+        """Choose encodings until no branch has to grow any more."""
+        sizes = [2] * len(pieces)
         for _ in range(_MOST_ROUNDS):
-            starts = [sum(sizes[:number]) for number in range(len(statements))]
-            labels = {label: start for one, start in zip(statements, starts, strict=True) for label in one.labels}
+            starts = list(accumulate(sizes, initial=0))[:-1]
+            labels = {label: start for one, start in zip(pieces, starts, strict=True) for label in one.labels}
             chosen = [
-                self._choose(_without_labels(statement, labels, start), size if _has_label(statement) else 0)
-                for statement, start, size in zip(statements, starts, sizes, strict=True)
+                self._piece(one, labels, start, size) for one, start, size in zip(pieces, starts, sizes, strict=True)
             ]
-            new_sizes = [len(match.data) for match in chosen]
+            new_sizes = [len(one) if isinstance(one, bytes) else len(one.data) for one in chosen]
             if new_sizes == sizes:
                 return chosen
             sizes = new_sizes
         raise AssemblyError("the distances between branches and labels do not settle")
+
+    def _piece(self, piece: Statement | Filler, labels: dict[str, int], start: int, size: int) -> Match | bytes:
+        if isinstance(piece, Filler):
+            return piece.at(start)
+        return self._choose(_without_labels(piece, labels, start), size if _has_label(piece) else 0)
 
     def _choose(self, statement: Statement, least: int) -> Match:
         """Choose a variant: keystone's choice if the statement can mean it, else the shortest.

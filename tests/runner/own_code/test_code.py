@@ -1,50 +1,32 @@
-from fractions import Fraction
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from results.model import Status
-from runner.backend import Job, JobResult
-from runner.measuring.protocol import Measurer
-from runner.own_code.code import MeasureError, benchmark_of, lines_of, measure
-from tests.runner.fake_backend import FakeBackend
+from generator.harness.harness import PAUSE, RESUME
+from generator.microbenchmark import Microbenchmark
+from runner.own_code.code import MeasureError, check_body, lines_of
 from xed_convert.assembly.assembler import assemble
 
 IMUL = bytes.fromhex("480fafc3")
 
 
-def counts(job: Job, _: int) -> dict[str, int]:
-    runs = job.copies * max(1, job.iterations)
-    return {"core_cycles": 20 + 3 * runs, "instructions": 9 + runs}
-
-
-def test_both_modes_and_every_counter_are_reported() -> None:
-    report = measure(Measurer(FakeBackend(counts, ("core_cycles", "instructions"))), benchmark_of(IMUL, b""))
-    assert [(row.counter, row.unrolled, row.loop) for row in report.rows] == [
-        ("core_cycles", Fraction(3), Fraction(3)),
-        ("instructions", Fraction(1), Fraction(1)),
-    ]
-    assert report.rows[0].unrolled_spread == Fraction(0)
-    assert report.problems == []
-
-
-def test_code_that_faults_is_a_problem_not_an_error() -> None:
-    backend = FakeBackend(counts)
-    backend.failing[IMUL] = JobResult(Status.FAULTED, {}, "SIGILL in the body at offset 0")
-    report = measure(Measurer(backend), benchmark_of(IMUL, b""))
-    assert report.rows == []
-    assert report.problems[0] == "unrolled: faulted: SIGILL in the body at offset 0"
+def check(body: bytes, *, loops: bool = True, automatic: bool = True) -> None:
+    check_body(Microbenchmark((), lines_of(body), "a test"), loops=loops, automatic=automatic)
 
 
 @pytest.mark.parametrize("code", ["4983c701", "4589ff", "41b701", "4d87f8", "450f44f8", "4150415f", "62f48418ffc0"])
 def test_code_that_writes_the_loop_counter_is_refused(code: str) -> None:
     with pytest.raises(MeasureError, match="R15"):
-        benchmark_of(bytes.fromhex(code), b"")
+        check(bytes.fromhex(code))
+    assert lines_of(bytes.fromhex(code))
+    check(bytes.fromhex(code), loops=False)
 
 
-def test_reading_the_loop_counter_or_writing_it_in_the_setup_is_fine() -> None:
-    assert benchmark_of(bytes.fromhex("4c01f8"), bytes.fromhex("4d31ff")).setup[0].text == "XOR R15,R15"
+def test_marks_are_lines_of_their_own_and_keep_r13() -> None:
+    lines = lines_of(IMUL + PAUSE + IMUL + RESUME)
+    assert [line.text for line in lines] == ["IMUL RAX,RBX", "PAUSE_COUNTING", "IMUL RAX,RBX", "RESUME_COUNTING"]
+    with pytest.raises(MeasureError, match="R13"):
+        check(PAUSE + bytes.fromhex("49ffc5") + RESUME)
 
 
 def test_instructions_too_new_for_the_usual_decoder_are_shown_in_words() -> None:
@@ -55,9 +37,10 @@ def test_instructions_too_new_for_the_usual_decoder_are_shown_in_words() -> None
 
 def test_no_code_and_too_much_code() -> None:
     with pytest.raises(MeasureError, match="no code"):
-        benchmark_of(b"", IMUL)
+        check(b"")
     with pytest.raises(MeasureError, match="too many"):
-        benchmark_of(IMUL * 2000, b"")
+        check(IMUL * 2000)
+    check(IMUL * 2000, automatic=False)
 
 
 @given(st.binary(max_size=200))

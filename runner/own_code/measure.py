@@ -1,0 +1,377 @@
+"""Measures code of a user's own: a typed request in, a typed result out. The command line and the Python API call this.
+
+    measure(Request(Code(body=bytes.fromhex("480fafc3"))), open_backend("auto"))
+
+Without `Runs` it is measured unrolled and in a loop, as often as it takes to be sure: by `runner.measuring.protocol`,
+or by `runner.own_code.blocks` where memory is wanted on demand. With `Runs` just what they say is run, as in nanoBench.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from generator.harness.harness import State
+from generator.microbenchmark import Microbenchmark
+from inference.experiment import Request as Experiment
+from inference.experiment import Want
+from results.model import Status
+from runner.backend import CLOCK_COUNTERS, Conditions, Job, Repeat
+from runner.measuring.aggregate import BESIDE
+from runner.measuring.protocol import Measurer, Options
+from runner.own_code.blocks import BlockMeasurer, BlockOptions, Mode, shape_of
+from runner.own_code.code import MeasureError, check_body, lines_of
+from runner.own_code.counters import Choice, CountsOwnEvents
+from runner.refusals import check_code
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from inference.experiment import Measured
+    from results.model import Provenance
+    from runner.backend import Backend, BackendInfo, JobResult
+
+MOST_RUNS = 10_000
+"""Of one job, warm-ups and repetitions: the kernel module's limit for repetitions."""
+MOST_COPIES = 1 << 20
+TRIMMED_SHARE = 0.2
+"""The trimmed mean leaves out so many of the samples at either end, as nanoBench's default does."""
+
+
+class Aggregate(StrEnum):
+    """How the repetitions' values become one."""
+
+    MIN = "min"
+    MEDIAN = "median"
+    MEAN = "mean"
+    TRIMMED = "trimmed"
+    MAX = "max"
+
+    def of(self, values: Sequence[Fraction]) -> Fraction:
+        """Return the aggregate of at least one value."""
+        ordered = sorted(values)
+        cut = int(len(ordered) * TRIMMED_SHARE) if self is Aggregate.TRIMMED else 0
+        inner = ordered[cut : len(ordered) - cut]
+        match self:
+            case Aggregate.MIN:
+                return ordered[0]
+            case Aggregate.MAX:
+                return ordered[-1]
+            case Aggregate.MEDIAN:
+                return Fraction(statistics.median(ordered))
+            case _:
+                return sum(inner, Fraction(0)) / len(inner)
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Machine code: what is copied, and what runs before.
+
+    `init` runs before every repetition, before the counters are read; `late_init` after they are read, once before all
+    copies; `one_time_init` in the first repetition only, before `init`.
+    """
+
+    body: bytes
+    init: bytes = b""
+    late_init: bytes = b""
+    one_time_init: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Just what to run: `unroll` copies in a loop of `loop` iterations (0: no loop), so many measurements.
+
+    Twice as many copies run, too, and the difference counts. In the `basic` mode no copies run instead. With
+    `normalize` values are per copy, else of all copies. Warm-ups run before the measurements of both sizes, initial
+    ones only once. nanoBench's names and defaults, but for `unroll`.
+    """
+
+    unroll: int = 100
+    loop: int = 0
+    measurements: int = 10
+    warm_ups: int = 5
+    initial_warm_ups: int = 0
+    aggregate: Aggregate = Aggregate.TRIMMED
+    basic: bool = False
+    normalize: bool = True
+
+    def check(self) -> None:
+        """Refuse numbers that make no sense.
+
+        Raises:
+            MeasureError: names the first one.
+        """
+        limits = {
+            "unroll": (self.unroll, 1, MOST_COPIES),
+            "loop": (self.loop, 0, (1 << 31) - 1),
+            "repeat": (self.measurements, 1, MOST_RUNS),
+            "warm-up": (self.warm_ups, 0, 1000),
+            "initial-warm-up": (self.initial_warm_ups, 0, MOST_RUNS),
+        }
+        for name, (value, least, most) in limits.items():
+            if not least <= value <= most:
+                raise MeasureError(f"--{name} {value} is not between {least} and {most}")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Code, how often to run it, what to count, and in what surroundings.
+
+    `on_demand`: the value of all registers and all memory, which is mapped as the code touches it; None: registers are
+    zero, and R14, RSI, RDI, RBP and RSP point to areas of 1 MiB. `may_call` allows system calls. `force` runs in the
+    kernel what no campaign runs.
+    """
+
+    code: Code
+    runs: Runs | None = None
+    counters: Choice = field(default_factory=Choice)
+    offset_bytes: int = 0
+    drained: bool = False
+    on_demand: int | None = None
+    may_call: bool = False
+    force: bool = False
+    time_limit_seconds: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A count with its spread (half the distance between the quartiles); `samples` are those of the larger size."""
+
+    value: Fraction
+    spread: Fraction
+    samples: tuple[Fraction, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModeResult:
+    """What one way to run the copies gave: values by counter, or the reason why there are none (else a remark)."""
+
+    status: Status
+    values: Mapping[str, Value] = field(default_factory=dict)
+    reason: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether there are values."""
+        return self.status is Status.OK
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What was measured: by mode ("unrolled", "loop"; "runs" where the request says what to run)."""
+
+    request: Request
+    benchmark: Microbenchmark
+    modes: Mapping[str, ModeResult]
+    info: BackendInfo
+
+    @property
+    def ok(self) -> bool:
+        """Whether every mode gave values."""
+        return all(mode.ok for mode in self.modes.values())
+
+    @property
+    def cycles(self) -> Fraction | None:
+        """Core cycles per copy: the fewest of all modes; None if no mode gave any."""
+        found = [mode.values["core_cycles"].value for mode in self.modes.values() if "core_cycles" in mode.values]
+        return min(found, default=None)
+
+    @property
+    def counters(self) -> tuple[str, ...]:
+        """The names of all counters, core cycles first."""
+        names = dict.fromkeys(name for mode in self.modes.values() for name in mode.values)
+        return tuple(sorted(names, key=lambda name: name != "core_cycles"))
+
+    @property
+    def problems(self) -> list[str]:
+        """Say what did not run, or not well."""
+        return [
+            f"{name}: {mode.reason}" if mode.ok else f"{name}: {mode.status.value}: {mode.reason}"
+            for name, mode in self.modes.items()
+            if mode.reason or not mode.ok
+        ]
+
+    @property
+    def provenance(self) -> Provenance:
+        """The machine and how it was measured."""
+        return self.info.provenance
+
+
+def measure(request: Request, backend: Backend) -> Result:
+    """Measure code; if it faults, hangs or calls the system, that is a result.
+
+    Raises:
+        MeasureError: the code or the numbers make no sense.
+        BackendError: the backend broke down, or cannot count what is asked for.
+        RefusedError: the code must not run in the kernel.
+    """
+    benchmark = benchmark_of(request)
+    if request.counters.events or request.counters.msrs:
+        _define(request, backend)
+    info = backend.info()
+    if not request.force:
+        check_code(b"".join(_parts(request.code)), info)
+    if request.runs:
+        modes = {"runs": _run_exactly(request, request.runs, benchmark, backend, info)}
+    elif request.on_demand is not None:
+        modes = _as_block(request, backend)
+    else:
+        modes = _run_automatically(request, benchmark, backend)
+    return Result(request, benchmark, modes, info)
+
+
+def benchmark_of(request: Request) -> Microbenchmark:
+    """Return the microbenchmark of a request's code.
+
+    Raises:
+        MeasureError: there is no code, too much of it, or it writes a register that the harness needs.
+    """
+    if request.runs:
+        request.runs.check()
+    if not 0 <= request.offset_bytes < 64:
+        raise MeasureError(f"--offset {request.offset_bytes} is not between 0 and 63 bytes")
+    code = request.code
+    benchmark = Microbenchmark(
+        lines_of(code.init),
+        lines_of(code.body),
+        "code of a user",
+        late=lines_of(code.late_init),
+        once=lines_of(code.one_time_init),
+    )
+    loops = request.runs is None or request.runs.loop > 0
+    check_body(benchmark, loops=loops and request.on_demand is None, automatic=request.runs is None)
+    if benchmark.has_marks and (request.on_demand is not None or request.runs is None):
+        message = "marks that pause counting need R13, and a number of copies"
+        raise MeasureError(message, hint="say --unroll N, and leave out --on-demand")
+    return benchmark
+
+
+def _parts(code: Code) -> Sequence[bytes]:
+    return (code.one_time_init, code.init, code.late_init, code.body)
+
+
+def _define(request: Request, backend: Backend) -> None:
+    if not isinstance(backend, CountsOwnEvents):
+        message = f"the backend {backend.name} has no counters to choose events for"
+        raise MeasureError(message, hint="--backend kmod or --backend perf on a CPU with a PMU")
+    backend.define(request.counters.events, request.counters.msrs)
+
+
+def _wanted(request: Request, info: BackendInfo) -> tuple[str, ...]:
+    """Return the counters to read: those asked for, and what turns ticks into cycles.
+
+    Raises:
+        MeasureError: the backend lacks one; names those that it has.
+    """
+    there, choice = info.counters, request.counters
+    if choice.names is None:
+        return there
+    clock = tuple(name for name in CLOCK_COUNTERS if name in there) if "core_cycles" not in there else ()
+    names = (*choice.names, *info.ports) if choice.usual else choice.names
+    for name in names:
+        if name not in there and not choice.usual and not (name == "core_cycles" and clock):
+            raise MeasureError(f"{info.name} has no counter {name!r}", hint=f"it has: {', '.join(there)}")
+    return tuple(dict.fromkeys((*clock, *(name for name in names if name in there))))
+
+
+def _conditions(request: Request, free: str = "r15") -> Conditions:
+    return Conditions(
+        offset_bytes=request.offset_bytes,
+        drained=request.drained,
+        state=State.ZERO if request.on_demand is None else State.GIVEN,
+        loop_register=free,
+        value=request.on_demand or 0,
+        may_call=request.may_call,
+    )
+
+
+def _run_automatically(request: Request, benchmark: Microbenchmark, backend: Backend) -> dict[str, ModeResult]:
+    """Measure unrolled and in a loop until the values are steady."""
+    options = Options(time_limit_seconds=request.time_limit_seconds)
+    measurer = Measurer(backend, options, _conditions(request))
+    wanted = _wanted(request, measurer.info)
+    modes = {"unrolled": Experiment(benchmark, Want.ALL), "loop": Experiment(benchmark, Want.ALL, loop=True)}
+    found = measurer.measure(list(modes.values()))
+    return {name: _mode_of(one, wanted) for name, one in zip(modes, found, strict=True)}
+
+
+def _mode_of(measured: Measured, counters: Sequence[str]) -> ModeResult:
+    names = [name for name in measured.values if name in counters or name == "core_cycles"]
+    values = {name: Value(measured.values[name], measured.spread[name]) for name in names}
+    return ModeResult(measured.status, values, measured.detail)
+
+
+def _as_block(request: Request, backend: Backend) -> dict[str, ModeResult]:
+    """Measure code that reads and writes anywhere."""
+    if any((request.code.init, request.code.late_init, request.code.one_time_init)):
+        raise MeasureError("--on-demand gives all registers their value, so there is no --init", hint="say --unroll N")
+    assert request.on_demand is not None
+    options = BlockOptions(
+        value=request.on_demand,
+        modes=tuple(Mode),
+        time_limit_seconds=request.time_limit_seconds,
+        may_call=request.may_call,
+    )
+    (result,) = BlockMeasurer(backend, options).measure([request.code.body])
+    modes = {}
+    for mode, timing in result.timings.items():
+        cycles, spread = (Fraction(one or 0).limit_denominator(10**6) for one in (timing.cycles, timing.spread))
+        values = {"core_cycles": Value(cycles, spread)} if timing.ok else {}
+        modes[mode.value] = ModeResult(timing.status, values, timing.reason)
+    return modes
+
+
+def _run_exactly(
+    request: Request, runs: Runs, benchmark: Microbenchmark, backend: Backend, info: BackendInfo
+) -> ModeResult:
+    """Run two sizes as often as the request says, and return the difference of their aggregates."""
+    wanted = _wanted(request, info)
+    free = _loop_register(request, benchmark) if runs.loop else "r15"
+    sizes = (0, runs.unroll) if runs.basic else (runs.unroll, 2 * runs.unroll)
+    jobs = [
+        Job(benchmark, copies, runs.loop if copies else 0, conditions=_conditions(request, free)) for copies in sizes
+    ]
+    limit = request.time_limit_seconds
+    if runs.initial_warm_ups:
+        backend.run(jobs[-1:], wanted, Repeat(0, runs.initial_warm_ups, limit))
+    results = backend.run(jobs, wanted, Repeat(runs.warm_ups, runs.measurements, limit))
+    for result in results:
+        if result.status is not Status.OK:
+            return ModeResult(result.status, reason=result.detail)
+    few, many = (_samples(result, info) for result in results)
+    scale = runs.unroll * max(1, runs.loop) if runs.normalize else 1
+    values = {}
+    for name in many:
+        low, high = few[name], many[name]
+        difference = (runs.aggregate.of(high) - runs.aggregate.of(low)) / scale
+        values[name] = Value(difference, (_spread(high) + _spread(low)) / scale, tuple(high))
+    return ModeResult(Status.OK, values)
+
+
+def _loop_register(request: Request, benchmark: Microbenchmark) -> str:
+    """Return a register that can count the loop: R15, or on demand one that the body leaves alone."""
+    if request.on_demand is None:
+        return "r15"
+    free = shape_of(benchmark.body_code).free
+    if not free:
+        raise MeasureError("the code uses all registers, so none is left to count a loop", hint="leave out --loop")
+    return free
+
+
+def _samples(result: JobResult, info: BackendInfo) -> dict[str, list[Fraction]]:
+    """Return the samples of each counter, core cycles from ticks where only a clock is there."""
+    samples = {name: list(map(Fraction, values)) for name, values in result.samples.items() if name not in BESIDE}
+    if "core_cycles" not in samples and "calibration" in result.samples:
+        pairs = zip(result.samples["tsc"], result.samples["calibration"], strict=True)
+        known = [Fraction(ticks * info.calibration_core_cycles, beside) for ticks, beside in pairs if beside > 0]
+        samples = {"core_cycles": known or [Fraction(0)], **samples}
+    return samples
+
+
+def _spread(values: Sequence[Fraction]) -> Fraction:
+    """Return half the distance between the quartiles."""
+    ordered = sorted(values)
+    return (ordered[(3 * len(ordered)) // 4 if len(ordered) > 3 else -1] - ordered[len(ordered) // 4]) / 2
