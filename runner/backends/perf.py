@@ -12,6 +12,7 @@ import dataclasses
 import errno
 import os
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from generator.harness.native import calibration
@@ -62,6 +63,8 @@ class PerfBackend:
     """Runs batches in a pinned child process, once per group of events."""
 
     name = "perf"
+    _config1: Mapping[str, int] = MappingProxyType({})
+    """What the MSRs of events hold that a user wrote down, by counter."""
 
     def __init__(self, cpu: int | None = None, architecture: str | None = None) -> None:
         """Use that CPU, or the last one that this process may use.
@@ -75,7 +78,6 @@ class PerfBackend:
         _check(GENERIC["core_cycles"], "core cycles")
         self._hardware = _hardware(self._cpu.identity.vendor)
         self._runner = NativeRunner(self._cpu, calibration(1))
-        self._config1: dict[str, int] = {}
 
     def define(self, events: Sequence[OwnEvent], msrs: Sequence[MsrCounter]) -> None:
         """Count events that a user wrote down as well; what their MSRs hold goes to the kernel as config1.
@@ -88,7 +90,7 @@ class PerfBackend:
         for one in events:
             if len(one.msrs) > 1:
                 raise BackendError(f"{one.name}: perf sets one MSR per event, not {len(one.msrs)}")
-            self._config1[one.name] = next(iter(one.msrs.values()), 0)
+        self._config1 = {**self._config1, **{one.name: value for one in events for value in one.msrs.values()}}
         self._uarch = dataclasses.replace(self._uarch, events=(*self._uarch.events, *(one.event for one in events)))
         for one in events:
             if not self._accepted(one.name):
