@@ -17,6 +17,7 @@ from runner.host.kmod.passes import Hardware
 from runner.host.native import server
 from runner.host.native.child import PerfEvent
 from runner.host.native.runner import NativeRunner
+from runner.own_code.counters import read_config
 from runner.uarch import tables
 
 CPU_CLOCK, PAGE_FAULTS = PerfEvent(1, 0), PerfEvent(1, 2)
@@ -101,7 +102,7 @@ def test_all_counters_come_together_from_groups_that_fit(name: str) -> None:
 
 @pytest.mark.parametrize("number", [errno.ENOENT, errno.EACCES, errno.EBUSY, errno.ENOSYS, errno.EINVAL])
 def test_every_refusal_says_what_to_do(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_kind: int, _config: int) -> int:
+    def refuse(*_: int, **__: int) -> int:
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(server, "open_event", refuse)
@@ -114,3 +115,23 @@ def test_a_machine_without_a_pmu_says_so(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setattr(perf, "DEVICES", tmp_path)
     with pytest.raises(BackendError, match="no PMU named cpu_atom"):
         perf._pmu_type(0x20)
+
+
+def test_events_that_a_user_writes_down_reach_the_kernel_with_what_their_msr_holds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened = []
+
+    def accept(kind: int, config: int, leader: int = -1, config1: int = 0) -> int:
+        opened.append((kind, config, leader, config1))
+        return os.open(os.devnull, os.O_RDONLY)
+
+    monkeypatch.setattr(server, "open_event", accept)
+    backend = perf.PerfBackend.__new__(perf.PerfBackend)
+    backend._uarch, backend._kind, backend._hardware = tables.by_name("SKL"), 4, Hardware(4, 3, (1 << 64) - 1)
+    events, msrs = read_config("B7.01.MSR_RSP0=0x3F803C0001 OFFCORE\nA1.01.CMSK=2.INV PORT", "mine.txt")
+    backend.define(events, msrs)
+    assert opened == [(4, 0x1B7, -1, 0x3F803C0001), (4, 0x028001A1, -1, 0)]
+    assert backend._event("OFFCORE", 0x1B7) == PerfEvent(4, 0x1B7, 0x3F803C0001)
+    with pytest.raises(BackendError, match="perf reads no MSRs"):
+        backend.define(*read_config("msr_611 ENERGY", "mine.txt"))
