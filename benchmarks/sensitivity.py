@@ -52,6 +52,9 @@ MACHINES = {
 }
 """How many variants of each machine are characterized."""
 
+TIME_LIMIT_SECONDS = 1800
+"""For one trial: it takes about half a minute with the constants as they are, so what takes longer asks without end."""
+
 HEADING = (
     *("constant", "value", "factor", "tried", "machines", "verdicts"),
     *COUNTS,
@@ -112,12 +115,19 @@ def run_apart(trial: Trial, work: Path) -> tuple[Found, float]:
     changed = str(trial.constant) if trial.constant else ""
     command = [sys.executable, "-m", "benchmarks.sensitivity", "--one", changed, str(trial.factor), *trial.machines]
     command += ["--work", str(work)]
-    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{trial.key}: {done.stderr.strip()}")
+    try:
+        done = subprocess.run(
+            command, cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=TIME_LIMIT_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        found = Found(error=f"not done after {TIME_LIMIT_SECONDS} s")
+    else:
+        if done.returncode:
+            raise RuntimeError(f"{trial.key}: {done.stderr.strip()}")
+        found = Found(**json.loads(done.stdout))
     with atomic_write(kept) as file:
-        file.write(done.stdout.encode())
-    return Found(**json.loads(done.stdout)), time.monotonic() - begun
+        file.write(json.dumps(asdict(found)).encode())
+    return found, time.monotonic() - begun
 
 
 def trials(before: Found) -> Iterator[Trial]:
@@ -207,7 +217,8 @@ def main() -> None:
     print(f"unchanged: {sum(map(len, before.verdicts.values()))} verdicts ({seconds:.0f} s)", flush=True)
     wanted = [one for one in trials(before) if options.only in str(one.constant)]
     rows: dict[str, dict[str, str]] = {}
-    with ThreadPoolExecutor(options.jobs) as pool:
+    pool = ThreadPoolExecutor(options.jobs)
+    try:
         running = {pool.submit(functools.partial(run_apart, one, work)): one for one in wanted}
         for number, done in enumerate(as_completed(running), 1):
             trial = running[done]
@@ -215,6 +226,10 @@ def main() -> None:
             rows[trial.key] = found = row(trial, before, after)
             said = " ".join(f"{name} {found[name]}" for name in COUNTS)
             print(f"[{number}/{len(wanted)}] {trial.key}: {said} {found['example']} ({seconds:.0f} s)", flush=True)
+    except KeyboardInterrupt:
+        sys.exit("stopped; the next start goes on with the trials that are not done")
+    finally:
+        pool.shutdown(cancel_futures=True)
     if not options.only:
         write(options.table, [rows[one.key] for one in wanted])
 
