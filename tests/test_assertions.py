@@ -13,7 +13,7 @@ from tests.shared import CHECKOUT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-WRAPPERS = {"enumerate", "reversed", "sorted", "list", "tuple", "set"}
+WRAPPERS = {"enumerate", "product", "reversed", "sorted", "list", "tuple", "set"}
 CHECKS = {"raises", "fail", "warns"}
 COMPREHENSIONS = (ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp)
 PERHAPS = (*COMPREHENSIONS, ast.Lambda, ast.IfExp, ast.BoolOp, ast.FunctionDef, ast.ClassDef, ast.While)
@@ -37,7 +37,9 @@ def is_full(items: ast.expr, names: set[str]) -> bool:  # noqa: C901, PLR0911 - 
             return True
         case ast.Call(func=ast.Name(id="range"), args=[ast.Constant(value=int(end))]):
             return end > 0
-        case ast.Call(func=ast.Name(id="range"), args=[ast.Name(id=name)]):
+        case ast.Call(
+            func=ast.Name(id="range"), args=[ast.Name(id=name) | ast.BinOp(left=ast.Name(id=name), op=ast.Add())]
+        ):
             return name.isupper()
         case ast.Call(func=ast.Name(id="range"), args=[ast.Constant(value=int(start)), ast.Constant(value=int(end))]):
             return end > start
