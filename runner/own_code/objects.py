@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from elftools.common.exceptions import ELFError
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
+from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 
 from xed_convert.errors import UopscopeError
@@ -153,6 +154,6 @@ def _relocations(elf: ELFFile, known: set[int]) -> Iterator[tuple[int, int]]:
     if elf["e_type"] != "ET_REL":
         return
     for table in elf.iter_sections():
-        if table["sh_type"] in {"SHT_RELA", "SHT_REL"} and table["sh_info"] in known:
+        if isinstance(table, RelocationSection) and table["sh_info"] in known:
             for one in table.iter_relocations():
                 yield table["sh_info"], one["r_offset"]
