@@ -1,11 +1,12 @@
 """Make the shipped database from a campaign: `python -m results.ship CAMPAIGN.sqlite [--caveat TEXT] [-o FOLDER]`.
 
-Two files come out: the campaign without its raw samples, packed (`measured.jsonl.xz`), and the instructions.xml that
-`uopscope db build` makes of it, packed too (`measured.xml.xz`). Raw samples are left out: packed they take 1 to 2.5 KB
-per variant, tens of megabytes in all. Derivations and microbenchmarks are left out with them. So no conclusion can be
-drawn again from these files, and their provenance says so. Cycles are rounded to thousandths, except where that would
-show in the XML: both forms of a campaign give the same bytes. A throughput of unrolled code of a special form
-(`results.model.Form`) is left out if the loop of the same code contradicts it (`results.database.rules`).
+Two files come out: the campaign without its raw samples, packed (`measured.ZEN4.jsonl.xz`), and the instructions.xml
+that `uopscope db build` makes of all campaigns there, one for each architecture, packed too (`measured.xml.xz`). Raw
+samples are left out: packed they take 1 to 2.5 KB per variant, tens of megabytes in all. Derivations and
+microbenchmarks are left out with them. So no conclusion can be drawn again from these files, and their provenance
+says so. Cycles are rounded to thousandths, except where that would show in the XML: both forms of a campaign give the
+same bytes. A throughput of unrolled code of a special form (`results.model.Form`) is left out if the loop of the same
+code contradicts it (`results.database.rules`).
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ from results.database.rules import is_dubious, numbers
 from results.database.writer import write_database
 from results.database.xml import measurement_attributes, rounded
 from results.model import Throughput
-from results.shipped import CAMPAIGN_NAME, NAME, data_folder
+from results.shipped import CAMPAIGN_NAMES, NAME, data_folder, shipped_campaigns
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.errors import UopscopeError
 from xed_convert.files import atomic_write
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from results.campaign.records import Conclusion
     from results.model import Characterization, LatencyResult
 
@@ -47,18 +50,20 @@ class ShipError(UopscopeError):
 
 
 def ship(campaign: Path, caveats: tuple[str, ...] = (), folder: Path | None = None) -> list[Path]:
-    """Write the two shipped files of a campaign into `folder` (the package's) and return their paths.
+    """Write a campaign, and the database of all shipped ones, into `folder` (the package's) and return their paths.
+
+    The campaign replaces the one of its architecture that is there. The others stay.
 
     Raises:
-        ShipError: the campaign is of a simulated machine, empty, or too large.
+        ShipError: the campaign is of a simulated machine, of several architectures, empty, or too large.
         StoreError: the campaign cannot be read.
     """
     target = folder or data_folder()
-    conclusions, database = target / CAMPAIGN_NAME, target / NAME
     with tempfile.TemporaryDirectory() as work:
-        condensed, built = Path(work) / CAMPAIGN_NAME, Path(work) / "x.xml"
+        condensed, built = Path(work) / f"x{packed.SUFFIX}", Path(work) / "x.xml"
         condense(campaign, condensed, caveats)
-        build(condensed, built)
+        conclusions, database = target / CAMPAIGN_NAMES.format(architecture_of(condensed)), target / NAME
+        build([condensed, *(path for path in shipped_campaigns(target) if path != conclusions)], built)
         _put(condensed.read_bytes(), conclusions)
         _put(lzma.compress(built.read_bytes(), preset=9 | lzma.PRESET_EXTREME), database)
     return [conclusions, database]
@@ -148,9 +153,22 @@ def _rounded(cycles: Fraction) -> Fraction:
     return short if same and (short > 0) == (cycles > 0) else cycles
 
 
-def build(campaign: Path, target: Path) -> None:
-    """Write the instructions.xml of a campaign."""
-    with Campaigns([campaign]) as opened, atomic_write(target) as file:
+def architecture_of(campaign: Path) -> str:
+    """Return the only architecture of a campaign.
+
+    Raises:
+        ShipError: there are several.
+    """
+    with Store.read(campaign) as source:
+        names = sorted({one.architecture for one in source.provenances()})
+    if len(names) > 1:
+        raise ShipError(f"{campaign}: it has results of {', '.join(names)}; ship a campaign of each")
+    return names[0]
+
+
+def build(campaigns: Sequence[Path], target: Path) -> None:
+    """Write the instructions.xml of some campaigns."""
+    with Campaigns(list(campaigns)) as opened, atomic_write(target) as file:
         write_database(Merge(Catalogue.load(), opened.lookup).entries(), opened.provenances(), file)
 
 

@@ -1,4 +1,4 @@
-"""The database that comes with the program: what was really measured, and the campaign that it is built from."""
+"""The database that comes with the program: what was really measured, and the campaigns that it is built from."""
 
 from __future__ import annotations
 
@@ -8,12 +8,18 @@ from pathlib import Path
 from results.database.reader import DatabaseError
 
 NAME = "measured.xml.xz"
-CAMPAIGN_NAME = "measured.jsonl.xz"
+CAMPAIGN_NAMES = "measured.{}.jsonl.xz"
+"""The name of the campaign of an architecture ("*": of any)."""
 
 
 def data_folder() -> Path:
     """Return the folder of the shipped data."""
     return Path(str(resources.files("results"))) / "data"
+
+
+def shipped_campaigns(folder: Path | None = None) -> list[Path]:
+    """Return the shipped campaigns, one for each architecture, in the order of their names."""
+    return sorted((folder or data_folder()).glob(CAMPAIGN_NAMES.format("*")))
 
 
 def shipped_database() -> Path:

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from results.campaign.packed import is_campaign
 from results.campaign.store import Store
 from results.database.reader import read_database, read_provenances
-from results.shipped import CAMPAIGN_NAME, data_folder, shipped_database
+from results.shipped import shipped_campaigns, shipped_database
 from results.site.build import MARK, Site, build_site
 from xed_convert.errors import UopscopeError
 
@@ -63,7 +63,7 @@ def _build(named: list[Path] | None, output: Path, jobs: int) -> None:
     databases = named or [shipped_database()]
     campaigns = tuple(path for path in databases if is_campaign(path))
     entries, provenances = _contents([path for path in databases if path not in campaigns], campaigns)
-    skipped = _skipped(campaigns if named else [data_folder() / CAMPAIGN_NAME])
+    skipped = _skipped(campaigns if named else shipped_campaigns())
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
     with Progress(*columns, TimeRemainingColumn(), transient=True) as progress:
         task = progress.add_task("pages", total=len(entries))

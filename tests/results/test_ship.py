@@ -135,6 +135,26 @@ def test_packed_conclusions_are_read_and_never_written(campaign: Path, tmp_path:
     assert (tmp_path / "again.jsonl.xz").read_bytes() == path.read_bytes()
 
 
+def test_each_architecture_keeps_its_campaign_until_it_is_shipped_anew(
+    campaign: Path, catalogue: Catalogue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = [catalogue.by_string(ADC), catalogue.by_string(SBB)]
+    monkeypatch.setattr("results.ship.Catalogue.load", lambda: both)  # packing all of it takes seconds, three times
+    other = tmp_path / "other.sqlite"
+    with Store.open(other) as store:
+        store.begin(dataclasses.replace(MACHINE, architecture="ZEN5"), {"name": "tsc"})
+        store.conclude(result(both[0]), [], "0.2")
+    target = tmp_path / "data"
+    target.mkdir()
+    for path, name in ((campaign, "measured.ZEN4.jsonl.xz"), (other, "measured.ZEN5.jsonl.xz")):
+        assert [made.name for made in ship.ship(path, (), target)] == [name, shipped.NAME]
+    first = (target / shipped.NAME).read_bytes()
+    ship.ship(campaign, (), target)
+    assert (target / shipped.NAME).read_bytes() == first
+    found = {entry.variant.string: set(entry.results) for entry in read_database(target / shipped.NAME)}
+    assert {string: names for string, names in found.items() if names} == {ADC: {"ZEN4", "ZEN5"}, SBB: {"ZEN4"}}
+
+
 HEAD = json.dumps(packed.HEAD) + "\n"
 
 
@@ -170,11 +190,11 @@ def test_there_is_nothing_to_draw_again_from_a_condensed_campaign(campaign: Path
 # The files in the tree
 
 DATABASE = shipped.data_folder() / shipped.NAME
-CAMPAIGN = shipped.data_folder() / shipped.CAMPAIGN_NAME
+CAMPAIGNS = shipped.shipped_campaigns()
 
 
 def test_the_shipped_files_are_small() -> None:
-    assert max(path.stat().st_size for path in (DATABASE, CAMPAIGN)) <= ship.MAXIMUM_BYTES
+    assert max(path.stat().st_size for path in (DATABASE, *CAMPAIGNS)) <= ship.MAXIMUM_BYTES
 
 
 def test_the_shipped_database_was_measured_and_says_where() -> None:
@@ -191,7 +211,7 @@ def test_the_shipped_database_was_measured_and_says_where() -> None:
 def test_the_shipped_database_is_that_of_the_shipped_campaign_and_keeps_the_rules() -> None:
     found = list(read_database(DATABASE))
     assert list(rules.check_entries(found)) == []
-    with merge.Campaigns([CAMPAIGN]) as campaigns:
+    with merge.Campaigns(CAMPAIGNS) as campaigns:
         assert campaigns.unknown(entry.variant.key for entry in found) == []
         assert list(merge.Merge([entry.variant for entry in found], campaigns.lookup).entries()) == found
         assert sorted(campaigns.provenances(), key=lambda one: one.time) == read_provenances(DATABASE)
