@@ -37,6 +37,9 @@ by."""
 SLOWER = Fraction(102, 100)
 """Share of another sequence's cycles. A sequence that takes more is slower: both may spread by 1 %."""
 
+APART = Fraction(105, 100)
+"""Share of a sequence's cycles. Another rhythm takes more: two runs of one rhythm may differ by 5 %."""
+
 FEWER_BREAKERS = (4, 8, 16)
 """Instances between breakers that take time: schedulers of 36 to 160 entries hold several such groups side by side, and
 each step halves what breakers take. Two would save less than half of it."""
@@ -97,7 +100,8 @@ class Sequence:
     def rhythms(self) -> tuple[Fraction, ...]:
         """Core cycles per instruction in slower rhythms, which the core fell into in other repetitions."""
         divisor = self.measured.request.benchmark.divisor
-        return tuple(cycles / divisor for cycles in self.measured.slower if cycles > self.measured.cycles * SLOWER)
+        slower = (cycles for cycles in self.measured.slower if cycles > self.measured.cycles * APART)
+        return tuple(cycles / divisor for cycles in slower)
 
     def per_instruction(self, counter: str) -> Fraction | None:
         """Return a counter's value per instruction, None if it was not counted."""

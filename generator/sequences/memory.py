@@ -44,6 +44,11 @@ def is_written(variant: InstructionVariant) -> bool:
     return 0 < _step(variant) < SLOT_BYTES
 
 
+def has_line_each(variant: InstructionVariant) -> bool:
+    """Whether each instance has a cache line for itself."""
+    return bool(memory_operands(variant)) and _step(variant) == SLOT_BYTES
+
+
 def is_changed(variant: InstructionVariant) -> bool:
     """Whether it reads and writes a place, so that the next instance with that place waits for it."""
     return any(operand.read and operand.written for operand in memory_operands(variant))

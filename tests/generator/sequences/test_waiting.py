@@ -10,7 +10,7 @@ from generator.factory import InstructionFactory
 from generator.facts import read_facts
 from generator.operands.allocation import SLOT_BYTES
 from generator.operands.effects import effects_of
-from generator.sequences.throughput import LENGTHS, MANY, Shape, ThroughputFactory, not_taken_lines
+from generator.sequences.throughput import LENGTHS, MANY, MOST_LINES, Shape, ThroughputFactory, not_taken_lines
 from results.model import Form
 from tests.nonempty import some
 from xed_convert.catalogue.catalogue import Catalogue
@@ -96,6 +96,9 @@ def test_both_kinds_of_places_are_tried_where_they_differ(string: str, *, apart:
         ("ADC_LOCK (M64, R64)", [Shape(MANY), Shape(1, breakers=True)]),
         ("SUB_R4 (R8l, I8)", [Shape(MANY, renewed=True, every=MANY)]),
         ("VPCMPEQB (K, K, XMM, M128)", [Shape(1)]),
+        ("CLFLUSH (M512)", [Shape(MANY), Shape(MOST_LINES)]),
+        ("VMOVNTPS (M512, ZMM)", [Shape(MANY), Shape(MOST_LINES)]),
+        ("VMOVNTPS (M128, XMM)", []),
     ],
 )
 def test_what_waits_is_tried_with_other_numbers(string: str, shapes: list[Shape]) -> None:
