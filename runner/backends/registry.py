@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from dataclasses import dataclass
+from importlib import resources
 from typing import TYPE_CHECKING, Protocol, cast
 
 import runner.backends
@@ -19,7 +21,7 @@ from runner.host import cpu as cpus
 from runner.uarch.tables import all_microarchitectures
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
 AUTO = "auto"
@@ -47,7 +49,11 @@ class BackendEntry:
 
 def backends() -> dict[str, BackendEntry]:
     """Return every backend by name, the most preferred first."""
-    found = {entry.name: entry for entry in _entries()}
+    return _in_order(_modules())
+
+
+def _in_order(names: Iterable[str]) -> dict[str, BackendEntry]:
+    found = {entry.name: entry for entry in _entries(names)}
     order = sorted(found.values(), key=lambda entry: (-(entry.preference or 0), entry.name))
     return {entry.name: entry for entry in order}
 
@@ -62,10 +68,10 @@ def open_backend(
     Raises:
         BackendError: there is no such backend, or it cannot be used here; the hint says what to do.
     """
-    known = backends()
     if name != AUTO:
+        known = _in_order([name] if name in _modules() else [])
         if name not in known:
-            raise UnknownNameError.of("backend", name, [*known, AUTO])
+            raise UnknownNameError.of("backend", name, [*backends(), AUTO])
         if model is not None:
             return _from_model(known[name], model, architecture)
         return known[name].create(cpu, architecture)
@@ -75,7 +81,7 @@ def open_backend(
     if cpu is not None:
         cpus.choose(cpu)
     failed: dict[str, BackendError] = {}
-    for entry in known.values():
+    for entry in _in_order(filter(_may_be_preferred, _modules())).values():
         if entry.preference is not None:
             try:
                 return _usable(entry.create(cpu, architecture))
@@ -126,18 +132,28 @@ def _usable(backend: Backend) -> Backend:
     return backend
 
 
-def _entries() -> Iterator[BackendEntry]:
-    for module in pkgutil.iter_modules(runner.backends.__path__):
-        if module.name in _NOT_BACKENDS:
-            continue
-        loaded = importlib.import_module(f"runner.backends.{module.name}")
+def _modules() -> list[str]:
+    """Return the names of the files in this folder that may be backends."""
+    names = (module.name for module in pkgutil.iter_modules(runner.backends.__path__))
+    return [name for name in names if name not in _NOT_BACKENDS]
+
+
+def _entries(names: Iterable[str]) -> Iterator[BackendEntry]:
+    for name in names:
+        loaded = importlib.import_module(f"runner.backends.{name}")
         create = getattr(loaded, "create", None)
         if create:
             summary = getattr(loaded, "SUMMARY", (loaded.__doc__ or "").partition("\n")[0])
             yield BackendEntry(
-                module.name,
+                name,
                 summary,
                 getattr(loaded, "PREFERENCE", None),
                 cast("_Create", create),
                 cast("_CreateFrom | None", getattr(loaded, "create_from", None)),
             )
+
+
+def _may_be_preferred(name: str) -> bool:
+    """Look into a file for its preference without running it: what simulates takes longest to import."""
+    text = resources.files(runner.backends).joinpath(f"{name}.py").read_text(encoding="utf-8")
+    return re.search(r"^PREFERENCE\b", text, re.MULTILINE) is not None

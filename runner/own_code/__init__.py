@@ -2,6 +2,6 @@
 
 Reading order: `measure` (a request in, a result out), `code` (what cannot be measured), `sources` (where code comes
 from), `text` (both syntaxes, directives), `att` (AT&T to Intel), `gnu_as` (the last resort), `objects` (ELF files),
-`counters` (events that a user writes down), `blocks` (basic blocks that read and write anywhere), `report` (text, JSON,
-CSV).
+`counters` (events that a user writes down), `blocks` (basic blocks that read and write anywhere), `programs` (taken
+apart into blocks), `report` (text, JSON, CSV).
 """

@@ -8,8 +8,6 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from runner.own_code.objects import ObjectError, section_code
-
 LIMIT_SECONDS = 2.0
 """For one text: it needs some milliseconds."""
 LIMIT_BYTES = 1 << 20
@@ -24,6 +22,8 @@ def _limit() -> None:
 
 def assemble(text: str, *, intel: bool) -> bytes | None:
     """Return the bytes of a text; None: there is no GNU assembler here, or it cannot assemble the text alone either."""
+    from runner.own_code.objects import ObjectError, section_code  # noqa: PLC0415 - seldom needed, slow to import
+
     program = shutil.which("as")
     if not program:
         return None

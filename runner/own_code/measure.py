@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 MOST_RUNS = 10_000
 """Of one job, warm-ups and repetitions: the kernel module's limit for repetitions."""
 MOST_COPIES = 1 << 20
+SURVEY_LOOKS = 5
+"""At the contention probe before one measurement: 50 ms, where a campaign takes a quarter of a second."""
 TRIMMED_SHARE = 0.2
 """The trimmed mean leaves out so many of the samples at either end, as nanoBench's default does."""
 
@@ -290,7 +292,7 @@ def _conditions(request: Request, free: str = "r15") -> Conditions:
 
 def _run_automatically(request: Request, benchmark: Microbenchmark, backend: Backend) -> dict[str, ModeResult]:
     """Measure unrolled and in a loop until the values are steady."""
-    options = Options(time_limit_seconds=request.time_limit_seconds)
+    options = Options(time_limit_seconds=request.time_limit_seconds, survey_looks=SURVEY_LOOKS)
     measurer = Measurer(backend, options, _conditions(request))
     wanted = _wanted(request, measurer.info)
     modes = {"unrolled": Experiment(benchmark, Want.ALL), "loop": Experiment(benchmark, Want.ALL, loop=True)}

@@ -54,6 +54,11 @@ class Program:
     relocations: frozenset[tuple[int, int]]
     """Section and offset of places in an object file that only a linker fills."""
 
+    @property
+    def names(self) -> list[str]:
+        """The names of all functions, each once."""
+        return sorted({one.name for one in self.symbols if one.name})
+
     def functions(self, name: str) -> list[tuple[Symbol, bytes]]:
         """Return the functions of a name with their code."""
         return [(one, self.code_of(one)) for one in self.symbols if one.name == name]
@@ -93,8 +98,7 @@ def symbol_code(path: Path, name: str) -> bytes:
     program = read_program(path)
     found = program.functions(name)
     if not found:
-        names = sorted({one.name for one in program.symbols if one.name})
-        listed = ", ".join(names[:20]) or "no function at all"
+        listed = ", ".join(program.names[:20]) or "no function at all"
         raise ObjectError(f"{path}: no symbol {name!r}", hint=f"it has: {listed}")
     symbol, code = found[0]
     section = next(one for one in program.sections if one.index == symbol.section)

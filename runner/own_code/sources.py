@@ -12,7 +12,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from runner.own_code.code import MeasureError
-from runner.own_code.objects import symbol_code
 from runner.own_code.text import Syntax, assemble
 from xed_convert.assembly.syntax import LONGEST_TEXT
 
@@ -39,6 +38,8 @@ def code_of(source: str, syntax: Syntax = Syntax.INTEL) -> bytes:
         path, colon, symbol = rest.rpartition(":")
         if not colon:
             raise MeasureError(f"{source!r}: which symbol?", hint="object:FILE:SYMBOL")
+        from runner.own_code.objects import symbol_code  # noqa: PLC0415 - other code needs no reader of ELF files
+
         return symbol_code(Path(path), symbol)
     return assemble(source, syntax)
 

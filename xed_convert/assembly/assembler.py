@@ -7,7 +7,7 @@ the text can mean. Everything else (AVX-512VL, AMX, APX, pseudo prefixes ...) is
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -52,12 +52,18 @@ def nops(size: int) -> bytes:
 class Assembler:
     """Assembles text with the instructions of a catalogue."""
 
-    def __init__(self, catalogue: Iterable[InstructionVariant], *, keystone: KeystoneProcess | None = None) -> None:
+    def __init__(
+        self, catalogue: Catalogue | Iterable[InstructionVariant], *, keystone: KeystoneProcess | None = None
+    ) -> None:
         """Prepare; `keystone` is asked first if it is given."""
-        variants = tuple(catalogue)
-        self.matcher = Matcher(variants)
-        self.decoder = Decoder(variants)
+        self._catalogue = catalogue if isinstance(catalogue, Catalogue) else Catalogue(catalogue)
+        self.matcher = Matcher(self._catalogue)
         self._keystone = keystone
+
+    @cached_property
+    def decoder(self) -> Decoder:
+        """The decoder of the same catalogue, made when it is first needed."""
+        return Decoder(self._catalogue)
 
     def assemble(self, text: str) -> bytes:
         """Return the bytes of all statements in order.

@@ -11,6 +11,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from xed_convert.assembly.syntax import SIZES, Kind, Statement, WrittenOperand
+from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.encoding.encoder import ROUNDING, ROUNDING_MODES, encode
 from xed_convert.encoding.form import parse_encoding
 from xed_convert.encoding.registers import CLASS_OF, CLASSES, HIGH8, canonical, needs_rex, numbers_of
@@ -18,7 +19,7 @@ from xed_convert.errors import AssemblyError, ConversionError, EncodingError
 from xed_convert.model import MemoryAddress, OperandKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from xed_convert.model import InstructionVariant, Operand, OperandValue
 
@@ -89,15 +90,15 @@ def _mnemonics() -> _Mnemonics:
 class Matcher:
     """Finds variants of a catalogue by mnemonic and operands."""
 
-    def __init__(self, catalogue: Iterable[InstructionVariant]) -> None:
-        """Sort the variants by their words: prefixes and mnemonic."""
-        self._by_words: dict[str, list[InstructionVariant]] = {}
-        for variant in catalogue:
-            if not variant.encoding:
-                continue
-            words = " ".join(word for word in variant.asm.split() if word[0] != "{")
-            for name in {words, variant.iclass}:
-                self._by_words.setdefault(name, []).append(variant)
+    def __init__(self, catalogue: Catalogue | Iterable[InstructionVariant]) -> None:
+        """Sort the variants by their words: prefixes and mnemonic. Each is loaded when a text first needs it."""
+        known = catalogue if isinstance(catalogue, Catalogue) else Catalogue(catalogue)
+        self._by_words: dict[str, list[Callable[[], InstructionVariant]]] = {}
+        for load, asm, iclass in known.spellings():
+            words = " ".join(word for word in asm.split() if word[0] != "{") if "{" in asm else asm
+            self._by_words.setdefault(words, []).append(load)
+            if iclass != words:
+                self._by_words.setdefault(iclass, []).append(load)
 
     def matches(self, statement: Statement) -> list[Match]:
         """Return every variant that a statement can mean, encoded, the shortest first.
@@ -147,7 +148,7 @@ class Matcher:
         for word in statement.words:
             spellings = [f"{before} {one}".strip() for before in spellings for one in table.spellings(word)]
         names = [name for name in dict.fromkeys(spellings) if name in self._by_words]
-        found = {id(variant): variant for name in names for variant in self._by_words[name]}
+        found = {id(variant): variant for name in names for variant in (load() for load in self._by_words[name])}
         if found:
             return list(found.values())
         words = " ".join(statement.words)

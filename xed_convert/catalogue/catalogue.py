@@ -61,6 +61,10 @@ class _Memory:
         """Return the encoding of the variant with that number."""
         return self._variants[number].encoding
 
+    def asm(self, number: int) -> str:
+        """Return the assembly syntax of the variant with that number."""
+        return self._variants[number].asm
+
 
 class Catalogue:
     """A set of variants with unique strings and keys. Each is loaded when it is first used."""
@@ -97,6 +101,13 @@ class Catalogue:
         """Yield, for each variant, a function that loads it, and its encoding."""
         store = self._store
         return ((partial(store.variant, number), store.encoding(number)) for number in range(len(store)))
+
+    def spellings(self) -> Iterator[tuple[Callable[[], InstructionVariant], str, str]]:
+        """Yield, for each variant that can be encoded, a function that loads it, its assembly syntax and its iclass."""
+        store = self._store
+        for number, iclass in enumerate(store.iclass_numbers):
+            if store.encoding(number):
+                yield partial(store.variant, number), store.asm(number), store.iclasses[iclass]
 
     def of_iclasses(self, iclasses: Collection[str]) -> Iterator[InstructionVariant]:
         """Yield the variants of those iclasses in the catalogue's order. Others are not loaded."""

@@ -193,6 +193,11 @@ class Store:
         encoding: str = self._row(number)[-1]
         return encoding
 
+    def asm(self, number: int) -> str:
+        """Return the assembly syntax of the variant with that number, without making the variant."""
+        asm: str = self._row(number)[0]
+        return asm
+
     def _row(self, number: int) -> JsonRow:
         """Return the row of the variant with that number."""
         block = number // ROWS_PER_BLOCK
