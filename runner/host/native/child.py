@@ -189,7 +189,7 @@ class NativeChild:
         words = struct.unpack_from(f"<{len(REGISTERS)}Q", self._control, at + server.RECORD_REGISTERS)
         if number == signal.SIGSYS:
             rip -= SYSCALL_BYTES
-        offset = rip - (server.STAGE if job.memory else self._code_at + blob_at)
+        offset = rip - (server.STAGE + index * server.STAGE_STEP if job.memory else self._code_at + blob_at)
         inside = offset if 0 <= offset < len(job.blob) else None
         return Fault(number, inside, address, cause, call, dict(zip(REGISTERS, words, strict=True)))
 

@@ -97,6 +97,8 @@ The registers point to the middle of their areas, and what is around that is zer
 """
 STAGE = 0x5000_0000_0000
 """Where jobs run whose pages are mapped on demand."""
+STAGE_STEP = (1 << 20) + 5 * 4096
+"""From the place of one job to that of the next: predictors of branches and of stores know code by its address."""
 SERVING_PAGE = 0x6000_0000_0000
 """Where the harness fills the page that serves all addresses."""
 PAGE = 4096
@@ -244,7 +246,7 @@ class Server:
         os.ftruncate(self.page_fd, PAGE)
         self.page_at = memory.map(PAGE, read_write, shared, self.page_fd, SERVING_PAGE)
         self.memory = memory
-        self.staged = 0
+        self.staged: tuple[int, int] | None = None
         self.areas = [memory.map(AREA_SIZE, read_write, private, wanted=at) + AREA_SIZE // 2 for at in AREA_ADDRESSES]
         self.libc = memory.libc
         function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -347,7 +349,7 @@ class Server:
             struct.pack_into("<Q", self.control, TEST_CONTEXT + CONTEXT_ONCE, 0)
             self.control[TEST_CONTEXT + 0x40 : TEST_CONTEXT + 0x68] = pointers
             if flags & ON_DEMAND:
-                entry = self.stage(blob, size, fill, is_fresh=bool(flags & FRESH))
+                entry = self.stage(index, blob, size, fill, is_fresh=bool(flags & FRESH))
             else:
                 entry = self.code_at + blob
                 struct.pack_into("<q", self.control, FAULT + RECORD_SERVES, -1)
@@ -361,22 +363,22 @@ class Server:
             struct.pack_into("<2Q", self.control, JOBS + index * JOB.size + JOB_STATE, DONE, pages)
         struct.pack_into("<Q", self.control, CURRENT, count)
 
-    def stage(self, blob: int, size: int, fill: int, *, is_fresh: bool) -> int:
+    def stage(self, index: int, blob: int, size: int, fill: int, *, is_fresh: bool) -> int:
         """Put a blob at STAGE, alone, and let pages be mapped on faults; return where it begins.
 
         Raises:
             UnusableError: there is something at STAGE.
         """
-        at, room = STAGE, -(-size // PAGE) * PAGE
+        at, room = STAGE + index * STAGE_STEP, -(-size // PAGE) * PAGE
         if self.staged:
-            self.memory.unmap(at, self.staged)
+            self.memory.unmap(*self.staged)
         flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
         begin = blob // PAGE * PAGE
-        self.staged = room
+        self.staged = at, room
         self.memory.map_fixed(at, room, mmap.PROT_READ | mmap.PROT_EXEC, flags, self.code_fd, begin)
         if is_fresh:
-            for index in range(self.u64(FAULT + RECORD_SERVES + 8)):
-                self.memory.unmap(self.u64(PAGES + 8 * index), PAGE)
+            for number in range(self.u64(FAULT + RECORD_SERVES + 8)):
+                self.memory.unmap(self.u64(PAGES + 8 * number), PAGE)
             row = (self.page_fd, 0, MOST_PAGES, self.control_at + PAGES)
             SERVES.pack_into(self.control, FAULT + RECORD_SERVES, *row)
         struct.pack_into("<2Q", self.control, TEST_CONTEXT + CONTEXT_PAGE, self.page_at, fill)
