@@ -2,8 +2,8 @@
 
 The table's first column is a block in hexadecimal (BHive's, or what `uopscope blocks` writes; .xz is unpacked). A
 sample drawn with a fixed seed is measured twice, each time by a backend of its own. Shown are seconds and milliseconds
-per block, the share of blocks with a number, why others have none, and how many blocks the two runs agree about. `--plain`
-takes only blocks that touch no memory.
+per block, the share of blocks with a number, why others have none, and how many blocks the two runs agree about.
+`--plain` takes only blocks that touch no memory.
 """
 
 from __future__ import annotations
