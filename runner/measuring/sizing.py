@@ -95,7 +95,8 @@ def clock_sizes(request: Request, probe_cycles: float) -> tuple[Size, ...]:
     iterations = max(1, min(MAX_ITERATIONS, round(TARGET_CYCLES / (FENCE_CYCLES + many * copy_cycles))))
     if _is_loop(request):
         return (Size(few, iterations), Size(many, iterations))
-    copies = (*_short_window(request.benchmark), few, many)
+    short = _short_window(request.benchmark)
+    copies = (*short, few, many) if not short or short[-1] < few else (few, many)
     return tuple(Size(count, iterations, fenced=True) for count in copies)
 
 
