@@ -339,6 +339,19 @@ def test_a_time_that_both_do_not_refute_counts(loop: str, window: str, asked: li
     assert best.cycles == Fraction("1.84")
 
 
+def test_a_clock_is_asked_for_a_longer_window_of_fast_code_too() -> None:
+    """PSHUFW on Zen 4: ends of short windows look fast."""
+    search = searched()
+    search.balanced = True
+    unrolled = {(8, False): "0.32", (1, False): "0.28", (2, False): "0.30", (16, False): "0.332"}
+    run(search.measure([search.shape(count) for count, _ in unrolled], Want.CYCLES), unrolled)
+    run(search_loop(search), {(1, True): "0.333", (16, True): "0.333", (12, True): "0.333"})
+    assert run(confirm(search, None), {(16, False): "0.334"}) == [(16, False)]
+    best = search.best()
+    assert best is not None
+    assert best.cycles == Fraction("0.332")
+
+
 def test_what_a_front_end_may_limit_is_not_compared_with_a_longer_window() -> None:
     search = searched()
     run(search.measure([search.shape(2)], Want.CYCLES), {(2, False): "0.125"})

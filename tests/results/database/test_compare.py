@@ -291,6 +291,8 @@ BLEND = varied("VPBLENDD (XMM, XMM, M128, I8)", kind=OperandKind.MEMORY, read=Tr
         ("1.00", "0.50", {"TP_unrolled": "0.66", "TP_loop": "0.75"}, ""),
         ("1.00", "0.50", {"TP_unrolled": "0.66", "TP_loop": "0.80", "rhythms_unrolled": "0.85 0.98"}, "rhythm"),
         ("1.00", "0.50", {"TP_unrolled": "2.00", "TP_loop": "2.00"}, ""),
+        ("1.00", "0.50", {"TP_unrolled": "0.28", "TP_loop": "0.28"}, ""),  # less than the ports allow: ours is wrong
+        ("0.33", "0.33", {"TP_unrolled": "0.28", "TP_loop": "0.33"}, ""),
     ],
 )
 def test_rules_explain_throughputs_by_numbers(theirs: str, computed: str, ours: dict[str, str], reason: str) -> None:
