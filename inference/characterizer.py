@@ -99,12 +99,12 @@ class Characterizer:
         if not context.counts_ports:
             return context
         kinds = {kind_of(variant) for variant in variants} or set(CodeKind)
-        found = {}
+        found: dict[CodeKind, BlockingSet] = {}
         issued = yield from find_width(context.instructions)
         for kind in sorted(kinds, key=lambda one: one.value):
             candidates = self._candidates.candidates(kind, every_class=self._thorough)
             found[kind] = yield from find_blocking(
-                candidates, context.layout, partial(mixture, context.instructions), issued
+                candidates, context.layout, partial(mixture, context.instructions), issued, tuple(found.values())
             )
         return self.prepared(found)
 

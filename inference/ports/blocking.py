@@ -25,61 +25,57 @@ if TYPE_CHECKING:
     from inference.ports.shared_counters import Mix
     from results.ports import PortSet
 
-NOTICEABLE = Fraction(99, 100)
-"""An instruction is faster than another one if it takes less than this share of its time: 1% is noise."""
-
 
 def find_blocking(
-    candidates: Sequence[Candidate], layout: PortLayout, mix: Mix | None = None, issued: int = LEAST_WIDTH
+    candidates: Sequence[Candidate],
+    layout: PortLayout,
+    mix: Mix | None = None,
+    issued: int = LEAST_WIDTH,
+    elsewhere: Sequence[BlockingSet] = (),
 ) -> Procedure[BlockingSet]:
     """Measure the candidates in isolation and choose one for each set of ports that was found.
 
-    `mix` makes mixtures of instructions, by which ports with a shared counter are told apart; `issued` is how many
-    µops the core is known to issue per cycle.
+    `mix` makes mixtures of instructions, by which ports with a shared counter are told apart (None: nothing does);
+    `issued` is how many µops the core is known to issue per cycle. `elsewhere` are those of other kinds of code:
+    ports of the same instruction have the same names.
     """
     measured = yield [Request(candidate.benchmark, Want.ALL) for candidate in candidates]
-    instructions = _instructions(list(zip(candidates, measured, strict=True)), layout)
-    chosen = BlockingSet(layout, _fastest(instructions), issued)
-    if mix is None:
-        return chosen
-    named = yield from SharedCounters(layout, mix, chosen.width, dict(chosen.instructions)).run(instructions)
-    return BlockingSet(layout, named, issued)
+    instructions = _instructions(list(zip(candidates, measured, strict=True)), layout, issued)
+    best: dict[PortSet, BlockingInstruction] = {}
+    for blocking in instructions:
+        known = best.get(blocking.ports)
+        if known is None or blocking.is_better_than(known):
+            best[blocking.ports] = blocking
+    if mix is not None:
+        width = BlockingSet(layout, best, issued).width
+        names = {one.variant.key: one.ports for other in elsewhere for one in other.named}
+        shared = SharedCounters(layout, mix, width, names)
+        best = yield from shared.run(instructions)
+        return BlockingSet(layout, best, issued, tuple(shared.named))
+    return BlockingSet(layout, best, issued)
 
 
-def _instructions(observed: Sequence[tuple[Candidate, Measured]], layout: PortLayout) -> list[BlockingInstruction]:
+def _instructions(
+    observed: Sequence[tuple[Candidate, Measured]], layout: PortLayout, issued: int
+) -> list[BlockingInstruction]:
     """Return everything that the candidates block."""
     return [
         blocking
         for candidate, measured in observed
         if measured.ok
-        for blocking in _blocked_by(candidate, isolated_of(measured, layout), layout)
+        for blocking in _blocked_by(candidate, isolated_of(measured, layout), layout, issued)
     ]
 
 
-def _fastest(instructions: Sequence[BlockingInstruction]) -> dict[PortSet, BlockingInstruction]:
-    """Return the best instruction for each set of ports."""
-    best: dict[PortSet, BlockingInstruction] = {}
-    for blocking in instructions:
-        known = best.get(blocking.ports)
-        if known is None or _better(blocking, known):
-            best[blocking.ports] = blocking
-    return best
-
-
-def _better(one: BlockingInstruction, known: BlockingInstruction) -> bool:
-    """Whether an instruction blocks the same ports better than the one that is known."""
-    if (one.usage.total == 1) != (known.usage.total == 1):
-        return one.usage.total == 1
-    return one.cycles < known.cycles * NOTICEABLE
-
-
-def _blocked_by(candidate: Candidate, isolated: Isolated, layout: PortLayout) -> list[BlockingInstruction]:
+def _blocked_by(
+    candidate: Candidate, isolated: Isolated, layout: PortLayout, issued: int
+) -> list[BlockingInstruction]:
     """Return what a candidate blocks, if anything."""
     if abs(sum(isolated.uops.values(), Fraction(0)) - isolated.total) > NEAR:
         return []
     if isolated.total == 1 and not candidate.is_store:
         sets = [name_ports(isolated, layout)]
-        if not _is_named(sets[0], isolated, layout):
+        if not _is_named(sets[0], isolated, layout, issued):
             return []
     elif isolated.total == 2 and candidate.is_store:
         sets = tight_parts(isolated, layout)
@@ -90,7 +86,11 @@ def _blocked_by(candidate: Candidate, isolated: Isolated, layout: PortLayout) ->
     return [BlockingInstruction(ports, candidate.variant, usage, cycles) for ports in sets]
 
 
-def _is_named(ports: PortSet, isolated: Isolated, layout: PortLayout) -> bool:
-    """Whether the ports are known by their counters, or by a throughput that they limit."""
-    shared = any(len(layout.counters[name]) > 1 for name in layout.touching(ports))
-    return not shared or 1 / (isolated.cycles * len(ports)) >= SATURATED
+def _is_named(ports: PortSet, isolated: Isolated, layout: PortLayout, issued: int) -> bool:
+    """Whether the number of ports is known by their counters, or by a throughput that they and not issue limit."""
+    shared = layout.touching(ports)
+    if all(len(layout.counters[name]) == 1 for name in shared):
+        return True
+    most = sum(len(layout.counters[name]) for name in shared)
+    limited = len(ports) < issued or len(ports) == most
+    return limited and 1 / (isolated.cycles * len(ports)) >= SATURATED

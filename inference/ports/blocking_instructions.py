@@ -31,6 +31,10 @@ FEW_UOPS = 4
 """µops of an instruction: if it has more they queue up on other ports, so that blocked ones need longer queues."""
 
 
+NOTICEABLE = Fraction(99, 100)
+"""An instruction is faster than another one if it takes less than this share of its time: 1% is noise."""
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """An instruction that could block ports: its variant and `instances` independent instances of it as code."""
@@ -60,16 +64,25 @@ class BlockingInstruction:
         return bool(self.usage.uops[self.ports] / (self.cycles * len(self.ports)) >= SATURATED)
 
 
+    def is_better_than(self, known: BlockingInstruction) -> bool:
+        """Whether it blocks the same ports better than another one."""
+        if (self.usage.total == 1) != (known.usage.total == 1):
+            return self.usage.total == 1
+        return self.cycles < known.cycles * NOTICEABLE
+
+
 @dataclass(frozen=True, slots=True)
 class BlockingSet:
     """The blocking instructions that one kind of code can be measured with, by the set of ports that they block.
 
-    `issued` is how many µops per cycle something else was seen to be issued with.
+    `issued` is how many µops per cycle something else was seen to be issued with. `named` are all instructions that
+    use some of the ports with a shared counter, by the names that these were given, whether or not they block best.
     """
 
     layout: PortLayout
     instructions: Mapping[PortSet, BlockingInstruction]
     issued: int = LEAST_WIDTH
+    named: tuple[BlockingInstruction, ...] = ()
 
     def __contains__(self, ports: PortSet) -> bool:
         """Whether there is an instruction for exactly these ports."""

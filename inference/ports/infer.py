@@ -17,7 +17,7 @@ from inference.ports.hypotheses import HypothesisSpace
 from inference.ports.isolation import name_ports
 from inference.ports.load_balance import evenly_loaded, likeliest
 from inference.ports.probe import PortProbe, Subject
-from inference.ports.shared_counters import with_other_port
+from inference.ports.shared_counters import interchangeable, names_of
 from inference.ports.stages import STAGES
 from results.findings import Indistinguishable, NoUsage, TooManyUsages
 
@@ -81,11 +81,10 @@ def _shown(isolated: Isolated, blocking: BlockingSet) -> list[PortSet]:
     """Return the ports that an instruction of one µop was seen on, whether or not anything else can block them."""
     if isolated.total != 1:
         return []
-    shown = name_ports(isolated, blocking.layout)
-    pairs = [
-        counted for counted in blocking.layout.counters.values() if len(counted) == 2 and len(counted & shown) == 1
-    ]
-    return [shown, *(with_other_port(shown, pair) for pair in pairs), *evenly_loaded(isolated, blocking.layout)]
+    layout = blocking.layout
+    seen = [name_ports(isolated, layout), *evenly_loaded(isolated, layout)]
+    classes = interchangeable(layout, blocking.instructions)
+    return [named for ports in seen for named in names_of(ports, layout, classes)]
 
 
 def _failure(probe: PortProbe) -> Failure:
@@ -93,11 +92,9 @@ def _failure(probe: PortProbe) -> Failure:
     if probe.failure is not None:
         return probe.failure
     space = probe.space
-    left = list(probe.indistinguishable) or space.hypotheses()
-    if left is None:
-        return TooManyUsages(space.facts())
-    if not left:
-        return NoUsage(probe.blocking.sets(), space.facts())
+    if not probe.indistinguishable:
+        return NoUsage(probe.blocking.sets(), space.facts()) if space.hypotheses() == [] else TooManyUsages(space.facts())
+    left = probe.indistinguishable
     likely = likeliest(left, tuple(probe.blocking.instructions), space.isolated, space.layout)
     named = sorted(left if len(left) <= MOST_NAMED else likely, key=str)[:MOST_NAMED]
     return Indistinguishable(tuple(named), len(left) - len(named), space.facts())

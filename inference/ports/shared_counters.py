@@ -2,20 +2,23 @@
 
 A counter for ports 5 and 10 does not say which of them counted. But two instructions that use one of them each either
 get in each other's way or do not: so many of both, in turns, need the more cycles the smaller the union of their ports
-is. The ports of one instruction are named by convention (the first ports of the counter), all others relative to it.
+is. Ports that nothing tells apart are interchangeable, and the first of them is named. All others are named relative
+to the sets that have names. What fits several names blocks nothing, so that no two answers contradict each other.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import product
 from typing import TYPE_CHECKING
 
 from generator.errors import GenerationError
 from inference.experiment import Procedure, Request, Want
-from results.model import PortUsage
+from results.model import PORT_LETTERS, PortUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from generator.microbenchmark import Microbenchmark
     from inference.ports.blocking_instructions import BlockingInstruction
@@ -26,113 +29,132 @@ if TYPE_CHECKING:
     Mix = Callable[[Sequence[tuple[InstructionVariant, int]]], Microbenchmark]
 
 TURNS = 12
-"""Instructions per port in a mixture."""
+"""Instructions per port in a mixture: the window's half cycle at either end is 1/24 of their time, less than what one
+port more or less makes among eleven."""
+
+UNSURE = Fraction(1, 25)
+"""Share of its time by which a mixture may be off: among eleven ports, half of what one port more makes."""
 
 MOST_ALIKE = 24
-"""Instructions that counters cannot tell from another one and that are compared with it, a measurement each."""
+"""Instructions that counters cannot tell from each other and that are named, a few measurements each."""
+
+
+def interchangeable(layout: PortLayout, sets: Iterable[PortSet]) -> list[PortSet]:
+    """Divide all ports into those that share a counter and that each of some sets has all or none of."""
+    classes = list(layout.counters.values())
+    for ports in sets:
+        classes = [part for one in classes for part in (one & ports, one - ports) if part]
+    return classes
+
+
+def names_of(ports: PortSet, layout: PortLayout, classes: Sequence[PortSet]) -> Iterator[PortSet]:
+    """Yield the sets with as many ports of each counter, of interchangeable ports the first ones only."""
+    parts = [sorted(one, key=PORT_LETTERS.index) for one in classes]
+    for counts in product(*(range(len(one) + 1) for one in parts)):
+        named = frozenset(port for one, count in zip(parts, counts, strict=True) for port in one[:count])
+        if all(len(named & counted) == len(ports & counted) for counted in layout.counters.values()):
+            yield named
 
 
 @dataclass
 class SharedCounters:
-    """Names the ports of blocking instructions; `best` is the fastest one for each set, by the names found so far."""
+    """Names the ports of blocking instructions.
+
+    `elsewhere` are the names that instructions have in other kinds of code, by their keys; they keep these. `best` is
+    the fastest instruction for each set, by the names found so far, `named` are all that have
+    names; `alone` are the cycles of mixtures of one instruction, by its key.
+    """
 
     layout: PortLayout
     mix: Mix
     width: int
-    best: dict[PortSet, BlockingInstruction]
+    elsewhere: Mapping[str, PortSet] = field(default_factory=dict)
+    best: dict[PortSet, BlockingInstruction] = field(default_factory=dict)
+    named: list[BlockingInstruction] = field(default_factory=list)
+    alone: dict[str, Fraction | None] = field(default_factory=dict)
 
     def run(self, instructions: Sequence[BlockingInstruction]) -> Procedure[dict[PortSet, BlockingInstruction]]:
-        """Compare instructions that look alike, then those of different sets that share a counter."""
-        for ports in self._partial():
-            yield from self._compare_alike(ports, [one for one in instructions if one.ports == ports])
-        for group in self._groups():
-            yield from self._compare_sets(group)
+        """Name as many as can be named, those that need no comparison first, then small sets before large ones."""
+        clear = [one for one in instructions if self.layout.separable(one.ports)]
+        for one in clear:
+            self._keep(one.ports, one)
+        partial = [one for one in instructions if one not in clear and one.usage.total == 1 and one.saturates]
+        partial.sort(key=lambda one: (one.variant.key not in self.elsewhere, len(one.ports), sorted(one.ports)))
+        waiting = list(self._few_alike(partial))
+        while waiting:
+            left = []
+            for one in waiting:
+                name = yield from self._name(one)
+                if name is None:
+                    left.append(one)
+                else:
+                    self.named.append(self._keep(name, one))
+            waiting = left if len(left) < len(waiting) else []
         return self.best
 
-    def _groups(self) -> list[PortSet]:
-        """Return the pairs of ports that share a counter."""
-        return [ports for ports in self.layout.counters.values() if len(ports) == 2]
+    def _few_alike(self, instructions: Sequence[BlockingInstruction]) -> Iterator[BlockingInstruction]:
+        """Leave out what is beyond `MOST_ALIKE` of those that counters cannot tell apart."""
+        alike: dict[PortSet, int] = {}
+        for one in instructions:
+            alike[one.ports] = alike.get(one.ports, 0) + 1
+            if alike[one.ports] <= MOST_ALIKE:
+                yield one
 
-    def _group_of(self, ports: PortSet) -> PortSet | None:
-        """Return the pair of which a set has one port; None if there is none, or more than one."""
-        partial = [counted for counted in self.layout.counters.values() if counted & ports and not counted <= ports]
-        return partial[0] if len(partial) == 1 and len(partial[0]) == 2 else None
+    def _name(self, instruction: BlockingInstruction) -> Procedure[PortSet | None]:
+        """Return the ports of an instruction, None if several names fit what mixtures show."""
+        if instruction.variant.key in self.elsewhere:
+            return self.elsewhere[instruction.variant.key]
+        classes = interchangeable(self.layout, [*self.best, *self.elsewhere.values()])
+        names = list(names_of(instruction.ports, self.layout, classes))
+        while len(names) > 1:
+            reference = self._reference(names)
+            if reference is None:
+                return None
+            size = yield from self._union_size(self.best[reference], instruction)
+            names = [name for name in names if len(name | reference) == size]
+            if size is None:
+                return None
+        return names[0] if names else None
 
-    def _partial(self) -> list[PortSet]:
-        """Return the sets with one port of a pair, smaller ones first."""
-        found = [ports for ports, one in self.best.items() if self._group_of(ports) and one.usage.total == 1]
-        return sorted(found, key=lambda ports: (len(ports), sorted(ports)))
+    def _reference(self, names: Sequence[PortSet]) -> PortSet | None:
+        """Return the named set that tells most of some names apart by the size of the union, None if none does."""
+        best: tuple[int, int, list[str]] | None = None
+        for known, one in self.best.items():
+            sizes = {len(name | known) for name in names}
+            if one.usage.total == 1 and one.saturates and len(sizes) > 1 and max(sizes) <= self.width:
+                rank = (-len(sizes), len(known), sorted(known))
+                best = rank if best is None else min(best, rank)
+        return None if best is None else frozenset(best[-1])
 
-    def _compare_alike(self, ports: PortSet, alike: Sequence[BlockingInstruction]) -> Procedure[None]:
-        """Find an instruction that counters cannot tell from the chosen one, but that uses the other port."""
-        chosen, group = self.best[ports], self._group_of(ports)
-        others = [one for one in alike if one is not chosen and one.saturates][:MOST_ALIKE]
-        if group is None or not chosen.saturates:
-            return
-        sizes = yield from self._union_sizes([(chosen, other) for other in others])
-        for other, size in zip(others, sizes, strict=True):
-            if size == len(ports) + 1:
-                self._put(with_other_port(ports, group), other)
-                return
+    def _union_size(self, known: BlockingInstruction, other: BlockingInstruction) -> Procedure[int | None]:
+        """Return how many ports both instructions have together, None where that is not seen.
 
-    def _compare_sets(self, group: PortSet) -> Procedure[None]:
-        """Name the ports of all sets with one port of a pair relative to the smallest such set."""
-        sets = [ports for ports in self._partial() if self._group_of(ports) == group]
-        if not sets:
-            return
-        done = {sets[0], with_other_port(sets[0], group)}
-        for ports in sets[1:]:
-            reference = self._reference(ports, group, done)
-            if ports in done or reference is None:
-                continue
-            other = with_other_port(ports, group)
-            (size,) = yield from self._union_sizes([(self.best[reference], self.best[ports])])
-            if size == len(reference | other):
-                self._exchange(ports, other)
-            done |= {ports, other}
+        In a mixture each has fewer registers than alone. Each must keep its ports busy with these, too.
+        """
+        for one in (known, other):
+            if one.variant.key not in self.alone:
+                self.alone[one.variant.key] = yield from self._cycles([one])
+            cycles = self.alone[one.variant.key]
+            if cycles is None or abs(cycles - TURNS) > TURNS * UNSURE:
+                return None
+        cycles = yield from self._cycles([known, other])
+        size = Fraction(TURNS * (len(known.ports) + len(other.ports))) / cycles if cycles else Fraction(0)
+        return round(size) if size and abs(size - round(size)) <= size * UNSURE else None
 
-    def _reference(self, ports: PortSet, group: PortSet, done: set[PortSet]) -> PortSet | None:
-        """Return the set by comparison with which a set's port of a pair is seen best, None if none would show it."""
-        fitting = []
-        for known in done & self.best.keys():
-            sizes = len(known | ports), len(known | with_other_port(ports, group))
-            if self.best[known].saturates and sizes[0] != sizes[1] and max(sizes) <= self.width:
-                fitting.append((max(sizes), sorted(known), known))
-        return min(fitting)[2] if fitting and self.best[ports].saturates else None
+    def _cycles(self, instructions: Sequence[BlockingInstruction]) -> Procedure[Fraction | None]:
+        """Return how long a mixture takes that keeps the ports of each instruction busy for `TURNS` cycles."""
+        try:
+            request = Request(self.mix([(one.variant, TURNS * len(one.ports)) for one in instructions]), Want.CYCLES)
+        except GenerationError:
+            return None
+        (measured,) = yield [request]
+        return measured.cycles if measured.ok else None
 
-    def _union_sizes(
-        self, pairs: Sequence[tuple[BlockingInstruction, BlockingInstruction]]
-    ) -> Procedure[list[int | None]]:
-        """Return how many ports both instructions of each pair have together, None where that is not seen."""
-        requests: dict[int, Request] = {}
-        for position, pair in enumerate(pairs):
-            counts = [(one.variant, TURNS * len(one.ports)) for one in pair]
-            try:
-                requests[position] = Request(self.mix(counts), Want.CYCLES)
-            except GenerationError:
-                continue
-        answers = dict(zip(requests, (yield list(requests.values())), strict=True)) if requests else {}
-        sizes: list[int | None] = []
-        for position, pair in enumerate(pairs):
-            measured = answers.get(position)
-            total = TURNS * sum(len(one.ports) for one in pair)
-            size = round(total / measured.cycles) if measured is not None and measured.ok else None
-            sizes.append(size if size is not None and size <= self.width else None)
-        return sizes
-
-    def _put(self, ports: PortSet, instruction: BlockingInstruction) -> None:
-        """Keep an instruction under a name."""
-        self.best[ports] = replace(instruction, ports=ports, usage=PortUsage({ports: 1}))
-
-    def _exchange(self, one: PortSet, other: PortSet) -> None:
-        """Exchange the names of two sets, one of which may be without an instruction."""
-        first, second = self.best.pop(one, None), self.best.pop(other, None)
-        if first is not None:
-            self._put(other, first)
-        if second is not None:
-            self._put(one, second)
-
-
-def with_other_port(ports: PortSet, group: PortSet) -> PortSet:
-    """Return the set with the other port of a pair."""
-    return (ports - group) | (group - ports)
+    def _keep(self, ports: PortSet, instruction: BlockingInstruction) -> BlockingInstruction:
+        """Keep an instruction under a name unless a better one has it; return it with that name."""
+        if instruction.usage.total == 1:
+            instruction = replace(instruction, ports=ports, usage=PortUsage({ports: 1}))
+        known = self.best.get(ports)
+        if known is None or instruction.is_better_than(known):
+            self.best[ports] = instruction
+        return instruction

@@ -51,9 +51,6 @@ MOST_UOPS = 100
 MOST_SMALLER = 4
 """µops of instructions whose sets may be smaller than any that is known: usages of more are too many to list."""
 
-MOST_SUBSET_PORTS = 6
-"""Used ports of which all subsets (63) are considered where no known set explains the answers."""
-
 
 class When(Enum):
     """In which states a stage runs."""
@@ -63,6 +60,9 @@ class When(Enum):
 
     FOUND = "found"
     """The stages before have found a usage."""
+
+    OPEN = "open"
+    """Either of both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,9 @@ class Stage:
 
     def applies(self, probe: PortProbe) -> bool:
         """Whether it has anything to do in a state."""
-        wanted = probe.undecided if self.when is When.UNDECIDED else probe.usage is not None
-        return wanted and probe.space.isolated.total in self.of
+        found = probe.usage is not None
+        wanted = {When.UNDECIDED: probe.undecided, When.FOUND: found, When.OPEN: found or probe.undecided}
+        return wanted[self.when] and probe.space.isolated.total in self.of
 
 
 def check_sum(probe: PortProbe) -> Procedure[PortProbe]:
@@ -143,10 +144,10 @@ def block_known_sets(probe: PortProbe) -> Procedure[PortProbe]:
 def exclude_all_others(probe: PortProbe) -> Procedure[PortProbe]:
     """Ask until no other usage over any subsets of the used ports agrees with the measurements.
 
-    Needs a usage. Sets that no instruction of one µop has are blocked by two. First it is asked whether µops are
+    Sets that no instruction of one µop has are blocked by two. First it is asked whether µops are
     confined to each group of ports that known sets join; then all sets within the groups are considered. Usages that
-    no question tells apart are indistinguishable. Of more µops than can be listed, an integer linear program finds
-    another usage, and a question tells it from the first, until there is none.
+    no question tells apart are indistinguishable. If there is a usage, but too many others to list, an integer linear
+    program finds another one, and a question tells it from the first, until there is none.
     """
     groups = _groups(probe)
     for ports in groups if len(groups) > 1 else ():
@@ -159,14 +160,16 @@ def exclude_all_others(probe: PortProbe) -> Procedure[PortProbe]:
         if not found.usages and found.complete and len(groups) > 1:
             groups = [frozenset().union(*groups)]
             continue
-        usages = found.usages if found.complete else _two_of_many(probe, sets)
+        listed = found.complete or probe.usage is None
+        usages = found.usages if listed else _two_of_many(probe, sets)
         question = _telling(probe, usages)
         if question is not None:
             probe = yield from ask(probe, question)
-        elif found.complete or len(usages) < 2:
+        elif found.complete or (not listed and len(usages) < 2):
             return probe.settled(usages)
         else:
-            return replace(probe, usage=None, failure=TooManyUsages(probe.space.facts()))
+            failure = None if probe.usage is None else TooManyUsages(probe.space.facts())
+            return replace(probe, usage=None, failure=failure)
 
 
 def _two_of_many(probe: PortProbe, sets: Sequence[PortSet]) -> list[PortUsage]:
@@ -263,54 +266,27 @@ def _conceivable(probe: PortProbe, groups: Sequence[PortSet]) -> list[PortSet]:
     """Return all subsets of groups of ports, and what else is considered.
 
     Of ports that only loads and stores use, only known sets are considered: the memory µops of an instruction are those
-    that loads and stores have. Of ports that share a counter, sets have just those that some known set has of them.
+    that loads and stores have.
     """
     space, known = probe.space, [*probe.blocking.sets(), *probe.space.universe]
     computing = _computing(probe)
-    shared = [ports for ports in space.layout.counters.values() if len(ports) > 1]
-    parts = {ports: {frozenset(), *(one & ports for one in known)} for ports in shared}
     sets: list[PortSet] = []
     for group in groups:
-        ports = group & computing if len(groups) > 1 else group
-        sets += (one for one in subsets_of(ports) if all(one & counted in parts[counted] for counted in shared))
+        sets += subsets_of(group & computing if len(groups) > 1 else group)
     return list(dict.fromkeys([*sets, *(one for one in known if one <= frozenset().union(*groups)), *space.universe]))
-
-
-def try_all_subsets(probe: PortProbe) -> Procedure[PortProbe]:
-    """Consider all sets of ports that were used, also those for which there is no blocking instruction.
-
-    Needs few used ports and few µops, so that all usages can be listed. Concludes as `block_known_sets`.
-    """
-    used = probe.space.isolated.used(probe.space.layout)
-    if len(used) <= MOST_SUBSET_PORTS and probe.space.isolated.total <= MOST_SMALLER:
-        probe = probe.consider(subsets_of(used))
-        probe = probe.may_ask(_joined(probe))
-    return (yield from _settle_anew(probe))
 
 
 def ask_again(probe: PortProbe) -> Procedure[PortProbe]:
     """Ask everything again, with twice as many blocking instructions and in the other order.
 
     Answers that contradict each other were wrong somewhere. What they bound stays; what they said exactly is forgotten.
+    Does nothing where some usage agrees with all answers.
     """
+    if every_usage(probe.space, _conceivable(probe, _joined_groups(probe, _groups(probe)))).usages:
+        return probe
     probe = replace(probe, space=probe.space.reconsider(), factor=2, reverse=True)
-    return (yield from _settle_anew(_with_unused(probe)))
-
-
-def try_wider_sets(probe: PortProbe) -> Procedure[PortProbe]:
-    """Consider sets for which there is no blocking instruction, and block pairs of sets.
-
-    Of many used ports the unions and intersections of known sets stand for all subsets.
-    """
-    known = probe.blocking.sets()
-    used = probe.space.isolated.used(probe.space.layout)
-    if len(used) <= MOST_SUBSET_PORTS:
-        more = subsets_of(used)
-    else:
-        more = [made for one, other in pairs_of(known) for made in (one | other, one & other) if made and made & used]
-    universe = tuple(dict.fromkeys([*(ports for ports in known if ports & used), *more]))
-    probe = replace(probe, space=replace(probe.space, universe=universe))
-    return (yield from _settle_anew(probe.may_ask(_joined(probe))))
+    probe = yield from block_known_sets(_with_unused(probe))
+    return (yield from exclude_all_others(probe))
 
 
 def exclude_others(probe: PortProbe) -> Procedure[PortProbe]:
@@ -347,7 +323,11 @@ def exclude_others(probe: PortProbe) -> Procedure[PortProbe]:
     fitting = [other for other in larger if not is_uneven(other, space.isolated, space.layout)]
     slower = consistent_with_time(usage, space) if usage.total > MOST_SMALLER or is_slower(usage, space) else []
     others = [other for other in [*smaller, *fitting, *slower] if space.agrees(other)]
-    return (yield from equalize_queues(probe, [usage, *others]))
+    left = [usage, *others]
+    while (question := _telling(probe, left)) is not None:
+        probe = yield from ask(probe, question)
+        left = [other for other in left if probe.space.agrees(other)]
+    return (yield from equalize_queues(probe, left))
 
 
 def count_steadily(probe: PortProbe) -> Procedure[PortProbe]:
@@ -413,10 +393,8 @@ STAGES = (
     Stage("whole µops", When.UNDECIDED, check_sum, range(10**6)),
     Stage("bounds of long microcode", When.UNDECIDED, bound_long_microcode, range(MOST_STEADY + 1, MOST_UOPS + 1)),
     Stage("blocking of known sets", When.UNDECIDED, block_known_sets),
-    Stage("all other usages", When.FOUND, exclude_all_others),
-    Stage("all subsets", When.UNDECIDED, try_all_subsets),
+    Stage("all other usages", When.OPEN, exclude_all_others),
     Stage("the same again", When.UNDECIDED, ask_again),
-    Stage("wider sets", When.UNDECIDED, try_wider_sets),
     Stage("other usages", When.FOUND, exclude_others, TOLD),
     Stage("steady counts", When.UNDECIDED, count_steadily, range(FEW_UOPS + 1, MOST_UOPS + 1)),
     Stage("all other usages of steady counts", When.FOUND, exclude_all_others, LONG),
@@ -428,12 +406,6 @@ STAGES = (
 def _usage(probe: PortProbe) -> PortUsage:
     assert probe.usage is not None
     return probe.usage
-
-
-def _settle_anew(probe: PortProbe) -> Procedure[PortProbe]:
-    """Ask about the sets that a stage considers; check a usage that is found as the first one was."""
-    probe = yield from block_known_sets(probe)
-    return probe if probe.usage is None else (yield from exclude_all_others(probe))
 
 
 def _unverified(probe: PortProbe, usage: PortUsage) -> PortSet | None:
