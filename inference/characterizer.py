@@ -7,13 +7,12 @@ and returns the conclusions (`inference.variant`). Nothing here sees a backend.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from generator.errors import GenerationError
 from generator.exclusions import excluded
 from generator.factory import InstructionFactory
-from generator.sequences.blocking import MOST_INSTANCES, CodeKind, is_store, kind_of, mixture, representatives
+from generator.sequences.blocking import MOST_INSTANCES, BlockingCode, CodeKind, is_store, kind_of, representatives
 from generator.sequences.throughput import Shape, ThroughputFactory
 from inference.calibration import Calibrations, find_width
 from inference.context import Context
@@ -104,7 +103,7 @@ class Characterizer:
         for kind in sorted(kinds, key=lambda one: one.value):
             candidates = self._candidates.candidates(kind, every_class=self._thorough)
             found[kind] = yield from find_blocking(
-                candidates, context.layout, partial(mixture, context.instructions), issued, tuple(found.values())
+                candidates, context.layout, BlockingCode(context.instructions), issued, tuple(found.values())
             )
         return self.prepared(found)
 

@@ -214,17 +214,45 @@ def _preference(variant: InstructionVariant) -> tuple[bool, int, int]:
     return (variant.attributes.get("evex") == "1", len(widths - usual), len(variant.operands))
 
 
-def mixture(instructions: InstructionFactory, blockers: Sequence[tuple[InstructionVariant, int]]) -> Microbenchmark:
-    """Return blocking instructions, each as often as its count says, in turns.
+@dataclass(frozen=True, slots=True)
+class BlockingCode:
+    """Makes code of blocking instructions alone, which shows what the core does with them."""
 
-    Raises:
-        AllocationError: there are not enough registers for them.
-    """
-    instances, columns = _columns(blockers, set(), MOST_INSTANCES // 2)
-    names = ", ".join(f"{count} of {variant.string}" for variant, count in blockers)
-    return Microbenchmark(
-        setup_of(instructions, instances, Values()), tuple(_in_turns(columns)), f"common ports of {names}"
-    )
+    instructions: InstructionFactory
+
+    def mix(self, blockers: Sequence[tuple[InstructionVariant, int]]) -> Microbenchmark:
+        """Return blocking instructions, each as often as its count says, in turns.
+
+        Raises:
+            AllocationError: there are not enough registers for them.
+        """
+        instances, columns = _columns(blockers, set(), MOST_INSTANCES // 2)
+        names = ", ".join(f"{count} of {variant.string}" for variant, count in blockers)
+        setup = setup_of(self.instructions, instances, Values())
+        return Microbenchmark(setup, tuple(_in_turns(columns)), f"common ports of {names}")
+
+    def followed(
+        self, blockers: tuple[InstructionVariant, int], first: InstructionVariant, second: InstructionVariant
+    ) -> Microbenchmark:
+        """Return so many of a blocking instruction, then `first`, and then `second`, which reads its result.
+
+        Raises:
+            AllocationError: `second` cannot read what `first` writes, or there are not enough registers.
+        """
+        written = [o for o in _registers(first) if o.explicit and o.written]
+        read = [o for o in _registers(second) if o.explicit and o.read]
+        common = [(one, other) for one in written for other in read if one.registers == other.registers]
+        if not common:
+            raise AllocationError(f"{second.string} cannot read what {first.string} writes")
+        (result, source), *_ = common
+        one = Allocator().instance(first)
+        other = Allocator(registers_of(one)).instance(second, {source.index: one.values[result.index]})
+        instances, (column,) = _columns([blockers], registers_of(one) | registers_of(other), MOST_INSTANCES)
+        return Microbenchmark(
+            setup_of(self.instructions, [one, other, *instances], Values()),
+            (*column, assemble(one), assemble(other)),
+            f"ports of {second.string} behind {first.string} among {blockers[1]} of {blockers[0].string}",
+        )
 
 
 def _in_turns(columns: Sequence[Sequence[Line]]) -> list[Line]:

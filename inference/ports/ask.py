@@ -220,14 +220,17 @@ def _learn(probe: PortProbe, measured: Measured, blockers: Blockers, ports: Port
     if not measured.ok or not _adds_up(probe, measured, blockers):
         return probe.answered(ports, Answer(limit, exact=False))
     load = load_of(probe, measured, blockers, ports)
+    if load.ran < -CLEAR:  # the blocking instructions ran elsewhere
+        return probe.answered(ports, Answer(limit, exact=False))
     # As wide as the core issues nothing queues up, and the time counts what is issued, wherever it runs
     spare = probe.blocking.width - len(ports)
     queued = spare > 1 or (spare == 1 and (load.separable or space.isolated.total <= PAIR))
+    keeps_away = probe.blocking.scheduling.keeps_away
     nearest = max(0, round(load.count))
     clear = load.busy and abs(load.count - nearest) <= CLEAR and _whole(probe, measured, blockers, nearest, ports)
     if nearest > limit:
         answer = Answer(limit, exact=False)
-    elif queued and clear:
+    elif queued and clear and (nearest == 0 or keeps_away):
         answer = Answer(nearest)
     else:
         answer = Answer(min(limit, load.most), exact=False, timed=clear and spare == 1)

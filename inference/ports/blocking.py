@@ -7,6 +7,7 @@ address ports have no instruction of one µop; a store is used, whose µops are 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from inference.calibration import LEAST_WIDTH
 from inference.experiment import Procedure, Request, Want
 from inference.ports.blocking_instructions import SATURATED, BlockingInstruction, BlockingSet, Candidate
 from inference.ports.isolation import NEAR, Isolated, isolated_of, name_ports, tight_parts
+from inference.ports.scheduling import observe_scheduling
 from inference.ports.shared_counters import SharedCounters
 from results.model import PortUsage
 
@@ -22,22 +24,22 @@ if TYPE_CHECKING:
 
     from inference.experiment import Measured
     from inference.ports.layout import PortLayout
-    from inference.ports.shared_counters import Mix
+    from inference.ports.scheduling import Controls
     from results.ports import PortSet
 
 
 def find_blocking(
     candidates: Sequence[Candidate],
     layout: PortLayout,
-    mix: Mix | None = None,
+    code: Controls | None = None,
     issued: int = LEAST_WIDTH,
     elsewhere: Sequence[BlockingSet] = (),
 ) -> Procedure[BlockingSet]:
     """Measure the candidates in isolation and choose one for each set of ports that was found.
 
-    `mix` makes mixtures of instructions, by which ports with a shared counter are told apart (None: nothing does);
-    `issued` is how many µops the core is known to issue per cycle. `elsewhere` are those of other kinds of code:
-    ports of the same instruction have the same names.
+    `code` makes code of blocking instructions alone. It tells ports with a shared counter apart, and shows what the
+    core does with µops that have a choice (None: nothing does). `issued` is how many µops the core is known to issue
+    per cycle. `elsewhere` are those of other kinds of code: ports of the same instruction have the same names.
     """
     measured = yield [Request(candidate.benchmark, Want.ALL) for candidate in candidates]
     instructions = _instructions(list(zip(candidates, measured, strict=True)), layout, issued)
@@ -46,13 +48,17 @@ def find_blocking(
         known = best.get(blocking.ports)
         if known is None or blocking.is_better_than(known):
             best[blocking.ports] = blocking
-    if mix is not None:
-        width = BlockingSet(layout, best, issued).width
-        names = {one.variant.key: one.ports for other in elsewhere for one in other.named}
-        shared = SharedCounters(layout, mix, width, names)
-        best = yield from shared.run(instructions)
-        return BlockingSet(layout, best, issued, tuple(shared.named))
-    return BlockingSet(layout, best, issued)
+    blocking = BlockingSet(layout, best, issued)
+    if code is None:
+        return blocking
+    names = {one.variant.key: one.ports for other in elsewhere for one in other.named}
+    shared = SharedCounters(layout, code.mix, blocking.width, names)
+    best = yield from shared.run(instructions)
+    blocking = BlockingSet(layout, best, issued, tuple(shared.named))
+    scheduling = yield from observe_scheduling(blocking, code)
+    if not scheduling.spreads:  # what has not kept its ports busy may have others that it happened not to use
+        best = {ports: one for ports, one in best.items() if one.usage.total == 1 and one.saturates}
+    return replace(blocking, instructions=best, scheduling=scheduling)
 
 
 def _instructions(

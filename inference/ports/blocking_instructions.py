@@ -9,6 +9,7 @@ from math import ceil, floor
 from typing import TYPE_CHECKING
 
 from inference.calibration import LEAST_WIDTH
+from inference.ports.scheduling import UNKNOWN, Scheduling
 from results.model import PortUsage
 
 if TYPE_CHECKING:
@@ -77,12 +78,14 @@ class BlockingSet:
 
     `issued` is how many µops per cycle something else was seen to be issued with. `named` are all instructions that
     use some of the ports with a shared counter, by the names that these were given, whether or not they block best.
+    `scheduling` is what the core does with µops that have a choice.
     """
 
     layout: PortLayout
     instructions: Mapping[PortSet, BlockingInstruction]
     issued: int = LEAST_WIDTH
     named: tuple[BlockingInstruction, ...] = ()
+    scheduling: Scheduling = UNKNOWN
 
     def __contains__(self, ports: PortSet) -> bool:
         """Whether there is an instruction for exactly these ports."""

@@ -98,7 +98,7 @@ class _Search:
     sets: list[PortSet]
     limits: dict[int, int] = field(default_factory=dict)
     found: list[PortUsage] = field(default_factory=list)
-    nodes: int = MOST_NODES
+    nodes: int = field(default_factory=lambda: MOST_NODES)
 
     def run(self) -> Enumeration:
         """Search; return what was found."""

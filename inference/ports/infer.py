@@ -93,7 +93,8 @@ def _failure(probe: PortProbe) -> Failure:
         return probe.failure
     space = probe.space
     if not probe.indistinguishable:
-        return NoUsage(probe.blocking.sets(), space.facts()) if space.hypotheses() == [] else TooManyUsages(space.facts())
+        contradictory = space.hypotheses() == []
+        return NoUsage(probe.blocking.sets(), space.facts()) if contradictory else TooManyUsages(space.facts())
     left = probe.indistinguishable
     likely = likeliest(left, tuple(probe.blocking.instructions), space.isolated, space.layout)
     named = sorted(left if len(left) <= MOST_NAMED else likely, key=str)[:MOST_NAMED]

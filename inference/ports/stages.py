@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
+from itertools import product
 from typing import TYPE_CHECKING
 
 from inference.ports.ask import CLEAR, ask, conclude, doubt, lengthened, load_of, measure
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from inference.experiment import Procedure
     from inference.ports.hypotheses import HypothesisSpace
+    from inference.ports.layout import PortLayout
     from inference.ports.probe import PortProbe
 
 STEADY = (150, 600, 720)
@@ -198,16 +200,16 @@ def _groups(probe: PortProbe) -> list[PortSet]:
 
 
 def _joined_groups(probe: PortProbe, groups: Sequence[PortSet]) -> list[PortSet]:
-    """Return the groups with those joined of which it is not known that no µop can use ports of two.
+    """Return the groups with used ports, all of them joined unless it is known that no µop can use ports of two.
 
     Such µops show when one of the groups is blocked. No µop can use ports of loads and stores and others, too.
     """
     answers, computing = probe.space.answers, _computing(probe)
-    open_ones = [one for one in groups if one & computing and not (one in answers and answers[one].exact)]
-    if not open_ones:
-        return list(groups)
+    used = [one for one in groups if one & probe.space.isolated.used(probe.space.layout)]
+    if not any(one & computing and not (one in answers and answers[one].exact) for one in used):
+        return used
     joined = [one for one in groups if one & computing]
-    return [frozenset().union(*joined), *(one for one in groups if one not in joined)]
+    return [frozenset().union(*joined), *(one for one in used if one not in joined)]
 
 
 def _computing(probe: PortProbe) -> PortSet:
@@ -220,14 +222,24 @@ def _computing(probe: PortProbe) -> PortSet:
 def _reached(probe: PortProbe) -> PortSet:
     """Return the ports that µops may be able to use: those of isolation, and others if it does not show all.
 
-    Isolation does not show all if an answer contradicts it, or if issue alone limits the instruction: some ports of
-    sets that nothing else has may never be needed then.
+    Isolation does not show all ports if an answer contradicts it, or on a core that does not use all of them by turns,
+    unless one µop has kept its ports busy. Nor does it if issue alone limits the instruction: some ports of sets that
+    nothing else has may never be needed then.
     """
     space, known = probe.space, frozenset().union(*probe.blocking.sets())
     used = space.isolated.used(space.layout)
     if any(not ports <= used for ports in space.universe):
         return space.layout.ports
+    if not probe.blocking.scheduling.spreads and not (space.isolated.total == 1 and _is_saturated(space, used)):
+        return space.layout.ports
     return space.layout.ports if space.issue_limited and not space.layout.ports <= known else used
+
+
+def _is_saturated(space: HypothesisSpace, ports: PortSet) -> bool:
+    """Whether alone the instruction kept all of these ports busy, and nothing else limited it."""
+    isolated = space.isolated
+    loads = [isolated.uops[name] / len(space.layout.counters[name]) for name in space.layout.touching(ports)]
+    return min(loads) >= SATURATED * isolated.cycles and isolated.free and not space.issue_limited
 
 
 def _is_answerable(probe: PortProbe, ports: PortSet) -> bool:
@@ -266,14 +278,23 @@ def _conceivable(probe: PortProbe, groups: Sequence[PortSet]) -> list[PortSet]:
     """Return all subsets of groups of ports, and what else is considered.
 
     Of ports that only loads and stores use, only known sets are considered: the memory µops of an instruction are those
-    that loads and stores have.
+    that loads and stores have. Of ports that share a counter, and that these do not keep busy, they may have a part.
     """
     space, known = probe.space, [*probe.blocking.sets(), *probe.space.universe]
     computing = _computing(probe)
     sets: list[PortSet] = []
     for group in groups:
         sets += subsets_of(group & computing if len(groups) > 1 else group)
-    return list(dict.fromkeys([*sets, *(one for one in known if one <= frozenset().union(*groups)), *space.universe]))
+    sets += (one for one in known if one <= frozenset().union(*groups))
+    for one in probe.blocking.instructions.values():
+        sets += [] if one.saturates else _parts(one.ports, space.layout)
+    return list(dict.fromkeys([*sets, *space.universe]))
+
+
+def _parts(ports: PortSet, layout: PortLayout) -> list[PortSet]:
+    """Return the sets that the same counters count, each at least a port of each counter."""
+    counted = [layout.counters[name] & ports for name in layout.touching(ports)]
+    return [frozenset().union(*chosen) for chosen in product(*map(subsets_of, counted))]
 
 
 def ask_again(probe: PortProbe) -> Procedure[PortProbe]:
@@ -320,6 +341,8 @@ def exclude_others(probe: PortProbe) -> Procedure[PortProbe]:
     ]
     novel = [able for able, count in usage.uops.items() if count and able not in known]
     larger = [moved(usage, able, one, usage.uops[able]) for able in novel for one in known.sets() if able < one]
+    if known.scheduling.spreads:
+        larger = []  # isolation would have shown all ports of a larger set
     fitting = [other for other in larger if not is_uneven(other, space.isolated, space.layout)]
     slower = consistent_with_time(usage, space) if usage.total > MOST_SMALLER or is_slower(usage, space) else []
     others = [other for other in [*smaller, *fitting, *slower] if space.agrees(other)]
@@ -336,8 +359,11 @@ def count_steadily(probe: PortProbe) -> Procedure[PortProbe]:
     Of long microcode with a long latency blocked ports run idle while it waits (the reorder buffer is full of blocking
     instructions that are done), but not when its µops are given their ports. What matters then is that the number of
     µops on the blocked ports stays the same, and that all answers together make a usage. Needs microcode of which
-    nothing else has told the usage; finds one, or says that there are too many.
+    nothing else has told the usage; finds one, or says that there are too many. Needs a core whose µops keep away from
+    busy ports.
     """
+    if not probe.blocking.scheduling.keeps_away:
+        return probe
     probe = replace(probe, space=probe.space.reconsider(), reverse=True)
     used = probe.space.isolated.used(probe.space.layout)
     for ports in probe.blocking.sets():
@@ -439,7 +465,7 @@ def _spread(space: HypothesisSpace, ports: PortSet) -> bool:
     isolated = space.isolated
     names = space.layout.touching(ports)
     loads = [isolated.uops[name] / len(space.layout.counters[name]) for name in names]
-    if min(loads) >= SATURATED * isolated.cycles and isolated.free and not space.issue_limited:
+    if _is_saturated(space, ports):
         return True
     return len(loads) > 1 and max(loads) < SATURATED and min(loads) * 2 >= max(loads)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeVar
 
+from generator.errors import AllocationError
 from generator.microbenchmark import Line, Microbenchmark
 from inference.experiment import Measured, Request
 from inference.ports.blocking import find_blocking
@@ -87,8 +88,20 @@ class Oracle:
     def blocking(self, stores: Sequence[str] = ()) -> BlockingSet:
         names = [name for name, uops in self.instructions.items() if len(uops) == 1 or name in stores]
         candidates = [Candidate(variant(name), sequence(name), name in stores) for name in names]
-        found, _ = self.answer(find_blocking(candidates, self.layout, issued=self.width))
+        found, _ = self.answer(find_blocking(candidates, self.layout, Code(), issued=self.width))
         return found
+
+
+class Code:
+    """Code of blocking instructions alone, of which none waits for another."""
+
+    def mix(self, blockers: Sequence[tuple[InstructionVariant, int]]) -> Microbenchmark:
+        return Microbenchmark((), tuple(line(one.iform) for one, count in blockers for _ in range(count)), "mixture")
+
+    def followed(
+        self, blockers: tuple[InstructionVariant, int], first: InstructionVariant, second: InstructionVariant
+    ) -> Microbenchmark:
+        raise AllocationError(f"{second.iform} does not wait for {first.iform} behind {blockers[0].iform}")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference.experiment import Measured, Request
-from inference.ports import hypotheses
+from inference.ports import every_usage, hypotheses
 from inference.ports.ask import ask
 from inference.ports.hypotheses import Answer, HypothesisSpace
 from inference.ports.infer import PortConclusion, infer_ports
@@ -107,12 +107,15 @@ def test_ports_that_share_a_counter_are_told_apart_by_time() -> None:
         for usage in ("1*p15+1*p23B", "1*p15A+1*p23B", "1*p0156+1*p5", "1*p0156A+1*p5", "1*p0156+1*p0156A", "2*p5")
         if is_stated(machine(counters, {**known, "X": usage}), "X", PortUsage.parse(usage))
     }
-    assert stated == {"1*p15+1*p23B", "1*p15A+1*p23B", "1*p0156+1*p5", "1*p0156A+1*p5", "2*p5"}
+    assert stated == {"1*p15+1*p23B", "1*p15A+1*p23B", "1*p0156+1*p5", "2*p5"}
+    beside = machine(counters, {**known, "X": "1*p0156A+1*p5"})
+    assert {str(usage) for usage in left(beside, "X")} == {"1*p0156A+1*p5", "1*p016A+1*p5"}
 
 
 def test_a_set_without_blocking_instruction_is_found_by_blocking_two_others() -> None:
     core = machine(
-        "p0 p1 p5 p6", {"A": "1*p0", "B": "1*p5", "C": "1*p1", "D": "1*p6", "E": "1*p0156", "X": "1*p05+1*p16"}
+        "p0 p1 p4 p5 p6",
+        {"A": "1*p0", "B": "1*p5", "C": "1*p1", "D": "1*p6", "E": "1*p0156", "F": "1*p4", "X": "1*p05+1*p16"},
     )
     conclusion, _ = infer(core, "X")
     assert str(conclusion.usage) in {"1*p05+1*p16", "1*p16+1*p05"}, conclusion
@@ -128,6 +131,7 @@ def test_what_blocking_cannot_tell_apart_is_a_failure_and_no_number() -> None:
 
 def test_too_many_usages_to_list_are_not_said_to_be_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hypotheses, "NODE_LIMIT", 3)
+    monkeypatch.setattr(every_usage, "MOST_NODES", 3)
     core = machine("p0 p1 p5", {"A": "1*p01", "B": "1*p5", "X": "1*p0+1*p015"})
     conclusion, _ = infer(core, "X")
     assert conclusion.usage is None
@@ -154,6 +158,13 @@ def test_half_a_uop_is_a_failure() -> None:
 
 sets_of_ports = st.frozensets(st.sampled_from("012345"), min_size=1, max_size=4)
 sets_of_three = st.frozensets(st.sampled_from("012"), min_size=1, max_size=3)
+
+
+def left(core: Oracle, name: str) -> tuple[PortUsage, ...]:
+    """Return the usages that are named."""
+    failure = infer(core, name)[0].failure
+    assert isinstance(failure, Indistinguishable)
+    return failure.usages
 
 
 def is_stated(core: Oracle, name: str, usage: PortUsage) -> bool:
@@ -186,8 +197,8 @@ def test_what_is_stated_is_true_on_random_machines_of_which_half_of_the_sets_are
 @given(st.data())
 def test_every_usage_is_found_where_each_port_can_be_blocked(data: st.DataObject) -> None:
     usage = PortUsage(dict(Counter(data.draw(st.lists(sets_of_three, min_size=1, max_size=4)))))
-    single = {f"I{port}": f"1*p{port}" for port in "0123"}
-    core = machine("p0 p1 p2 p3", {**single, "X": str(usage)}, width=data.draw(st.integers(5, 8)))
+    known = {**{f"I{port}": f"1*p{port}" for port in "0123"}, "WIDE": "1*p012"}
+    core = machine("p0 p1 p2 p3", {**known, "X": str(usage)}, width=data.draw(st.integers(5, 8)))
     assert is_stated(core, "X", usage)
 
 

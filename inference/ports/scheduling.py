@@ -1,0 +1,149 @@
+"""How the core under test chooses among the free ports of a µop, as far as it matters for what may be concluded.
+
+Two things that inference would like to take for granted are not true of all cores, so both are tried once per machine.
+
+- *A µop that runs now and then uses all of its ports by turns.* Else ports on which an instruction ran nothing may be
+  ports of its µops all the same. Tried with an instruction that runs every other cycle, among others that leave all of
+  its ports idle.
+- *A µop keeps away from busy ports, even if it waits for another one that ran on them.* A core that binds µops to ports
+  at dispatch sends the oldest one first: when a µop has got through the queue of a busy port, what waits for its result
+  is older than all the rest of the queue, and takes the same port. Tried with two instructions, one behind the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Protocol
+
+from generator.errors import GenerationError
+from inference.experiment import Procedure, Request, Want
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from generator.microbenchmark import Microbenchmark
+    from inference.ports.blocking_instructions import BlockingInstruction, BlockingSet
+    from inference.ports.layout import PortLayout
+    from results.ports import PortSet
+    from xed_convert.model import InstructionVariant
+
+FAIR = Fraction(1, 2)
+"""Share of an even load that each port gets at least if a core uses all ports of a µop by turns."""
+
+RARELY = 12
+"""Cycles per instance, in which all of its ports are idle but for it: also if several are issued in one burst."""
+
+QUEUE = 20
+"""Blocking instructions per port and copy, so that the queue is longer than two instructions' latency."""
+
+STRAY = Fraction(1, 5)
+"""µops per copy: a stray in every fifth copy is noticed."""
+
+MOST_TRIED = 6
+"""Instructions of which it is tried which ports they prefer, and pairs of which one stands behind the other."""
+
+
+class Controls(Protocol):
+    """Makes code of blocking instructions alone."""
+
+    def mix(self, blockers: Sequence[tuple[InstructionVariant, int]]) -> Microbenchmark:
+        """Return so many of each, in turns."""
+
+    def followed(
+        self, blockers: tuple[InstructionVariant, int], first: InstructionVariant, second: InstructionVariant
+    ) -> Microbenchmark:
+        """Return so many of one, then one instance of `first`, and one of `second` that reads its result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduling:
+    """What a core was seen to do.
+
+    `spreads`: µops that run now and then use all of their ports. `keeps_away`: µops keep away from busy ports even if
+    they wait for what ran there. What could not be tried is taken for not so.
+    """
+
+    spreads: bool = False
+    keeps_away: bool = False
+
+
+UNKNOWN = Scheduling()
+"""What is taken for granted of a core on which nothing was tried: nothing."""
+
+
+def observe_scheduling(blocking: BlockingSet, controls: Controls) -> Procedure[Scheduling]:
+    """Try what the core does."""
+    known = [blocking.instructions[ports] for ports in blocking.sets()]
+    single = [one for one in known if one.usage.total == 1 and one.saturates]
+    preferred = yield from _preferred(single, blocking.layout, controls)
+    spreads = bool(preferred) and all(ports == preferred[ports] for ports in preferred)
+    keeps_away = yield from _keeps_away(single, preferred, blocking.layout, controls)
+    return Scheduling(spreads, spreads if keeps_away is None else keeps_away)
+
+
+def _preferred(
+    single: Sequence[BlockingInstruction], layout: PortLayout, controls: Controls
+) -> Procedure[dict[PortSet, PortSet]]:
+    """Return which ports the µops of some sets use where they run rarely, large sets first."""
+    requests: list[tuple[PortSet, Request]] = []
+    for one in reversed(single):
+        names = set(layout.touching(one.ports))
+        others = [other for other in single if not names & set(layout.touching(other.ports))]
+        if len(one.ports) == 1 or not others:
+            continue
+        counts = [(one.variant, 1), (others[0].variant, RARELY * len(others[0].ports))]
+        try:
+            requests.append((one.ports, Request(controls.mix(counts), Want.PORTS)))
+        except GenerationError:
+            continue
+    requests = requests[:MOST_TRIED]
+    found: dict[PortSet, PortSet] = {}
+    for (ports, _), measured in zip(requests, (yield [request for _, request in requests]), strict=True):
+        parts = {name: layout.counters[name] & ports for name in layout.touching(ports)}
+        if measured.ok:
+            fair = {name: FAIR * Fraction(len(part), len(ports)) for name, part in parts.items()}
+            busy = (part for name, part in parts.items() if measured.values[name] >= fair[name])
+            found[ports] = frozenset().union(*busy)
+    return found
+
+
+def _keeps_away(
+    single: Sequence[BlockingInstruction],
+    preferred: Mapping[PortSet, PortSet],
+    layout: PortLayout,
+    controls: Controls,
+) -> Procedure[bool | None]:
+    """Return whether what waits for a µop of busy ports keeps away from these; None if it could not be tried.
+
+    It is tried with µops that would prefer one of the busy ports if they were idle.
+    """
+    requests: list[tuple[PortSet, int, Request]] = []
+    for busy, free in _pairs(single, preferred, layout):
+        count = QUEUE * len(busy.ports)
+        try:
+            benchmark = controls.followed((busy.variant, count), busy.variant, free.variant)
+        except GenerationError:
+            continue
+        requests.append((busy.ports, count, Request(benchmark, Want.PORTS)))
+        if len(requests) == MOST_TRIED:
+            break
+    answers = yield [request for *_, request in requests]
+    ran = [
+        layout.on(ports, measured.values) - count - 1
+        for (ports, count, _), measured in zip(requests, answers, strict=True)
+        if measured.ok
+    ]
+    return max(ran) <= STRAY if ran else None
+
+
+def _pairs(
+    single: Sequence[BlockingInstruction], preferred: Mapping[PortSet, PortSet], layout: PortLayout
+) -> Iterator[tuple[BlockingInstruction, BlockingInstruction]]:
+    """Yield instructions to be busy with and instructions of larger sets that prefer the same ports."""
+    for one in single:
+        for other in single:
+            rest = other.ports - one.ports
+            apart = not set(layout.touching(one.ports)) & set(layout.touching(rest))
+            if one.ports < other.ports and apart and preferred.get(other.ports, frozenset()) & one.ports:
+                yield one, other
