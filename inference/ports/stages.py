@@ -168,10 +168,21 @@ def exclude_all_others(probe: PortProbe) -> Procedure[PortProbe]:
         if question is not None:
             probe = yield from ask(probe, question)
         elif found.complete or (not listed and len(usages) < 2):
-            return probe.settled(usages)
+            return probe.settled(_as_loaded(probe, usages))
         else:
             failure = None if probe.usage is None else TooManyUsages(probe.space.facts())
             return replace(probe, usage=None, failure=failure)
+
+
+def _as_loaded(probe: PortProbe, usages: Sequence[PortUsage]) -> Sequence[PortUsage]:
+    """Return the usages that would have loaded ports with a shared counter as it was alone, all if none would.
+
+    That decides on cores only of which it is known that each µop uses all of its ports by turns.
+    """
+    if not probe.blocking.scheduling.spreads:
+        return usages
+    isolated, layout = probe.space.isolated, probe.space.layout
+    return [usage for usage in usages if not is_uneven(usage, isolated, layout)] or usages
 
 
 def _two_of_many(probe: PortProbe, sets: Sequence[PortSet]) -> list[PortUsage]:
