@@ -5,6 +5,9 @@ As many variants of all extensions are characterized as `--variants` says, other
 with the truth; the columns are those of `runner.verification.report`. A seed whose row is in the table is not done
 again, so a run that was stopped goes on where it was. What was not found again is appended to `--exceptions`.
 
+The last column, `ports_lost`, has those of the usages that are not stated that the counters could tell
+(`runner.verification.tellable`). So the last line says which share of all usages that could be told are right.
+
 `--kind` takes machines of a kind of `simulator.machines.random_shape.KINDS`, or of several ("hidden+intel"); each
 kind has a table of its own, `random_machines.KIND.tsv`.
 """
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
     from simulator.machines.machine import MachineModel
     from xed_convert.model import InstructionVariant
 
+ALL_COLUMNS = (*COLUMNS, "ports_lost")
+
 TABLE = Path(__file__).with_name("random_machines.tsv")
 STRIDE = 7919
 """A prime: steps of this size go through all variants, and soon through all extensions."""
@@ -51,6 +56,7 @@ def rows(path: Path) -> dict[str, str]:
     if not path.exists():
         return {}
     lines = path.read_text(encoding="utf-8").splitlines()[1:]
+    lines = [line for line in lines if len(line.split("\t")) == len(ALL_COLUMNS)]  # others are of another version
     return {line.partition("\t")[0]: line for line in lines}
 
 
@@ -58,16 +64,24 @@ def write(path: Path, lines: dict[str, str]) -> None:
     """Replace the table."""
     ordered = sorted(lines.values(), key=lambda line: int(line.partition("\t")[0].rpartition(":")[2]))
     with atomic_write(path) as file:
-        file.write("\n".join(["\t".join(COLUMNS), *ordered, ""]).encode())
+        file.write("\n".join(["\t".join(ALL_COLUMNS), *ordered, ""]).encode())
 
 
 def total(lines: dict[str, str]) -> str:
     """Return the sums over all machines of the table as one line (measurements: the mean over variants)."""
-    table = [line.split("\t") for line in lines.values()]
-    sums = [sum(float(row[place]) for row in table) for place in range(1, len(COLUMNS))]
-    variants, place = sums[0], COLUMNS.index("measurements") - 1
-    sums[place] = sum(float(row[place + 1]) * int(row[1]) for row in table) / max(1, variants)
-    return "\t".join([f"{len(table)} machines", *(f"{value:.1f}".removesuffix(".0") for value in sums)])
+    table = [dict(zip(ALL_COLUMNS, line.split("\t"), strict=True)) for line in lines.values()]
+    sums = {name: sum(float(row[name]) for row in table) for name in ALL_COLUMNS[1:]}
+    measured = sum(float(row["measurements"]) * int(row["variants"]) for row in table)
+    sums["measurements"] = measured / max(1, sums["variants"])
+    return "\t".join([f"{len(table)} machines", *(f"{value:.1f}".removesuffix(".0") for value in sums.values())])
+
+
+def share(lines: dict[str, str]) -> str:
+    """Say how many of the usages that the counters could tell are right."""
+    table = [dict(zip(ALL_COLUMNS, line.split("\t"), strict=True)) for line in lines.values()]
+    right, lost, wrong = (sum(int(row[name]) for row in table) for name in ("ports_right", "ports_lost", "ports_wrong"))
+    could = right + lost + wrong
+    return f"port usages that counters could tell: {could}; right {right} ({right / max(1, could):.1%}), wrong {wrong}"
 
 
 def reports(names: Sequence[str], count: int, done: dict[str, str]) -> Iterator[Report]:
@@ -81,7 +95,7 @@ def reports(names: Sequence[str], count: int, done: dict[str, str]) -> Iterator[
             continue
         begun = time.process_time()
         variants = sample(measurable, machine, int(name.rpartition(":")[2]), count)
-        report = run(machine, catalogue, variants, thorough=False, candidates=candidates)
+        report = run(machine, catalogue, variants, thorough=False, candidates=candidates, tellable=True)
         report.seconds = time.process_time() - begun
         yield report
 
@@ -100,13 +114,14 @@ def main() -> None:
     first, _, last = options.seeds.partition("-")
     done = rows(table)
     for report in reports([f"{prefix}{n}" for n in range(int(first), int(last or first) + 1)], options.variants, done):
-        done[report.machine] = report.row()
+        done[report.machine] = f"{report.row()}\t{report.counts['ports_lost']}"
         write(table, done)
-        print(report.row(), flush=True)
+        print(done[report.machine], flush=True)
         if options.exceptions and report.exceptions:
             with options.exceptions.open("a", encoding="utf-8") as file:
                 file.write("\n".join([*report.exceptions, ""]))
     print(total(done))
+    print(share(done))
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def measure_plain(found: ConclusionBuilder, context: Context) -> Procedure[None]
     kinds = kinds_of(found.variant)
     search = Search(factory, kinds[-1], balanced=context.loops_only)
     want = Want.ALL if context.counts_ports else Want.CYCLES
-    yield from _first_sequence(search, want)
+    yield from measure_first(search, want)
     bound = None
     found.first = search.unrolled[0] if search.unrolled else None
     if search.unrolled and context.counts_ports:
@@ -73,7 +73,7 @@ def measure_plain(found: ConclusionBuilder, context: Context) -> Procedure[None]
     found.note_throughput(search)
 
 
-def _first_sequence(search: Search, want: Want) -> Procedure[None]:
+def measure_first(search: Search, want: Want) -> Procedure[None]:
     """Measure the sequence that µops are counted in, with another length where the counts of the first are unclean."""
     yield from search.measure([search.shape(LENGTHS[0])], want)
     if want is Want.ALL and not search.unrolled and (failed := list(search.failures)):

@@ -132,8 +132,14 @@ def _ports(found: ConclusionBuilder, search: Search, context: Context) -> Proced
         found.derivations.append(Derivation(name, (Elimination(1 - share),), (first.measured.request.benchmark.id,)))
         found.uops = int(share < 1) if search.form is Form.PLAIN else found.uops
         return _partly_eliminated(isolated, context.layout) if share < 1 else PortConclusion(PortUsage({}))
-    kind = kind_of(found.variant)
-    values = values_of(found.variant, search.kind)
+    subject, isolated = yield from subject_of(search, isolated, context)
+    return (yield from infer_ports(subject, isolated, context.blocking[kind_of(found.variant)]))
+
+
+def subject_of(search: Search, isolated: Isolated, context: Context) -> Procedure[tuple[SubjectInstruction, Isolated]]:
+    """Return the instruction of a search as a subject, and what it did alone; long chains are broken."""
+    variant = search.factory.variant
+    values = values_of(variant, search.kind)
     instance = search.factory.alone(search.form)
     breakers: list[Line] = []
     extra = None
@@ -141,12 +147,12 @@ def _ports(found: ConclusionBuilder, search: Search, context: Context) -> Proced
         breakers = search.factory.breakers(instance, values, carried)
         extra = yield from _usage_of(breakers, context.layout)
         breakers = breakers if extra is not None else []
-    combiner = Combiner(context.instructions, found.variant, values, instance, breakers=breakers)
+    combiner = Combiner(context.instructions, variant, values, instance, breakers=breakers)
     isolated = replace(isolated, free=not search.factory.depends())
     subject = SubjectInstruction(
         combiner, extra or PortUsage({}), lambda count: search.factory.sequence(search.shape(count))
     )
-    return (yield from infer_ports(subject, isolated, context.blocking[kind]))
+    return subject, isolated
 
 
 def _partly_eliminated(isolated: Isolated, layout: PortLayout) -> PortConclusion:

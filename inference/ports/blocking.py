@@ -44,10 +44,10 @@ def find_blocking(
     measured = yield [Request(candidate.benchmark, Want.ALL) for candidate in candidates]
     instructions = _instructions(list(zip(candidates, measured, strict=True)), layout, issued)
     best: dict[PortSet, BlockingInstruction] = {}
-    for blocking in instructions:
-        known = best.get(blocking.ports)
-        if known is None or blocking.is_better_than(known):
-            best[blocking.ports] = blocking
+    for one in instructions:
+        known = best.get(one.ports)
+        if known is None or one.is_better_than(known):
+            best[one.ports] = one
     blocking = BlockingSet(layout, best, issued)
     if code is None:
         return blocking
@@ -73,9 +73,7 @@ def _instructions(
     ]
 
 
-def _blocked_by(
-    candidate: Candidate, isolated: Isolated, layout: PortLayout, issued: int
-) -> list[BlockingInstruction]:
+def _blocked_by(candidate: Candidate, isolated: Isolated, layout: PortLayout, issued: int) -> list[BlockingInstruction]:
     """Return what a candidate blocks, if anything."""
     if abs(sum(isolated.uops.values(), Fraction(0)) - isolated.total) > NEAR:
         return []

@@ -64,7 +64,6 @@ class BlockingInstruction:
         """Whether copies of it alone keep all ports of the set busy."""
         return bool(self.usage.uops[self.ports] / (self.cycles * len(self.ports)) >= SATURATED)
 
-
     def is_better_than(self, known: BlockingInstruction) -> bool:
         """Whether it blocks the same ports better than another one."""
         if (self.usage.total == 1) != (known.usage.total == 1):

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from inference.ports.hypotheses import HypothesisSpace
 
-MOST_NODES = 6000
-"""Partial usages that are looked at in one enumeration."""
+MOST_TRIED = 300_000
+"""Sets that are tried as the next of a partial usage in one enumeration: about a second's work."""
 
 MOST_USAGES = 1500
 """Usages that are listed; of more, any of them is enough to know what to ask next."""
@@ -41,6 +41,13 @@ class Enumeration:
 def every_usage(space: HypothesisSpace, sets: Iterable[PortSet]) -> Enumeration:
     """Return all multisets of these sets that agree with isolation and all answers."""
     return _Search(space, list(sets)).run()
+
+
+def known_usages(space: HypothesisSpace) -> list[PortUsage] | None:
+    """Return all usages of the sets in question that agree with everything, None if there are too many to list."""
+    sets = sorted((one for one in space.universe if space.limit(one)), key=lambda one: (len(one), sorted(one)))
+    found = every_usage(space, sets)
+    return list(found.usages) if found.complete else None
 
 
 def another_usage(space: HypothesisSpace, usage: PortUsage, sets: Sequence[PortSet]) -> PortUsage | None:
@@ -98,7 +105,7 @@ class _Search:
     sets: list[PortSet]
     limits: dict[int, int] = field(default_factory=dict)
     found: list[PortUsage] = field(default_factory=list)
-    nodes: int = field(default_factory=lambda: MOST_NODES)
+    left: int = field(default_factory=lambda: MOST_TRIED)
 
     def run(self) -> Enumeration:
         """Search; return what was found."""
@@ -118,8 +125,8 @@ class _Search:
 
     def _fill(self, place: int, first: int, unions: tuple[int, ...], inside: list[int]) -> bool:
         """Add every way to go on, with the choices from `first` on for the goal at `place`; False: it was too much."""
-        self.nodes -= 1
-        if self.nodes < 0 or len(self.found) >= MOST_USAGES:
+        self.left -= max(1, len(self.choices[place]) - first)
+        if self.left < 0 or len(self.found) >= MOST_USAGES:
             return False
         if inside[place] == self.goals[place][1]:
             if place + 1 < len(self.goals):

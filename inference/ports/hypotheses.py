@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from inference.ports.isolation import Isolated
     from inference.ports.layout import PortLayout
 
-NODE_LIMIT = 4000
-"""Partial hypotheses that are looked at before sets are asked about one by one instead."""
+MOST_PARTIAL = 4000
+"""Partial usages that are kept after each set where all answers are bounds: a tenth of a second's work."""
 
 WHOLE_TIME = Fraction(49, 50)
 """Share of the time that explains it: a window is off by up to 2% where it holds no whole periods."""
@@ -114,11 +114,6 @@ class HypothesisSpace:
             self._limits[ports] = min(limit, answer.count) if answer else limit
         return self._limits[ports]
 
-    def hypotheses(self) -> list[PortUsage] | None:
-        """Return all usages that agree with everything, or None if there are too many to look at."""
-        sets = tuple(sorted((one for one in self.universe if self.limit(one)), key=lambda one: (len(one), sorted(one))))
-        return _Enumeration(self, sets).run()
-
     def agrees(self, usage: PortUsage) -> bool:
         """Whether a complete usage agrees with isolation, all answers and the measured throughput."""
         if usage.total != self.isolated.total or not self.isolated.explained(usage, self.layout):
@@ -206,7 +201,8 @@ class HypothesisSpace:
         ordered = sorted(sets, key=lambda one: (len(one), sorted(one)))
         partial: list[dict[PortSet, int]] = [{}]
         for ports in ordered:
-            partial = [{**counts, ports: more} for counts in partial for more in self._more(ports, counts)][:NODE_LIMIT]
+            grown = [{**counts, ports: more} for counts in partial for more in self._more(ports, counts)]
+            partial = grown[:MOST_PARTIAL]
         usages = [PortUsage({ports: count for ports, count in counts.items() if count}) for counts in partial]
         return [usage for usage in usages if self.agrees(usage)]
 
@@ -222,63 +218,3 @@ class HypothesisSpace:
         """Return the answers, smaller sets first."""
         ordered = sorted(self.answers.items(), key=lambda item: (len(item[0]), sorted(item[0])))
         return tuple(Confined(ports, answer.count, answer.exact) for ports, answer in ordered)
-
-
-class _Enumeration:
-    """Lists the usages of a space: multisets of its sets, grown set by set while nothing speaks against them.
-
-    No union of the chosen sets may hold more µops than it can, nor a set that was asked about more than were found.
-    """
-
-    def __init__(self, space: HypothesisSpace, sets: Sequence[PortSet]) -> None:
-        self.space, self.sets = space, sets
-        self.masks = [mask_of(one) for one in sets]
-        self.total = space.isolated.total
-        self.asked = [(mask_of(ports), answer.count) for ports, answer in space.answers.items()]
-        self.limits: dict[int, int] = {}
-        self.budget = NODE_LIMIT
-        self.counts = [0] * len(sets)
-        self.found: list[PortUsage] = []
-
-    def run(self) -> list[PortUsage] | None:
-        """Return all of them, or None if there are too many to look at."""
-        return self.found if self._extend(0, 0, ()) else None
-
-    def _extend(self, first: int, chosen: int, unions: tuple[int, ...]) -> bool:
-        """Add every way to go on from what is chosen, whose `unions` are given, with the sets from `first` on."""
-        if self.budget <= 0:
-            return False
-        self.budget -= 1
-        if chosen == self.total:
-            usage = PortUsage({one: count for one, count in zip(self.sets, self.counts, strict=True) if count})
-            if self.space.agrees(usage):
-                self.found.append(usage)
-            return True
-        for position in range(first, len(self.sets)):
-            one = self.masks[position]
-            grown = unions
-            if not self.counts[position]:
-                grown = tuple({*unions, one, *[union | one for union in unions]})
-            self.counts[position] += 1
-            complete = not self._possible(one, grown) or self._extend(position, chosen + 1, grown)
-            self.counts[position] -= 1
-            if not complete:
-                return False
-        return True
-
-    def _possible(self, last: int, unions: Iterable[int]) -> bool:
-        """Whether everything that the last set is a part of can hold what is confined to it now."""
-        used = [(mask, count) for mask, count in zip(self.masks, self.counts, strict=True) if count]
-        for union in unions:
-            if not last & ~union and sum([n for mask, n in used if not mask & ~union]) > self._limit(union):
-                return False
-        for asked, most in self.asked:
-            if not last & ~asked and sum([n for mask, n in used if not mask & ~asked]) > most:
-                return False
-        return True
-
-    def _limit(self, union: int) -> int:
-        found = self.limits.get(union)
-        if found is None:
-            found = self.limits[union] = self.space.limit(ports_of(union))
-        return found

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from inference.ports.every_usage import known_usages
 from inference.ports.hypotheses import HypothesisSpace
 from inference.ports.isolation import name_ports
 from inference.ports.load_balance import evenly_loaded, likeliest
@@ -93,7 +94,7 @@ def _failure(probe: PortProbe) -> Failure:
         return probe.failure
     space = probe.space
     if not probe.indistinguishable:
-        contradictory = space.hypotheses() == []
+        contradictory = known_usages(space) == []
         return NoUsage(probe.blocking.sets(), space.facts()) if contradictory else TooManyUsages(space.facts())
     left = probe.indistinguishable
     likely = likeliest(left, tuple(probe.blocking.instructions), space.isolated, space.layout)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from inference.ports.ask import CLEAR, ask, conclude, doubt, lengthened, load_of, measure
 from inference.ports.blocking_instructions import FEW_UOPS, SATURATED, Blockers
 from inference.ports.equalize import equalize_queues
-from inference.ports.every_usage import another_usage, every_usage, subsets_of
+from inference.ports.every_usage import another_usage, every_usage, known_usages, subsets_of
 from inference.ports.hypotheses import Answer
 from inference.ports.isolation import is_integral
 from inference.ports.load_balance import evenly_loaded, is_uneven, likeliest
@@ -121,7 +121,7 @@ def block_known_sets(probe: PortProbe) -> Procedure[PortProbe]:
     """
     while True:
         space = probe.space
-        usages = space.hypotheses()
+        usages = known_usages(space)
         question: PortSet | None
         if usages is None:
             question = space.next_in_order(probe.askable)
@@ -183,6 +183,11 @@ def _as_loaded(probe: PortProbe, usages: Sequence[PortUsage]) -> Sequence[PortUs
         return usages
     isolated, layout = probe.space.isolated, probe.space.layout
     return [usage for usage in usages if not is_uneven(usage, isolated, layout)] or usages
+
+
+def conceivable_sets(probe: PortProbe) -> list[PortSet]:
+    """Return all sets that a µop may have, as far as the answers say."""
+    return _conceivable(probe, _joined_groups(probe, _groups(probe)))
 
 
 def _two_of_many(probe: PortProbe, sets: Sequence[PortSet]) -> list[PortUsage]:
@@ -314,7 +319,7 @@ def ask_again(probe: PortProbe) -> Procedure[PortProbe]:
     Answers that contradict each other were wrong somewhere. What they bound stays; what they said exactly is forgotten.
     Does nothing where some usage agrees with all answers.
     """
-    if every_usage(probe.space, _conceivable(probe, _joined_groups(probe, _groups(probe)))).usages:
+    if every_usage(probe.space, conceivable_sets(probe)).usages:
         return probe
     probe = replace(probe, space=probe.space.reconsider(), factor=2, reverse=True)
     probe = yield from block_known_sets(_with_unused(probe))

@@ -17,7 +17,7 @@ from simulator.judging.ports import with_usage
 from simulator.judging.slack import Slack, Standing, standing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from results.model import Characterization, Failure, LatencyResult
     from runner.verification.indistinguishable import Blocking
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 TOLERANCE = Fraction(1, 50)
 """By what share a throughput may differ from the true one; more where counters are off without showing it."""
+
+LOST = ("ports_named", "ports_unstated", "ports_proved")
+"""The columns of usages that are not stated."""
 
 BOUNDS = {Standing.LEAST: "pairs_least", Standing.FREE: "pairs_free", Standing.TELLABLE: "pairs_bound"}
 VERDICTS = {
@@ -42,13 +45,15 @@ VERDICTS = {
 class KnownMachine:
     """A machine whose truth is known, and what is needed to prove that another one cannot be told from it.
 
-    `names` are the true names of ports by those that inference gives them, where they share counters.
+    `names` are the true names of ports by those that inference gives them, where they share counters. `is_tellable`
+    says whether counters could tell a variant's usage (None: that is not asked).
     """
 
     machine: MachineModel
     catalogue: Catalogue
     blocking: Blocking
     names: Mapping[str, str] = field(default_factory=dict)
+    is_tellable: Callable[[InstructionVariant, PortUsage], bool] | None = None
 
     @functools.cached_property
     def slack(self) -> Slack:
@@ -63,6 +68,9 @@ def check(report: Report, variant: InstructionVariant, found: Characterization, 
     ports = visible_ports(truth)
     verdict, stated = _judge_ports(variant, found, ports, known)
     report.counts[verdict] += 1
+    if verdict in LOST and known.is_tellable is not None and known.is_tellable(variant, ports):
+        report.counts["ports_lost"] += 1
+        report.note(variant, "ports_lost", verdict, ports)
     if verdict != "ports_right":
         report.note(variant, verdict, stated, ports)
     if found.uops == ports.total:

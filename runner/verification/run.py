@@ -14,14 +14,15 @@ from runner.backends.sim import SimBackend, open_machine
 from runner.measuring.protocol import Measurer
 from runner.measuring.session import Limits, Session, Task
 from runner.verification.judge import KnownMachine, check, visible_ports
-from runner.verification.port_names import best_names
+from runner.verification.port_names import best_names, renamed
 from runner.verification.report import Report
+from runner.verification.tellable import Observer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from results.model import Characterization
+    from results.model import Characterization, PortUsage
     from simulator.machines.machine import MachineModel
     from xed_convert.catalogue.catalogue import Catalogue
     from xed_convert.model import InstructionVariant
@@ -34,8 +35,12 @@ def run(
     *,
     thorough: bool = True,
     candidates: CandidateCache | None = None,
+    tellable: bool = False,
 ) -> Report:
-    """Characterize variants on a machine and compare; `thorough` tries all instruction classes for blocking."""
+    """Characterize variants on a machine and compare; `thorough` tries all instruction classes for blocking.
+
+    `tellable` asks of each usage that is not stated whether the counters could tell it.
+    """
     report = Report(machine.name)
     backend = SimBackend(machine, catalogue)
     characterizer = Characterizer(catalogue, backend.info().capabilities, thorough=thorough, candidates=candidates)
@@ -46,7 +51,13 @@ def run(
     tasks = (Task(variant.key, characterizer.characterize(variant, context)) for variant in variants)
     outcomes = list(session.run(tasks))
     found = ((by_key[outcome.name], outcome.result) for outcome in outcomes if outcome.result is not None)
-    known = KnownMachine(machine, catalogue, context.blocking, port_names(machine, found))
+    names = port_names(machine, found)
+    given = {true: name for name, true in names.items()}
+
+    def is_tellable(variant: InstructionVariant, true: PortUsage) -> bool:
+        return session.run_one(Observer(variant, context, renamed(true, given)).is_only_one())
+
+    known = KnownMachine(machine, catalogue, context.blocking, names, is_tellable if tellable else None)
     for outcome in outcomes:
         variant = by_key[outcome.name]
         report.counts["measurements"] += len(outcome.requests)

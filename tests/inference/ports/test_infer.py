@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference.experiment import Measured, Request
-from inference.ports import every_usage, hypotheses
+from inference.ports import every_usage
 from inference.ports.ask import ask
 from inference.ports.hypotheses import Answer, HypothesisSpace
 from inference.ports.infer import PortConclusion, infer_ports
@@ -130,8 +130,7 @@ def test_what_blocking_cannot_tell_apart_is_a_failure_and_no_number() -> None:
 
 
 def test_too_many_usages_to_list_are_not_said_to_be_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hypotheses, "NODE_LIMIT", 3)
-    monkeypatch.setattr(every_usage, "MOST_NODES", 3)
+    monkeypatch.setattr(every_usage, "MOST_TRIED", 3)
     core = machine("p0 p1 p5 p6", {"A": "1*p01", "B": "1*p56", "X": "1*p0+1*p015+1*p6"})
     conclusion, _ = infer(core, "X")
     assert conclusion.usage is None

@@ -1,0 +1,109 @@
+"""Whether the counters could tell a port usage at all: whether only the true one fits everything that they can say.
+
+What they can say of a variant is: what it does alone; for each set of ports that up to three blocking instructions keep
+busy, how many µops are confined to it; and what ran on all ports meanwhile. So all of these sets are blocked, the true
+counts are taken as answers, and every other usage is looked for. Only a core whose µops keep away from busy ports lets
+anything but zero be concluded from a count (`inference.ports.scheduling`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from generator.errors import GenerationError
+from generator.operands.values import kinds_of
+from generator.sequences.blocking import kind_of
+from generator.sequences.throughput import ThroughputFactory
+from inference.experiment import Procedure, Want
+from inference.forms import measure_first
+from inference.port_usage import subject_of
+from inference.ports.ask import CLEAR, load_of, measure
+from inference.ports.blocking_instructions import Blockers, Pace, blockers_for
+from inference.ports.every_usage import another_usage, every_usage
+from inference.ports.hypotheses import Answer, Observation
+from inference.ports.infer import begin
+from inference.ports.isolation import isolated_of
+from inference.ports.stages import conceivable_sets
+from inference.throughput import Search
+from results.ports import PortSet, confined, joined
+
+if TYPE_CHECKING:
+    from inference.context import Context
+    from inference.ports.blocking_instructions import BlockingInstruction, BlockingSet
+    from inference.ports.probe import PortProbe
+    from results.model import PortUsage
+    from xed_convert.model import InstructionVariant
+
+MOST_TOGETHER = 3
+"""Blocking instructions that block a set together: registers suffice for no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observer:
+    """Sees everything that the counters can say; it is told the true usage, by the names that inference gives ports."""
+
+    variant: InstructionVariant
+    context: Context
+    true: PortUsage
+
+    def is_only_one(self) -> Procedure[bool]:
+        """Return whether no usage but the true one fits."""
+        probe = yield from self._observe()
+        if probe is None:
+            return False
+        sets = list(dict.fromkeys([*conceivable_sets(probe), *self.true.uops]))
+        found = every_usage(probe.space, sets)
+        if found.complete or len(found.usages) > 1:
+            return [usage.uops for usage in found.usages] == [self.true.uops]
+        return probe.space.agrees(self.true) and another_usage(probe.space, self.true, sets) is None
+
+    def _observe(self) -> Procedure[PortProbe | None]:
+        """Block everything that can be blocked; None if the variant does not run."""
+        factory = ThroughputFactory(self.context.instructions, self.variant)
+        search = Search(factory, kinds_of(self.variant)[-1], balanced=self.context.loops_only)
+        yield from measure_first(search, Want.ALL)
+        if not search.unrolled:
+            return None
+        isolated = isolated_of(search.unrolled[0].measured, self.context.layout)
+        subject, isolated = yield from subject_of(search, isolated, self.context)
+        blocking = self.context.blocking[kind_of(self.variant)]
+        probe, alone = yield from measure(begin(subject, isolated, blocking), Blockers((), ()))
+        probe = replace(probe, chain=alone.cycles if alone.ok else isolated.cycles)
+        for ports, instructions in _blockable(blocking).items():
+            if ports & isolated.used(blocking.layout):
+                probe = yield from self._block(probe, ports, instructions)
+        return probe
+
+    def _block(
+        self, probe: PortProbe, ports: PortSet, instructions: tuple[BlockingInstruction, ...]
+    ) -> Procedure[PortProbe]:
+        """Block a set, and take the true count for the answer."""
+        pace = Pace(probe.chain or Fraction(0), probe.blocking.width)
+        blockers = blockers_for(instructions, probe.space.isolated, pace)
+        blockers = blockers.balanced([confined(self.true, one.ports) for one in instructions])
+        try:
+            probe, measured = yield from measure(probe, blockers)
+        except GenerationError:
+            return probe
+        load = load_of(probe, measured, blockers, ports) if measured.ok else None
+        if load is None or load.ran < -CLEAR:
+            return probe
+        count = confined(self.true, ports)
+        answer = Answer(count, exact=count == 0 or probe.blocking.scheduling.keeps_away)
+        own = joined(blockers.usage, probe.subject.extra)
+        return replace(probe, space=probe.space.observe(Observation(ports, measured.values, own), answer))
+
+
+def _blockable(blocking: BlockingSet) -> dict[PortSet, tuple[BlockingInstruction, ...]]:
+    """Return the sets that can be kept busy and are issued for faster than that, with as few instructions as can be."""
+    busy = [one for one in blocking.instructions.values() if one.saturates]
+    found: dict[PortSet, tuple[BlockingInstruction, ...]] = {}
+    for count in range(1, MOST_TOGETHER + 1):
+        for parts in combinations(busy, count):
+            union = frozenset[str]().union(*(one.ports for one in parts))
+            if len(union) < blocking.width and not any(a.ports < b.ports for a in parts for b in parts):
+                found.setdefault(union, parts)
+    return found
