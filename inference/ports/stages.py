@@ -146,6 +146,16 @@ def block_known_sets(probe: PortProbe) -> Procedure[PortProbe]:
 def exclude_all_others(probe: PortProbe) -> Procedure[PortProbe]:
     """Ask until no other usage over any subsets of the used ports agrees with the measurements.
 
+    Several usages of more than a few µops are left undecided: steady counts may still tell them apart.
+    """
+    settled = yield from list_all(probe)
+    several = len(settled.indistinguishable) > 1 and probe.usage is None
+    return replace(settled, indistinguishable=()) if several and probe.space.isolated.total > FEW_UOPS else settled
+
+
+def list_all(probe: PortProbe) -> Procedure[PortProbe]:
+    """Ask until no other usage over any subsets of the used ports agrees with the measurements.
+
     Sets that no instruction of one µop has are blocked by two. First it is asked whether µops are
     confined to each group of ports that known sets join; then all sets within the groups are considered. Usages that
     no question tells apart are indistinguishable. If there is a usage, but too many others to list, an integer linear
@@ -294,7 +304,8 @@ def _conceivable(probe: PortProbe, groups: Sequence[PortSet]) -> list[PortSet]:
     """Return all subsets of groups of ports, and what else is considered.
 
     Of ports that only loads and stores use, only known sets are considered: the memory µops of an instruction are those
-    that loads and stores have. Of ports that share a counter, and that these do not keep busy, they may have a part.
+    that loads and stores have. Of ports that share a counter they may have a part, if loads and stores do not keep
+    these ports busy, or if the instruction is slower than its usage explains.
     """
     space, known = probe.space, [*probe.blocking.sets(), *probe.space.universe]
     computing = _computing(probe)
@@ -302,8 +313,9 @@ def _conceivable(probe: PortProbe, groups: Sequence[PortSet]) -> list[PortSet]:
     for group in groups:
         sets += subsets_of(group & computing if len(groups) > 1 else group)
     sets += (one for one in known if one <= frozenset().union(*groups))
+    slower = probe.usage is not None and is_slower(probe.usage, space)
     for one in probe.blocking.instructions.values():
-        sets += [] if one.saturates else _parts(one.ports, space.layout)
+        sets += _parts(one.ports, space.layout) if slower or not one.saturates else []
     return list(dict.fromkeys([*sets, *space.universe]))
 
 
@@ -440,6 +452,7 @@ STAGES = (
     Stage("other usages", When.FOUND, exclude_others, TOLD),
     Stage("steady counts", When.UNDECIDED, count_steadily, range(FEW_UOPS + 1, MOST_UOPS + 1)),
     Stage("all other usages of steady counts", When.FOUND, exclude_all_others, LONG),
+    Stage("all that is left", When.UNDECIDED, list_all),
     Stage("load alone", When.FOUND, check_load_alone, TOLD),
 )
 """All stages, in the order in which they run."""
