@@ -305,7 +305,7 @@ def _conceivable(probe: PortProbe, groups: Sequence[PortSet]) -> list[PortSet]:
 
     Of ports that only loads and stores use, only known sets are considered: the memory µops of an instruction are those
     that loads and stores have. Of ports that share a counter they may have a part, if loads and stores do not keep
-    these ports busy, or if the instruction is slower than its usage explains.
+    these ports busy.
     """
     space, known = probe.space, [*probe.blocking.sets(), *probe.space.universe]
     computing = _computing(probe)
@@ -313,9 +313,8 @@ def _conceivable(probe: PortProbe, groups: Sequence[PortSet]) -> list[PortSet]:
     for group in groups:
         sets += subsets_of(group & computing if len(groups) > 1 else group)
     sets += (one for one in known if one <= frozenset().union(*groups))
-    slower = probe.usage is not None and is_slower(probe.usage, space)
     for one in probe.blocking.instructions.values():
-        sets += _parts(one.ports, space.layout) if slower or not one.saturates else []
+        sets += [] if one.saturates else _parts(one.ports, space.layout)
     return list(dict.fromkeys([*sets, *space.universe]))
 
 
