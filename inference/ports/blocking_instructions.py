@@ -9,7 +9,6 @@ from math import ceil, floor
 from typing import TYPE_CHECKING
 
 from inference.calibration import LEAST_WIDTH
-from inference.ports.scheduling import UNKNOWN, Scheduling
 from results.model import PortUsage
 
 if TYPE_CHECKING:
@@ -69,6 +68,22 @@ class BlockingInstruction:
         if (self.usage.total == 1) != (known.usage.total == 1):
             return self.usage.total == 1
         return self.cycles < known.cycles * NOTICEABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduling:
+    """What a core was seen to do with µops that have a choice (`inference.ports.scheduling`).
+
+    `spreads`: µops that run now and then use all of their ports. `keeps_away`: µops keep away from busy ports even if
+    they wait for what ran there. What could not be tried is taken for not so.
+    """
+
+    spreads: bool = False
+    keeps_away: bool = False
+
+
+UNKNOWN = Scheduling()
+"""What is taken for granted of a core on which nothing was tried: nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ Two things that inference would like to take for granted are not true of all cor
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
 from generator.errors import GenerationError
 from inference.experiment import Procedure, Request, Want
+from inference.ports.blocking_instructions import Scheduling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -54,22 +54,6 @@ class Controls(Protocol):
         self, blockers: tuple[InstructionVariant, int], first: InstructionVariant, second: InstructionVariant
     ) -> Microbenchmark:
         """Return so many of one, then one instance of `first`, and one of `second` that reads its result."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scheduling:
-    """What a core was seen to do.
-
-    `spreads`: µops that run now and then use all of their ports. `keeps_away`: µops keep away from busy ports even if
-    they wait for what ran there. What could not be tried is taken for not so.
-    """
-
-    spreads: bool = False
-    keeps_away: bool = False
-
-
-UNKNOWN = Scheduling()
-"""What is taken for granted of a core on which nothing was tried: nothing."""
 
 
 def observe_scheduling(blocking: BlockingSet, controls: Controls) -> Procedure[Scheduling]:
