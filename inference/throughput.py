@@ -69,7 +69,7 @@ luck, but unsteady."""
 FRONT_END = 1
 """Cycles in which any front end brings a line of code, even if it is decoded anew; more is not the front end's."""
 
-COUNTED = ("uops_issued", "uops_executed", "uops_retire_slots", "uops_MITE", "uops_MS")
+COUNTED = ("uops_issued", "uops_executed", "uops_retire_slots", "uops_MS")
 """Counters that are reported per instruction."""
 
 

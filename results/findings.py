@@ -176,6 +176,48 @@ class LongerSequence(Step):
 
 
 @dataclass(frozen=True, slots=True)
+class DecodedCount(Step):
+    """µops from the decoders in code of one instance and so many NOPs; `uops` are the instance's (None: unclear)."""
+
+    total: Fraction
+    nops: int
+    uops: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class NopTime:
+    """The core cycles of an instance and so many NOPs."""
+
+    nops: int
+    cycles: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderGroups(Step):
+    """How long instances with NOPs take while `width` decoders work; `counted`: the decoders are known to deliver."""
+
+    times: tuple[NopTime, ...]
+    width: int
+    counted: bool = True
+
+
+class Decoders(StrEnum):
+    """Which decoders take an instruction."""
+
+    ANY = "any"
+    FIRST = "first"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class DecodersFound(Step):
+    """Which decoders take an instruction; beside the first one, `simple` others work in the same cycle."""
+
+    which: Decoders
+    simple: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class DecidedBy(Step):
     """The stage of port inference (`inference.ports.stages`) after which no other one changed the conclusion."""
 

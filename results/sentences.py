@@ -6,7 +6,7 @@ from functools import singledispatch
 from typing import TYPE_CHECKING
 
 from results import findings
-from results.findings import Floor, Note, Text
+from results.findings import Decoders, Floor, Note, Text
 from results.model import LATENCY, Failure, Form, Status, Step, port_set_name
 from results.text import latency_name
 
@@ -137,6 +137,28 @@ def _(value: findings.PortControl) -> str:
 @step.register
 def _(value: findings.LongerSequence) -> str:
     return f"{value.instances} instances take {_decimal(value.cycles)} cycles each, less than fewer of them"
+
+
+@step.register
+def _(value: findings.DecodedCount) -> str:
+    uops = "no whole number" if value.uops is None else str(value.uops)
+    return f"{_decimal(value.total)} µops from the decoders, of which {value.nops} are NOPs: {uops}"
+
+
+@step.register
+def _(value: findings.DecoderGroups) -> str:
+    times = ", ".join(f"{one.nops} NOPs {_decimal(one.cycles)} cycles" for one in value.times)
+    how = "" if value.counted else "by time alone (nothing counts what the decoders deliver): "
+    return f"{how}with {value.width} decoders, an instance and {times}"
+
+
+@step.register
+def _(value: findings.DecodersFound) -> str:
+    if value.which is Decoders.ANY:
+        return "each NOP more takes its share of a cycle: any decoder takes the instruction"
+    if value.which is Decoders.UNKNOWN:
+        return "the times fit no number of decoders"
+    return f"a NOP more takes a whole cycle or nothing: the first decoder takes it, {value.simple} others beside it"
 
 
 @step.register

@@ -170,8 +170,19 @@ def _cells(row: ResultRow) -> Iterator[str]:
     yield _time_text(throughput.unrolled, throughput.unrolled_rhythms)
     yield _time_text(throughput.loop, throughput.loop_rhythms)
     yield _time_text(throughput.ports)
-    texts = (latencies_text(result.latencies, row.variant), *(_form_text(result, form) for form in SPECIAL_FORMS))
+    forms = (_form_text(result, form) for form in SPECIAL_FORMS)
+    texts = (latencies_text(result.latencies, row.variant), *forms, _decoding_text(result))
     yield "; ".join(filter(None, texts)) or NOTHING
+
+
+def _decoding_text(result: Characterization) -> str:
+    """Say how it is decoded, unless any decoder makes all of its µops."""
+    microcoded = result.attributes.get("uops_MS", 0)
+    parts = [f"{microcoded} µops from microcode"] if microcoded else []
+    if result.attributes.get("complex_decoder"):
+        beside = result.attributes.get("available_simple_decoders")
+        parts.append("first decoder only" + (f", {beside} beside it" if beside is not None else ""))
+    return f"decoding: {', '.join(parts)}" if parts else ""
 
 
 def _time_text(time: Fraction | None, rhythms: Sequence[Fraction] = ()) -> str:

@@ -95,6 +95,7 @@ _WRITERS: Mapping[type, Callable[[Any], Any]] = {
     findings.LinkShare: _members,
     findings.Blocked: _members,
     findings.Confined: _members,
+    findings.NopTime: _members,
     LatencyKey: _members,
 }
 

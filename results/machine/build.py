@@ -13,6 +13,7 @@ operands is the measured latency, and that each µop has its measured ports:
 - **Delays** are µops without ports that take no issue slot. Where the path through the chain is shorter than a measured
   latency, a delay leads from the source to the result beside it. So every measured pair comes out exactly, and a pair
   that was not measured does not come up.
+- **Stack pointer and string addresses** are moved at rename, at no cost, unless a latency says otherwise.
 - **A latency of 0** of an instruction with ports means that there is no dependency. Of one without ports it is a move
   that is eliminated; with the same register it is an idiom that breaks the dependency.
 - **Throughput**: if an instruction takes longer than its ports, issue slots, divider, and what one instance passes on
@@ -44,7 +45,7 @@ from results.ports import throughput_of
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from results.machine.constants import Core
     from results.machine.facts import Cycles, Facts, FormFacts, Pair
@@ -232,7 +233,9 @@ class _Builder:
         ]
         self.roles = _roles(usage, core, reads=bool(self.read), writes=len(self.written))
         places = [Endpoint(o.index, LatencyPart.MEMORY) for o in self.written]
-        self.results = [*value_outputs(variant), *places]
+        known = {end for _, end in latencies}
+        free = {one for one in _address_updates(variant) if one not in known}
+        self.results = [*(one for one in value_outputs(variant) if one not in free), *places]
         self.stages = self._stages()
         self.base = self._base()
         self.common = self._common()
@@ -387,6 +390,14 @@ class _Builder:
             chained = self.roles.total and source in self.common
             if not chained or self._delay_of(source) + self.stages[end] < cycles:
                 self._delay(cycles, (source,), (end,))
+
+
+def _address_updates(variant: InstructionVariant) -> Iterator[Endpoint]:
+    """Yield the registers that are written because an implicit address goes through them (RSP of PUSH)."""
+    bases = {o.memory.base for o in variant.operands if o.memory is not None and o.memory.base}
+    for operand in variant.operands:
+        if operand.suppressed and operand.written and len(operand.registers) == 1 and operand.registers[0] in bases:
+            yield Endpoint(operand.index)
 
 
 @dataclass(frozen=True, slots=True)

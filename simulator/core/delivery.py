@@ -25,7 +25,7 @@ caches of instructions, the cycles that a change from one path to the other cost
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 from math import gcd
@@ -73,16 +73,13 @@ class Fetched:
     fusible: bool = False
     is_jump: bool = False
     jumps_bytes: int | None = None
+    size_bytes: int = field(init=False)
+    uops: int = field(init=False)
 
-    @property
-    def size_bytes(self) -> int:
-        """The size of both together."""
-        return sum(self.sizes_bytes)
-
-    @property
-    def uops(self) -> int:
-        """The µops that are delivered."""
-        return self.decoding.decoded + self.decoding.microcoded
+    def __post_init__(self) -> None:
+        """Add up the sizes, and the µops that are delivered: both are asked for all the time."""
+        object.__setattr__(self, "size_bytes", sum(self.sizes_bytes))
+        object.__setattr__(self, "uops", self.decoding.decoded + self.decoding.microcoded)
 
 
 def usual_decoding(slots: int) -> Decoding:
@@ -138,47 +135,49 @@ class Layout:
     def is_cached(self, position: int, address: int) -> bool:
         """Whether the instruction at a position is delivered from the µop cache if it stands at an address."""
         key = (position, address % LINE_BYTES)
-        found = self._cached.get(key)
-        if found is None:
-            found = self._cached[key] = self._fits_at(position, address % LINE_BYTES)
-        return found
+        if key not in self._cached:
+            self._look_at(position, address % LINE_BYTES)
+        return self._cached[key]
 
-    def _fits_at(self, position: int, address: int) -> bool:
-        """Look at the window of an address, and at the other one of its pair where both have to fit."""
+    def _look_at(self, position: int, address: int) -> None:
+        """Find out about the window of an address, and about the other one of its pair where both have to fit."""
         size = self.cache.window_bytes
-        first = address // size * size
-        if not self.cache.whole_pairs:
-            return self._window_fits(position, address, first)
-        pair = address // (2 * size) * (2 * size)
-        return self._window_fits(position, address, pair) and self._window_fits(position, address, pair + size)
+        group = 2 * size if self.cache.whole_pairs else size
+        first = address // group * group
+        around = self._around(position, address, first, first + group)
+        fits = all(self._fits(around, start) for start in range(first, first + group, size))
+        for at, _, start in around:
+            if start >= first:
+                self._cached[at, start % LINE_BYTES] = fits
 
-    def _window_fits(self, position: int, address: int, first: int) -> bool:
-        """Whether the window that begins at `first` can be cached, seen from an instruction at an address."""
-        inside = [item for item, start in self._around(position, address, first) if start >= first]
-        if not self.cache.jump_at_end and any(
-            item.is_jump and (start // ERRATUM_BYTES != (start + item.size_bytes) // ERRATUM_BYTES)
-            for item, start in self._around(position, address, first)
-        ):
-            return False
+    def _fits(self, around: Sequence[tuple[int, Fetched, int]], first: int) -> bool:
+        """Whether the window that begins at an address can be cached."""
+        end = first + self.cache.window_bytes
+        inside = [item for _, item, start in around if first <= start < end]
+        if not self.cache.jump_at_end:
+            for _, item, start in around:
+                behind = start + item.size_bytes
+                touches = start // ERRATUM_BYTES != behind // ERRATUM_BYTES
+                if item.is_jump and touches and start < end and behind > first:
+                    return False
         return _lines(inside, self.cache) <= self.cache.lines_per_window
 
-    def _around(self, position: int, address: int, first: int) -> list[tuple[Fetched, int]]:
-        """Return the instructions that have a byte in a window, with their addresses."""
-        end = first + self.cache.window_bytes
-        found: list[tuple[Fetched, int]] = []
+    def _around(self, position: int, address: int, first: int, end: int) -> list[tuple[int, Fetched, int]]:
+        """Return the instructions that have a byte in a stretch: position, instruction, address."""
         at, start = position, address
-        for _ in range(LINE_BYTES):  # backwards, to the first that is not wholly before the window
+        for _ in range(LINE_BYTES):  # backwards, to the first that is not wholly before the stretch
             before = at - 1
             if start <= first or (before < 0 and self.is_loop):
                 break
             at = before % len(self.items)
             start -= self.items[at].size_bytes
-        for _ in range(2 * LINE_BYTES):  # forwards, to the end of the window
+        found: list[tuple[int, Fetched, int]] = []
+        for _ in range(2 * LINE_BYTES):
             if start >= end:
                 break
             item = self.items[at]
             if start + item.size_bytes > first:
-                found.append((item, start))
+                found.append((at, item, start))
             start += item.size_bytes
             at += 1
             if at == len(self.items):

@@ -1,0 +1,240 @@
+"""How an instruction is decoded: µops from the decoders, and which decoders take it.
+
+**µops** are counted in code that no µop cache holds (`generator.sequences.decoding`), without the NOPs in it.
+
+**Decoders** are found by time. Let each instance stand before n NOPs, and let D decoders work per cycle:
+
+- Any decoder takes it: all instructions are decoded one after another, D per cycle. One more NOP takes 1/D cycle more.
+- Only the first decoder takes it: it begins a group, and s others work beside it in that cycle. The last group before
+  the next instance stays incomplete. So more NOPs take no time, until one too many takes a whole cycle:
+  1 + ceil((n - s) / D) cycles.
+
+So the time of n NOPs and of half a group more differs by half a cycle in the first case, and by none or a whole one in
+the second. Where the step is tells s. There are so many NOPs that decoding takes longer than all else.
+
+The counter of decoded µops shows that the decoders deliver. Without it, times alone tell, but only if NOPs of one byte
+each take longer than others: then no µop cache delivers them. What is found by time alone says so in its derivation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+from typing import TYPE_CHECKING
+
+from generator.errors import GenerationError
+from generator.operands.allocation import has_plain_address
+from generator.sequences.decoding import counted, grouped, least_nops, moves_addresses, nops_alone, prologue_counted
+from generator.sequences.throughput import ThroughputFactory, same_register_operands
+from inference.experiment import Procedure, Request, Want
+from inference.throughput import rounded_count
+from results.findings import DecodedCount, DecoderGroups, Decoders, DecodersFound, NopTime
+from results.model import Derivation, Form
+from xed_convert.errors import EncodingError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from inference.builder import ConclusionBuilder
+    from inference.context import Context
+    from inference.experiment import Measured
+
+COMPLEX, SIMPLE = "complex_decoder", "available_simple_decoders"
+MITE, MICROCODE, SLOTS, EXECUTED = "uops_MITE", "uops_MS", "uops_retire_slots", "uops_executed"
+
+COUNTERS = (MITE, MICROCODE, SLOTS, EXECUTED)
+"""What is counted among NOPs."""
+
+NEAR = Fraction(1, 25)
+"""Cycles per instance by which a time may be off. Six decoders that wait for predecoded NOPs differ from one that
+begins a group by 0.06 cycles."""
+
+SHARED = Fraction(1, 8)
+"""Cycles by which the NOPs' share of a cycle may be off: Haswell's last decoder does not take what could fuse."""
+
+MOST_NOPS = 120
+"""NOPs per instance, at most: with more of them a reorder buffer (Nehalem's has 128 entries) holds no second instance.
+Then issue stops for each, and begins anew like a group of decoders."""
+
+JUMPS = ("COND_BR", "UNCOND_BR", "CALL", "RET")
+"""Categories of instructions that end a group of decoders: times do not tell whether they also have to begin one."""
+
+MORE = Fraction(3, 2)
+"""By how much longer than all else decoding has to take, where something else limits the time."""
+
+WIDEST = 8
+"""Decoders that a core has at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What was counted of a form, by counter: µops per instance (None: no whole number)."""
+
+    counts: dict[str, int | None]
+    derivation: Derivation
+
+
+def measure_decoding(found: ConclusionBuilder, context: Context) -> Procedure[None]:
+    """Conclude how many µops the decoders make of each form, and which decoders take it."""
+    if found.first is None or MITE not in context.counters:
+        return
+    factory = ThroughputFactory(context.instructions, found.variant)
+    if context.loops_only and moves_addresses(factory):
+        return
+    (nops,) = yield [Request(nops_alone(factory.instructions), Want.ALL)]
+    if not nops.ok or not nops.cycles:
+        return
+    plain = yield from _counted(factory, Form.PLAIN, nops)
+    if plain is None:
+        return
+    _note(found, plain, Form.PLAIN)
+    yield from _decoders(found, factory, Form.PLAIN, nops)
+    for form in _others(found):
+        other = yield from _counted(factory, form, nops)
+        if other is not None and other.counts != plain.counts:
+            _note(found, other, form)
+        if other is not None and (form is Form.SAME_REGISTER or other.counts[MITE] != plain.counts[MITE]):
+            yield from _decoders(found, factory, form, nops)
+
+
+def _others(found: ConclusionBuilder) -> list[Form]:
+    """Return the other forms that a variant has."""
+    forms = []
+    if same_register_operands(found.variant):
+        forms.append(Form.SAME_REGISTER)
+    if has_plain_address(found.variant):
+        forms.append(Form.INDEXED)
+    return forms
+
+
+def _counted(factory: ThroughputFactory, form: Form, alone: Measured) -> Procedure[Decoded | None]:
+    """Count the µops of a form among NOPs, without those of the NOPs and of what stands beside an instance."""
+    try:
+        benchmark, nops = counted(factory, form)
+        requests = [Request(benchmark, Want.ALL)]
+        beside = 0
+        if factory.has_prologue:
+            prologue, beside = prologue_counted(factory)
+            requests.append(Request(prologue, Want.ALL))
+    except (GenerationError, EncodingError):
+        return None
+    measured = yield requests
+    if not all(one.ok for one in measured):
+        return None
+    counts = {name: rounded_count(_without(name, measured, (nops, beside), alone)) for name in COUNTERS}
+    step = DecodedCount(measured[0].values.get(MITE, Fraction(0)), nops, counts[MITE])
+    return Decoded(counts, Derivation(f"{MITE}{form.suffix}", (step,), (benchmark.id,)))
+
+
+def _without(name: str, measured: Sequence[Measured], nops: tuple[int, int], alone: Measured) -> Fraction | None:
+    """Return a counter's value per instance, without NOPs, and without what stands beside it."""
+    if any(name not in one.values for one in (*measured, alone)):
+        return None
+    each = alone.values[name] / alone.request.benchmark.divisor
+    rest = [one.values[name] - each * count for one, count in zip(measured, nops, strict=False)]
+    return rest[0] - sum(rest[1:])
+
+
+def _note(found: ConclusionBuilder, decoded: Decoded, form: Form) -> None:
+    """Note the counts of a form."""
+    found.derivations.append(decoded.derivation)
+    for name, count in decoded.counts.items():
+        if count is None or (form is Form.PLAIN and (name == EXECUTED or (name == SLOTS and name in found.attributes))):
+            continue
+        found.attributes[f"{'uops' if name == EXECUTED else name}{form.suffix}"] = max(0, count)
+
+
+def _decoders(found: ConclusionBuilder, factory: ThroughputFactory, form: Form, alone: Measured) -> Procedure[None]:
+    """Find out which decoders take a form, and note it."""
+    assert found.first is not None
+    width = ceil(alone.request.benchmark.divisor / alone.cycles - NEAR)
+    if found.variant.category in JUMPS or not 2 <= width <= WIDEST:
+        return
+    try:
+        least = max(least_nops(factory, form), width * ceil(found.first.cycles + 1))
+    except (GenerationError, EncodingError):
+        return
+    nops, timing, conclusion = width * -(-least // width), None, DecodersFound(Decoders.UNKNOWN)
+    while nops <= MOST_NOPS and conclusion.which is Decoders.UNKNOWN:
+        timing = Timing(factory, form, nops, {})
+        conclusion = yield from timing.find(width, alone.cycles / alone.request.benchmark.divisor)
+        nops = width * ceil(max(timing.cycles(0) or 0, Fraction(nops, width)) * MORE)
+    if timing is None:
+        return
+    if found.attributes.get(MICROCODE) and conclusion.simple:
+        # Nothing is decoded until microcode has been delivered: something else began anew, as after CPUID
+        conclusion = DecodersFound(Decoders.UNKNOWN)
+    steps = (DecoderGroups(timing.steps(), width), conclusion)
+    derivation = Derivation(f"{COMPLEX}{form.suffix}", steps, timing.experiments())
+    known = {COMPLEX: int(conclusion.which is Decoders.FIRST), SIMPLE: conclusion.simple}
+    if not known[COMPLEX]:
+        del known[SIMPLE]
+    plain = {name: found.attributes[name] for name in (COMPLEX, SIMPLE) if name in found.attributes}
+    if conclusion.which is Decoders.UNKNOWN:
+        found.derivations.append(derivation)
+    elif form is Form.PLAIN or known != plain:
+        found.attributes.update({name + form.suffix: value for name, value in known.items()})
+        found.derivations.append(derivation)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Times of instances with NOPs; `times` are those that were measured, by the number of NOPs."""
+
+    factory: ThroughputFactory
+    form: Form
+    base: int
+    times: dict[int, Measured]
+
+    def find(self, width: int, each: Fraction) -> Procedure[DecodersFound]:
+        """Return which decoders take the instruction; a NOP takes `each` cycles.
+
+        `base` is a multiple of the width. From there the step is looked for by halving: it stands right after s more
+        NOPs; with none among the next ones, all others work beside it, if a whole group more takes a cycle.
+        """
+        unknown = DecodersFound(Decoders.UNKNOWN)
+        low, high = 0, width - 1
+        yield from self._measure(low, high)
+        begin, end = self.cycles(low), self.cycles(high)
+        if begin is None or end is None:
+            return unknown
+        more = end - begin
+        if abs(more) < NEAR:
+            yield from self._measure(width)
+            after = self.cycles(width)
+            decoding = after is not None and abs(after - begin - 1) < NEAR
+            return DecodersFound(Decoders.FIRST, high) if decoding else unknown
+        if abs(more - 1) >= NEAR:
+            return DecodersFound(Decoders.ANY) if abs(more - high * each) < SHARED else unknown
+        while high - low > 1:
+            middle = (low + high) // 2
+            yield from self._measure(middle)
+            between = self.cycles(middle)
+            if between is None or min(abs(between - begin), abs(between - end)) >= NEAR:
+                return unknown
+            if abs(between - begin) < NEAR:
+                low = middle
+            else:
+                high = middle
+        return DecodersFound(Decoders.FIRST, low)
+
+    def steps(self) -> tuple[NopTime, ...]:
+        """Return the times for a derivation."""
+        known = sorted(self.times.items())
+        return tuple(NopTime(nops, one.cycles / one.request.benchmark.divisor) for nops, one in known)
+
+    def experiments(self) -> tuple[str, ...]:
+        """Return the ids of what was measured."""
+        return tuple(one.request.benchmark.id for _, one in sorted(self.times.items()))
+
+    def _measure(self, *more: int) -> Procedure[None]:
+        numbers = [self.base + one for one in more]
+        requests = [Request(grouped(self.factory, self.form, nops), Want.CYCLES) for nops in numbers]
+        answers = yield requests
+        self.times.update((nops, one) for nops, one in zip(numbers, answers, strict=True) if one.ok)
+
+    def cycles(self, more: int) -> Fraction | None:
+        """Return the cycles per instance with so many NOPs more than `base`."""
+        measured = self.times.get(self.base + more)
+        return None if measured is None else measured.cycles / measured.request.benchmark.divisor
