@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from runner.backend import Backend
-    from runner.own_code.measure import Code, Request, Result, Runs
+    from runner.own_code.measure import Request, Result
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -84,6 +84,13 @@ def measure(
         str | None, typer.Option("--json", metavar="FILE", help="Write JSON (- is the output).")
     ] = None,
     csv_file: Annotated[str | None, typer.Option("--csv", metavar="FILE", help="Write CSV (- is the output).")] = None,
+    sweep: Annotated[
+        list[str] | None,
+        typer.Option(metavar="N=0..64:4", help="Put these numbers for {N} or $N into the code. May be repeated."),
+    ] = None,
+    plot: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Plot a sweep as SVG (-: as bars on the terminal).")
+    ] = None,
     *,
     basic: Annotated[bool, typer.Option("--basic", help="Subtract a run without copies, not one with half.")] = False,
     no_normalization: Annotated[
@@ -104,23 +111,28 @@ def measure(
 ) -> None:
     """Measure any code: cycles per copy, unrolled and in a loop, and whatever else the backend counts."""
     from runner.own_code.counters import choose  # noqa: PLC0415 - `--help` needs none of these
-    from runner.own_code.measure import Request  # noqa: PLC0415
+    from runner.own_code.template import Template, runs_of, syntax_of  # noqa: PLC0415
 
     if contiguous:
         os.environ["UOPSCOPE_CONTIGUOUS"] = "1"
     number = _number(value)
+    machine = Machine(backend, cpu, arch, model)
+    if plot is not None and not sweep:
+        raise UsageError("--plot is for sweeps", hint="for example: --sweep N=0..64:4")
     if blocks is not None:
-        _refuse_beside_blocks(asm, asm_file, hexadecimal, code_file, object_file, init, late_init, one_time_init)
-        with _opened(Machine(backend, cpu, arch, model)) as opened:
+        _refuse_beside_blocks(asm, asm_file, hexadecimal, code_file, object_file, init, late_init, one_time_init, sweep)
+        with _opened(machine) as opened:
             _measure_blocks(opened, blocks, modes, number, csv_file, time_limit)
         return
-    runs = _runs(unroll, loop, repeat, warm_up, initial_warm_up, aggregate, basic=basic, normalize=not no_normalization)
-    code = _code(
-        _body(asm, asm_file, hexadecimal, code_file, object_file, symbol), init, late_init, one_time_init, syntax
-    )
-    request = Request(
-        code=code,
-        runs=runs,
+    numbers = {"unroll": unroll, "loop": loop, "measurements": repeat}
+    numbers |= {"warm_ups": warm_up, "initial_warm_ups": initial_warm_up}
+    template = Template(
+        _body(asm, asm_file, hexadecimal, code_file, object_file, symbol),
+        init,
+        late_init,
+        one_time_init,
+        syntax=syntax_of(syntax),
+        runs=runs_of(numbers, aggregate, basic=basic, normalize=not no_normalization),
         counters=choose(counters),
         offset_bytes=offset,
         drained=drain,
@@ -129,7 +141,14 @@ def measure(
         force=force,
         time_limit_seconds=_limit(time_limit),
     )
-    _measure_one(request, Machine(backend, cpu, arch, model), json_file, csv_file, samples=samples)
+    if json_file == csv_file == "-":
+        raise UsageError("only one of --json and --csv can go to standard output")
+    if sweep:
+        from runner.cli._sweep import Outputs, measure_sweep  # noqa: PLC0415 - most measurements are none
+
+        is_complete = measure_sweep(template, sweep, Outputs(csv_file, json_file, plot), lambda: _opened(machine))
+        raise typer.Exit(0 if is_complete else SOME_FAILED)
+    _measure_one(template.request(), machine, json_file, csv_file, samples=samples)
 
 
 def _measure_one(
@@ -144,8 +163,6 @@ def _measure_one(
     from runner.own_code.report import csv_of_result, json_of_result, lines_of_result  # noqa: PLC0415
 
     benchmark_of(request)  # what is wrong with it is said before a backend is looked for
-    if json_file == csv_file == "-":
-        raise UsageError("only one of --json and --csv can go to standard output")
     with _opened(machine) as opened:
         result = measure(request, opened)
     _write(json_file, lambda: json.dumps(json_of_result(result), indent=2, ensure_ascii=False) + "\n")
@@ -180,37 +197,6 @@ def _refuse_beside_blocks(*others: object) -> None:
         raise UsageError("--blocks brings its own code", hint="leave out --asm, --init and the like")
 
 
-def _runs(
-    unroll: int | None,
-    loop: int | None,
-    repeat: int | None,
-    warm_up: int | None,
-    initial_warm_up: int | None,
-    aggregate: str | None,
-    *,
-    basic: bool,
-    normalize: bool,
-) -> Runs | None:
-    """Return what to run if any option says so; what the others say is nanoBench's default."""
-    from runner.own_code.measure import Aggregate, Runs  # noqa: PLC0415
-
-    given = {
-        "unroll": unroll,
-        "loop": loop,
-        "measurements": repeat,
-        "warm_ups": warm_up,
-        "initial_warm_ups": initial_warm_up,
-    }
-    numbers = {name: number for name, number in given.items() if number is not None}
-    if not (numbers or aggregate or basic or not normalize):
-        return None
-    names = [one.value for one in Aggregate]
-    if aggregate is not None and aggregate not in names:
-        raise UsageError(f"--aggregate {aggregate}: not one of {', '.join(names)}")
-    chosen = Aggregate(aggregate) if aggregate else Aggregate.TRIMMED
-    return Runs(**numbers, aggregate=chosen, basic=basic, normalize=normalize)
-
-
 def _body(
     asm: str | None,
     asm_file: Path | None,
@@ -234,17 +220,6 @@ def _body(
     if (object_file is None) != (symbol is None):
         raise UsageError("--object FILE and --symbol NAME go together")
     return next(iter(there.values()))
-
-
-def _code(body: str, init: str, late_init: str, one_time_init: str, syntax: str) -> Code:
-    from runner.own_code.measure import Code  # noqa: PLC0415
-    from runner.own_code.sources import code_of  # noqa: PLC0415
-    from runner.own_code.text import Syntax  # noqa: PLC0415
-
-    known = [one.value for one in Syntax]
-    if syntax not in known:
-        raise UsageError(f"--syntax {syntax}: not one of {', '.join(known)}")
-    return Code(*(code_of(source, Syntax(syntax)) for source in (body, init, late_init, one_time_init)))
 
 
 @contextmanager

@@ -1,0 +1,148 @@
+"""A measurement with its code still as sources, in which parameters may stand: `{N}` or `$N`.
+
+    template = Template("add rax, [r14+{N}]")
+    measure(template.request({"N": 64}), backend)
+
+Parameters named as in `OPTIONS` set that option instead.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner.own_code.code import MeasureError
+from runner.own_code.counters import Choice
+from runner.own_code.measure import Aggregate, Code, Request, Runs
+from runner.own_code.sources import code_of, read_text
+from runner.own_code.text import Syntax, assemble
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NO_VALUES: Mapping[str, int] = {}
+RUN_OPTIONS = ("unroll", "loop")
+OPTIONS = ("offset", *RUN_OPTIONS)
+"""Numbers beside the code that a parameter may set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """All that a `Request` has, with code as sources (see `runner.own_code.sources`)."""
+
+    body: str
+    init: str = ""
+    late_init: str = ""
+    one_time_init: str = ""
+    syntax: Syntax = Syntax.INTEL
+    runs: Runs | None = None
+    counters: Choice = field(default_factory=Choice)
+    offset_bytes: int = 0
+    drained: bool = False
+    on_demand: int | None = None
+    may_call: bool = False
+    force: bool = False
+    time_limit_seconds: float = 1.0
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The parts of the code, in the order of `Code`."""
+        return (self.body, self.init, self.late_init, self.one_time_init)
+
+    def with_texts(self) -> Template:
+        """Return the same with files of text read.
+
+        Raises:
+            MeasureError: a file cannot be read, or is no text.
+        """
+        return replace(
+            self,
+            body=_text_of(self.body),
+            init=_text_of(self.init),
+            late_init=_text_of(self.late_init),
+            one_time_init=_text_of(self.one_time_init),
+        )
+
+    def uses(self, name: str) -> bool:
+        """Whether a parameter of that name changes anything; files of text have to be read."""
+        return name in OPTIONS or any(_places(name).search(source) for source in self.sources)
+
+    def request(self, values: Mapping[str, int] = NO_VALUES) -> Request:
+        """Return the measurement for these values.
+
+        Raises:
+            UopscopeError: the code cannot be read or assembled.
+        """
+        template = self.with_texts()
+        parts = [_code_of(fill(source, values), self.syntax) for source in template.sources]
+        runs = self.runs
+        if any(name in values for name in RUN_OPTIONS):
+            runs = runs or Runs()
+            runs = replace(runs, unroll=values.get("unroll", runs.unroll), loop=values.get("loop", runs.loop))
+        return Request(
+            code=Code(*parts),
+            runs=runs,
+            counters=self.counters,
+            offset_bytes=values.get("offset", self.offset_bytes),
+            drained=self.drained,
+            on_demand=self.on_demand,
+            may_call=self.may_call,
+            force=self.force,
+            time_limit_seconds=self.time_limit_seconds,
+        )
+
+
+def fill(source: str, values: Mapping[str, int]) -> str:
+    """Put values in the places of their names."""
+    for name, value in values.items():
+        source = _places(name).sub(str(value), source)
+    return source
+
+
+def _places(name: str) -> re.Pattern[str]:
+    return re.compile(rf"\{{{name}\}}|\${name}\b")
+
+
+TEXT = "\0"
+"""Begins what was read from a file of text, so that it is not taken for another kind of source."""
+
+
+def _text_of(source: str) -> str:
+    return TEXT + read_text(Path(source[1:])) if source.startswith("@") else source
+
+
+def _code_of(source: str, syntax: Syntax) -> bytes:
+    return assemble(source.removeprefix(TEXT), syntax) if source.startswith(TEXT) else code_of(source, syntax)
+
+
+def syntax_of(name: str) -> Syntax:
+    """Return the syntax of a name.
+
+    Raises:
+        MeasureError: there is none.
+    """
+    return Syntax(_one_of("--syntax", name, [one.value for one in Syntax]))
+
+
+def runs_of(
+    numbers: Mapping[str, int | None], aggregate: str | None = None, *, basic: bool = False, normalize: bool = True
+) -> Runs | None:
+    """Return what to run if anything says so (a number that is None says nothing); the rest is nanoBench's default.
+
+    Raises:
+        MeasureError: there is no such aggregate.
+    """
+    given = {name: number for name, number in numbers.items() if number is not None}
+    if not (given or aggregate or basic or not normalize):
+        return None
+    names = [one.value for one in Aggregate]
+    chosen = Aggregate(_one_of("--aggregate", aggregate, names)) if aggregate else Aggregate.TRIMMED
+    return Runs(**given, aggregate=chosen, basic=basic, normalize=normalize)
+
+
+def _one_of(option: str, name: str, known: list[str]) -> str:
+    if name not in known:
+        raise MeasureError(f"{option} {name}: not one of {', '.join(known)}")
+    return name
