@@ -21,13 +21,97 @@ from typing import TYPE_CHECKING
 from xed_convert.errors import UopscopeError as Error
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from os import PathLike
+    from typing import Unpack
 
     from results.exports.tidy import Tables
     from results.rows import Rows
     from runner.python.characterized import Characterizations
+    from runner.python.measured import Measured
+    from runner.python.options import MeasureOptions
 
-__all__ = ["Error", "catalogue", "characterize", "decode", "encode", "encodings", "load"]
+__all__ = ["Error", "catalogue", "characterize", "decode", "encode", "encodings", "load", "measure", "sweep"]
+
+
+def measure(
+    asm: str = "",
+    *,
+    code: bytes = b"",
+    init: str = "",
+    late_init: str = "",
+    one_time_init: str = "",
+    **options: Unpack[MeasureOptions],
+) -> Measured:
+    """Measure any code: core cycles per copy, and whatever else the backend counts.
+
+    >>> found = measure("imul rax, rbx", backend="sim", arch="SKL")
+    >>> found.cycles
+    3.0
+    >>> found.rows.where(mode="loop", counter="p1")["value"]
+    [1.0]
+    >>> found = measure("imul rax, rbx", unroll=10, repeat=3, aggregate="min", backend="sim", arch="SKL")
+    >>> found.cycles, len(found.samples["core_cycles"])
+    (3.0, 3)
+
+    Args:
+        asm: the code as text, "@FILE" with text, "raw:FILE" with machine code, or "object:FILE:SYMBOL".
+        code: machine code, instead of text.
+        init: code as above that runs before every measurement.
+        late_init: code that runs after the counters are read, once.
+        one_time_init: code that runs before the first measurement only.
+        options: see `MeasureOptions`.
+
+    Raises:
+        Error: the code cannot be read or measured, or the backend cannot be used here. Code that faults or hangs is
+            no error: `ok` is false then, and `problems` say why.
+    """
+    from contextlib import closing
+
+    from runner.own_code.measure import benchmark_of
+    from runner.own_code.measure import measure as measure_request
+    from runner.python.measured import Measured
+    from runner.python.options import opened, template_of
+
+    if bool(asm) == bool(code):
+        raise Error("one source of code is needed: asm or code", hint='for example: measure("imul rax, rbx")')
+    request = template_of(asm or f"hex:{code.hex()}", init, late_init, one_time_init, options).request()
+    benchmark_of(request)  # what is wrong with it is said before a backend is looked for
+    with closing(opened(options)) as backend:
+        return Measured(measure_request(request, backend))
+
+
+def sweep(
+    asm: str,
+    parameters: Mapping[str, Iterable[int]],
+    *,
+    init: str = "",
+    late_init: str = "",
+    one_time_init: str = "",
+    **options: Unpack[MeasureOptions],
+) -> Rows:
+    """Measure code for every combination of its parameters, which stand as {N} or $N in it; return a row for each.
+
+    >>> found = sweep(".rept {N}; imul rax, rbx; .endr", {"N": range(1, 4)}, backend="sim", arch="SKL")
+    >>> found["N"], found["core_cycles_unrolled"]
+    ([1, 2, 3], [3.0, 6.0, 9.0])
+
+    A combination that cannot be assembled or measured has a `reason`. Parameters named offset, unroll or loop set that
+    option. The other arguments are those of `measure`.
+
+    Raises:
+        Error: nothing depends on a parameter, none of the combinations is code, or the backend cannot be used here.
+    """
+    from contextlib import closing
+
+    from runner.own_code.sweep import Parameter, points, rows_of
+    from runner.own_code.sweep import sweep as sweep_template
+    from runner.python.options import opened, template_of
+
+    template = template_of(asm, init, late_init, one_time_init, options)
+    wanted = points(template, [Parameter(name, tuple(values)) for name, values in parameters.items()])
+    with closing(opened(options)) as backend:
+        return rows_of((row for _, row in sweep_template(template, wanted, backend)), tuple(parameters))
 
 
 def encode(text: str) -> bytes:

@@ -9,9 +9,12 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+import typer.main
 
 import uopscope
 from results.database.reader import read_database
+from runner.cli import measure as measure_command
+from runner.python.options import MeasureOptions
 from tests.runner.cli.commands import command_of
 from tests.shared import CHECKOUT
 from xed_convert.errors import UopscopeError
@@ -59,6 +62,15 @@ def test_importing_it_loads_only_the_errors() -> None:
         (lambda: uopscope.catalogue("FROB"), "catalogue", ["list", "FROB"]),
         (lambda: uopscope.catalogue(cpu="Z80"), "catalogue", ["list", "--cpu", "Z80"]),
         (lambda: uopscope.load("/nowhere/x.xml"), "db", ["check", "/nowhere/x.xml"]),
+        (lambda: uopscope.measure("frob rax"), "measure", ["--asm", "frob rax"]),
+        (lambda: uopscope.measure("inc r15"), "measure", ["--asm", "inc r15"]),
+        (lambda: uopscope.measure("@/nowhere"), "measure", ["--asm-file", "/nowhere"]),
+        (lambda: uopscope.measure("nop", unroll=0), "measure", ["--asm", "nop", "--unroll", "0"]),
+        (lambda: uopscope.measure("nop", aggregate="x"), "measure", ["--asm", "nop", "--aggregate", "x"]),
+        (lambda: uopscope.measure("nop", syntax="masm"), "measure", ["--asm", "nop", "--syntax", "masm"]),
+        (lambda: uopscope.measure("nop", time_limit=99.5), "measure", ["--asm", "nop", "--time-limit", "99.5"]),
+        (lambda: uopscope.measure("nop", backend="abacus"), "measure", ["--asm", "nop", "--backend", "abacus"]),
+        (lambda: uopscope.sweep("nop", {"N": [1]}), "measure", ["--asm", "nop", "--sweep", "N=1"]),
         (lambda: uopscope.characterize("FROB"), "characterize", ["FROB"]),
         (
             lambda: uopscope.characterize("ADC", backend="sim", arch="Z80"),
@@ -101,6 +113,36 @@ def test_characterizations_are_a_sequence_and_a_table(found: Characterizations, 
     assert written == {one.string for one in found if not one.skipped}
     with pytest.raises(uopscope.Error, match="no conclusion about 'ADC'"):
         found["ADC"]
+
+
+def test_what_was_measured_is_a_table_and_says_what_went_wrong() -> None:
+    found = uopscope.measure("div rbx", init="mov eax, 7", backend="sim", arch="SKL", counters="core_cycles")
+    assert found.rows["counter"] == ["core_cycles", "core_cycles"]
+    assert "model of SKL (simulated SKL), backend sim" in repr(found).splitlines()
+    assert "<td>unrolled</td><td>core_cycles</td>" in found._repr_html_()
+    fault = uopscope.measure(code=bytes.fromhex("ebfe"), backend="sim", arch="SKL")
+    assert not fault.ok
+    assert fault.cycles is None
+    assert fault.problems
+    assert fault.problems[0] in repr(fault)
+
+
+def test_an_option_that_does_not_exist_is_refused_as_python_does() -> None:
+    with pytest.raises(TypeError, match="no option 'unrol'; there are backend, "):
+        uopscope.measure("nop", unrol=3)  # type: ignore[call-arg] # that is the point
+    with pytest.raises(uopscope.Error, match="one source of code is needed"):
+        uopscope.measure("nop", code=b"\x90")
+
+
+def test_every_option_of_the_command_is_one_in_python() -> None:
+    command = typer.main.get_command(measure_command.app)
+    names = {option.removeprefix("--").replace("-", "_") for one in command.params for option in one.opts}
+    arguments = {"asm", "init", "late_init", "one_time_init", "sweep"}
+    files = {"asm_file", "code_file", "object", "symbol", "bytes", "blocks", "modes", "json", "csv", "plot", "samples"}
+    renamed = {"no_normalization": "normalize"}
+    here = {"contiguous", "value"}
+    options = {renamed.get(name, name) for name in names - arguments - files - here}
+    assert options == set(MeasureOptions.__annotations__)
 
 
 def test_a_campaign_is_kept_and_loaded(tmp_path: Path) -> None:

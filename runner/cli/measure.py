@@ -111,7 +111,7 @@ def measure(
 ) -> None:
     """Measure any code: cycles per copy, unrolled and in a loop, and whatever else the backend counts."""
     from runner.own_code.counters import choose  # noqa: PLC0415 - `--help` needs none of these
-    from runner.own_code.template import Template, runs_of, syntax_of  # noqa: PLC0415
+    from runner.own_code.template import Template, runs_of, syntax_of, time_limit_of  # noqa: PLC0415
 
     if contiguous:
         os.environ["UOPSCOPE_CONTIGUOUS"] = "1"
@@ -139,7 +139,7 @@ def measure(
         on_demand=number if on_demand else None,
         may_call=allow_syscalls,
         force=force,
-        time_limit_seconds=_limit(time_limit),
+        time_limit_seconds=time_limit_of(time_limit),
     )
     if json_file == csv_file == "-":
         raise UsageError("only one of --json and --csv can go to standard output")
@@ -184,12 +184,6 @@ def _number(text: str) -> int:
     if not 0 <= number < 1 << 64:
         raise UsageError(f"--value {text}: not a number of 64 bits")
     return number
-
-
-def _limit(seconds: float) -> float:
-    if not 0.001 <= seconds <= 60:
-        raise UsageError(f"--time-limit {seconds}: not between 0.001 and 60 seconds")
-    return seconds
 
 
 def _refuse_beside_blocks(*others: object) -> None:
@@ -239,6 +233,7 @@ def _measure_blocks(
     """Measure blocks line by line; rows are written as they are done where they go to standard output."""
     from runner.own_code.blocks import BlockMeasurer, BlockOptions, Mode, read_blocks  # noqa: PLC0415
     from runner.own_code.report import block_rows  # noqa: PLC0415
+    from runner.own_code.template import time_limit_of  # noqa: PLC0415
     from xed_convert.files import atomic_write, check_writable  # noqa: PLC0415
 
     known = [mode.value for mode in Mode]
@@ -246,7 +241,7 @@ def _measure_blocks(
     if not set(wanted) <= set(known):
         raise UsageError(f"--modes {modes}: of {', '.join(known)}")
     chosen = tuple(mode for mode in Mode if mode.value in wanted)
-    options = BlockOptions(value=value, modes=chosen, time_limit_seconds=_limit(time_limit))
+    options = BlockOptions(value=value, modes=chosen, time_limit_seconds=time_limit_of(time_limit))
     rows = block_rows(BlockMeasurer(backend, options).measure(read_blocks(_lines(source), source)), chosen)
     if csv_file is None or csv_file == "-":
         csv.writer(sys.stdout, lineterminator="\n").writerows(rows)

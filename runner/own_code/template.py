@@ -126,6 +126,17 @@ def syntax_of(name: str) -> Syntax:
     return Syntax(_one_of("--syntax", name, [one.value for one in Syntax]))
 
 
+def time_limit_of(seconds: float) -> float:
+    """Return the time that one run may take.
+
+    Raises:
+        MeasureError: it is too short or too long.
+    """
+    if not 0.001 <= seconds <= 60:
+        raise MeasureError(f"--time-limit {seconds}: not between 0.001 and 60 seconds")
+    return seconds
+
+
 def runs_of(
     numbers: Mapping[str, int | None], aggregate: str | None = None, *, basic: bool = False, normalize: bool = True
 ) -> Runs | None:

@@ -56,14 +56,14 @@ def test_what_is_no_range_is_refused(text: str) -> None:
         Parameter.read(text)
 
 
-@given(st.text(max_size=30))
-def test_any_text_is_a_parameter_or_an_error(text: str) -> None:
+@given(st.text(st.characters(codec="utf-8"), max_size=20))
+def test_what_is_written_for_values_has_values_or_is_refused(text: str) -> None:
     try:
-        found = Parameter.read(text)
-    except SweepError:
-        return
-    assert found.values
-    assert text.strip().startswith(f"{found.name}=")
+        message = f"--sweep N= has {len(Parameter.read(f'N={text}').values)} values"
+    except SweepError as error:
+        message = error.message
+    assert message.startswith("--sweep N=")
+    assert " has 0 values" not in message
 
 
 def test_values_go_where_their_names_stand_and_nowhere_else() -> None:
