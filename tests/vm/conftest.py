@@ -1,17 +1,24 @@
-"""Fixtures of the tests that boot kernels; what cannot be had here is a reason to skip."""
+"""Fixtures of the tests that boot kernels; what cannot be had here is a reason to skip.
 
+UOPSCOPE_VM_KERNELS names other kernels, separated by commas: those of `tests.vm.kernels`, or releases that Debian's
+backports have, such as 7.2.12+deb13-cloud-amd64.
+"""
+
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.vm import images, kernels
-from tests.vm.kernels import HEADERS, ROOT, Kernel, Unavailable
+from tests.vm.cache import Unavailable
+from tests.vm.kernels import ROOT, Kernel
 
 FAKE = Path(__file__).parent / "fakepmu"
+KERNELS = os.environ.get("UOPSCOPE_VM_KERNELS", "6.1,6.12,newest").split(",")
 
 
-@pytest.fixture(scope="session", params=list(HEADERS))
+@pytest.fixture(scope="session", params=KERNELS)
 def kernel(request: pytest.FixtureRequest) -> Kernel:
     try:
         return kernels.kernel(request.param)

@@ -15,7 +15,8 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
-from tests.vm.kernels import CACHE, ROOT, Unavailable, locked
+from tests.vm.cache import CACHE, Unavailable, locked
+from tests.vm.kernels import ROOT
 
 PACKAGES = ("xed_convert", "results", "simulator", "generator", "inference", "runner", "tests")
 NOT_NEEDED = {"test", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip", "site-packages", "dist-packages"}

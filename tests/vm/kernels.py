@@ -1,91 +1,113 @@
-"""Kernels to test on: Debian's cloud images with their headers, unpacked into a cache, never installed.
+"""Kernels to test on: Debian's images with their headers, unpacked into a cache, never installed here.
 
-
-The headers come from the packages linux-headers-cloud-amd64 and linux-headers-6.12-cloud-amd64; the image that belongs
-to them is fetched by `apt-get download` and unpacked. `build` compiles the module, or a test's, for such a kernel.
+Those of Debian 12 are built here, newer ones in a Debian 13 (`tests.vm.chroot`): their headers need its compiler and C
+library. The headers come from the packages below, and the image that belongs to them is fetched and unpacked. `build`
+compiles the module, or a test's, for such a kernel.
 """
 
-import contextlib
-import fcntl
 import functools
 import hashlib
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.vm import chroot
+from tests.vm.cache import CACHE, Unavailable, locked
+
 ROOT = Path(__file__).parents[2]
-CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "uopscope" / "vm"
 HEADERS = {"6.1": "linux-headers-cloud-amd64", "6.12": "linux-headers-6.12-cloud-amd64"}
+"""Of Debian 12."""
+BACKPORTS = {"newest": "linux-headers-cloud-amd64", "newest-rt": "linux-headers-rt-amd64"}
+"""Of Debian 13's backports, the newest that Debian builds for a release."""
 NOISE = re.compile(r"^\s*(CC|LD|AS|BTF|CHECK|MODPOST|GEN)\b|directory|Skipping BTF|^$")
-
-
-@contextlib.contextmanager
-def locked(name: str) -> Iterator[None]:
-    """Let one process at a time make something in the cache."""
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / f"{name}.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-class Unavailable(Exception):  # noqa: N818 - it is a reason to skip, not an error
-    """Why there is no such kernel here."""
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel image and the folder to build modules against it."""
+    """A kernel image and the folder to build modules against it, which is in the chroot if `foreign`."""
 
     name: str
     release: str
     image: Path
     build: Path
+    foreign: bool = False
 
 
 @functools.cache
 def kernel(name: str) -> Kernel:
-    """Return the kernel of that name ("6.1" or "6.12"), fetching its image if need be."""
-    release = _release(name)
+    """Return the kernel of that name, or of that release among the backports, fetching what is missing.
+
+    Raises:
+        Unavailable: its packages cannot be had.
+    """
+    if name not in HEADERS:
+        return _foreign(name)
+    release = _release(_host_depends(HEADERS[name]), HEADERS[name])
     image = Path(f"/boot/vmlinuz-{release}")
     if not image.exists():
-        with locked(release):
-            image = _unpacked(release) / "boot" / f"vmlinuz-{release}"
+        image = _image(release, _download)
     return Kernel(name, release, image, Path(f"/usr/src/linux-headers-{release}"))
 
 
-def _release(name: str) -> str:
+def _foreign(name: str) -> Kernel:
+    package = BACKPORTS.get(name, f"linux-headers-{name}")
+    chroot.install(package)
+    release = _release(chroot.depends(package), package) if name in BACKPORTS else name
+    image = _image(release, chroot.download)
+    return Kernel(name, release, image, Path(f"/usr/src/linux-headers-{release}"), foreign=True)
+
+
+def _host_depends(package: str) -> str:
     done = subprocess.run(
-        ["dpkg-query", "-W", "-f", "${Depends}", HEADERS[name]], capture_output=True, text=True, check=False
+        ["dpkg-query", "-W", "-f", "${Depends}", package], capture_output=True, text=True, check=False
     )
-    match = re.search(r"linux-headers-(\d[\w.+-]*)", done.stdout)
-    if done.returncode or not match:
-        raise Unavailable(f"the package {HEADERS[name]} is not installed")
+    return done.stdout
+
+
+def _release(depends: str, package: str) -> str:
+    match = re.search(r"linux-headers-(\d[\w.+-]*)", depends)
+    if not match:
+        raise Unavailable(f"the package {package} is not installed")
     return match[1]
 
 
-def _unpacked(release: str) -> Path:
-    folder = CACHE / release
-    if (folder / "boot" / f"vmlinuz-{release}").exists():
-        return folder
-    partial = CACHE / f"{release}.{os.getpid()}"
+def _download(package: str, folder: Path) -> list[Path]:
+    command = ["apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", package]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+    packages = list(folder.glob("*.deb"))
+    if done.returncode or not packages:
+        raise Unavailable(f"{package} cannot be downloaded: {done.stderr.strip()[-200:]}")
+    return packages
+
+
+def _image(release: str, download: Callable[[str, Path], list[Path]]) -> Path:
+    """Return the image out of the package that has it: from 7.0 on linux-image only depends on it."""
+    folder = CACHE / "build" / release
+    with locked(release):
+        for kind in ("image", "binary"):
+            if not (found := list(folder.rglob("vmlinuz*"))):
+                _unpack(f"linux-{kind}-{release}", folder, download)
+        found = list(folder.rglob("vmlinuz*"))
+    if not found:
+        raise Unavailable(f"no package has the image of Linux {release}")
+    return found[0]
+
+
+def _unpack(package: str, folder: Path, download: Callable[[str, Path], list[Path]]) -> None:
+    partial = folder.with_name(f"{folder.name}.{os.getpid()}")
     partial.mkdir(parents=True, exist_ok=True)
     try:
-        download = ["apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", f"linux-image-{release}"]
-        done = subprocess.run(download, cwd=partial, capture_output=True, text=True, check=False, timeout=300)
-        packages = list(partial.glob("*.deb"))
-        if done.returncode or not packages:
-            raise Unavailable(f"linux-image-{release} cannot be downloaded: {done.stderr.strip()[-200:]}")
-        subprocess.run(["dpkg-deb", "-x", packages[0], partial], check=True, timeout=300)
-        packages[0].unlink()
+        for file in download(package, partial):
+            subprocess.run(["dpkg-deb", "-x", file, partial], check=True, timeout=300)
+            file.unlink()
         shutil.rmtree(folder, ignore_errors=True)
         partial.rename(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return folder
 
 
 def build(target: Kernel, sources: Path, *, check: bool = False) -> tuple[Path, str]:
@@ -107,8 +129,12 @@ def _compile(target: Kernel, files: list[Path], folder: Path, *, check: bool) ->
     folder.mkdir(parents=True)
     for path in files:
         shutil.copy(path, folder)
-    command = ["make", "-C", str(target.build), f"M={folder}", "W=1", *(["C=2"] if check else []), "modules"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    inside = f"/build/{folder.name}" if target.foreign else folder
+    command = ["make", "-C", str(target.build), f"M={inside}", "W=1", *(["C=2"] if check else []), "modules"]
+    if target.foreign:
+        done = chroot.run(command)
+    else:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     text = "\n".join(line for line in (done.stdout + done.stderr).splitlines() if not NOISE.search(line))
     if done.returncode:
         raise AssertionError(f"{' '.join(command)}:\n{text}")

@@ -9,7 +9,8 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.vm.kernels import CACHE, Kernel, Unavailable
+from tests.vm.cache import CACHE, Unavailable
+from tests.vm.kernels import Kernel
 
 QEMU = "qemu-system-x86_64"
 BUSYBOX = Path("/bin/busybox")

@@ -6,7 +6,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.vm.kernels import CACHE, ROOT, Unavailable
+from tests.vm.cache import CACHE, Unavailable
+from tests.vm.kernels import ROOT
 
 GUEST = Path(__file__).parent / "guest"
 HEADERS = ROOT / "kmod"

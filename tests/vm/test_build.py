@@ -10,7 +10,8 @@ import pytest
 
 from tests.nonempty import some
 from tests.vm import kernels
-from tests.vm.kernels import CACHE, ROOT, Kernel
+from tests.vm.cache import CACHE
+from tests.vm.kernels import ROOT, Kernel
 
 pytestmark = pytest.mark.vm
 

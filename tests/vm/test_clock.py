@@ -9,7 +9,8 @@ import pytest
 
 from tests.vm import images
 from tests.vm.fakepmu import free_running_records
-from tests.vm.kernels import Kernel, Unavailable
+from tests.vm.cache import Unavailable
+from tests.vm.kernels import Kernel
 from tests.vm.machine import Machine, boot
 from tests.vm.reads import check_reads
 from tests.vm.simulate import record, summary

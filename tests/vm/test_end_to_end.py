@@ -12,7 +12,8 @@ from simulator.machines.machine import MachineModel
 from simulator.machines.shipped import load_machine
 from tests.vm import images
 from tests.vm.cores import CORES
-from tests.vm.kernels import Kernel, Unavailable
+from tests.vm.cache import Unavailable
+from tests.vm.kernels import Kernel
 from tests.vm.machine import Machine, Output, boot
 from tests.vm.reads import check_reads
 from tests.vm.sample import sample

@@ -17,7 +17,8 @@ import pytest
 from generator.harness.harness import Reader, render
 from generator.microbenchmark import Line, Microbenchmark
 from tests.vm import machine as machines
-from tests.vm.kernels import Kernel, Unavailable
+from tests.vm.cache import Unavailable
+from tests.vm.kernels import Kernel
 from tests.vm.machine import Machine
 from tests.vm.programs import program
 

@@ -11,7 +11,8 @@ from runner.uarch import tables
 from tests.vm import images
 from tests.vm.cores import CORES
 from tests.vm.fakepmu import AMD, Access, Pmu
-from tests.vm.kernels import Kernel, Unavailable
+from tests.vm.cache import Unavailable
+from tests.vm.kernels import Kernel
 from tests.vm.machine import Machine, boot
 
 pytestmark = pytest.mark.vm

@@ -8,7 +8,8 @@ from runner.backends.sim import create
 from runner.host.kmod import selftest
 from tests.vm import images
 from tests.vm.cores import CORES
-from tests.vm.kernels import Kernel, Unavailable
+from tests.vm.cache import Unavailable
+from tests.vm.kernels import Kernel
 from tests.vm.machine import Machine, boot
 from tests.vm.recording import Recorder
 from tests.vm.test_end_to_end import CORE, HARDWARE, LOAD, MODEL

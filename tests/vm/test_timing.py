@@ -7,7 +7,8 @@ import pytest
 
 from generator.harness.harness import render
 from generator.microbenchmark import Line, Microbenchmark
-from tests.vm.kernels import Kernel, Unavailable
+from tests.vm.cache import Unavailable
+from tests.vm.kernels import Kernel
 from tests.vm.machine import Machine, Output, boot
 from tests.vm.programs import program
 
