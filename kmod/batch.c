@@ -14,6 +14,7 @@
 #include <linux/uaccess.h>
 #include <linux/vmalloc.h>
 #include <asm/fpu/api.h>
+#include <asm/msr-index.h>
 #include "uopscope.h"
 
 static struct uops_areas areas;
@@ -23,6 +24,8 @@ static u64 *samples;		/* of one job */
 /* A blob starts with its literal, and there is something to enter. */
 #define MIN_CODE_BYTES	9
 #define NO_SET		U32_MAX
+/* After so long a batch lets CPUs come and go, and perf have its counters. */
+#define SLICE_NS	(100 * NSEC_PER_MSEC)
 
 int uops_batch_init(void)
 {
@@ -46,7 +49,8 @@ void uops_batch_close(void)
 
 static int check_batch(const struct uops_batch *batch)
 {
-	if (batch->flags & ~UOPS_BATCH_FLAGS || batch->reserved0 || batch->jobs_done ||
+	if (batch->flags & ~UOPS_BATCH_FLAGS || batch->reserved0 ||
+	    batch->jobs_done > batch->num_jobs ||
 	    memchr_inv(batch->reserved, 0, sizeof(batch->reserved)))
 		return -EINVAL;
 	if (batch->num_jobs > UOPS_MAX_JOBS || batch->num_sets > UOPS_MAX_SETS ||
@@ -146,25 +150,55 @@ static void take_samples(const struct uops_counter_set *set, u32 repetition)
 		to[i] = (end[i] - start[i]) & uops_pmu_mask(&set->counters[i]);
 }
 
+static u64 smi_count(void)
+{
+	u64 count = 0;
+
+	if (uops_pmu.features & UOPS_FEATURE_SMI_COUNT)
+		uops_rdmsr(MSR_SMI_COUNT, &count);
+	return count;
+}
+
+/* Add what has passed since the last call to one half of the job. */
+static void count_clocks(struct uops_result *result, u64 last[2], int half)
+{
+	u64 now[2] = {};
+
+	if (!(uops_pmu.features & UOPS_FEATURE_APERFMPERF) ||
+	    uops_rdmsr(UOPS_MSR_APERF, &now[0]) || uops_rdmsr(UOPS_MSR_MPERF, &now[1]))
+		return;
+	if (half >= 0) {
+		result->aperf[half] = now[0] - last[0];
+		result->mperf[half] = now[1] - last[1];
+	}
+	memcpy(last, now, sizeof(now));
+}
+
 static int run_repetitions(const struct uops_batch *batch, const struct uops_job *job,
 			   struct uops_result *result)
 {
 	const struct uops_counter_set *set = &sets[job->set];
+	u64 clocks[2], smis = smi_count();
 	u32 i;
 
 	result->status = UOPS_STATUS_OK;
 	uops_areas_clean(&areas);
+	count_clocks(result, clocks, -1);
 	for (i = 0; i < job->warm_ups + job->repetitions; i++) {
-		if (fatal_signal_pending(current))
+		if (signal_pending(current))
 			return -EINTR;
+		if (i == (job->warm_ups + job->repetitions) / 2)
+			count_clocks(result, clocks, 0);
 		uops_areas_fill(&areas, job, set);
 		run_once(batch, job);
 		if (!take_run(result))
-			return 0;
+			return uops_run.timed_out && signal_pending(current) ? -EINTR : 0;
 		if (i >= job->warm_ups)
 			take_samples(set, result->repetitions++);
 		cond_resched();
 	}
+	count_clocks(result, clocks, 1);
+	result->smis = smi_count() - smis;
 	return 0;
 }
 
@@ -206,30 +240,41 @@ static int run_job(const struct uops_batch *batch, const struct uops_job *job,
 	return error ?: copy_samples(batch, job, result);
 }
 
-static int run_jobs(struct uops_batch *batch)
+static int run_next(struct uops_batch *batch, u32 *programmed)
 {
 	struct uops_job __user *jobs = u64_to_user_ptr(batch->jobs);
 	struct uops_result __user *results = u64_to_user_ptr(batch->results);
-	u32 i, programmed = NO_SET;
+	struct uops_result result = { .size = sizeof(result),
+				      .offset = UOPS_NO_OFFSET };
+	u64 before = ktime_get_mono_fast_ns();
+	struct uops_job job;
 	int error;
 
-	for (i = 0; i < batch->num_jobs; i++) {
-		struct uops_result result = { .size = sizeof(result),
-					      .offset = UOPS_NO_OFFSET };
-		u64 before = ktime_get_mono_fast_ns();
-		struct uops_job job;
-
-		if (copy_from_user(&job, jobs + i, sizeof(job)))
-			return -EFAULT;
-		error = run_job(batch, &job, &result, &programmed);
-		if (error)
-			return error;
-		result.elapsed_ns = ktime_get_mono_fast_ns() - before;
-		if (copy_to_user(results + i, &result, sizeof(result)))
-			return -EFAULT;
-		batch->jobs_done = i + 1;
-	}
+	if (copy_from_user(&job, jobs + batch->jobs_done, sizeof(job)))
+		return -EFAULT;
+	error = run_job(batch, &job, &result, programmed);
+	if (error)
+		return error;
+	result.elapsed_ns = ktime_get_mono_fast_ns() - before;
+	if (copy_to_user(results + batch->jobs_done, &result, sizeof(result)))
+		return -EFAULT;
+	batch->jobs_done++;
 	return 0;
+}
+
+/* Jobs until there are no more, or the slice is over. */
+static int run_jobs(struct uops_batch *batch)
+{
+	u64 start = ktime_get_mono_fast_ns();
+	u32 programmed = NO_SET;
+	int error = 0;
+
+	while (!error && batch->jobs_done < batch->num_jobs) {
+		error = run_next(batch, &programmed);
+		if (ktime_get_mono_fast_ns() - start > SLICE_NS)
+			break;
+	}
+	return error;
 }
 
 static int run_programmed(struct uops_batch *batch)
@@ -266,12 +311,27 @@ static int run_here(struct uops_batch *batch)
 	uops_run.strict = !(batch->flags & UOPS_BATCH_MASK_LVT);
 	if (uops_run.cpu == batch->cpu) {
 		uops_pmu_init();
+		uops_adjust_prepare();
 		uops_contain_prepare();
 		uops_quiet_prepare();
 		error = run_guarded(batch);
 	}
 	migrate_enable();
 	cpus_read_unlock();
+	return error;
+}
+
+/*
+ * Between slices CPUs may go offline, ours too: then the thread is on another one.
+ * A signal, the freezer's before suspend too, ends the batch between two runs.
+ */
+static int run_slices(struct uops_batch *batch)
+{
+	int error;
+
+	do {
+		error = signal_pending(current) ? -EINTR : run_here(batch);
+	} while (!error && batch->jobs_done < batch->num_jobs);
 	return error;
 }
 
@@ -288,7 +348,7 @@ int uops_batch(struct uops_batch *batch)
 		return PTR_ERR(sets);
 	error = uops_areas_alloc(&areas, batch->flags & UOPS_BATCH_CONTIGUOUS);
 	if (!error)
-		error = run_here(batch);
+		error = run_slices(batch);
 	kvfree(sets);
 	sets = NULL;
 	return error;

@@ -43,6 +43,7 @@ u64 uops_handlers[NUM_VECTORS];
 static gate_desc *private_idt;
 static void *code_stack;	/* vmalloc: unmapped pages below and above */
 static struct uops_state state;
+static struct uops_adjusted adjusted;
 
 static void check_offsets(void)
 {
@@ -184,6 +185,7 @@ void uops_contain_run(void)
 	store_idt(&live);
 	prepare();
 	uops_state_save(&state);
+	uops_adjust_begin(&adjusted);
 	sync_core();
 	load_idt(&ours);
 	enter();
@@ -192,6 +194,8 @@ void uops_contain_run(void)
 	if (left.address != ours.address || left.size != ours.size)
 		uops_run.changed |= UOPS_CHANGED_TABLES;
 	load_idt(&live);
+	if (uops_adjust_end(&adjusted))
+		uops_run.changed |= UOPS_CHANGED_MSRS;
 	if (uops_run.stack)
 		uops_run.changed |= UOPS_CHANGED_STACK;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Ends runs that do not end: a timer on another CPU looks at how long the run has
- * lasted. Over the limit it sends an NMI, whose handler makes the interrupted CPU
+ * lasted. Over the limit, or soon when its task has a signal, it sends an NMI, whose handler makes the interrupted CPU
  * return to the exit of entry.S. If NMIs have no effect for PATIENCE_NS (the blob
  * has switched the local APIC off, or a kernel returns from them in another way)
  * it overwrites the blob with INT3, which is contained.
@@ -26,8 +26,11 @@
 #include <linux/hrtimer.h>
 #include <linux/kernel.h>
 #include <linux/ktime.h>
+#include <linux/sched/isolation.h>
+#include <linux/sched/signal.h>
 #include <linux/smp.h>
 #include <linux/timekeeping.h>
+#include <linux/topology.h>
 #include <asm/apic.h>
 #include <asm/nmi.h>
 #include "compat.h"
@@ -39,6 +42,8 @@
 #define MAX_PERIOD_NS	(20 * NSEC_PER_MSEC)
 #define PATIENCE_NS	(500 * NSEC_PER_MSEC)
 #define CLAIM_NS	(10 * NSEC_PER_MSEC)
+/* Ctrl-C ends a batch within 100 ms: this, a period of 20 ms, and the way out */
+#define SIGNAL_NS	(50 * NSEC_PER_MSEC)
 /* 1 MiB takes a second, a quarter of the timer's CPU at its shortest period */
 #define POISON_BYTES	1000	/* per tick */
 #define POISON_PAUSE_NS	250	/* longer than a fetch takes */
@@ -47,6 +52,7 @@ bool uops_use_nmi = true;
 
 static struct hrtimer timer;
 static ktime_t period;
+static struct task_struct *task;	/* that is in the batch */
 static bool started;
 static u32 sequence;
 static atomic_t nmi_sent;
@@ -125,14 +131,20 @@ static void look(int now)
 	watch.last_ns = time;
 }
 
+static bool is_over(void)
+{
+	if (watch.spent_ns > READ_ONCE(uops_run.limit_ns))
+		return true;
+	return watch.spent_ns > SIGNAL_NS && signal_pending(task);
+}
+
 static enum hrtimer_restart tick(struct hrtimer *unused)
 {
 	int now = atomic_read_acquire(&uops_run.state);
 
 	if ((now & STATE_MASK) != UOPS_IDLE) {
 		look(now);
-		if ((now & STATE_MASK) == UOPS_KILLED ||
-		    watch.spent_ns > READ_ONCE(uops_run.limit_ns))
+		if ((now & STATE_MASK) == UOPS_KILLED || is_over())
 			kill_run(now);
 	}
 	hrtimer_forward_now(&timer, period);
@@ -206,13 +218,43 @@ void uops_guard_exit(void)
 	unregister_nmi_handler(NMI_LOCAL, "uopscope");
 }
 
+/* The best CPU for the timer among some, or nr_cpu_ids. */
+static int first_other(const struct cpumask *from, const struct cpumask *avoided, int cpu)
+{
+	int other;
+
+	for_each_cpu_and(other, from, cpu_online_mask)
+		if (other != cpu && !(avoided && cpumask_test_cpu(other, avoided)))
+			return other;
+	return nr_cpu_ids;
+}
+
+/*
+ * Whose timer watches over runs on a CPU: not its sibling, whose work would be seen
+ * in the measurements, unless there is no other; rather one that is there for the
+ * kernel's own work (isolcpus=, nohz_full=). nr_cpu_ids: there is none.
+ */
+int uops_guard_cpu(int cpu)
+{
+	const struct cpumask *housekeeping = housekeeping_cpumask(HK_TYPE_TIMER);
+	const struct cpumask *siblings = topology_sibling_cpumask(cpu);
+	int other = first_other(housekeeping, siblings, cpu);
+
+	if (other >= nr_cpu_ids)
+		other = first_other(cpu_online_mask, siblings, cpu);
+	if (other >= nr_cpu_ids)
+		other = first_other(cpu_online_mask, NULL, cpu);
+	return other;
+}
+
 /* Needs another CPU than uops_run.cpu; CPUs neither come nor go meanwhile. */
 int uops_guard_start(u64 min_limit_ns)
 {
-	int other = cpumask_any_but(cpu_online_mask, uops_run.cpu);
+	int other = uops_guard_cpu(uops_run.cpu);
 
 	if (other >= nr_cpu_ids)
 		return -EOPNOTSUPP;
+	task = current;
 	period = ns_to_ktime(clamp_t(u64, min_limit_ns / 4, MIN_PERIOD_NS,
 				     MAX_PERIOD_NS));
 	started = true;

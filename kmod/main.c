@@ -63,7 +63,7 @@ static u64 features(void)
 		value |= UOPS_FEATURE_DEBUG;
 	if (uops_quiet_has_apic())
 		value |= UOPS_FEATURE_APIC;
-	return value;
+	return value | uops_adjust_prepare();
 }
 
 static u32 core_type(void)
@@ -75,6 +75,13 @@ static u32 core_type(void)
 		return 0;
 	uops_cpuid(0x1a, 0, regs);
 	return regs[0] >> 24;
+}
+
+static u32 guard_cpu(void)
+{
+	unsigned int other = uops_guard_cpu(smp_processor_id());
+
+	return other < nr_cpu_ids ? other : UOPS_NO_CPU;
 }
 
 /* About the CPU that it is called on. */
@@ -95,13 +102,14 @@ static void fill_info(struct uops_info *info)
 		.microcode = cpu->microcode,
 		.pmu_kind = uops_pmu.kind,
 		.pmu_version = uops_pmu.version,
-		.num_prog = uops_pmu.num_prog,
-		.num_fixed = uops_pmu.num_fixed,
+		.prog_mask = uops_pmu.prog_mask,
+		.fixed_mask = uops_pmu.fixed_mask,
 		.width_prog = uops_pmu.width_prog,
 		.width_fixed = uops_pmu.width_fixed,
 		.tsc_khz = tsc_khz,
 		.core_type = core_type(),
 		.config_mask = uops_pmu.allowed,
+		.guard_cpu = guard_cpu(),
 	};
 }
 

@@ -65,13 +65,23 @@ void uops_quiet_prepare(void)
 		saved_apic.xapic_value[i] = apic->read(xapic_list[i]);
 }
 
+/*
+ * Neither MMIO writes nor WRMSR of the APIC's registers are ordered before WRMSR
+ * of the deadline: the timer could still be in another mode (SDM volume 3, 11.5.4.1).
+ */
+static void write_deadline(u64 deadline)
+{
+	asm volatile("mfence; lfence" : : : "memory");
+	wrmsrq_safe(MSR_IA32_TSC_DEADLINE, deadline);
+}
+
 /* Let the timer expire soon: when it should have is lost. */
 static void expire_soon(void)
 {
 	u32 mode = apic->read(APIC_LVTT) & TIMER_MODE;
 
 	if (mode == APIC_LVT_TIMER_TSCDEADLINE)
-		wrmsrq_safe(MSR_IA32_TSC_DEADLINE, rdtsc() + 1);
+		write_deadline(rdtsc() + 1);
 	else
 		apic->write(APIC_TMICT, 1);
 }
@@ -131,7 +141,7 @@ static void restart_timer(const struct uops_quiet *quiet)
 	if (quiet->lvt[0] & APIC_LVT_MASKED)
 		return;
 	if (mode == APIC_LVT_TIMER_TSCDEADLINE && quiet->deadline)
-		wrmsrq_safe(MSR_IA32_TSC_DEADLINE, quiet->deadline);
+		write_deadline(quiet->deadline);
 	if (mode == APIC_LVT_TIMER_ONESHOT && apic->read(APIC_TMICT) &&
 	    !apic->read(APIC_TMCCT))
 		apic->write(APIC_TMICT, 1);

@@ -2,7 +2,8 @@
 /*
  * What a blob may have changed and the kernel relies on: saved before each run,
  * compared and put back after it. The IDT is contain.c's, the FPU registers are
- * the kernel's (kernel_fpu_begin), GS base is put back by entry.S already.
+ * the kernel's (kernel_fpu_begin), GS base is put back by entry.S already, and
+ * what is set otherwise on purpose while a blob runs is adjust.c's.
  *
  * Sources: Intel SDM volume 3, 2.5 (control registers), 17.2 (debug registers)
  * and volume 4 (MSRs); AMD APM volume 2, appendix A.
@@ -25,8 +26,7 @@ static const u32 msr_list[UOPS_NUM_MSRS] = {
 	MSR_CSTAR, MSR_SYSCALL_MASK, MSR_IA32_SYSENTER_CS,
 	MSR_IA32_SYSENTER_ESP, MSR_IA32_SYSENTER_EIP, MSR_TSC_AUX,
 	MSR_IA32_DEBUGCTLMSR, MSR_IA32_CR_PAT, MSR_IA32_MISC_ENABLE,
-	MSR_IA32_SPEC_CTRL, MSR_IA32_XSS, MSR_IA32_TSC_ADJUST,
-	MSR_IA32_XFD, MSR_IA32_XFD_ERR,
+	MSR_IA32_XSS, MSR_IA32_TSC_ADJUST, MSR_IA32_XFD_ERR,
 	0x6a0 /* U_CET */, S_CET,
 };
 

@@ -16,8 +16,8 @@
 #include "uopscope_uapi.h"
 
 #define UOPS_NUM_AREAS	5
-#define UOPS_NUM_MSRS	21
-#define UOPS_MAX_PROG	8
+#define UOPS_NUM_MSRS	19
+#define UOPS_MAX_PROG	32
 #define UOPS_MAX_FIXED	16
 
 /* One run of a blob; entry.S knows the first fields (run_offsets.h). */
@@ -98,6 +98,16 @@ struct uops_state {
 	struct desc_ptr gdt;
 };
 
+/* adjust.c: what the kernel has set and would change what is measured */
+struct uops_adjusted {
+	u64 saved[2];
+	u64 set[2];
+};
+
+u64 uops_adjust_prepare(void);
+void uops_adjust_begin(struct uops_adjusted *adjusted);
+bool uops_adjust_end(const struct uops_adjusted *adjusted);
+
 void uops_state_init(void);
 void uops_state_save(struct uops_state *state);
 u32 uops_state_restore(const struct uops_state *state);
@@ -120,6 +130,7 @@ void uops_quiet_end(struct uops_quiet *quiet);
 extern bool uops_use_nmi;
 int uops_guard_init(void);
 void uops_guard_exit(void);
+int uops_guard_cpu(int cpu);
 int uops_guard_start(u64 min_limit_ns);
 void uops_guard_stop(void);
 void uops_guard_enter(u64 limit_ns);
@@ -129,12 +140,13 @@ void uops_guard_leave(void);
 struct uops_pmu {
 	u32 kind;
 	u32 version;
-	u32 num_prog;
-	u32 num_fixed;
+	u32 prog_mask;		/* bit n: there is a counter n */
+	u32 fixed_mask;
 	u32 width_prog;
 	u32 width_fixed;
 	u64 allowed;		/* bits of a counter's config */
 	u64 features;
+	bool managed;		/* the kernel's allocator knows its registers */
 };
 
 extern struct uops_pmu uops_pmu;

@@ -16,7 +16,7 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define UOPS_ABI_VERSION	1
+#define UOPS_ABI_VERSION	2
 
 /* Limits. Sizes in bytes, times in nanoseconds. */
 #define UOPS_CODE_BYTES		0x100000	/* longest blob */
@@ -59,6 +59,8 @@
 #define UOPS_PMU_INTEL		1	/* architectural, version 2 and up */
 #define UOPS_PMU_AMD		2	/* core counters of Zen */
 
+#define UOPS_NO_CPU		(~0U)
+
 /* struct uops_info.features */
 #define UOPS_FEATURE_APERFMPERF	0x1ULL
 #define UOPS_FEATURE_FRED	0x2ULL	/* refused: faults not contained */
@@ -67,6 +69,10 @@
 #define UOPS_FEATURE_IRPERF	0x10ULL
 #define UOPS_FEATURE_DEBUG	0x20ULL	/* loaded for a test: see leave_rdpmc */
 #define UOPS_FEATURE_APIC	0x40ULL	/* local APIC: LVT policy, NMI */
+#define UOPS_FEATURE_SMI_COUNT	0x80ULL	/* struct uops_result.smis counts */
+#define UOPS_FEATURE_XFD	0x100ULL	/* IA32_XFD is cleared during runs */
+#define UOPS_FEATURE_SPEC_CTRL	0x200ULL	/* likewise IA32_SPEC_CTRL */
+#define UOPS_FEATURE_TSX_ABORT	0x400ULL	/* TSX aborts during a batch, for PMC3 */
 
 struct uops_info {
 	__u32 size;
@@ -80,14 +86,16 @@ struct uops_info {
 	__u32 microcode;
 	__u32 pmu_kind;
 	__u32 pmu_version;
-	__u32 num_prog;		/* programmable counters */
-	__u32 num_fixed;
+	__u32 prog_mask;	/* bit n: there is a programmable counter n */
+	__u32 fixed_mask;
 	__u32 width_prog;	/* bits */
 	__u32 width_fixed;
 	__u32 tsc_khz;
 	__u32 core_type;	/* CPUID.1AH:EAX[31:24], 0 if not hybrid */
 	__u64 config_mask;	/* bits of uops_counter.config that may be set */
-	__u64 reserved[4];
+	__u32 guard_cpu;	/* whose timer ends endless code; UOPS_NO_CPU: none */
+	__u32 reserved0;
+	__u64 reserved[3];
 };
 
 struct uops_counter {
@@ -153,6 +161,9 @@ struct uops_result {
 	__u64 elapsed_ns;	/* whole job */
 	__u64 blob_ns;		/* inside the blob, all runs */
 	__u64 max_quiet_ns;	/* longest time that interrupts were kept away */
+	__u64 smis;		/* system management interrupts during the job */
+	__u64 aperf[2];		/* ticks in the first and second half of its runs */
+	__u64 mperf[2];
 	__u64 reserved[2];
 };
 
@@ -161,6 +172,11 @@ struct uops_result {
 #define UOPS_BATCH_MASK_LVT	0x2ULL	/* mask the LVT instead of CLI */
 #define UOPS_BATCH_UNGUARDED	0x4ULL	/* one CPU: nothing ends a loop */
 #define UOPS_BATCH_FLAGS	0x7ULL
+
+/*
+ * A signal ends a batch with EINTR. What is done is done, and jobs_done counts it:
+ * the same call goes on with the rest.
+ */
 
 struct uops_batch {
 	__u32 size;
@@ -175,7 +191,7 @@ struct uops_batch {
 	__u64 num_samples;
 	__u32 num_sets;
 	__u32 num_jobs;
-	__u32 jobs_done;	/* written */
+	__u32 jobs_done;	/* jobs to leave out at the beginning; written */
 	__u32 reserved0;
 	__u64 reserved[4];
 };

@@ -20,6 +20,7 @@ from generator.harness.harness import RDTSC, Layout, Reader, State, Style, layou
 from results.model import Status
 from runner.backend import BackendError, BackendInfo, Job, JobResult, Repeat
 from runner.host import cpu as cpus
+from runner.host.conditions import conditions
 from runner.host.isa_sets import lacking
 from runner.host.kmod import abi
 from runner.host.kmod.device import BlobJob, BlobResult, Device
@@ -40,8 +41,23 @@ CALIBRATION_ITERATIONS = 100
 """Of 30 IMULs each, as in the backend `tsc`."""
 
 NO_PMU = "no PMU counts core cycles here, so there are no µop counts and no ports: "
+MASKED_AT_MOST = 50
+"""Variants in a campaign with the vector table masked: about as many as somebody has looked at before."""
+MASKED = (
+    "interrupts are on, with the vector table masked: code that destroys RSP or GS base stops the machine, so a campaign "
+    f"has at most {MASKED_AT_MOST} variants"
+)
+GUARD_ON_SIBLING = "no CPU but the sibling could watch over the measured one: its timer ticks on the same core"
+SMI_ATTEMPTS = 3
+"""How often a job is run if system management interrupts fall into it; usual are none, or a few per second."""
+FREQUENCY_CHANGE = 0.01
+"""From here on a job's halves are said to have run at different frequencies: a step of the multiplier is 2 to 4%."""
+
 BY_MSRS = NO_PMU + "core cycles by APERF, which is read by RDMSR"
 BY_CLOCK = NO_PMU + "core cycles by the clock and a calibration chain of IMULs beside each repetition"
+
+SMI = "{count} system management interrupts during the job, {attempts} times: the firmware takes the CPU away"
+FREQUENCY = "the core's frequency changed by {change:.0%} during the job: core cycles do not mind, ticks do"
 
 UNGUARDED = "UOPSCOPE_UNGUARDED"
 MASK_LVT = "UOPSCOPE_MASK_LVT"
@@ -92,6 +108,7 @@ class KmodBackend:
             preferred_iterations=CALIBRATION_ITERATIONS if self._is_clock else 0,
             calibration_core_cycles=native.calibration(CALIBRATION_ITERATIONS).core_cycles if self._is_clock else 0,
             supports_privileged=True,
+            most_variants=MASKED_AT_MOST if self._flags & abi.BatchFlag.MASK_LVT else 0,
         )
 
     def define(self, events: Sequence[OwnEvent], msrs: Sequence[MsrCounter]) -> None:
@@ -135,9 +152,21 @@ class KmodBackend:
             blob_job(job, slots, repeat, job.style(clean_uppers=self._clean_uppers)) for slots in runs for job in batch
         ]
         refused = [_refusal(job, blob.blob) for job, blob in zip([*batch] * len(runs), jobs, strict=True)]
-        done = iter(self._opened().run([job for job, reason in zip(jobs, refused, strict=True) if not reason]))
+        done = iter(self._undisturbed([job for job, reason in zip(jobs, refused, strict=True) if not reason]))
         results = [reason or next(done) for reason in refused]
         return [self._merge(job, runs, results[index :: len(batch)], counters) for index, job in enumerate(batch)]
+
+    def _undisturbed(self, jobs: Sequence[BlobJob]) -> list[BlobResult]:
+        """Run jobs, and those again that a system management interrupt fell into."""
+        device = self._opened()
+        results = device.run(jobs)
+        for _ in range(SMI_ATTEMPTS - 1):
+            again = [index for index, result in enumerate(results) if is_disturbed(result)]
+            if not again:
+                break
+            for index, result in zip(again, device.run([jobs[index] for index in again]), strict=True):
+                results[index] = result
+        return results
 
     def lacks(self, variant: InstructionVariant) -> str:
         """Return the reason why this CPU cannot run a variant ("": it can, or CPUID does not tell)."""
@@ -163,10 +192,14 @@ class KmodBackend:
                 return JobResult(Status.REFUSED, {}, result)
             if result.status is not abi.JobStatus.OK:
                 return JobResult(STATES[result.status], {}, self._detail(job, slots, result))
+            if is_disturbed(result):
+                return JobResult(Status.UNCLEAN, {}, SMI.format(count=result.smis, attempts=SMI_ATTEMPTS))
             for slot, values in zip(slots, result.samples, strict=True):
                 samples.setdefault(slot.counter, values)
         complete = derive(self._uarch, samples) if self._uarch else samples
-        return JobResult(Status.OK, {name: complete[name] for name in counters if name in complete})
+        change = max((result.frequency_change for result in results if not isinstance(result, str)), default=0.0)
+        note = FREQUENCY.format(change=change) if change > FREQUENCY_CHANGE else ""
+        return JobResult(Status.OK, {name: complete[name] for name in counters if name in complete}, note)
 
     def _detail(self, job: Job, slots: tuple[Slot, ...], result: BlobResult) -> str:
         if result.status is abi.JobStatus.REFUSED:
@@ -181,8 +214,12 @@ class KmodBackend:
         return f"{name} {place}{address}"
 
     def _options(self) -> dict[str, str]:
-        flags = self._flags
+        flags, info = self._flags, self._opened().information
         return {
+            **conditions(self._cpu.number),
+            "TSC": f"{info.tsc_khz} kHz",
+            "guard": "none" if info.guard_cpu == abi.NO_CPU else f"CPU {info.guard_cpu}",
+            "cleared during runs": cleared(info.features),
             "cpu": str(self._cpu.number),
             "interrupts": "LVT masked" if flags & abi.BatchFlag.MASK_LVT else "off",
             "memory": "contiguous" if flags & abi.BatchFlag.CONTIGUOUS else "paged",
@@ -191,11 +228,26 @@ class KmodBackend:
     def _caveats(self) -> tuple[str, ...]:
         info = self._opened().information
         caveats = [] if self._uarch else [BY_CLOCK if self._is_clock else BY_MSRS]
+        if self._flags & abi.BatchFlag.MASK_LVT:
+            caveats.append(MASKED)
+        if info.guard_cpu in cpus.siblings(self._cpu.number):
+            caveats.append(GUARD_ON_SIBLING)
         if info.features & abi.Feature.HYPERVISOR:
             caveats.append("inside a virtual machine: its hypervisor decides what the PMU counts")
         if info.features & abi.Feature.DEBUG:
             caveats.append("the module was loaded for a test (leave_rdpmc): the counters may be emulated")
         return tuple(caveats)
+
+
+def is_disturbed(result: BlobResult) -> bool:
+    """Whether a system management interrupt fell into a job: its handler's cycles and µops are counted, too."""
+    return result.status is abi.JobStatus.OK and result.smis > 0
+
+
+def cleared(features: int) -> str:
+    """Return which of the kernel's settings do not hold while code runs."""
+    names = {abi.Feature.SPEC_CTRL: "SPEC_CTRL", abi.Feature.XFD: "XFD", abi.Feature.TSX_ABORT: "TSX"}
+    return ", ".join(name for bit, name in names.items() if features & bit) or "none"
 
 
 def reader(slots: Sequence[Slot]) -> Reader:
@@ -259,7 +311,7 @@ def _with_cycles(uarch: tables.Microarchitecture | None, hardware: Hardware) -> 
 
 
 def _hardware(info: abi.uops_info) -> Hardware:
-    return Hardware(info.num_prog, info.num_fixed, info.config_mask)
+    return Hardware.of_masks(info.prog_mask, info.fixed_mask, info.config_mask)
 
 
 def _flags(environment: Mapping[str, str]) -> abi.BatchFlag:

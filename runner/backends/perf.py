@@ -185,7 +185,7 @@ def _hardware(vendor: str) -> Hardware:
         watchdog = Path("/proc/sys/kernel/nmi_watchdog").read_text(encoding="ascii").strip() == "1"
     except OSError:
         watchdog = False
-    return Hardware(max(1, programmable - watchdog), fixed, (1 << 64) - 1)
+    return Hardware.of_counts(max(1, programmable - watchdog), fixed, (1 << 64) - 1)
 
 
 def _open_error(event: PerfEvent) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from results.campaign.store import Store
-from runner.backend import KnowsCpu
+from runner.backend import BackendError, KnowsCpu
 from runner.backends.registry import AUTO, open_backend
 from runner.campaigns.campaign import lacks_nothing
 from runner.measuring.protocol import Measurer
@@ -67,13 +67,14 @@ def on_machine(
     `reads_only`: nothing is written, and a database that does not exist is not made.
 
     Raises:
-        BackendError: the backend cannot be used here.
+        BackendError: the backend cannot be used here, or not for so many variants.
         StoreError: the database cannot be used, or is of another machine.
     """
     backend = open_backend(machine.backend, cpu=machine.cpu, architecture=machine.architecture, model=machine.model)
     try:
         measurer = Measurer(backend)
         info = measurer.info
+        check_number(info, len(variants))
         with _store(database, reads_only=reads_only) as store:
             if not reads_only:
                 store.begin(info.provenance, info_to_json(info))
@@ -81,6 +82,17 @@ def on_machine(
             yield CampaignSetup(catalogue, variants, info, measurer, store, lacks)
     finally:
         backend.close()
+
+
+def check_number(info: BackendInfo, variants: int) -> None:
+    """Refuse a campaign that is too large for how the backend was set up.
+
+    Raises:
+        BackendError: it has more variants than the backend takes.
+    """
+    if info.most_variants and variants > info.most_variants:
+        message = f"{variants} variants are too many for the backend {info.name} as it is set up"
+        raise BackendError(message, hint=f"name at most {info.most_variants} with --instr; `uopscope doctor` says why")
 
 
 def _store(database: Path | None, *, reads_only: bool) -> Store:

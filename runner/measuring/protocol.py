@@ -83,6 +83,8 @@ class _Entry:
     resized: bool = False
     status: Status | None = None
     detail: str = ""
+    note: str = ""
+    """What the backend had to say about a run that went well."""
     found: Measured | None = None
     disturbed_at: tuple[float | None, bool] = (None, False)
     """Whether it was disturbed, and the filter's best ratio when that was found."""
@@ -94,6 +96,7 @@ class _Entry:
             if result.status is not Status.OK:
                 self.fail(result)
                 return
+            self.note = self.note or result.detail
             for counter, values in result.samples.items():
                 self.samples[index].setdefault(counter, []).extend(values)
         self.rounds += 1
@@ -108,6 +111,7 @@ class _Entry:
         """Forget all samples."""
         self.samples = [{} for _ in self.sizes]
         self.rounds = 0
+        self.note = ""
         self._forget()
 
     def _forget(self) -> None:
@@ -332,7 +336,7 @@ class Measurer:
         entry.found = found = self.conclude(entry.request, self._measurement(entry))
         complaint = aggregate.complaint(found, self.info.ports)
         if not complaint and self._is_stable(found):
-            entry.status, entry.detail = Status.OK, SHARED if disturbed else ""
+            entry.status, entry.detail = Status.OK, SHARED if disturbed else entry.note
         elif entry.rounds < self.options.rounds * (2 if self._is_restless(found) else 1):
             return
         elif not complaint:

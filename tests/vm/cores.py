@@ -9,10 +9,12 @@ from tests.vm.fakepmu import AMD, INTEL, Pmu
 CORES = {
     "NHM": Pmu(INTEL, version=3, programmable=4, fixed=3, full_write=False),
     "HSW": Pmu(INTEL, version=3, programmable=4, fixed=3),
-    "SKL": Pmu(INTEL, version=4, programmable=4, fixed=3),
-    "ICL": Pmu(INTEL, version=5, programmable=8, fixed=4),
+    "SKL": Pmu(INTEL, version=4, programmable=4, fixed=3, tsx_abort=2),
+    "ICL": Pmu(INTEL, version=5, programmable=8, fixed=4, smi_step=1, clock_steps=(300_000, 200_000)),
     "ADL-P": Pmu(INTEL, version=5, programmable=8, fixed=4),
-    "LNL-P": Pmu(INTEL, version=6, programmable=8, fixed=4, extended_umask=True),
+    "ADL-E": Pmu(INTEL, version=5, programmable=6, fixed=3),
+    "LNL-P": Pmu(INTEL, version=6, programmable=8, fixed=4, extended_umask=True, prog_mask=0x3FF, fixed_mask=0xF),
+    "LNL-E": Pmu(INTEL, version=6, programmable=8, fixed=3, extended_umask=True, prog_mask=0xFF, fixed_mask=0x77),
     "ZEN2": Pmu(AMD, version=1, programmable=6),
     "ZEN4": Pmu(AMD, version=2, programmable=6),
 }

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.vm
 
 CORE = "HSW"
 MODEL = "Haswell"
-HARDWARE = Hardware(CORES[CORE].programmable, CORES[CORE].fixed, 0xFFEFFFFF & ~0x00530000 | 0x00240000)
+HARDWARE = Hardware.of_counts(CORES[CORE].programmable, CORES[CORE].fixed, 0xFFEFFFFF & ~0x00530000 | 0x00240000)
 LOAD = """
 insmod /uopscope.ko leave_rdpmc=1; insmod /fakepmu.ko; cat /pmu /records > /dev/fakepmu
 """

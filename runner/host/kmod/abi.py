@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 from enum import IntEnum, IntFlag
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 
 CODE_BYTES = 0x100000
 AREA_BYTES = 0x100000
@@ -47,6 +47,7 @@ PMU_NONE = 0
 PMU_INTEL = 1
 PMU_AMD = 2
 
+NO_CPU = 0xFFFFFFFF
 NO_OFFSET = 0xFFFFFFFFFFFFFFFF
 BATCH_FLAGS = 7
 
@@ -61,6 +62,10 @@ class Feature(IntFlag):
     IRPERF = 0x10
     DEBUG = 0x20
     APIC = 0x40
+    SMI_COUNT = 0x80
+    XFD = 0x100
+    SPEC_CTRL = 0x200
+    TSX_ABORT = 0x400
 
 
 class JobStatus(IntEnum):
@@ -110,14 +115,16 @@ class uops_info(ctypes.Structure):  # noqa: N801 - named as in the header
         ("microcode", ctypes.c_uint32),
         ("pmu_kind", ctypes.c_uint32),
         ("pmu_version", ctypes.c_uint32),
-        ("num_prog", ctypes.c_uint32),
-        ("num_fixed", ctypes.c_uint32),
+        ("prog_mask", ctypes.c_uint32),
+        ("fixed_mask", ctypes.c_uint32),
         ("width_prog", ctypes.c_uint32),
         ("width_fixed", ctypes.c_uint32),
         ("tsc_khz", ctypes.c_uint32),
         ("core_type", ctypes.c_uint32),
         ("config_mask", ctypes.c_uint64),
-        ("reserved", ctypes.c_uint64 * 4),
+        ("guard_cpu", ctypes.c_uint32),
+        ("reserved0", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint64 * 3),
     )
 
 
@@ -170,6 +177,9 @@ class uops_result(ctypes.Structure):  # noqa: N801 - named as in the header
         ("elapsed_ns", ctypes.c_uint64),
         ("blob_ns", ctypes.c_uint64),
         ("max_quiet_ns", ctypes.c_uint64),
+        ("smis", ctypes.c_uint64),
+        ("aperf", ctypes.c_uint64 * 2),
+        ("mperf", ctypes.c_uint64 * 2),
         ("reserved", ctypes.c_uint64 * 2),
     )
 

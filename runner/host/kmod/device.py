@@ -26,6 +26,12 @@ INSTALL_HINT = "`sudo make install-kmod` builds and installs it for the running 
 LOAD_SECONDS = 30
 """Seconds for modprobe: it takes well under one unless the machine is stuck."""
 
+SHORTEST_MPERF = 20_000
+"""Reference ticks: in fewer, the time that it takes to read the two counters shows as a change of frequency."""
+
+LKRG = ("sys/module/lkrg", "sys/module/p_lkrg", "proc/sys/lkrg")
+"""What there is below / while the Linux Kernel Runtime Guard is loaded (its module by its two names, its sysctls)."""
+
 NO_FLAGS = abi.BatchFlag(0)
 MAX_BATCH_CODE = 32 << 20
 """Bytes of code in one batch, so that a batch's memory stays small."""
@@ -47,7 +53,11 @@ class BlobJob:
 
 @dataclass(frozen=True, slots=True)
 class BlobResult:
-    """What the module reports of a job; `samples[i]` are the differences of its counter i, one per repetition."""
+    """What the module reports of a job; `samples[i]` are the differences of its counter i, one per repetition.
+
+    `smis` counts system management interrupts during the job; `aperf` and `mperf` are ticks of the core's clock and of
+    the reference clock in each half of its runs, where there are such counters.
+    """
 
     status: abi.JobStatus
     error: int
@@ -59,7 +69,18 @@ class BlobResult:
     elapsed_ns: int
     blob_ns: int
     max_quiet_ns: int
+    smis: int
+    aperf: tuple[int, ...]
+    mperf: tuple[int, ...]
     samples: tuple[tuple[int, ...], ...]
+
+    @property
+    def frequency_change(self) -> float:
+        """By how much the core's frequency differed between the job's halves, of the lower one; 0 if not known."""
+        if min(self.mperf) < SHORTEST_MPERF or not all(self.aperf):
+            return 0.0
+        low, high = sorted(ticks / reference for ticks, reference in zip(self.aperf, self.mperf, strict=True))
+        return high / low - 1
 
 
 class Device:
@@ -116,11 +137,19 @@ class Device:
     def _run_batch(self, jobs: Sequence[BlobJob]) -> list[BlobResult]:
         batch = _Batch(jobs, self.cpu, self.flags)
         with pinned(self.cpu):
-            try:
-                fcntl.ioctl(self._file, abi.IOC_BATCH, batch.header)
-            except OSError as error:
-                raise _batch_error(error, self.cpu) from error
+            while not self._is_done(batch):
+                batch.skip_what_is_done()
         return batch.results()
+
+    def _is_done(self, batch: _Batch) -> bool:
+        """Run a batch; False if a signal, whose handler has returned, has stopped it."""
+        try:
+            fcntl.ioctl(self._file, abi.IOC_BATCH, batch.header)
+        except InterruptedError:
+            return False
+        except OSError as error:
+            raise _batch_error(error, self.cpu) from error
+        return True
 
 
 class _Batch:
@@ -166,6 +195,11 @@ class _Batch:
             samples += job.repetitions * len(job.slots)
         return samples
 
+    def skip_what_is_done(self) -> None:
+        """Let the module go on behind the last job that has a result."""
+        not_run = (index for index, row in enumerate(self._results) if row.status == abi.JobStatus.NOT_RUN)
+        self.header.jobs_done = next(not_run, len(self._jobs))
+
     def results(self) -> list[BlobResult]:
         return [self._result(index) for index in range(len(self._jobs))]
 
@@ -184,6 +218,9 @@ class _Batch:
             elapsed_ns=row.elapsed_ns,
             blob_ns=row.blob_ns,
             max_quiet_ns=row.max_quiet_ns,
+            smis=row.smis,
+            aperf=tuple(row.aperf),
+            mperf=tuple(row.mperf),
             samples=tuple(tuple(taken[slot::width]) for slot in range(width)),
         )
 
@@ -224,7 +261,17 @@ def pinned(cpu: int) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
+def lkrg_is_loaded(root: Path = Path("/")) -> bool:
+    """Whether the Linux Kernel Runtime Guard watches this kernel."""
+    return any((root / name).exists() for name in LKRG)
+
+
 def _open(path: Path) -> int:
+    if lkrg_is_loaded():
+        raise BackendError(
+            "LKRG is loaded: it takes what the kernel module does for an attack, and may stop the machine",
+            hint="sudo rmmod lkrg for the time of the measurements, or boot without it",
+        )
     if not path.exists():
         _load_module()
     try:
@@ -264,7 +311,7 @@ def _load_module() -> None:
 def _load_error(output: str) -> BackendError:
     reason = output.splitlines()[-1] if output else "modprobe failed"
     if "Key was rejected" in output or "Required key" in output or "not permitted" in output:
-        hint = "Secure Boot or lockdown: sign the module with your machine owner key, or turn Secure Boot off"
+        hint = "Secure Boot or lockdown: docs/kmod.md says how to sign the module, or turn Secure Boot off"
     elif "Exec format" in output or "Invalid module format" in output:
         hint = f"it was built for another kernel: {INSTALL_HINT}"
     else:
@@ -275,8 +322,8 @@ def _load_error(output: str) -> BackendError:
 def _batch_error(error: OSError, cpu: int) -> BackendError:
     if error.errno == errno.EBUSY:
         return BackendError(
-            "the counters are taken by perf or by the NMI watchdog",
-            hint="end perf, and: echo 0 | sudo tee /proc/sys/kernel/nmi_watchdog",
+            "the counters are taken: by the NMI watchdog, as on nearly every distribution, or by perf",
+            hint="echo 0 | sudo tee /proc/sys/kernel/nmi_watchdog; if that is not enough, end perf",
         )
     if error.errno == errno.EOPNOTSUPP:
         return BackendError(
@@ -285,7 +332,8 @@ def _batch_error(error: OSError, cpu: int) -> BackendError:
             hint="set UOPSCOPE_UNGUARDED=1 to run without that protection on one CPU; boot with fred=off for the other",
         )
     if error.errno == errno.EXDEV:
-        return BackendError(f"the thread was not on CPU {cpu}", hint="do not change its affinity while it measures")
+        hint = "do not take that CPU offline, and do not change the affinity of the process, while it measures"
+        return BackendError(f"the thread was not on CPU {cpu}", hint=hint)
     if error.errno == errno.EIO:
         return BackendError("the counters' registers cannot be written", hint="a hypervisor may hide the PMU")
     return BackendError(f"the kernel module refused the batch: {error.strerror}", hint="`uopscope selftest` says more")

@@ -54,11 +54,23 @@ def without_events(features: int) -> tuple[Slot, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """What the PMU of this CPU has, as the module reports it."""
+    """What the PMU of this CPU has: the numbers of its counters, and what an event may select."""
 
-    programmable: int
-    fixed: int
+    programmable: frozenset[int]
+    fixed: frozenset[int]
     config_mask: int
+
+    @classmethod
+    def of_counts(cls, programmable: int, fixed: int, config_mask: int) -> Hardware:
+        """Return what has so many counters, numbered from 0."""
+        return cls(frozenset(range(programmable)), frozenset(range(fixed)), config_mask)
+
+    @classmethod
+    def of_masks(cls, programmable: int, fixed: int, config_mask: int) -> Hardware:
+        """Return what has a counter for each bit that is set: there may be gaps."""
+        masks = (programmable, fixed)
+        found = (frozenset(bit for bit in range(mask.bit_length()) if mask >> bit & 1) for mask in masks)
+        return cls(*found, config_mask)
 
     def can_count(self, event: Event) -> bool:
         """Whether some counter here counts that event."""
@@ -68,10 +80,10 @@ class Hardware:
         """Return the programmable counters that can count it."""
         if event.selector & ~self.config_mask:
             return ()
-        return tuple(index for index in event.counters if index < self.programmable)
+        return tuple(index for index in event.counters if index in self.programmable)
 
     def _is_fixed(self, event: Event) -> bool:
-        return event.fixed is not None and event.fixed < self.fixed
+        return event.fixed is not None and event.fixed in self.fixed
 
     def fixed_slot(self, event: Event) -> Slot | None:
         """Return the fixed counter of an event, None if it has none here."""
@@ -128,7 +140,7 @@ def _cycles_first(slots: Iterable[Slot]) -> tuple[Slot, ...]:
 
 def _fewest(events: Sequence[Event], hardware: Hardware) -> list[list[tuple[Event, int]]]:
     """Return all events in as few runs as possible, with their counters, in the order of `events`."""
-    count = -(-len(events) // hardware.programmable) if events else 0
+    count = -(-len(events) // len(hardware.programmable)) if events else 0
     while (places := _seated(events, hardware, count)) is None:
         count += 1
     runs: list[list[tuple[Event, int]]] = [[] for _ in range(count)]

@@ -90,7 +90,7 @@ def test_all_counters_come_together_from_groups_that_fit(name: str) -> None:
     backend = object.__new__(perf.PerfBackend)
     backend._uarch = tables.by_name(name)
     backend._kind = 4
-    backend._hardware = Hardware(4, 3 if name != "ZEN5" else 0, (1 << 64) - 1)
+    backend._hardware = Hardware.of_counts(4, 3 if name != "ZEN5" else 0, (1 << 64) - 1)
     recorder = Recorder()
     backend._runner = recorder  # type: ignore[assignment] # it does what is needed of one
     wanted = backend._uarch.counters

@@ -10,8 +10,8 @@ from runner.uarch import tables
 
 ANY = (1 << 64) - 1
 CORES = sorted(tables.all_microarchitectures())
-FOUR = Hardware(programmable=4, fixed=3, config_mask=ANY)
-EIGHT = Hardware(programmable=8, fixed=4, config_mask=ANY)
+FOUR = Hardware.of_counts(programmable=4, fixed=3, config_mask=ANY)
+EIGHT = Hardware.of_counts(programmable=8, fixed=4, config_mask=ANY)
 
 
 def counted(runs: list[tuple[Slot, ...]]) -> set[str]:
@@ -51,7 +51,7 @@ def test_core_cycles_are_in_every_run_and_read_closest_to_the_code() -> None:
 
 
 def test_events_whose_bits_the_pmu_has_not_are_left_out() -> None:
-    narrow = Hardware(programmable=4, fixed=3, config_mask=0xFF)
+    narrow = Hardware.of_counts(programmable=4, fixed=3, config_mask=0xFF)
     assert countable(tables.by_name("HSW"), narrow) == ("core_cycles", "instructions")
 
 

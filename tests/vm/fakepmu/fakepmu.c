@@ -67,8 +67,10 @@ static struct row *rows;
 static size_t num_rows;
 static struct access *access_log;
 static size_t num_log;
-static struct { u64 msr, value; } msrs[MAX_MSRS];
+/* step: by how much each read makes it larger */
+static struct { u64 msr, value, step; } msrs[MAX_MSRS];
 static size_t num_msrs;
+/* leaf: with the subleaf in its high half; high: EAX and EBX; low: ECX and EDX */
 static struct { u64 leaf, high, low; } leaves[MAX_LEAVES];
 static size_t num_leaves;
 static int vendor = -1;
@@ -89,6 +91,11 @@ static u64 *find_msr(u64 msr)
 		if (msrs[i].msr == msr)
 			return &msrs[i].value;
 	return NULL;
+}
+
+static u64 *step_of(u64 *value)
+{
+	return &container_of(value, typeof(*msrs), value)->step;
 }
 
 static void log_access(u64 msr, u64 value, bool is_write, bool unknown)
@@ -139,6 +146,7 @@ static int on_rdmsr(struct kprobe *probe, struct pt_regs *regs)
 	if (!value)
 		return return_now(regs, -EIO);
 	*(u64 *)regs->si = *value;
+	*value += *step_of(value);
 	return return_now(regs, 0);
 }
 
@@ -148,7 +156,7 @@ static int on_cpuid(struct kprobe *probe, struct pt_regs *regs)
 	size_t i;
 
 	for (i = 0; i < num_leaves; i++) {
-		if (leaves[i].leaf != (u32)regs->di)
+		if (leaves[i].leaf != ((u64)(u32)regs->si << 32 | (u32)regs->di))
 			continue;
 		out[0] = leaves[i].high >> 32;
 		out[1] = leaves[i].high;
@@ -334,6 +342,7 @@ static int take(const struct record *record)
 		if (num_msrs == MAX_MSRS)
 			return -ENOSPC;
 		msrs[num_msrs].msr = record->a;
+		msrs[num_msrs].step = record->c;
 		msrs[num_msrs++].value = record->b;
 		return 0;
 	case RECORD_WIDTH:

@@ -24,7 +24,7 @@ def main() -> None:
             fake.write(pmu.records())
         device = Device(0)
         info = device.information
-        hardware = Hardware(info.num_prog, info.num_fixed, info.config_mask)
+        hardware = Hardware.of_masks(info.prog_mask, info.fixed_mask, info.config_mask)
         uarch = tables.by_name(name)
         runs = plan(uarch, hardware, countable(uarch, hardware))
         jobs = [
@@ -35,10 +35,12 @@ def main() -> None:
         device.close()
         report = {
             "core": name,
-            "info": {field: getattr(info, field) for field in ("pmu_kind", "pmu_version", "num_prog", "num_fixed")},
+            "info": {field: getattr(info, field) for field in ("pmu_kind", "pmu_version", "prog_mask", "fixed_mask")},
             "counters": countable(uarch, hardware),
             "runs": [[(slot.counter, slot.kind, slot.index) for slot in slots] for slots in runs],
             "statuses": [result.status.name for result in results],
+            "smis": [result.smis for result in results],
+            "clocks": [(result.aperf, result.mperf) for result in results],
             "accesses": [(each.msr, each.value, each.is_write, each.unknown) for each in accesses(FAKE.read_bytes())],
         }
         print("REPORT", json.dumps(report))
