@@ -62,6 +62,8 @@ static void check_offsets(void)
 	BUILD_BUG_ON(offsetof(struct uops_run, rip) != RUN_RIP);
 	BUILD_BUG_ON(offsetof(struct uops_run, area) != RUN_AREA);
 	BUILD_BUG_ON(offsetof(struct uops_run, code_stack) != RUN_CODE_STACK);
+	BUILD_BUG_ON(offsetof(struct uops_run, cr4) != RUN_CR4);
+	BUILD_BUG_ON(offsetof(struct uops_run, mended) != RUN_MENDED);
 }
 
 int uops_contain_init(void)
@@ -154,6 +156,8 @@ static void prepare(void)
 	uops_run.faulted = 0;
 	uops_run.forced = 0;
 	uops_run.stack = 0;
+	uops_run.mended = 0;
+	uops_run.cr4 = __read_cr4();
 	uops_run.vector = 0;
 	uops_run.error_code = 0;
 	uops_run.cr2 = 0;
@@ -196,6 +200,8 @@ void uops_contain_run(void)
 	load_idt(&live);
 	if (uops_adjust_end(&adjusted))
 		uops_run.changed |= UOPS_CHANGED_MSRS;
+	if (uops_run.mended)
+		uops_run.changed |= UOPS_CHANGED_CONTROL;
 	if (uops_run.stack)
 		uops_run.changed |= UOPS_CHANGED_STACK;
 }

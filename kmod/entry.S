@@ -9,6 +9,7 @@
 #include <linux/linkage.h>
 #include <asm/nospec-branch.h>
 #include <asm/msr-index.h>
+#include <asm/processor-flags.h>
 #include "compat.h"
 #include "run_offsets.h"
 
@@ -162,6 +163,9 @@ SYM_CODE_START_LOCAL(uops_common)
 	je	.Lforward
 	cmpl	$31, 16(%rsp)
 	ja	.Lforward
+	cmpl	$6, 16(%rsp)
+	je	.Lmend
+.Lnot_mended:
 	movq	48(%rsp, %rax, 8), %rcx
 	sarq	$39, %rcx
 	cmpq	$-4, %rcx
@@ -177,6 +181,22 @@ SYM_CODE_START_LOCAL(uops_common)
 .Lastray:
 	movq	$-1, %rcx
 	jmp	.Lcontain
+.Lmend:
+	/*
+	 * The kernel's NMI handler begins with RDGSBASE. If the blob has switched
+	 * it off, switch it on, and let the handler go on.
+	 */
+	btq	$X86_CR4_FSGSBASE_BIT, uops_run+RUN_CR4(%rip)
+	jnc	.Lnot_mended
+	movq	%cr4, %rcx
+	btsq	$X86_CR4_FSGSBASE_BIT, %rcx
+	jc	.Lnot_mended
+	movq	%rcx, %cr4
+	movl	$1, uops_run+RUN_MENDED(%rip)
+	popq	%rcx
+	popq	%rax
+	addq	$8, %rsp
+	iretq
 .Lforward:
 	movl	16(%rsp), %ecx
 	leaq	uops_handlers(%rip), %rax

@@ -18,5 +18,7 @@
 #define RUN_RIP		0x48
 #define RUN_AREA	0x50
 #define RUN_CODE_STACK	0x58
+#define RUN_CR4		0x60
+#define RUN_MENDED	0x68
 
 #endif /* UOPSCOPE_RUN_OFFSETS_H */

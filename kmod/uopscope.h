@@ -37,6 +37,8 @@ struct uops_run {
 	u64 rip;
 	u64 area;
 	u64 code_stack;		/* RSP that the blob starts with, but for the return address */
+	u64 cr4;		/* at the start */
+	u32 mended;		/* CR4.FSGSBASE was put back for a handler of the kernel's */
 	/* from here on C only */
 	u64 blob_ns;
 	u64 quiet_ns;

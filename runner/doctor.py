@@ -18,12 +18,17 @@ from typing import TYPE_CHECKING
 from runner.backend import BackendError
 from runner.backends.registry import backends
 from runner.host import cpu as cpus
+from runner.host.conditions import vulnerabilities
+from runner.host.kmod.device import lkrg_is_loaded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runner.backend import BackendInfo
 
+SMI_COUNT = 0x34
+MANY_SMIS = 1000
+"""More than what firmware needs for the start alone, a few dozen to some hundred."""
 SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 
 
@@ -129,9 +134,62 @@ def _perf_paranoid(machine: Machine) -> Finding | None:
 
 def _nmi_watchdog(machine: Machine) -> Finding | None:
     if machine.read("proc/sys/kernel/nmi_watchdog") == "1":
-        advice = "sudo sysctl kernel.nmi_watchdog=0 (it occupies a counter)"
-        return Finding(Level.BAD, "NMI watchdog", "on", advice)
+        advice = "sudo sysctl kernel.nmi_watchdog=0 (the kernel module refuses to measure while it has a counter)"
+        return Finding(Level.BAD, "NMI watchdog", "on: it owns a counter", advice)
     return Finding(Level.GOOD, "NMI watchdog", "off")
+
+
+def _core_kind(machine: Machine) -> Finding | None:
+    """Say which kind of core of a hybrid CPU this is."""
+    kinds = {kind: machine.read(f"sys/bus/event_source/devices/cpu_{kind}/cpus") for kind in ("core", "atom")}
+    if not all(kinds.values()):
+        return None
+    found = "; ".join(f"{name} {kinds[kind]}" for kind, name in (("core", "P-cores: CPU"), ("atom", "E-cores: CPU")))
+    return Finding(Level.GOOD, "hybrid", f"{found}; --cpu N measures one of the other kind")
+
+
+def _mitigations(machine: Machine) -> Finding | None:
+    """Say which mitigations are in force: some change what code costs in ring 0."""
+    states = vulnerabilities(machine.root)
+    if not states:
+        return None
+    active = [name for name, state in states.items() if state.startswith("Mitigation")]
+    if not active:
+        return Finding(Level.GOOD, "mitigations", "none is in force")
+    advice = (
+        "the kernel module clears SPEC_CTRL around runs; gathers may still be slower (gather_data_sampling): "
+        "boot with mitigations=off to compare"
+    )
+    return Finding(Level.NOTE, "mitigations", f"in force: {', '.join(active)}", advice)
+
+
+def _lkrg(machine: Machine) -> Finding | None:
+    if lkrg_is_loaded(machine.root):
+        advice = "sudo rmmod lkrg: it takes what the kernel module does for an attack, so the module is not used"
+        return Finding(Level.BAD, "LKRG", "loaded", advice)
+    return None
+
+
+def _fred(machine: Machine) -> Finding | None:
+    """With FRED exceptions do not go through the IDT, on which containment stands."""
+    if "fred" not in machine.cpu.flags:
+        return None
+    advice = "boot with fred=off for the kernel module, which refuses otherwise"
+    return Finding(Level.BAD, "FRED", "the kernel uses it", advice)
+
+
+def _firmware_interrupts(machine: Machine) -> Finding | None:
+    """Read how many system management interrupts there were, which only root can (SDM volume 4, MSR_SMI_COUNT)."""
+    try:
+        with (machine.root / f"dev/cpu/{machine.cpu.number}/msr").open("rb") as file:
+            file.seek(SMI_COUNT)
+            count = int.from_bytes(file.read(8), "little")
+    except OSError:
+        return None
+    if count > MANY_SMIS:
+        advice = "look for legacy USB emulation and power monitoring in the firmware's settings; jobs hit are run again"
+        return Finding(Level.NOTE, "SMIs", f"{count} since the start", advice)
+    return Finding(Level.GOOD, "SMIs", f"{count} since the start")
 
 
 def _smt(machine: Machine) -> Finding:
@@ -199,7 +257,7 @@ def _secure_boot(machine: Machine) -> Finding | None:
     except OSError:
         return None
     if enabled:
-        advice = "sign the kernel module with an enrolled key (mokutil), or switch Secure Boot off in the firmware"
+        advice = "sign the kernel module with a key that you enrol (docs/kmod.md says how), or switch Secure Boot off"
         return Finding(Level.BAD, "Secure Boot", "on", advice)
     return Finding(Level.GOOD, "Secure Boot", "off")
 
@@ -235,10 +293,15 @@ def _cpu_count(machine: Machine) -> Finding | None:
 
 CHECKS: tuple[Callable[[Machine], Finding | None], ...] = (
     _microarchitecture,
+    _core_kind,
+    _nmi_watchdog,
     _hypervisor,
     _pmu,
     _perf_paranoid,
-    _nmi_watchdog,
+    _lkrg,
+    _fred,
+    _mitigations,
+    _firmware_interrupts,
     _smt,
     _governor,
     _turbo,

@@ -44,8 +44,8 @@ NO_PMU = "no PMU counts core cycles here, so there are no µop counts and no por
 MASKED_AT_MOST = 50
 """Variants in a campaign with the vector table masked: about as many as somebody has looked at before."""
 MASKED = (
-    "interrupts are on, with the vector table masked: code that destroys RSP or GS base stops the machine, so a campaign "
-    f"has at most {MASKED_AT_MOST} variants"
+    "interrupts are on, with the vector table masked: code that destroys RSP or GS base stops the machine, so a "
+    f"campaign has at most {MASKED_AT_MOST} variants"
 )
 GUARD_ON_SIBLING = "no CPU but the sibling could watch over the measured one: its timer ticks on the same core"
 SMI_ATTEMPTS = 3

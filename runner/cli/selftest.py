@@ -52,8 +52,8 @@ def _about(cpu: Cpu, info: abi.uops_info) -> Iterator[str]:
     yield f"uopscope {version()}, {platform.system()} {platform.release()}"
     yield f"CPU {cpu.number}: {cpu.model_name} ({cpu.signature}, microcode {cpu.microcode}), {cpu.architecture}"
     yield (
-        f"{PMU_KINDS[info.pmu_kind]} version {info.pmu_version}: {info.num_prog} programmable counters of"
-        f" {info.width_prog} bits, {info.num_fixed} fixed"
+        f"{PMU_KINDS[info.pmu_kind]} version {info.pmu_version}: {info.prog_mask.bit_count()} programmable counters"
+        f" of {info.width_prog} bits, {info.fixed_mask.bit_count()} fixed"
     )
     yield f"features: {Feature(info.features)!r}; {info.online_cpus} CPUs online\n"
 

@@ -27,6 +27,8 @@ QUIET = {
     "sys/devices/system/cpu/online": "0-7",
     "proc/loadavg": "0.05 0.1 0.2 1/100 4711",
     "sys/kernel/security/lockdown": "[none] integrity confidentiality",
+    "sys/devices/system/cpu/vulnerabilities/meltdown": "Not affected",
+    "dev/cpu/2/msr": "\0" * 0x34 + "\x40\0\0\0\0\0\0\0",
     doctor.SECURE_BOOT: "\x06\x00\x00\x00\x00",
 }
 TROUBLE: dict[str, dict[str, str | None]] = {
@@ -38,6 +40,9 @@ TROUBLE: dict[str, dict[str, str | None]] = {
     "turbo": {"sys/devices/system/cpu/intel_pstate/no_turbo": "0"},
     "TSC": {"sys/devices/system/clocksource/clocksource0/current_clocksource": "hpet"},
     "load": {"proc/loadavg": "7.50 0.1 0.2 1/100 4711"},
+    "mitigations": {"sys/devices/system/cpu/vulnerabilities/retbleed": "Mitigation: IBRS"},
+    "LKRG": {"sys/module/lkrg/refcnt": "1"},
+    "SMIs": {"dev/cpu/2/msr": "\0" * 0x34 + "\0\x40\0\0\0\0\0\0"},
     "CPUs": {"sys/devices/system/cpu/online": "2"},
     "lockdown": {"sys/kernel/security/lockdown": "none [integrity] confidentiality"},
     "Secure Boot": {doctor.SECURE_BOOT: "\x06\x00\x00\x00\x01"},
@@ -83,6 +88,27 @@ def test_unknown_and_virtual_cpus_are_said_to_be(tmp_path: Path) -> None:
     found = by_subject(findings(machine(tmp_path, {}, cpu)))
     assert found["CPU"].level is found["hypervisor"].level is found["TSC"].level is Level.BAD
     assert found["SMT"].level is Level.NOTE
+
+
+def test_the_nmi_watchdog_is_the_first_thing_to_do(tmp_path: Path) -> None:
+    """It owns a counter on nearly every distribution, so it is what stops the kernel module first."""
+    changes = {name: text for trouble in TROUBLE.values() for name, text in trouble.items()}
+    to_do = [finding.subject for finding in findings(machine(tmp_path, changes)) if finding.advice]
+    assert to_do[0] == "NMI watchdog"
+
+
+def test_the_kinds_of_cores_of_a_hybrid_cpu_are_named(tmp_path: Path) -> None:
+    devices = "sys/bus/event_source/devices"
+    changes: dict[str, str | None] = {f"{devices}/cpu_core/cpus": "0-7", f"{devices}/cpu_atom/cpus": "8-15"}
+    hybrid = by_subject(findings(machine(tmp_path, changes)))["hybrid"]
+    assert "P-cores: CPU 0-7; E-cores: CPU 8-15" in hybrid.found
+
+
+def test_fred_is_found_by_the_flag_that_linux_shows_while_it_uses_it(tmp_path: Path) -> None:
+    with_fred = dataclasses.replace(SKYLAKE, flags=SKYLAKE.flags | {"fred"})
+    finding = by_subject(findings(machine(tmp_path, {}, with_fred)))["FRED"]
+    assert finding.level is Level.BAD
+    assert "fred=off" in finding.advice
 
 
 def test_every_backend_has_a_state_here() -> None:

@@ -21,6 +21,12 @@ PACKAGES = ("gcc", "make", "libelf1t64", "ca-certificates", "sparse")
 SECONDS = 900
 """For debootstrap on a slow day; usually it takes one minute."""
 ENTER = 'mount -t proc proc "$1/proc"; [ ! -d "$1/build" ] || mount --bind "$2" "$1/build"; exec chroot "$1" "${@:3}"'
+ENVIRONMENT = {
+    "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "LC_ALL": "C",
+    "TERM": "vt100",
+}
 UNSHARE = ("unshare", "--mount", "--pid", "--fork", "bash", "-c", ENTER, "bash")
 
 
@@ -65,11 +71,23 @@ def run(command: list[str], seconds: float = SECONDS, folder: Path | None = None
     """Run a command in it, with /proc and /build mounted for as long as it runs."""
     return subprocess.run(
         [*UNSHARE, str(folder or chroot()), str(SHARED), *command],
-        env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"},
+        env=ENVIRONMENT,
         capture_output=True,
         text=True,
         check=False,
         timeout=seconds,
+    )
+
+
+def start(command: list[str], terminal: int) -> subprocess.Popen[bytes]:
+    """Start a command in it on a terminal; to kill the process is to kill all that it has started."""
+    return subprocess.Popen(
+        [*UNSHARE[:1], "--kill-child", *UNSHARE[1:], str(chroot()), str(SHARED), *command],
+        env=ENVIRONMENT,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
     )
 
 

@@ -12,28 +12,45 @@ import pytest
 
 from tests.vm import images, kernels
 from tests.vm.cache import Unavailable
-from tests.vm.kernels import ROOT, Kernel
+from tests.vm.kernels import Kernel
 
-FAKE = Path(__file__).parent / "fakepmu"
-KERNELS = os.environ.get("UOPSCOPE_VM_KERNELS", "6.1,6.12,newest").split(",")
+KERNELS = os.environ.get("UOPSCOPE_VM_KERNELS", "6.1,newest").split(",")
+EVERY_KERNEL = os.environ.get("UOPSCOPE_VM_KERNELS", "6.1,6.12,newest").split(",")
+ONE_KERNEL = os.environ.get("UOPSCOPE_VM_KERNELS", "6.12").split(",")[:1]
+"""For what takes long: the one that most machines with a current Debian have."""
 
 
-@pytest.fixture(scope="session", params=KERNELS)
-def kernel(request: pytest.FixtureRequest) -> Kernel:
+def kernel_or_skip(name: str) -> Kernel:
     try:
-        return kernels.kernel(request.param)
+        return kernels.kernel(name)
     except Unavailable as reason:
         pytest.skip(str(reason))
 
 
+@pytest.fixture(scope="session", params=KERNELS)
+def kernel(request: pytest.FixtureRequest) -> Kernel:
+    """The oldest and the newest."""
+    return kernel_or_skip(request.param)
+
+
+@pytest.fixture(scope="session", params=EVERY_KERNEL)
+def every_kernel(request: pytest.FixtureRequest) -> Kernel:
+    return kernel_or_skip(request.param)
+
+
+@pytest.fixture(scope="session", params=ONE_KERNEL)
+def one_kernel(request: pytest.FixtureRequest) -> Kernel:
+    return kernel_or_skip(request.param)
+
+
 @pytest.fixture(scope="session")
 def module(kernel: Kernel) -> Path:
-    return kernels.build(kernel, ROOT / "kmod")[0] / "uopscope.ko"
+    return kernels.module(kernel)
 
 
 @pytest.fixture(scope="session")
 def fake(kernel: Kernel) -> Path:
-    return kernels.build(kernel, FAKE)[0]
+    return kernels.fake(kernel)
 
 
 @pytest.fixture(scope="session", autouse=True)

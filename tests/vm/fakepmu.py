@@ -1,8 +1,7 @@
 """What the emulated PMU (fakepmu/fakepmu.c) is told: a CPU's PMU as CPUID describes it, its registers, and counts.
 
-A record's last field is a register's step. Sources: Intel SDM volume 2, CPUID leaves 06H, 07H, 0AH and 23H; volume 4 for
-the MSRs; AMD APM volume 2, 13.2, and CPUID
-8000_0001H (ECX bit 23), 8000_0022H.
+A record's last field is a register's step. Sources: Intel SDM volume 2, CPUID leaves 06H, 07H, 0AH and 23H; volume 4
+for the MSRs; AMD APM volume 2, 13.2, and CPUID 8000_0001H (ECX bit 23), 8000_0022H.
 """
 
 from __future__ import annotations

@@ -110,6 +110,16 @@ def _unpack(package: str, folder: Path, download: Callable[[str, Path], list[Pat
         shutil.rmtree(partial, ignore_errors=True)
 
 
+def module(target: Kernel) -> Path:
+    """Return the module itself, compiled for a kernel."""
+    return build(target, ROOT / "kmod")[0] / "uopscope.ko"
+
+
+def fake(target: Kernel) -> Path:
+    """Return the folder of the tests' own modules, compiled for a kernel."""
+    return build(target, Path(__file__).parent / "fakepmu")[0]
+
+
 def build(target: Kernel, sources: Path, *, check: bool = False) -> tuple[Path, str]:
     """Compile a module with W=1 (and sparse on every file); return its folder and what was printed beyond the steps."""
     files = sorted(path for path in sources.iterdir() if path.is_file())

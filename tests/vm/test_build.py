@@ -20,10 +20,18 @@ C_FILES = sorted([*SOURCES.glob("*.c"), *SOURCES.glob("*.h"), *SOURCES.glob("*.S
 MAX_LINES = 40
 
 
-def test_no_warning_from_the_compiler_sparse_objtool_or_modpost(kernel: Kernel) -> None:
+def test_no_warning_from_the_compiler_objtool_or_modpost(every_kernel: Kernel) -> None:
+    folder, output = kernels.build(every_kernel, SOURCES)
+    assert (folder / "uopscope.ko").exists()
+    assert output == ""
+
+
+def test_no_warning_from_sparse(every_kernel: Kernel) -> None:
     if not shutil.which("sparse"):
         pytest.skip("sparse is not installed")
-    folder, output = kernels.build(kernel, SOURCES, check=True)
+    if every_kernel.foreign:
+        pytest.skip("Debian 13's sparse 0.6.4 does not know __typeof_unqual__, which the newest headers use")
+    folder, output = kernels.build(every_kernel, SOURCES, check=True)
     assert (folder / "uopscope.ko").exists()
     assert output == ""
 

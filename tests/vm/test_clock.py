@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.vm import images
-from tests.vm.fakepmu import free_running_records
+from tests.vm import images, kernels
 from tests.vm.cache import Unavailable
+from tests.vm.fakepmu import free_running_records
 from tests.vm.kernels import Kernel
 from tests.vm.machine import Machine, boot
 from tests.vm.reads import check_reads
@@ -32,12 +32,10 @@ sed 's/^/OUT /' /tmp/output; sed 's/^/CSV /' /tmp/table.csv
 """
 
 
-def test_without_a_pmu_the_clock_is_what_counts(kernel: Kernel, module: Path) -> None:
-    if kernel.name != "6.12":
-        pytest.skip("on one kernel only, for the time that it takes")
+def test_without_a_pmu_the_clock_is_what_counts(one_kernel: Kernel) -> None:
     try:
-        machine = Machine(kernel, 1, memory_mib=1024, arguments=(*ICOUNT, *images.drives()))
-        output = boot(machine, {"/uopscope.ko": module}, images.mount_script() + SCRIPT)
+        machine = Machine(one_kernel, 1, memory_mib=1024, arguments=(*ICOUNT, *images.drives()))
+        output = boot(machine, {"/uopscope.ko": kernels.module(one_kernel)}, images.mount_script() + SCRIPT)
     except Unavailable as reason:
         pytest.skip(str(reason))
     assert output.complaints == "", output.everything
@@ -72,19 +70,17 @@ echo MISSING $(cat /sys/module/fakepmu/parameters/missing) READS $(cat /sys/modu
 """
 
 
-def test_without_a_pmu_core_cycles_are_those_of_aperf(kernel: Kernel, module: Path, fake: Path, tmp_path: Path) -> None:
+def test_without_a_pmu_core_cycles_are_those_of_aperf(one_kernel: Kernel, tmp_path: Path) -> None:
     """Latencies and throughputs in the guest are those that the simulator gives directly; ports are unknown."""
-    if kernel.name != "6.12":
-        pytest.skip("on one kernel only, for the time that it takes")
     names = [variant.string for stem in ("ADC_GPRv_GPRv", "BSWAP") for variant in Catalogue.load().find(stem)]
     found, records = record("HSW", None, names)
     (tmp_path / "pmu").write_bytes(free_running_records())
     (tmp_path / "records").write_bytes(records)
     (tmp_path / "names").write_text("\n".join(names))
-    files = {"/uopscope.ko": module, "/fakepmu.ko": fake / "fakepmu.ko"}
+    files = {"/uopscope.ko": kernels.module(one_kernel), "/fakepmu.ko": kernels.fake(one_kernel) / "fakepmu.ko"}
     files |= {f"/{name}": tmp_path / name for name in ("pmu", "records", "names")}
     try:
-        machine = Machine(kernel, 2, memory_mib=1024, arguments=images.drives())
+        machine = Machine(one_kernel, 2, memory_mib=1024, arguments=images.drives())
         output = boot(machine, files, images.mount_script() + APERF_SCRIPT, 1600)
     except Unavailable as reason:
         pytest.skip(str(reason))

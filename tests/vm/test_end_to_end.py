@@ -10,9 +10,9 @@ from results.model import PortUsage
 from runner.host.kmod.passes import Hardware
 from simulator.machines.machine import MachineModel
 from simulator.machines.shipped import load_machine
-from tests.vm import images
-from tests.vm.cores import CORES
+from tests.vm import images, kernels
 from tests.vm.cache import Unavailable
+from tests.vm.cores import CORES
 from tests.vm.kernels import Kernel
 from tests.vm.machine import Machine, Output, boot
 from tests.vm.reads import check_reads
@@ -81,10 +81,8 @@ def test_characterize_in_the_guest_finds_what_the_model_has(
 MANY = int(os.environ.get("UOPSCOPE_VM_VARIANTS", "200"))
 
 
-def test_many_variants_come_out_as_the_model_has_them(module: Path, fake: Path, kernel: Kernel, tmp_path: Path) -> None:
+def test_many_variants_come_out_as_the_model_has_them(one_kernel: Kernel, tmp_path: Path) -> None:
     """Every conclusion in the guest is the one that the simulator gives directly, and the ports are the model's."""
-    if kernel.name != "6.12":
-        pytest.skip("on one kernel only, for the time that it takes")
     names = sample(CORE, MANY)
     found, records = record(CORE, HARDWARE, names)
     model, catalogue = load_machine(CORE), Catalogue.load()
@@ -93,9 +91,9 @@ def test_many_variants_come_out_as_the_model_has_them(module: Path, fake: Path, 
     (tmp_path / "pmu").write_bytes(CORES[CORE].records())
     (tmp_path / "records").write_bytes(records)
     (tmp_path / "names").write_text("\n".join(names))
-    files = {"/uopscope.ko": module, "/fakepmu.ko": fake / "fakepmu.ko"}
+    files = {"/uopscope.ko": kernels.module(one_kernel), "/fakepmu.ko": kernels.fake(one_kernel) / "fakepmu.ko"}
     files |= {f"/{name}": tmp_path / name for name in ("pmu", "records", "names")}
-    machine = Machine(kernel, 2, model=MODEL, memory_mib=1024, arguments=images.drives())
+    machine = Machine(one_kernel, 2, model=MODEL, memory_mib=1024, arguments=images.drives())
     output = run(machine, files, "python -m tests.vm.inside.campaign /names 2>&1\n")
     results = {line.removeprefix("RESULT ") for line in output.lines if line.startswith("RESULT ")}
     assert results == {summary(result) for result in found.values()}

@@ -10,9 +10,9 @@ from runner.host.kmod import abi
 from runner.uarch import tables
 from tests.nonempty import some
 from tests.vm import images
+from tests.vm.cache import Unavailable
 from tests.vm.cores import CORES
 from tests.vm.fakepmu import AMD, CLOCKS, INTEL, SMI_COUNT, Access, Pmu
-from tests.vm.cache import Unavailable
 from tests.vm.kernels import Kernel
 from tests.vm.machine import Machine, boot
 

@@ -7,8 +7,8 @@ import pytest
 from runner.backends.sim import create
 from runner.host.kmod import selftest
 from tests.vm import images
-from tests.vm.cores import CORES
 from tests.vm.cache import Unavailable
+from tests.vm.cores import CORES
 from tests.vm.kernels import Kernel
 from tests.vm.machine import Machine, boot
 from tests.vm.recording import Recorder

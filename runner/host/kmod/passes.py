@@ -68,9 +68,7 @@ class Hardware:
     @classmethod
     def of_masks(cls, programmable: int, fixed: int, config_mask: int) -> Hardware:
         """Return what has a counter for each bit that is set: there may be gaps."""
-        masks = (programmable, fixed)
-        found = (frozenset(bit for bit in range(mask.bit_length()) if mask >> bit & 1) for mask in masks)
-        return cls(*found, config_mask)
+        return cls(_bits_of(programmable), _bits_of(fixed), config_mask)
 
     def can_count(self, event: Event) -> bool:
         """Whether some counter here counts that event."""
@@ -90,6 +88,10 @@ class Hardware:
         if event.fixed is None or not self._is_fixed(event):
             return None
         return Slot(event.counter, abi.COUNTER_FIXED, event.fixed, 0)
+
+
+def _bits_of(mask: int) -> frozenset[int]:
+    return frozenset(bit for bit in range(mask.bit_length()) if mask >> bit & 1)
 
 
 def countable(uarch: Microarchitecture, hardware: Hardware) -> tuple[str, ...]:

@@ -6,12 +6,11 @@
  * UOPS_CHANGED bits that are expected. A label `at_NAME` is the offset that must
  * be reported; without one UOPS_NO_OFFSET must be. END ends it.
  *
- * QEMU's TCG, where this runs, is not a CPU: it ignores MSRs that are not there,
- * raises no #XM, and raises #GP for a stack address that is not canonical.
+ * What is expected is what the manuals say. ALSO name, ... is another outcome that
+ * is right: on a CPU without some feature, or with one more, or under QEMU's TCG, which
+ * ignores MSRs that are not there, raises no #XM, and raises #GP for a stack address
+ * that is not canonical. A name that begins with only_ runs only if it is asked for.
  */
-#define TCG_IGNORES OK, 0
-#define TCG_STACK 13
-
 #define OK 1
 #define FAULT 2
 #define TIME_OUT 3
@@ -51,6 +50,13 @@ end_\name:
 	.endif
 	.endm
 
+	.macro ALSO name:req, status:req, vector=0, changed=0
+	.section .rodata.also, "a"
+	.quad	string_\name
+	.long	\status, \vector, \changed, 0
+	.section .rodata.code, "a"
+	.endm
+
 	/* rdx = the context, rax = one of its areas */
 	.macro CONTEXT name:req, field=0x40
 	movq	start_\name(%rip), %rdx
@@ -65,6 +71,9 @@ end_\name:
 	wrmsr
 	.endm
 
+	.section .rodata.also, "a"
+	.globl	also
+also:
 	.section .rodata.blobs, "a"
 	.globl	blobs
 blobs:
@@ -215,13 +224,15 @@ at_x87_error:
 	fwait
 	ret
 END x87_error
-BLOB simd_error, TCG_IGNORES
+BLOB simd_error, FAULT, 19
+ALSO simd_error, OK
 	CONTEXT	simd_error
 	movl	$0x1d80, (%rax)
 	ldmxcsr	(%rax)
 	xorps	%xmm1, %xmm1
 	movl	$0x3f800000, (%rax)
 	movss	(%rax), %xmm0
+at_simd_error:
 	divss	%xmm1, %xmm0
 	ret
 END simd_error
@@ -237,7 +248,8 @@ BLOB rsp_zero_ud, FAULT, 6
 at_rsp_zero_ud:
 	ud2
 END rsp_zero_ud
-BLOB rsp_non_canonical, FAULT, TCG_STACK
+BLOB rsp_non_canonical, FAULT, 12
+ALSO rsp_non_canonical, FAULT, 13
 	movabsq	$0x1234567890abcdef, %rsp
 at_rsp_non_canonical:
 	pushq	%rax
@@ -484,13 +496,17 @@ BLOB nested_task, OK, 0, FLAGS
 	popfq
 	ret
 END nested_task
-BLOB wrmsr_missing, TCG_IGNORES
+BLOB wrmsr_missing, FAULT, 13
+ALSO wrmsr_missing, OK
 	movl	$0x12345678, %ecx
+at_wrmsr_missing:
 	wrmsr
 	ret
 END wrmsr_missing
-BLOB rdmsr_missing, TCG_IGNORES
+BLOB rdmsr_missing, FAULT, 13
+ALSO rdmsr_missing, OK
 	movl	$0x12345678, %ecx
+at_rdmsr_missing:
 	rdmsr
 	ret
 END rdmsr_missing
@@ -592,8 +608,11 @@ BLOB lidt, OK, 0, TABLES
 	ret
 END lidt
 BLOB cr0_wp, OK, 0, CONTROL
+/* with CR4.CET it must stay set */
+ALSO cr0_wp, FAULT, 13
 	movq	%cr0, %rax
 	btrq	$16, %rax
+at_cr0_wp:
 	movq	%rax, %cr0
 	ret
 END cr0_wp
@@ -605,12 +624,87 @@ at_cr0_ts:
 	xorps	%xmm0, %xmm0
 	ret
 END cr0_ts
+/* a CPU without SMEP has nothing to clear */
 BLOB cr4_smep, OK, 0, CONTROL
+ALSO cr4_smep, OK
 	movq	%cr4, %rax
-	btcq	$20, %rax
+	btrq	$20, %rax
 	movq	%rax, %cr4
 	ret
 END cr4_smep
+/* QEMU 7.2 executes this again and again, without #GP and without interrupts */
+BLOB only_cr4_reserved, FAULT, 13
+	movq	%cr4, %rax
+	btsq	$31, %rax
+at_only_cr4_reserved:
+	movq	%rax, %cr4
+	ret
+END only_cr4_reserved
+/* without PCID there is nothing to clear */
+BLOB cr4_pcide, OK, 0, CONTROL
+ALSO cr4_pcide, OK
+	movq	%cr4, %rax
+	btrq	$17, %rax
+	movq	%rax, %cr4
+	ret
+END cr4_pcide
+BLOB cr4_fsgsbase, OK, 0, CONTROL
+ALSO cr4_fsgsbase, OK
+	movq	%cr4, %rax
+	btrq	$16, %rax
+	movq	%rax, %cr4
+	ret
+END cr4_fsgsbase
+/* the kernel's NMI handler begins with RDGSBASE */
+BLOB cr4_fsgsbase_loop, TIME_OUT, 2
+	movq	%cr4, %rax
+	btrq	$16, %rax
+	movq	%rax, %cr4
+at_cr4_fsgsbase_loop:
+	jmp	at_cr4_fsgsbase_loop
+END cr4_fsgsbase_loop
+BLOB spec_ctrl, OK, 0, MSRS
+ALSO spec_ctrl, OK
+ALSO spec_ctrl, FAULT, 13
+	movl	$0x48, %ecx
+	movl	$1, %eax
+	xorl	%edx, %edx
+at_spec_ctrl:
+	wrmsr
+	ret
+END spec_ctrl
+/* bit 18: the tiles of AMX */
+BLOB xfd, OK, 0, MSRS
+ALSO xfd, OK
+ALSO xfd, FAULT, 13
+	movl	$0x1c4, %ecx
+	movl	$0x40000, %eax
+	xorl	%edx, %edx
+at_xfd:
+	wrmsr
+	ret
+END xfd
+/* 8 rows of 64 bytes in TMM0, and left in use */
+BLOB amx, OK
+ALSO amx, FAULT, 6
+	CONTEXT	amx
+	movb	$1, (%rax)
+	movw	$64, 16(%rax)
+	movb	$8, 48(%rax)
+at_amx:
+	.byte	0xc4, 0xe2, 0x78, 0x49, 0x00	/* LDTILECFG [RAX] */
+	.byte	0xc4, 0xe2, 0x7b, 0x49, 0xc0	/* TILEZERO TMM0 */
+	ret
+END amx
+/* QEMU cannot switch the local APIC on again */
+BLOB only_apic_off, OK, 0, MSRS
+	movl	$0x1b, %ecx
+	rdmsr
+	btrl	$10, %eax
+	btrl	$11, %eax
+	wrmsr
+	ret
+END only_apic_off
 BLOB cr8, OK, 0, CONTROL
 	movl	$15, %eax
 	movq	%rax, %cr8
@@ -632,13 +726,18 @@ BLOB debug_address, OK, 0, DEBUG
 	ret
 END debug_address
 BLOB xcr0, OK, 0, CONTROL
+/* without XSAVE, or without anything but x87 and SSE */
+ALSO xcr0, FAULT, 6
+ALSO xcr0, OK
 	xorl	%ecx, %ecx
 	xorl	%edx, %edx
 	movl	$3, %eax
+at_xcr0:
 	xsetbv
 	ret
 END xcr0
 BLOB xcr0_bad, FAULT, 13
+ALSO xcr0_bad, FAULT, 6
 	xorl	%ecx, %ecx
 	xorl	%edx, %edx
 	movl	$4, %eax
@@ -648,6 +747,8 @@ at_xcr0_bad:
 END xcr0_bad
 
 	.section .rodata.blobs, "a"
+	.quad	0
+	.section .rodata.also, "a"
 	.quad	0
 
 	.section .note.GNU-stack, "", @progbits
