@@ -134,15 +134,6 @@ def _cpuinfo(text: str, number: int) -> dict[str, str]:
     raise BackendError(f"/proc/cpuinfo does not list CPU {number}", hint="choose another one with --cpu")
 
 
-def siblings(number: int, root: Path = Path("/")) -> set[int]:
-    """Return the CPUs that share a core with a CPU, itself left out."""
-    try:
-        path = root / f"sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list"
-        return numbers_of(path.read_text(encoding="ascii").strip()) - {number}
-    except OSError:
-        return set()
-
-
 def _performance_cores() -> set[int]:
     """Return the performance cores of a hybrid CPU; empty for others."""
     try:

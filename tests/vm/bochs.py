@@ -1,8 +1,9 @@
-"""A virtual machine under Bochs, which has what QEMU's TCG lacks: IBT, PCID, TSC deadlines, a local APIC that can be
-switched off and on, MSRs and exceptions as the manuals have them.
+"""A virtual machine under Bochs, which has what QEMU's TCG lacks.
 
-Debian 12's Bochs 2.7 does not do: its CPUID leaf 0DH contradicts itself, and Linux 7.3 panics at the start. So Bochs 3.0
-runs in the Debian 13 of `tests.vm.chroot`, where GRUB also makes the CD to boot from. It executes some ten million
+That is IBT, PCID, TSC deadlines, AMX, a local APIC that can be switched off and on, and exceptions as in the manuals.
+
+Debian 12's Bochs 2.7 does not do: its CPUID leaf 0DH contradicts itself, and Linux 7.3 panics at the start. So Bochs
+3.0 runs in the Debian 13 of `tests.vm.chroot`, where GRUB also makes the CD to boot from. It executes some ten million
 instructions per second: a boot takes two minutes. Debian builds it with its debugger, which waits for a command on a
 terminal.
 """
@@ -111,4 +112,3 @@ def _drain(terminal: int) -> None:
             pass
     except OSError:
         return
-

@@ -14,8 +14,7 @@ from generator.microbenchmark import Line, Microbenchmark
 from results.model import Status
 from runner.backend import BackendError, Job, Repeat
 from runner.backends import kmod
-from runner.cli._characterize import check_number
-from runner.cli._options import UsageError
+from runner.campaigns.start import check_number
 from runner.host import cpu as cpus
 from runner.host.kmod import abi, device
 from runner.host.kmod.device import BlobJob, BlobResult, Device, lkrg_is_loaded
@@ -112,7 +111,7 @@ def test_with_the_vector_table_masked_campaigns_are_small(monkeypatch: pytest.Mo
     info = backend_with(monkeypatch, [])[0].info()
     assert kmod.MASKED in info.caveats
     check_number(info, kmod.MASKED_AT_MOST)
-    with pytest.raises(UsageError, match="too many"):
+    with pytest.raises(BackendError, match="too many"):
         check_number(info, kmod.MASKED_AT_MOST + 1)
     monkeypatch.delenv(kmod.MASK_LVT)
     check_number(backend_with(monkeypatch, [])[0].info(), 100_000)

@@ -128,7 +128,7 @@ def test_events_that_a_user_writes_down_reach_the_kernel_with_what_their_msr_hol
 
     monkeypatch.setattr(server, "open_event", accept)
     backend = perf.PerfBackend.__new__(perf.PerfBackend)
-    backend._uarch, backend._kind, backend._hardware = tables.by_name("SKL"), 4, Hardware(4, 3, (1 << 64) - 1)
+    backend._uarch, backend._kind, backend._hardware = tables.by_name("SKL"), 4, Hardware.of_counts(4, 3, (1 << 64) - 1)
     events, msrs = read_config("B7.01.MSR_RSP0=0x3F803C0001 OFFCORE\nA1.01.CMSK=2.INV PORT", "mine.txt")
     backend.define(events, msrs)
     assert opened == [(4, 0x1B7, -1, 0x3F803C0001), (4, 0x028001A1, -1, 0)]

@@ -57,7 +57,7 @@ def test_what_linux_says_is_taken_over(tmp_path: Path) -> None:
         "frequency": "3612 MHz",
         "turbo": "on",
         "power limits": "long_term 65 W",
-        "memory": "2 x DDR4 3200 MT/s",
+        "memory modules": "2 x DDR4 3200 MT/s",
     }
 
 
