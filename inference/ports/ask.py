@@ -1,8 +1,14 @@
 """One question after the other about the ports of an instruction: block a set of ports, and count what runs on it.
 
-The number of µops on a blocked set besides the blocking instructions' own is exact only if nothing that could have run
-elsewhere ran there. So each measurement is judged: was the set never idle, does the time come from the whole set and
-not from a part of it, and does the number stay the same where only time tells it. What fails bounds from above.
+The number of µops on a blocked set, without the blocking instructions' own, is exact only under a condition. Nothing
+that could have run elsewhere ran there. So each measurement is judged.
+
+- Was the set never idle?
+- Does the time come from the whole set, and not from a part of it?
+- Does the number stay the same, where only time tells it?
+- Do µops of this core keep away from busy ports at all?
+
+What fails bounds the number from above.
 """
 
 from __future__ import annotations
@@ -39,7 +45,8 @@ FEW_WAITING = 12
 """So few µops find free ports: the smallest scheduler (36 entries on Nehalem) holds them and blocking ones."""
 
 MORE_WAITING = Fraction(3, 2)
-"""A control has so many times as many µops as could stray, since microcode also waits for its own results."""
+"""So many times as many µops as could stray does a control have. Microcode waits for its own results, too, which the
+control does not: half as many µops more fill the scheduler as much."""
 
 MOST_MISSING = Fraction(1, 2)
 """µops per copy that all ports together may be off: a count that is a µop off shows in the sum."""

@@ -27,6 +27,10 @@ busy ports."""
 MOST_BLOCKERS = 400
 """Copies of a blocking instruction: more of up to 15 bytes each, unrolled, leave the instruction cache."""
 
+LONGER = Fraction(5, 4)
+"""Share of the instruction's own chain that blocking instructions last: a quarter more than what is hidden behind
+them, so that it never limits the time."""
+
 FEW_UOPS = 4
 """µops of an instruction: if it has more they queue up on other ports, so that blocked ones need longer queues."""
 
@@ -189,7 +193,7 @@ def blockers_for(
     longer than the instruction's own chain, and are issued faster than their ports can take them, so that they queue.
     """
     counts = []
-    spare = floor(pace.chain * Fraction(5, 4)) + 2
+    spare = floor(pace.chain * LONGER) + 2
     needed = min(isolated.cycles, pace.chain) if pace.chain else isolated.cycles
     for one in instructions:
         ports = len(one.ports)

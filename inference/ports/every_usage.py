@@ -27,7 +27,7 @@ MOST_TRIED = 300_000
 """Sets that are tried as the next of a partial usage in one enumeration: about a second's work."""
 
 MOST_USAGES = 1500
-"""Usages that are listed; of more, any of them is enough to know what to ask next."""
+"""Usages that are listed: a hundred times as many as are named. Of more, these are enough to know what to ask next."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,10 @@ successors)."""
 MOST_OFF = Fraction(3, 10)
 """µops that a sum over counters may be from an integer at most: with more, another integer may as well be meant."""
 
+WHOLE_PORTS = Fraction(1, 8)
+"""Ports by which µops per cycle on a counter may be off: a quarter of what tells n ports from n + 1/2, which no
+instruction of one µop keeps busy."""
+
 NEAR = Fraction(1, 20)
 """How far, in µops, the count of a blocking instruction's one µop may be from an integer in isolation."""
 
@@ -98,7 +102,7 @@ def name_ports(isolated: Isolated, layout: PortLayout) -> PortSet:
     possible = round(1 / isolated.cycles)
     for name in shared:
         share = isolated.uops[name] / isolated.cycles
-        if possible < sum(sizes.values()) and abs(share - round(share)) < Fraction(1, 8):
+        if possible < sum(sizes.values()) and abs(share - round(share)) < WHOLE_PORTS:
             sizes[name] = min(sizes[name], max(1, round(share)))
     return layout.first(sizes)
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from results.ports import PortSet
 
 EVEN = Fraction(1, 25)
-"""Share of the µops that are dealt out by which even loads may differ, because a window need not hold whole periods."""
+"""Share of the µops that are dealt out by which even loads may differ, because a window need not hold whole periods.
+Five and six ports differ by 1/30 per port, and by more in the sum over a counter's ports."""
 
 
 def is_uneven(usage: PortUsage, isolated: Isolated, layout: PortLayout) -> bool:

@@ -44,8 +44,8 @@ MOST_FITTING = 20
 """Usages that steady counts may leave: so many that cannot be told apart are still worth naming."""
 
 BUSY = Fraction(3, 4)
-"""Share of the ports' time that blocking instructions take at least if they blocked the ports, though not to the end of
-the instruction's own wait."""
+"""Share of the ports' time that blocking instructions take at least if they blocked the ports. The rest may be the
+instruction's own wait: with the most of them (`STEADY`) a latency of 200 cycles on one port."""
 
 MOST_UOPS = 100
 """µops of instructions that are taken apart: blocking counts up to `MOST_BLOCKERS` do not outweigh more."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from results.model import PortUsage
 
 TOO_FAST = Fraction(4, 5)
-"""Share of the time: ports that need no more do not explain it."""
+"""Share of the time: ports that need no more do not explain it. One port more than four makes a fifth."""
 
 
 def is_slower(usage: PortUsage, space: HypothesisSpace) -> bool:
