@@ -181,7 +181,7 @@ def is_true(core: Oracle, name: str, usage: PortUsage) -> bool:
     return True
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_what_is_stated_is_true_on_random_machines_of_which_half_of_the_sets_are_hidden(data: st.DataObject) -> None:
     known = data.draw(st.lists(sets_of_ports, min_size=1, max_size=6, unique=True))
@@ -192,7 +192,7 @@ def test_what_is_stated_is_true_on_random_machines_of_which_half_of_the_sets_are
     assert is_true(machine("p0 p1 p2 p3 p4 p5", {**instructions, "X": str(usage)}, width=width), "X", usage)
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_every_usage_is_found_where_each_port_can_be_blocked(data: st.DataObject) -> None:
     usage = PortUsage(dict(Counter(data.draw(st.lists(sets_of_three, min_size=1, max_size=4)))))

@@ -1,0 +1,42 @@
+"""What a core does with µops that have a choice of ports is seen, and no more is stated than that allows."""
+
+import pytest
+
+from inference.characterizer import Characterizer
+from inference.ports.blocking_instructions import Scheduling
+from runner.backends.sim import SimBackend, open_machine
+from runner.measuring.protocol import Measurer
+from runner.measuring.session import Limits, Session
+from tests.inference.simulated import candidates, catalogue, characterized
+
+
+@pytest.mark.parametrize(
+    ("machine", "spreads", "keeps_away"),
+    [
+        ("random:4", True, True),
+        ("random:lowest:4", False, True),
+        ("random:intel:4", False, True),
+        ("random:dispatch:4", False, False),
+        ("random:counters:4", True, True),
+    ],
+)
+def test_what_the_core_does_is_seen(machine: str, spreads: bool, keeps_away: bool) -> None:
+    backend = SimBackend(open_machine(machine), catalogue())
+    characterizer = Characterizer(catalogue(), backend.info().capabilities, candidates=candidates())
+    variant = catalogue().by_string("ADC_11 (R64, R64)")
+    context = Session(Measurer(backend), limits=Limits(keep_raw=False)).run_one(characterizer.prepare([variant]))
+    (blocking,) = context.blocking.values()
+    assert blocking.scheduling == Scheduling(spreads, keeps_away)
+
+
+@pytest.mark.parametrize(
+    ("machine", "string"),
+    [
+        ("random:dispatch:2", "ADC_12 (R8h, R8l)"),  # what waits for a µop of the busy port takes that port, too
+        ("random:dispatch:2", "VMOVSS (XMM, M32)"),
+        ("random:counters:2", "ADC_12 (R8h, R8l)"),
+    ],
+)
+def test_nothing_is_stated_that_such_a_core_could_make_look_so(machine: str, string: str) -> None:
+    found = characterized(machine, string)
+    assert found.ports in (None, open_machine(machine).truth(catalogue().by_string(string)).ports)
