@@ -28,11 +28,13 @@ from results.database.xml import latency_attributes, measurement_attributes
 from results.findings import Indistinguishable, NoPorts
 from results.machine.file import read_machine
 from results.model import Form, PortUsage
+from results.ports import throughput_of
 from runner.backends.sim import SimBackend
 from runner.measuring.protocol import Measurer
 from runner.measuring.session import Limits, Session, Task
 from simulator.machines.measured import machine_of
 from xed_convert.catalogue.catalogue import Catalogue
+from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -140,13 +142,7 @@ def _compare_throughput(
     found, published = (_least(values, form) for values in (ours, theirs))
     if published is None:
         return
-    outcome = UNKNOWN
-    if found is not None:
-        off = abs(found - published)
-        outcome = SAME if off <= max(NEAR * published, NEAR_CYCLES) else "slower" if found > published else "faster"
-    if outcome == "faster" and published - (found or 0) < 1:
-        outcome = "faster by less than a cycle, which has no unit of its own"
-    table.note(string, f"TP{form.suffix}", outcome, found, published)
+    table.note(string, f"TP{form.suffix}", _throughput_outcome(found, published, ours), found, published)
 
 
 def _least(values: Mapping[str, str], form: Form) -> float | None:
@@ -157,13 +153,23 @@ def _least(values: Mapping[str, str], form: Form) -> float | None:
 
 def _compare_latencies(table: Table, result: Characterization, row: Row) -> None:
     known = latency_attributes(result.latencies)
+    merged = result.attributes.get("result_dependency")
+    busy = result.ports is not None and throughput_of(result.ports) > 1
     for theirs in row.result.latencies:
         ours = known.get((theirs.start, theirs.target), {})
+        to_memory = dict(row.shape).get(theirs.target) == OperandKind.MEMORY.value
         for name, text in theirs.values.items():
-            if "cycles" in name and not name.endswith("_is_upper_bound"):
-                outcome, found = _latency_outcome(name, int(text), ours)
-                kind = "latency_same_reg" if name.endswith("_same_reg") else "latency"
-                table.note(f"{result.string} {theirs.start}→{theirs.target}", kind, outcome, found, f"{name} {text}")
+            if "cycles" not in name or name.endswith("_is_upper_bound"):
+                continue
+            outcome, found = _latency_outcome(name, int(text), ours)
+            if outcome == UNKNOWN and theirs.start == theirs.target and merged is not None:
+                outcome, found = SAME if merged == int(text) else DIFFERS, merged
+            elif outcome == UNKNOWN and to_memory and "addr" in name:
+                outcome = "from an address to what is stored there: not measured"
+            elif outcome == DIFFERS and busy:
+                outcome = "longer: its own µops delay each other on their ports"
+            kind = "latency_same_reg" if name.endswith("_same_reg") else "latency"
+            table.note(f"{result.string} {theirs.start}→{theirs.target}", kind, outcome, found, f"{name} {text}")
 
 
 def _latency_outcome(name: str, cycles: int, ours: Mapping[str, str]) -> tuple[str, object]:
@@ -262,3 +268,15 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+def _throughput_outcome(found: float | None, published: float, ours: Mapping[str, str]) -> str:
+    if found is None:
+        return UNKNOWN
+    if abs(found - published) <= max(NEAR * published, NEAR_CYCLES):
+        return SAME
+    if found > published and ours.get("complex_decoder") == "1" and found < published + 1:
+        return "slower: one is decoded per cycle, where its µops are too dense for the µop cache"
+    if found < published and published - found < 1:
+        return "faster by less than a cycle, for which there is no unit of its own"
+    return "slower" if found > published else "faster"

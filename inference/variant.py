@@ -7,6 +7,7 @@
 4. How the front end decodes each of these forms (`inference.decoding`), where that is counted or can be told.
 5. The conditional jumps that it fuses with (`inference.fusion`), where it writes flags.
 6. The latency of every pair of operands (`inference.latency`), if the plain form runs at all.
+7. What happens at rename (`inference.renaming`): idioms, divided µops, and registers that are only written.
 
 Each step uses what those before it concluded; `inference.builder` collects all of it.
 """
@@ -23,6 +24,7 @@ from inference.decoding import measure_decoding
 from inference.forms import MEASURED
 from inference.fusion import infer_fusion
 from inference.latency.infer import infer_latencies
+from inference.renaming import measure_result, note_idioms
 from results.findings import NotGenerated
 from results.model import LEFT_OUT, Derivation
 from xed_convert.errors import EncodingError
@@ -49,6 +51,8 @@ def characterize_variant(variant: InstructionVariant, context: Context) -> Proce
         found.failures.append(NotGenerated(error.message))
     if found.plain.throughput.unrolled is not None:
         yield from _latencies(found, context)
+        yield from measure_result(found, context)
+    note_idioms(found)
     return found.build()
 
 

@@ -218,6 +218,15 @@ class DecodersFound(Step):
 
 
 @dataclass(frozen=True, slots=True)
+class WrittenOver(Step):
+    """Cycles of an instance that writes one register over and over, and with its result overwritten each time."""
+
+    alone: Fraction
+    overwritten: Fraction
+    waits: bool
+
+
+@dataclass(frozen=True, slots=True)
 class DecidedBy(Step):
     """The stage of port inference (`inference.ports.stages`) after which no other one changed the conclusion."""
 

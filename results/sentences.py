@@ -162,6 +162,12 @@ def _(value: findings.DecodersFound) -> str:
 
 
 @step.register
+def _(value: findings.WrittenOver) -> str:
+    times = f"{_decimal(value.alone)} cycles, and {_decimal(value.overwritten)} if the result is overwritten each time"
+    return f"{times}: it waits for the register" if value.waits else f"{times}: it does not wait for the register"
+
+
+@step.register
 def _(value: findings.DecidedBy) -> str:
     return f"decided by the stage: {value.stage}"
 

@@ -1,0 +1,87 @@
+"""What happens to an instruction at rename: idioms, µops that are divided there, and results that merge.
+
+Three of these follow from what is known already:
+
+- **zero idiom**: with one register in all operands it needs no port, and its result depends on nothing;
+- **dependency-breaking idiom**: it needs a port, but its result depends on nothing, either;
+- **unlamination**: it takes more slots at retirement than µops came from the front end.
+
+One is measured. A register that an instruction only writes may yet be waited for: a result of 8 or 16 bits is merged
+with the rest of the register, and some instructions have a false dependency (POPCNT on Haswell). One instance alone,
+copied, writes the same register over and over:
+
+    POPCNT RAX, RBX; POPCNT RAX, RBX; ...                       3 cycles each: each waits for the one before
+    POPCNT RAX, RBX; MOV EAX, 1; POPCNT RAX, RBX; ...           1 cycle: the second instruction breaks it
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from generator.errors import GenerationError
+from generator.sequences.renaming import only_written, overwritten, repeated
+from generator.sequences.throughput import ThroughputFactory
+from inference.experiment import Procedure, Request, Want
+from results.findings import WrittenOver
+from results.model import Bound, Derivation, Form
+from xed_convert.errors import EncodingError
+
+if TYPE_CHECKING:
+    from inference.builder import ConclusionBuilder
+    from inference.context import Context
+
+RESULT = "result_dependency"
+"""The attribute: cycles from what a register held before to the result, although the instruction does not read it."""
+
+WAITS = Fraction(9, 10)
+"""Code waits for something if it is faster than this share of its time without that."""
+
+NEAR = Fraction(1, 20)
+"""Cycles by which a latency may be off a whole number."""
+
+
+def note_idioms(found: ConclusionBuilder) -> None:
+    """Note whether the form with one register is an idiom, and how many µops are divided at rename."""
+    same = [one for one in found.latencies if one.same_register]
+    independent = bool(same) and all(one.cycles == 0 and one.bound is Bound.EXACT for one in same)
+    form = found.forms.get(Form.SAME_REGISTER)
+    if independent and form is not None and form.ports is not None:
+        found.attributes["dependency_breaking" if form.ports.total else "zero_idiom"] = 1
+    for form_name in (Form.PLAIN, Form.INDEXED):
+        divided = _divided(found, form_name)
+        if divided > 0:
+            found.attributes[f"unlaminated{form_name.suffix}"] = divided
+
+
+def _divided(found: ConclusionBuilder, form: Form) -> int:
+    """Return how many more slots a form retires than µops are delivered (0 where that is not known)."""
+    counts = [
+        found.attributes.get(name + form.suffix, found.attributes.get(name))
+        for name in ("uops_retire_slots", "uops_MITE", "uops_MS")
+    ]
+    slots, decoded, microcoded = counts
+    return 0 if slots is None or decoded is None else slots - decoded - (microcoded or 0)
+
+
+def measure_result(found: ConclusionBuilder, context: Context) -> Procedure[None]:
+    """Conclude whether an instruction waits for the register that it only writes, and for how long."""
+    factory = ThroughputFactory(context.instructions, found.variant)
+    if found.fastest is None or not only_written(factory):
+        return
+    try:
+        requests = [Request(repeated(factory), Want.CYCLES), Request(overwritten(factory), Want.CYCLES)]
+    except (GenerationError, EncodingError):
+        return
+    (alone,) = yield requests[:1]
+    if not alone.ok or alone.cycles * WAITS <= found.fastest.cycles:
+        return
+    (broken,) = yield requests[1:]
+    if not broken.ok:
+        return
+    waits = broken.cycles < alone.cycles * WAITS and abs(alone.cycles - round(alone.cycles)) < NEAR
+    steps = (WrittenOver(alone.cycles, broken.cycles, waits),)
+    if waits:
+        found.attributes[RESULT] = round(alone.cycles)
+        ids = tuple(one.benchmark.id for one in requests)
+        found.derivations.append(Derivation(RESULT, steps, ids))
