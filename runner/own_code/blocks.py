@@ -230,7 +230,10 @@ class BlockMeasurer:
                 self._patience.wait(self._looks_quiet)
 
     def _probe(self, entries: Sequence[_Entry]) -> None:
-        """Run each block for a moment: one that faults is done with, and the others get their iterations."""
+        """Run each block for a moment: one that faults is done with, and the others get their iterations.
+
+        Simulated machines count exactly and have memory everywhere: there blocks run once, with unknown registers.
+        """
         for entry in entries:
             entry.copies = _copies(entry)
         jobs = [self._job(entry, 1, PROBE_ROUNDS) for entry in entries]
@@ -240,9 +243,14 @@ class BlockMeasurer:
                 entry.timing = Timing(result.status, reason=result.detail)
                 continue
             entry.iterations = _iterations(entry, self._cycles(result.samples) / PROBE_ROUNDS)
+            if self.info.is_model:
+                entry.iterations = LOOP_ITERATIONS if entry.mode is Mode.LOOP else 1
 
     def _job(self, entry: _Entry, size: int, iterations: int) -> Job:
         is_loop = entry.mode is Mode.LOOP
+        if self.info.is_model:
+            conditions = Conditions(loop_register=entry.shape.free if is_loop else "r15")
+            return Job(entry.block, entry.copies[size], LOOP_ITERATIONS if is_loop else 0, conditions=conditions)
         conditions = Conditions(
             state=State.GIVEN if is_loop else State.AGAIN,
             loop_register=entry.shape.free if is_loop else "r15",
@@ -290,7 +298,7 @@ class BlockMeasurer:
     def _resize(self, entry: _Entry) -> None:
         """Start anew with more iterations where a run is far shorter than it should be: its probe was disturbed."""
         longest = max((time for times in (entry.times, entry.disturbed) for time in times[1]), default=TARGET_CYCLES)
-        if entry.rounds == 1 and longest < TARGET_CYCLES / TOO_SHORT:
+        if entry.rounds == 1 and not self.info.is_model and longest < TARGET_CYCLES / TOO_SHORT:
             entry.iterations = _iterations(entry, longest / entry.iterations)
             entry.times, entry.disturbed = ([], []), ([], [])
 
@@ -304,7 +312,8 @@ class BlockMeasurer:
         """Decide whether a block is done."""
         if entry.timing is not None:
             return
-        found = _difference(entry, entry.times) if entry.rounds >= USUAL_ROUNDS else None
+        usual = 2 if self.info.is_model else USUAL_ROUNDS
+        found = _difference(entry, entry.times) if entry.rounds >= usual else None
         if found and found[1] <= AGREEMENT * found[0] and found[0] >= LEAST_CYCLES:
             entry.timing = Timing(Status.OK, *found)
         elif entry.rounds >= (self.options.rounds if self._patience.is_left else USUAL_ROUNDS):

@@ -8,6 +8,7 @@ from generator.harness.harness import State
 from generator.microbenchmark import Line, Microbenchmark
 from results.model import Status
 from runner.backend import BackendError, Conditions, Job, Repeat
+from runner.backends.registry import open_backend
 from runner.backends.tsc import TscBackend
 from runner.own_code.blocks import INITIAL_VALUE, BlockMeasurer, BlockOptions, Mode
 from tests.nonempty import some
@@ -100,3 +101,13 @@ def test_all_registers_and_all_memory_begin_with_the_value(tsc: TscBackend, stat
     results = tsc.run(jobs, (), Repeat(warm_ups=0, repetitions=1))
     assert [result.status for result in results] == [Status.FAULTED] * 3
     assert all("SIGFPE in the body" in result.detail for result in results)
+
+
+def test_a_simulated_machine_measures_the_same_blocks() -> None:
+    backend = open_backend("sim", architecture="SKL")
+    results = list(BlockMeasurer(backend, BlockOptions(modes=BOTH)).measure(map(bytes.fromhex, CYCLES)))
+    for result, expected in some(list(zip(results, CYCLES.values(), strict=True))):
+        assert result.unrolled.cycles == expected
+        assert result.timings[Mode.LOOP].cycles == pytest.approx(expected, rel=0.03)
+    (anywhere,) = BlockMeasurer(backend).measure([bytes.fromhex("4883c340488903")])
+    assert anywhere.unrolled.ok, anywhere.unrolled.reason
