@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, runtime_checkable
 
-from generator.harness.harness import State, Style
+from generator.harness.style import State, Style
 from inference.context import Capabilities
 from xed_convert.errors import UopscopeError
 

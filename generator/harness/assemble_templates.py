@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from generator.harness.assembly import FIXED_TEMPLATES, FREE_RUNNING_MSRS, TABLE, fixed_text, instructions
-from generator.harness.harness import LOOP_REGISTERS, MAX_COUNTERS, RDTSC, Reader, State, Style, listing
+from generator.harness.harness import MAX_COUNTERS, RDTSC, Reader, listing
+from generator.harness.style import LOOP_REGISTERS, State, Style
 
 
 def template_lines() -> list[str]:

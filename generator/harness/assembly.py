@@ -10,10 +10,12 @@ from __future__ import annotations
 import functools
 import re
 from pathlib import Path
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from typing import TYPE_CHECKING
 
 from xed_convert.errors import UopscopeError
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 TEMPLATES = Path(__file__).parent / "templates"
 TABLE = TEMPLATES / "assembled.tsv"
@@ -38,6 +40,13 @@ class TemplateError(UopscopeError):
 @functools.cache
 def environment() -> Environment:
     """Return the jinja2 environment of the assembly templates: an undefined name is an error."""
+    from jinja2 import (  # noqa: PLC0415 - slow to import, and most commands render nothing
+        Environment,
+        FileSystemLoader,
+        StrictUndefined,
+        select_autoescape,
+    )
+
     return Environment(
         loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, autoescape=select_autoescape(("html",))
     )

@@ -26,10 +26,10 @@ from __future__ import annotations
 import functools
 import struct
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from generator.harness.assembly import PATCH_CONTEXT, PATCH_LOOP, environment, fragments, instructions
+from generator.harness.style import LOOP_REGISTERS, PAUSE, PLAIN, RESUME, State, Style
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,50 +76,6 @@ class Reader:
 
 RDTSC = Reader()
 
-
-class State(StrEnum):
-    """What registers and memory are when the body begins.
-
-    ZERO: registers are zero, but R14, RSI, RDI, RBP and RSP point into areas of their own. GIVEN: all registers are
-    the context's value, and so is the page that serves all addresses. AGAIN: registers are so before every iteration.
-    """
-
-    ZERO = "zero"
-    GIVEN = "given"
-    AGAIN = "again"
-
-
-LOOP_REGISTERS = {
-    **{f"r{number}": f"r{number}d" for number in range(15, 7, -1)},
-    **{f"r{name}": f"e{name}" for name in ("bx", "bp", "si", "di", "dx", "cx", "ax", "sp")},
-}
-"""Registers that can count iterations, and their lower halves; the first that the code leaves alone is to be taken."""
-
-
-@dataclass(frozen=True, slots=True)
-class Style:
-    """What else is fixed about a blob.
-
-    `fenced` puts an LFENCE before every iteration of the loop, so that iterations do not overlap. A fenced loop around
-    unrolled copies measures what unrolled copies do, many times over. `clean_uppers` adds VZEROUPPER at entry and exit
-    (for CPUs with AVX enabled). The body begins `offset_bytes` behind a multiple of `ALIGNMENT`. `drained` puts long
-    NOPs before it, so that the front end's queues hold nothing else. `state` and `loop_register` (of `LOOP_REGISTERS`;
-    not used in the state AGAIN) say which registers the body may use.
-    """
-
-    fenced: bool = False
-    clean_uppers: bool = False
-    offset_bytes: int = 0
-    drained: bool = False
-    state: State = State.ZERO
-    loop_register: str = "r15"
-
-
-PLAIN = Style()
-
-PAUSE, RESUME = bytes.fromhex("043f81c2b113b5f0"), bytes.fromhex("043f81c2b113b5e0")
-"""Marks in a body: what is between them is not counted. The bytes are nanoBench's (its README, "Pausing Performance
-Counting"). A body with marks must not write R13, and flags are lost at each mark."""
 
 DRAIN = bytes.fromhex("6666666666662e0f1f84" + 5 * "00") * 128
 """128 NOPs of 15 bytes: as many as nanoBench takes to drain the front end's buffers."""

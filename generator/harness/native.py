@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from generator.harness.assembly import fixed_fragments
-from generator.harness.harness import ALIGNMENT, ENTRY_OFFSET, PLAIN, RDTSC, Style, render
+from generator.harness.harness import ALIGNMENT, ENTRY_OFFSET, RDTSC, render
+from generator.harness.style import PLAIN, Style
 from generator.microbenchmark import Line, Microbenchmark
 
 if TYPE_CHECKING:

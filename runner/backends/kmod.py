@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from generator.harness import native
 from generator.harness.assembly import FREE_RUNNING_MSRS
-from generator.harness.harness import RDTSC, Layout, Reader, State, Style, layout, render
+from generator.harness.harness import RDTSC, Layout, Reader, layout, render
+from generator.harness.style import State, Style
 from results.model import Status
 from runner.backend import BackendError, BackendInfo, Job, JobResult, Repeat
 from runner.host import cpu as cpus

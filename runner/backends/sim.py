@@ -6,7 +6,8 @@ import datetime as dt
 import functools
 from typing import TYPE_CHECKING
 
-from generator.harness.harness import MAX_COUNTERS, Layout, Reader, State, layout, render
+from generator.harness.harness import MAX_COUNTERS, Layout, Reader, layout, render
+from generator.harness.style import State
 from results.machine.file import read_machine
 from results.machine.graph import ModelError
 from results.model import Provenance, Status

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from iced_x86 import Decoder, FlowControl, InstructionInfoFactory, Register, RegisterExt
 
-from generator.harness.harness import LOOP_REGISTERS, State
+from generator.harness.style import LOOP_REGISTERS, State
 from generator.microbenchmark import Line, Microbenchmark
 from results.model import Status
 from runner.backend import CLOCK_COUNTERS, CONTENTION_PROBE, Conditions, Job, Repeat

@@ -17,7 +17,7 @@ from iced_x86 import (
     RegisterExt,
 )
 
-from generator.harness.harness import PAUSE, RESUME
+from generator.harness.style import PAUSE, RESUME
 from generator.microbenchmark import MARK, Line
 from xed_convert.assembly.formatting import format_instance
 from xed_convert.catalogue.catalogue import Catalogue

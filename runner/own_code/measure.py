@@ -14,7 +14,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from generator.harness.harness import State
+from generator.harness.style import State
 from generator.microbenchmark import Microbenchmark
 from inference.experiment import Request as Experiment
 from inference.experiment import Want

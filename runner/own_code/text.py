@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from generator.harness.harness import PAUSE, RESUME
+from generator.harness.style import PAUSE, RESUME
 from runner.own_code import gnu_as
 from runner.own_code.att import intel_candidates
 from xed_convert.assembly.assembler import Filler, nops, shipped_assembler

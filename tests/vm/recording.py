@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from generator.harness.harness import Style
+from generator.harness.style import Style
 from results.model import Status
 from runner.backends.kmod import blob_job
 from runner.host.kmod import abi

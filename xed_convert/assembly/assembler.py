@@ -194,7 +194,9 @@ def _without_labels(statement: Statement, labels: dict[str, int], start: int) ->
 @lru_cache(maxsize=1)
 def shipped_assembler() -> Assembler:
     """Return an assembler for the shipped catalogue, with keystone."""
-    return Assembler(Catalogue.load(), keystone=KeystoneProcess())
+    keystone = KeystoneProcess()
+    keystone.begin()
+    return Assembler(Catalogue.load(), keystone=keystone)
 
 
 def assemble(text: str) -> bytes:

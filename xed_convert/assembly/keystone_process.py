@@ -22,6 +22,7 @@ class KeystoneProcess:
     def __init__(self) -> None:
         self._child: subprocess.Popen[str] | None = None
         self._failures = 0
+        self._is_greeted = False
         self._usable = True
         atexit.register(self.close)
 
@@ -48,21 +49,27 @@ class KeystoneProcess:
         """End the child."""
         self._stop()
 
-    def _running(self) -> subprocess.Popen[str] | None:
-        """Return the child, started if it is not running; None if keystone cannot be used."""
-        if not self._usable or self._child is not None:
-            return self._child if self._usable else None
+    def begin(self) -> None:
+        """Start the child without waiting until it is ready, so that it gets ready beside other work."""
         command = [sys.executable, "-m", "xed_convert.assembly.keystone_child"]
+        self._is_greeted = False
         try:
             self._child = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
             )
-            self._usable = self._read(self._child, 10 * TIMEOUT_SECONDS).strip() == "true"
         except OSError:
             self._usable = False
-        if not self._usable:
-            self._stop()
-        return self._child
+
+    def _running(self) -> subprocess.Popen[str] | None:
+        """Return the child, started if it is not running; None if keystone cannot be used."""
+        if self._usable and self._child is None:
+            self.begin()
+        if self._usable and self._child is not None and not self._is_greeted:
+            self._usable = self._read(self._child, 10 * TIMEOUT_SECONDS).strip() == "true"
+            self._is_greeted = True
+            if not self._usable:
+                self._stop()
+        return self._child if self._usable else None
 
     @staticmethod
     def _read(child: subprocess.Popen[str], seconds: float) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from iced_x86 import Decoder, Formatter, FormatterSyntax, InstructionInfoFactory, Register, RegisterExt
 
-from generator.harness.harness import State
+from generator.harness.style import State
 from runner.host.native.child import REGISTERS
 
 if TYPE_CHECKING:
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from runner.host.native.child import Fault
 
 SI_KERNEL = 0x80
-"""si_code of a general protection fault: no address is known (Linux, include/uapi/asm-generic/siginfo.h)."""
+"""si_code of a general protection fault: no address is known (include/uapi/asm-generic/siginfo.h). A stack fault,
+which the same addresses give through RSP and RBP, is SIGBUS."""
 LOWEST_ADDRESS = 0x10000
 CANONICAL_BITS = 47
 """User addresses are below 2 to this power (four levels of page tables)."""
@@ -49,11 +50,11 @@ def fault_text(fault: Fault, job: Job, shape: Layout) -> str:
 def _reason(fault: Fault, code: bytes) -> str:
     if fault.signal == signal.SIGSYS:
         return f": system call {fault.call} is refused"
-    if fault.signal != signal.SIGSEGV or not code:
+    if fault.signal not in {signal.SIGSEGV, signal.SIGBUS} or not code:
         return ""
     instruction = next(iter(Decoder(64, code, ip=fault.registers["RIP"])))
     text = Formatter(FormatterSyntax.INTEL).format(instruction)
-    if fault.cause != SI_KERNEL:
+    if fault.signal == signal.SIGSEGV and fault.cause != SI_KERNEL:
         return f" ({text}): {_page_reason(fault.address)}"
     return f" ({text}): {_protection_reason(instruction, fault)}"
 

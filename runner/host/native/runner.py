@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from generator.harness.harness import RDTSC, Layout, State, layout, render
+from generator.harness.harness import RDTSC, Layout, layout, render
+from generator.harness.style import State
 from results.model import Status
 from runner.backend import Job, JobResult, Repeat
 from runner.host.native import server

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from iced_x86 import Decoder, Formatter, FormatterSyntax, Mnemonic
 
 from generator.harness import assemble_templates, assembly, native
-from generator.harness.harness import ALIGNMENT, ENTRY_OFFSET, RDTSC, Reader, Style, layout, render
+from generator.harness.harness import ALIGNMENT, ENTRY_OFFSET, RDTSC, Reader, layout, render
+from generator.harness.style import Style
 from generator.microbenchmark import Line, Microbenchmark
 from tests.nonempty import some
 

@@ -9,7 +9,8 @@ import pytest
 
 from generator.chains.plan import plan_latency
 from generator.factory import InstructionFactory
-from generator.harness.harness import PAUSE, RDTSC, RESUME, layout, render
+from generator.harness.harness import RDTSC, layout, render
+from generator.harness.style import PAUSE, RESUME
 from generator.microbenchmark import Line, Microbenchmark
 from generator.operands.values import kinds_of
 from generator.sequences.throughput import Shape, ThroughputFactory

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from generator.harness.harness import State
+from generator.harness.style import State
 from generator.microbenchmark import Line, Microbenchmark
 from results.model import Status
 from runner.backend import BackendError, Conditions, Job, Repeat
@@ -36,6 +36,7 @@ REASONS = {
     "31c0488b00": "address 0x0 is in the lowest 64 KiB",
     "48c1e020488b00": "address 0x232400000000000 is not canonical",
     "48c7c000f0ffff488b00": "address 0xfffffffffffff000 is not a user's",
+    "48c1e52048ff7500": "address 0x232400000000000 is not canonical",
     "0f0b": "SIGILL in the body at offset 0",
     "31c9f7f1": "SIGFPE in the body at offset 2",
     "0f05": "is refused",

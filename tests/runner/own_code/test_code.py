@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generator.harness.harness import PAUSE, RESUME
+from generator.harness.style import PAUSE, RESUME
 from generator.microbenchmark import Microbenchmark
 from runner.own_code.code import MeasureError, check_body, lines_of
 from xed_convert.assembly.assembler import assemble

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from iced_x86 import Decoder, Formatter, FormatterSyntax
 
-from generator.harness.harness import PAUSE, RESUME
+from generator.harness.style import PAUSE, RESUME
 from runner.own_code import gnu_as
 from runner.own_code.att import intel_candidates
 from runner.own_code.text import Syntax, assemble
