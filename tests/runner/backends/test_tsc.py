@@ -3,7 +3,6 @@ import signal
 import statistics
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -19,6 +18,7 @@ from runner.backend import BackendError, Conditions, Job, JobResult, Repeat
 from runner.backends.tsc import TscBackend
 from runner.host.cpu import choose, read_cpu
 from tests.nonempty import some
+from tests.runner import descendants
 from xed_convert.catalogue.catalogue import Catalogue
 
 ADD = "4801c0"
@@ -101,23 +101,14 @@ def test_system_calls_that_are_allowed_cost_no_more_than_their_own_job(tsc: TscB
     assert results[1].detail == detail
 
 
-def test_children_of_code_under_test_end_with_it(tsc: TscBackend) -> None:
-    before = processes()
+def test_children_of_code_under_test_end_with_it(tsc: TscBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    tsc.close()
+    mark = descendants.mark(monkeypatch)
+    tsc.run([job(ADD)], (), FEW)
+    assert len(descendants.marked(mark)) == 1
     tsc.run([Job(job(FORK_AND_STAY).benchmark, 1, 1, conditions=CALLS)], (), FEW)
     tsc.close()
-    assert processes() <= before
-
-
-def processes() -> set[str]:
-    """Return the processes that have this one's session, or are orphans of a Python."""
-    return {path.name for path in Path("/proc").glob("[0-9]*") if "server.py" in command_of(path)}
-
-
-def command_of(path: Path) -> str:
-    try:
-        return (path / "cmdline").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+    assert descendants.marked(mark) == set()
 
 
 SUMS = (
