@@ -19,7 +19,7 @@ from results.text import machine_text
 from runner.cli import _output
 from runner.own_code.counters import Choice
 from runner.own_code.journal import Journal
-from runner.own_code.plot import bars, svg
+from runner.own_code.plot import bars, check_matplotlib, svg
 from runner.own_code.sweep import SPREAD, Parameter, cycle_columns, points, rows_of, sweep
 from xed_convert.files import atomic_write, check_writable
 
@@ -61,6 +61,8 @@ def measure_sweep(
     wanted = points(template, parameters)
     for path in outputs.files():
         check_writable(path)
+    if outputs.plot not in {None, STANDARD_OUTPUT}:
+        check_matplotlib()
     with opened() as backend:
         provenance = backend.info().provenance
         with _journal(outputs, template, wanted, provenance) as journal:

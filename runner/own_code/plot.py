@@ -43,14 +43,23 @@ def _bar(share: float) -> str:
     return EIGHTHS[8] * whole + EIGHTHS[part].strip()
 
 
+def check_matplotlib() -> None:
+    """Check before long work that `svg` can be made.
+
+    Raises:
+        MissingPackageError: matplotlib is not installed.
+    """
+    extra("matplotlib", "--plot FILE")
+
+
 def svg(rows: Rows, parameters: Sequence[str], title: str) -> bytes:
     """Return a plot against the first parameter: a line per mode, or per combination of the other parameters.
 
     Raises:
         MissingPackageError: matplotlib is not installed.
-        MeasureError: there is nothing to plot, or there are too many lines.
+        MeasureError: there is nothing to plot.
     """
-    extra("matplotlib", "--plot FILE")
+    check_matplotlib()
     from matplotlib import rc_context  # noqa: PLC0415 - an extra
     from matplotlib.figure import Figure  # noqa: PLC0415 - likewise
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -137,6 +138,15 @@ def test_if_nothing_can_be_assembled_that_is_the_error(capfd: pytest.CaptureFixt
 
 def test_a_plot_without_a_sweep_is_refused() -> None:
     assert command_of("measure", [*SIMULATED, "--asm", "nop", "--plot", "-"]) == 2
+
+
+def test_without_matplotlib_nothing_is_measured_for_a_plot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert command_of("measure", [*CHAIN, "--sweep", "N=1..2", "--plot", str(tmp_path / "x.svg")]) == 3
+    assert "--plot FILE needs matplotlib" in capfd.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_sweep_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
