@@ -125,7 +125,9 @@ def _compare_ports(table: Table, result: Characterization, form: Form, theirs: M
     if conclusion.ports is None and form is Form.INDEXED:
         conclusion, form = result.forms[Form.PLAIN], Form.PLAIN  # the same load with an index: not inferred again
     failures = [one.why for one in result.failures if isinstance(one, NoPorts) and one.form is form]
-    if conclusion.ports is not None:
+    if form is Form.SAME_REGISTER and form not in result.forms and "uops_same_reg" in result.attributes:
+        outcome = "a move to itself: µops are counted, ports not inferred"
+    elif conclusion.ports is not None:
         outcome = SAME if conclusion.ports == usage else DIFFERS
     elif any(isinstance(one, Indistinguishable) and usage in one.usages for one in failures):
         outcome = "one of several that no measurement tells apart"

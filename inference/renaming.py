@@ -6,9 +6,10 @@ Three of these follow from what is known already:
 - **dependency-breaking idiom**: it needs a port, but its result depends on nothing, either;
 - **unlamination**: it takes more slots at retirement than µops came from the front end.
 
-One is measured. A register that an instruction only writes may yet be waited for: a result of 8 or 16 bits is merged
-with the rest of the register, and some instructions have a false dependency (POPCNT on Haswell). One instance alone,
-copied, writes the same register over and over:
+Two are measured. **Moves** of a register to itself need a port even where others are eliminated. And a register that an
+instruction only writes may yet be waited for: a result of 8 or 16 bits is merged with the rest of the register, and
+some instructions have a false dependency (POPCNT on Haswell). One instance alone, copied, writes the same register over
+and over:
 
     POPCNT RAX, RBX; POPCNT RAX, RBX; ...                       3 cycles each: each waits for the one before
     POPCNT RAX, RBX; MOV EAX, 1; POPCNT RAX, RBX; ...           1 cycle: the second instruction breaks it
@@ -20,16 +21,19 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from generator.errors import GenerationError
-from generator.sequences.renaming import only_written, overwritten, repeated
+from generator.sequences.renaming import is_move, moved_to_itself, only_written, overwritten, repeated
 from generator.sequences.throughput import ThroughputFactory
 from inference.experiment import Procedure, Request, Want
-from results.findings import WrittenOver
+from inference.throughput import rounded_count
+from results.findings import MovedToItself, WrittenOver
 from results.model import Bound, Derivation, Form
 from xed_convert.errors import EncodingError
 
 if TYPE_CHECKING:
     from inference.builder import ConclusionBuilder
     from inference.context import Context
+
+EXECUTED = "uops_executed"
 
 RESULT = "result_dependency"
 """The attribute: cycles from what a register held before to the result, although the instruction does not read it."""
@@ -62,6 +66,28 @@ def _divided(found: ConclusionBuilder, form: Form) -> int:
     ]
     slots, decoded, microcoded = counts
     return 0 if slots is None or decoded is None else slots - decoded - (microcoded or 0)
+
+
+def measure_move(found: ConclusionBuilder, context: Context) -> Procedure[None]:
+    """Count the µops of a move of a register to itself, where others are done at rename."""
+    eliminated = "eliminated_percent" in found.attributes or (
+        found.plain.ports is not None and not found.plain.ports.total
+    )
+    if EXECUTED not in context.counters or not eliminated or not is_move(found.variant):
+        return
+    factory = ThroughputFactory(context.instructions, found.variant)
+    try:
+        request = Request(moved_to_itself(factory), Want.ALL)
+    except (GenerationError, EncodingError):
+        return
+    (measured,) = yield [request]
+    if measured.ok and EXECUTED in measured.values:
+        each = measured.values[EXECUTED] / request.benchmark.divisor
+        uops = rounded_count(each)
+        if uops is not None and uops != found.uops:
+            found.attributes["uops_same_reg"] = uops
+            step = MovedToItself(each)
+            found.derivations.append(Derivation("uops_same_reg", (step,), (request.benchmark.id,)))
 
 
 def measure_result(found: ConclusionBuilder, context: Context) -> Procedure[None]:

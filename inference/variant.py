@@ -24,7 +24,7 @@ from inference.decoding import measure_decoding
 from inference.forms import MEASURED
 from inference.fusion import infer_fusion
 from inference.latency.infer import infer_latencies
-from inference.renaming import measure_result, note_idioms
+from inference.renaming import measure_move, measure_result, note_idioms
 from results.findings import NotGenerated
 from results.model import LEFT_OUT, Derivation
 from xed_convert.errors import EncodingError
@@ -52,6 +52,7 @@ def characterize_variant(variant: InstructionVariant, context: Context) -> Proce
     if found.plain.throughput.unrolled is not None:
         yield from _latencies(found, context)
         yield from measure_result(found, context)
+        yield from measure_move(found, context)
     note_idioms(found)
     return found.build()
 

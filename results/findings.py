@@ -227,6 +227,13 @@ class WrittenOver(Step):
 
 
 @dataclass(frozen=True, slots=True)
+class MovedToItself(Step):
+    """µops that are executed for a move whose source and result are one register."""
+
+    uops: Fraction
+
+
+@dataclass(frozen=True, slots=True)
 class DecidedBy(Step):
     """The stage of port inference (`inference.ports.stages`) after which no other one changed the conclusion."""
 

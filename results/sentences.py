@@ -168,6 +168,11 @@ def _(value: findings.WrittenOver) -> str:
 
 
 @step.register
+def _(value: findings.MovedToItself) -> str:
+    return f"a move of a register to itself executes {_decimal(value.uops)} µops"
+
+
+@step.register
 def _(value: findings.DecidedBy) -> str:
     return f"decided by the stage: {value.stage}"
 

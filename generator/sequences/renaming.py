@@ -1,9 +1,11 @@
-"""Code that writes one register over and over, to see whether an instruction waits for what it only writes."""
+"""Code that shows what rename does: one register written over and over, and moves of a register to itself."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from generator.assemble import assemble
 from generator.errors import AllocationError
 from generator.microbenchmark import Microbenchmark
 from generator.operands.registers import family
@@ -15,7 +17,7 @@ from xed_convert.model import OperandKind
 if TYPE_CHECKING:
     from generator.microbenchmark import Line
     from generator.sequences.throughput import ThroughputFactory
-    from xed_convert.model import Instance
+    from xed_convert.model import Instance, InstructionVariant
 
 
 def only_written(factory: ThroughputFactory) -> bool:
@@ -52,6 +54,37 @@ def overwritten(factory: ThroughputFactory) -> Microbenchmark:
     if not lines:
         raise AllocationError(f"{factory.variant.string}: nothing overwrites {name}")
     return _benchmark(factory, lines, "one instance, whose result is overwritten in every copy")
+
+
+def is_move(variant: InstructionVariant) -> bool:
+    """Whether a variant has just two explicit operands: a register that it writes, and one like it that it reads."""
+    explicit = [o for o in variant.operands if o.explicit]
+    if len(explicit) != 2 or any(o.kind is not OperandKind.REGISTER for o in explicit):
+        return False
+    result, source = explicit
+    return (result.written, result.read, source.written, source.read) == (True, False, False, True) and (
+        result.width_bits == source.width_bits
+    )
+
+
+def moved_to_itself(factory: ThroughputFactory) -> Microbenchmark:
+    """Return instances of a move, each of which has one register as source and result; `divisor` is how many.
+
+    Raises:
+        AllocationError: a register of the source cannot be the result.
+        EncodingError: an instance cannot be encoded.
+    """
+    result, source = (o.index for o in factory.variant.operands if o.explicit)
+    instances = []
+    for instance in factory.instances(Shape()):
+        name = instance.values[source]
+        if name not in factory.variant.operand(result).registers:
+            raise AllocationError(f"{factory.variant.string}: {name} cannot be both operands")
+        instances.append(replace(instance, values={**instance.values, result: name}))
+    setup = setup_of(factory.instructions, instances, Values())
+    purpose = f"{factory.variant.string}: {len(instances)} instances, each with one register in both operands"
+    body = tuple(assemble(instance) for instance in instances)
+    return Microbenchmark(setup, body, purpose, len(instances), factory.variant.cpl == 0)
 
 
 def _instance(factory: ThroughputFactory) -> Instance:

@@ -94,6 +94,13 @@ def test_uops_that_are_divided_with_an_index_are_counted() -> None:
     assert "unlaminated" not in attributes
 
 
+def test_a_move_to_itself_is_counted_where_others_are_eliminated() -> None:
+    found = characterized("measured", "MOV_89 (R64, R64)")
+    assert (found.uops, found.attributes["uops_same_reg"]) == (0, 1)
+    (derivation,) = (one for one in found.derivations if one.quantity == "uops_same_reg")
+    assert lines(derivation) == ["a move of a register to itself executes 1.00 µops"]
+
+
 @pytest.mark.parametrize(
     ("string", "expected"),
     [
