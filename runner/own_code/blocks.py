@@ -11,7 +11,7 @@ begins with the same registers, so that a clock of coarse ticks serves. Memory i
 Blocks are measured in batches, in rounds: a short probe finds faults and how long a block takes; then both sizes run
 until the two fastest rounds of each agree. A round may be slower than others in all of its repetitions, with nothing
 else on the core: on a Zen 4, 101 copies of two loads took 160 cycles in one of ten places in physical memory, and 129
-in the others. So there are six rounds, each with the code in another place, and the fastest count.
+in the others. So blocks that use memory have six rounds, each with the code in another place, and the fastest count.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ LOOP_INSTRUCTIONS, LOOP_GROWTH = 16, 4
 CODE_BYTES = 24 << 10
 """Of the larger size: what an L1 instruction cache of 32 KiB holds beside harness and calibration."""
 
-USUAL_ROUNDS = 6
-"""Rounds that a block has in any case: one in ten is slow, so two of six are fast but for one block in 10,000."""
+USUAL_ROUNDS, LEAST_ROUNDS = 6, 2
+"""Rounds that a block with and without memory has in any case: one in ten is slow for loads and stores, so two of six
+are fast but for one block in 10,000."""
 SHIFT = 37
 """Blocks by which the order is turned from round to round: no other round of a block has its place."""
 PROBE_ROUNDS = 4
@@ -128,10 +129,14 @@ class BlockResult:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What decoding a block says: how many instructions, a register that it leaves alone, why it cannot be measured."""
+    """What decoding a block says: how many instructions, whether any uses memory, a register that is left alone.
+
+    `reason`: why it cannot be measured.
+    """
 
     instructions: int
     free: str
+    uses_memory: bool = False
     reason: str = ""
 
 
@@ -312,7 +317,7 @@ class BlockMeasurer:
         """Decide whether a block is done."""
         if entry.timing is not None:
             return
-        usual = 2 if self.info.is_model else USUAL_ROUNDS
+        usual = USUAL_ROUNDS if entry.shape.uses_memory and not self.info.is_model else LEAST_ROUNDS
         found = _difference(entry, entry.times) if entry.rounds >= usual else None
         if found and found[1] <= AGREEMENT * found[0] and found[0] >= LEAST_CYCLES:
             entry.timing = Timing(Status.OK, *found)
@@ -391,14 +396,16 @@ _NUMBERS = {getattr(Register, name.upper()): name for name in LOOP_REGISTERS}
 
 def shape_of(code: bytes) -> Shape:
     """Decode a block; what iced-x86 does not know may still run, so it is no reason to refuse it."""
-    count, used = 0, set()
+    count, used, uses_memory = 0, set(), False
     for instruction in Decoder(64, code):
         count += 1
         if instruction.is_invalid:
             continue
         if instruction.flow_control in {FlowControl.RETURN, FlowControl.INDIRECT_BRANCH, FlowControl.INDIRECT_CALL}:
-            return Shape(count, "", "it leaves the block by an indirect branch")
-        used |= {RegisterExt.full_register(one.register) for one in _FACTORY.info(instruction).used_registers()}
+            return Shape(count, "", reason="it leaves the block by an indirect branch")
+        info = _FACTORY.info(instruction)
+        used |= {RegisterExt.full_register(one.register) for one in info.used_registers()}
+        uses_memory |= bool(info.used_memory())
     if not count:
-        return Shape(0, "", "there is no code")
-    return Shape(count, next((name for number, name in _NUMBERS.items() if number not in used), ""))
+        return Shape(0, "", reason="there is no code")
+    return Shape(count, next((name for number, name in _NUMBERS.items() if number not in used), ""), uses_memory)

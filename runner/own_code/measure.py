@@ -8,7 +8,6 @@ or by `runner.own_code.blocks` where memory is wanted on demand. With `Runs` jus
 
 from __future__ import annotations
 
-import statistics
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
@@ -63,7 +62,7 @@ class Aggregate(StrEnum):
             case Aggregate.MAX:
                 return ordered[-1]
             case Aggregate.MEDIAN:
-                return Fraction(statistics.median(ordered))
+                return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
             case _:
                 return sum(inner, Fraction(0)) / len(inner)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from generator.harness.harness import RDTSC, Layout, layout, render
@@ -34,6 +35,8 @@ class NativeRunner:
         self._calibration = calibration
         self._clean_uppers = "avx" in cpu.flags
         self._child: NativeChild | None = None
+        self._rendered = functools.lru_cache(maxsize=server.MAX_JOBS)(self._render)
+        """Blobs of a batch: the next round runs them again."""
 
     @property
     def process(self) -> int | None:
@@ -82,9 +85,12 @@ class NativeRunner:
             self.close()
             raise
 
-    def _native(self, job: Job, repetitions: int) -> NativeJob:
+    def _render(self, job: Job) -> bytes:
         style = job.style(clean_uppers=self._clean_uppers)
-        blob = render(job.benchmark, job.copies, job.iterations, RDTSC, style)
+        return render(job.benchmark, job.copies, job.iterations, RDTSC, style)
+
+    def _native(self, job: Job, repetitions: int) -> NativeJob:
+        blob = self._rendered(job)
         asked = job.conditions
         memory = OnDemand(asked.value, not asked.goes_on) if asked.state is not State.ZERO else None
         return NativeJob(blob, repetitions, memory)
