@@ -14,7 +14,7 @@ import html
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from xed_convert.errors import UopscopeError
 from xed_convert.extras import extra
@@ -35,14 +35,14 @@ class ColumnError(UopscopeError, KeyError):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Rows(Sequence[Mapping[str, object]]):
+class Rows(Sequence[Mapping[str, Any]]):
     """A table. Every row has a value for every column; None where it is not known."""
 
     columns: tuple[str, ...]
-    records: tuple[Mapping[str, object], ...]
+    records: tuple[Mapping[str, Any], ...]
 
     @classmethod
-    def of(cls, records: Iterable[Mapping[str, object]], columns: Iterable[str] = ()) -> Rows:
+    def of(cls, records: Iterable[Mapping[str, Any]], columns: Iterable[str] = ()) -> Rows:
         """Return the table of some rows: the named columns first, then others in the order in which rows have them."""
         found = list(records)
         names = tuple(dict.fromkeys([*columns, *(name for record in found for name in record)]))
@@ -52,15 +52,15 @@ class Rows(Sequence[Mapping[str, object]]):
         return len(self.records)
 
     @overload
-    def __getitem__(self, at: int) -> Mapping[str, object]: ...
+    def __getitem__(self, at: int) -> Mapping[str, Any]: ...
 
     @overload
     def __getitem__(self, at: slice) -> Rows: ...
 
     @overload
-    def __getitem__(self, at: str) -> list[object]: ...
+    def __getitem__(self, at: str) -> list[Any]: ...
 
-    def __getitem__(self, at: int | slice | str) -> Mapping[str, object] | Rows | list[object]:
+    def __getitem__(self, at: int | slice | str) -> Mapping[str, Any] | Rows | list[Any]:
         """Return a row by its number, some rows by a slice, or a column's values by its name.
 
         Raises:
@@ -72,7 +72,7 @@ class Rows(Sequence[Mapping[str, object]]):
             return [record[at] for record in self.records]
         return Rows(self.columns, self.records[at]) if isinstance(at, slice) else self.records[at]
 
-    def where(self, condition: Callable[[Mapping[str, object]], object] | None = None, **values: object) -> Rows:
+    def where(self, condition: Callable[[Mapping[str, Any]], object] | None = None, **values: object) -> Rows:
         """Return the rows for which the condition is true, and which have these values."""
         for name in values:
             self[name]

@@ -16,7 +16,7 @@ from rich.progress import Progress
 from results.campaign import codec
 from results.model import Status
 from results.text import machine_text
-from runner.cli import _output
+from runner.cli import _output, _stop
 from runner.own_code.counters import Choice
 from runner.own_code.journal import Journal
 from runner.own_code.plot import bars, check_matplotlib, svg
@@ -94,13 +94,18 @@ def _measure(
     if found:
         print(f"{len(found)} of {len(wanted)} combinations were measured before", file=sys.stderr)
     progress = Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
-    with progress:
-        task = progress.add_task("measuring", total=len(wanted), completed=len(found))
-        for place, row in sweep(template, wanted, backend, known=set(found)):
-            found[place] = row
-            if journal:
-                journal.add(place, row)
-            progress.advance(task)
+    try:
+        with progress:
+            task = progress.add_task("measuring", total=len(wanted), completed=len(found))
+            for place, row in sweep(template, wanted, backend, known=set(found)):
+                found[place] = row
+                if journal:
+                    journal.add(place, row)
+                progress.advance(task)
+    except (KeyboardInterrupt, _stop.Stopped):
+        hint = "start again to go on from here" if journal else "with --csv FILE it could go on from here"
+        print(f"stopped after {len(found)} of {len(wanted)} combinations; {hint}", file=sys.stderr)
+        raise
     return found
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from generator.harness.style import State
 from generator.microbenchmark import Microbenchmark
@@ -201,8 +201,12 @@ class Result:
         return self.info.provenance
 
 
-def measure(request: Request, backend: Backend) -> Result:
-    """Measure code; if it faults, hangs or calls the system, that is a result.
+Measurers: TypeAlias = "dict[tuple[Conditions, Options], Measurer]"
+"""What earlier requests of a series learned about the backend, such as what a quiet core looks like."""
+
+
+def measure(request: Request, backend: Backend, measurers: Measurers | None = None) -> Result:
+    """Measure code; if it faults, hangs or calls the system, that is a result. A series hands on its `measurers`.
 
     Raises:
         MeasureError: the code or the numbers make no sense.
@@ -220,7 +224,7 @@ def measure(request: Request, backend: Backend) -> Result:
     elif request.on_demand is not None:
         modes = _as_block(request, backend)
     else:
-        modes = _run_automatically(request, benchmark, backend)
+        modes = _run_automatically(request, benchmark, backend, {} if measurers is None else measurers)
     return Result(request, benchmark, modes, info)
 
 
@@ -289,10 +293,14 @@ def _conditions(request: Request, free: str = "r15") -> Conditions:
     )
 
 
-def _run_automatically(request: Request, benchmark: Microbenchmark, backend: Backend) -> dict[str, ModeResult]:
+def _run_automatically(
+    request: Request, benchmark: Microbenchmark, backend: Backend, measurers: Measurers
+) -> dict[str, ModeResult]:
     """Measure unrolled and in a loop until the values are steady."""
     options = Options(time_limit_seconds=request.time_limit_seconds, survey_looks=SURVEY_LOOKS)
-    measurer = Measurer(backend, options, _conditions(request))
+    conditions = _conditions(request)
+    measurer = measurers.get((conditions, options)) or Measurer(backend, options, conditions)
+    measurers[conditions, options] = measurer
     wanted = _wanted(request, measurer.info)
     modes = {"unrolled": Experiment(benchmark, Want.ALL), "loop": Experiment(benchmark, Want.ALL, loop=True)}
     found = measurer.measure(list(modes.values()))

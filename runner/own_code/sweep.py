@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from runner.backend import Backend
-    from runner.own_code.measure import Request, Result
+    from runner.own_code.measure import Measurers, Request, Result
     from runner.own_code.template import Template
 
 MOST_POINTS = 10_000
@@ -124,13 +124,14 @@ def sweep(
     errors = [one for one in requests if isinstance(one, UopscopeError)]
     if len(errors) == len(requests):
         raise errors[0]
+    measurers: Measurers = {}
     for place, (values, request) in enumerate(zip(wanted, requests, strict=True)):
         if place in known:
             continue
         if isinstance(request, UopscopeError):
             yield place, {**values, "status": ERROR, "reason": request.message}
         else:
-            yield place, {**values, **_measured(request, backend)}
+            yield place, {**values, **_measured(request, backend, measurers)}
 
 
 def _request(template: Template, values: Mapping[str, int]) -> Request | UopscopeError:
@@ -142,9 +143,9 @@ def _request(template: Template, values: Mapping[str, int]) -> Request | Uopscop
     return request
 
 
-def _measured(request: Request, backend: Backend) -> dict[str, object]:
+def _measured(request: Request, backend: Backend, measurers: Measurers) -> dict[str, object]:
     try:
-        result = measure(request, backend)
+        result = measure(request, backend, measurers)
     except BackendError:
         raise
     except UopscopeError as error:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.backend import Backend
-    from runner.own_code.measure import Request, Result
+    from runner.own_code.measure import Measurers, Request, Result
 
 SIMULATED = ["--backend", "sim", "--arch", "SKL"]
 CHAIN = [*SIMULATED, "--asm", ".rept {N}; imul rax, rbx; .endr"]
@@ -149,20 +149,23 @@ def test_without_matplotlib_nothing_is_measured_for_a_plot(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_sweep_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_that_was_stopped_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     output = tmp_path / "x.csv"
     measured: list[int] = []
 
-    def stopping(request: Request, backend: Backend) -> Result:
+    def stopping(request: Request, backend: Backend, measurers: Measurers) -> Result:
         if len(measured) == 2:
             measured.append(-1)
             raise KeyboardInterrupt
         measured.append(len(measured))
-        return measure(request, backend)
+        return measure(request, backend, measurers)
 
     monkeypatch.setattr("runner.own_code.sweep.measure", stopping)
     arguments = [*CHAIN, "--sweep", "N=1..5", "--csv", str(output)]
     assert command_of("measure", arguments) == 130
+    assert "stopped after 2 of 5 combinations; start again to go on" in capfd.readouterr().err
     assert (tmp_path / f"x.csv{SUFFIX}").is_file()
     assert not output.exists()
     assert command_of("measure", arguments) == 0
