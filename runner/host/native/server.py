@@ -103,6 +103,9 @@ SERVING_PAGE = 0x6000_0000_0000
 """Where the harness fills the page that serves all addresses."""
 PAGE = 4096
 
+CLOSED_PAUSE_SECONDS = 0.0005
+"""Between looks at a worker whose pipe is closed: it ends next."""
+
 SIGNALS = (signal.SIGILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGTRAP, signal.SIGSYS)
 _MAP_FIXED_NOREPLACE = 0x100000
 _MAP_32BIT = 0x40
@@ -288,11 +291,13 @@ class Server:
         """Run jobs from `first` on in one worker; return DONE, or how job CURRENT ended it, with the signal or code."""
         self.control[FAULT : FAULT + RECORD_SIZE] = bytes(RECORD_SIZE)
         struct.pack_into("<Q", self.control, CURRENT, first)
+        alive, worker_end = os.pipe()
         pid = os.fork()
         if pid == 0:
+            os.close(alive)
             self.be_worker(first, count)
-        alive = os.pidfd_open(pid)
-        timed_out = not self.wait(alive, limit_seconds)
+        os.close(worker_end)
+        timed_out = not self.wait(alive, pid, limit_seconds)
         if timed_out:
             os.kill(pid, signal.SIGKILL)
         os.close(alive)
@@ -322,13 +327,18 @@ class Server:
         finally:
             os._exit(0 if self.u64(CURRENT) == count else BROKEN)
 
-    def wait(self, alive: int, limit_seconds: float) -> bool:
-        """Wait until the worker ends (true), or one job has taken longer than the limit (false)."""
+    def wait(self, alive: int, pid: int, limit_seconds: float) -> bool:
+        """Wait until the worker ends (true), or one job has taken longer than the limit (false).
+
+        As a rule the pipe ends with the worker. Code that may call the system can close it, or hand it to children.
+        """
         seen, since = -1, time.monotonic()
         while True:
             readable, _, _ = select.select([alive], [], [], limit_seconds / 4)
-            if readable:
+            if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
                 return True
+            if readable:
+                time.sleep(CLOSED_PAUSE_SECONDS)
             now, current = time.monotonic(), self.u64(CURRENT)
             if current != seen:
                 seen, since = current, now
