@@ -90,6 +90,7 @@ class Characterizer:
             machine.counters,
             Calibrations(instructions, loop=machine.loops_only),
             loops_only=machine.loops_only,
+            first_decoder=machine.first_decoder,
         )
 
     def prepare(self, variants: Iterable[InstructionVariant] = ()) -> Procedure[Context]:

@@ -21,13 +21,15 @@ class Capabilities:
 
     `counters` are the names of everything that is counted, `ports` those of them that count µops per port ("p0",
     "p23"). `loops_only` says that even unrolled code runs in a loop, because the clock is too coarse for one pass.
-    `privileged` says that code runs at privilege level 0.
+    `privileged` says that code runs at privilege level 0. `first_decoder` says that one decoder takes any instruction,
+    and others simple ones only.
     """
 
     counters: tuple[str, ...]
     ports: tuple[str, ...] = ()
     loops_only: bool = False
     privileged: bool = False
+    first_decoder: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class Context:
     """What every variant's inference needs to know of the machine.
 
     `calibrations` fills up as links are first needed, and is shared between variants. Where `loops_only` holds, code
-    must leave the stack pointer and string registers as it found them.
+    must leave the stack pointer and string registers as it found them. `first_decoder` is that of `Capabilities`.
     """
 
     instructions: InstructionFactory
@@ -44,6 +46,7 @@ class Context:
     calibrations: Calibrations
     blocking: Mapping[CodeKind, BlockingSet] = field(default_factory=dict)
     loops_only: bool = False
+    first_decoder: bool = False
 
     @property
     def counts_ports(self) -> bool:

@@ -12,8 +12,8 @@
 So the time of n NOPs and of half a group more differs by half a cycle in the first case, and by none or a whole one in
 the second. Where the step is tells s. There are so many NOPs that decoding takes longer than all else.
 
-The counter of decoded µops shows that the decoders deliver. Without it, times alone tell, but only if NOPs of one byte
-each take longer than others: then no µop cache delivers them. What is found by time alone says so in its derivation.
+The counter of decoded µops shows that the decoders deliver. Without it times alone tell, on cores that are known to
+have such decoders (Intel's large cores), and the result is marked as found by time.
 """
 
 from __future__ import annotations
@@ -34,13 +34,16 @@ from results.model import Derivation, Form
 from xed_convert.errors import EncodingError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from inference.builder import ConclusionBuilder
     from inference.context import Context
     from inference.experiment import Measured
 
 COMPLEX, SIMPLE = "complex_decoder", "available_simple_decoders"
+BY_TIME = "decoders_by_time"
+"""The attribute of decoders that were found by time alone."""
+
 MITE, MICROCODE, SLOTS, EXECUTED = "uops_MITE", "uops_MS", "uops_retire_slots", "uops_executed"
 
 COUNTERS = (MITE, MICROCODE, SLOTS, EXECUTED)
@@ -77,7 +80,8 @@ class Decoded:
 
 def measure_decoding(found: ConclusionBuilder, context: Context) -> Procedure[None]:
     """Conclude how many µops the decoders make of each form, and which decoders take it."""
-    if found.first is None or MITE not in context.counters:
+    counts = MITE in context.counters
+    if found.first is None or not (counts or context.first_decoder):
         return
     factory = ThroughputFactory(context.instructions, found.variant)
     if context.loops_only and moves_addresses(factory):
@@ -85,17 +89,22 @@ def measure_decoding(found: ConclusionBuilder, context: Context) -> Procedure[No
     (nops,) = yield [Request(nops_alone(factory.instructions), Want.ALL)]
     if not nops.ok or not nops.cycles:
         return
+    if not counts:
+        yield from _decoders(found, factory, Form.PLAIN, nops, context.counters)
+        if COMPLEX in found.attributes:
+            found.attributes[BY_TIME] = 1
+        return
     plain = yield from _counted(factory, Form.PLAIN, nops)
     if plain is None:
         return
     _note(found, plain, Form.PLAIN)
-    yield from _decoders(found, factory, Form.PLAIN, nops)
+    yield from _decoders(found, factory, Form.PLAIN, nops, context.counters)
     for form in _others(found):
         other = yield from _counted(factory, form, nops)
         if other is not None and other.counts != plain.counts:
             _note(found, other, form)
         if other is not None and (form is Form.SAME_REGISTER or other.counts[MITE] != plain.counts[MITE]):
-            yield from _decoders(found, factory, form, nops)
+            yield from _decoders(found, factory, form, nops, context.counters)
 
 
 def _others(found: ConclusionBuilder) -> list[Form]:
@@ -145,7 +154,9 @@ def _note(found: ConclusionBuilder, decoded: Decoded, form: Form) -> None:
         found.attributes[f"{'uops' if name == EXECUTED else name}{form.suffix}"] = max(0, count)
 
 
-def _decoders(found: ConclusionBuilder, factory: ThroughputFactory, form: Form, alone: Measured) -> Procedure[None]:
+def _decoders(
+    found: ConclusionBuilder, factory: ThroughputFactory, form: Form, alone: Measured, counters: Container[str]
+) -> Procedure[None]:
     """Find out which decoders take a form, and note it."""
     assert found.first is not None
     width = ceil(alone.request.benchmark.divisor / alone.cycles - NEAR)
@@ -165,7 +176,7 @@ def _decoders(found: ConclusionBuilder, factory: ThroughputFactory, form: Form, 
     if found.attributes.get(MICROCODE) and conclusion.simple:
         # Nothing is decoded until microcode has been delivered: something else began anew, as after CPUID
         conclusion = DecodersFound(Decoders.UNKNOWN)
-    steps = (DecoderGroups(timing.steps(), width), conclusion)
+    steps = (DecoderGroups(timing.steps(), width, counted=MITE in counters), conclusion)
     derivation = Derivation(f"{COMPLEX}{form.suffix}", steps, timing.experiments())
     known = {COMPLEX: int(conclusion.which is Decoders.FIRST), SIMPLE: conclusion.simple}
     if not known[COMPLEX]:

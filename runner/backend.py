@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, runtime_checkable
 
 from generator.harness.style import State, Style
 from inference.context import Capabilities
+from results.machine.constants import core_of
+from results.machine.graph import ModelError
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
@@ -81,7 +83,13 @@ class BackendInfo:
     @property
     def capabilities(self) -> Capabilities:
         """Return what inference needs to know of it."""
-        return Capabilities(self.counters, self.ports, self.preferred_iterations > 0, self.supports_privileged)
+        return Capabilities(
+            self.counters,
+            self.ports,
+            self.preferred_iterations > 0,
+            self.supports_privileged,
+            has_first_decoder(self.provenance.architecture),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +110,15 @@ class Conditions:
 
 
 USUAL = Conditions()
+
+
+def has_first_decoder(architecture: str) -> bool:
+    """Whether a core is known to have one decoder that takes any instruction, and others for simple ones only."""
+    try:
+        front = core_of(architecture).front_end
+    except ModelError:
+        return False
+    return front is not None and front.simple_decoders > 0
 
 
 class Job(NamedTuple):

@@ -87,7 +87,7 @@ class FrontEnd:
 
     The predecoder takes a block of `block_bytes` at a time and finds up to `predecoded` instructions per cycle in it;
     a prefix that changes the length costs `length_changing_cycles`. The instruction queue has so many entries, the
-    queue of µops `uop_queue`. The first decoder takes any instruction, the others simple ones. With `fusible_last`
+    queue of µops `uop_queue`. Of the decoders, `simple_decoders` take simple instructions only. With `fusible_last`
     an instruction that could fuse with a jump may be taken by the last decoder. An instruction is decoded at the
     earliest `decode_delay` cycles after it is predecoded. `high_byte_renamed`: AH is renamed apart from RAX.
     """
@@ -97,6 +97,7 @@ class FrontEnd:
     length_changing_cycles: int
     instruction_queue: int
     decoders: int
+    simple_decoders: int
     fusible_last: bool
     decode_delay: int
     uop_queue: int

@@ -146,6 +146,38 @@ def test_the_derivation_says_what_was_counted_and_timed() -> None:
     assert conclusion.endswith("the first decoder takes it, 2 others beside it")
 
 
+def by_time(machine: MachineModel, string: str) -> ConclusionBuilder:
+    """Find out how a variant is decoded with nothing but a count of cycles."""
+    backend = SimBackend(machine, catalogue())
+    capabilities = replace(backend.info().capabilities, counters=("core_cycles",), ports=())
+    context = Characterizer(catalogue(), capabilities, candidates=candidates()).prepared({})
+
+    def procedure() -> Procedure[ConclusionBuilder]:
+        found = ConclusionBuilder(catalogue().by_string(string))
+        search = Search(ThroughputFactory(context.instructions, found.variant), kinds_of(found.variant)[-1])
+        yield from search.measure([search.shape(LENGTHS[0])], Want.CYCLES)
+        found.first = search.unrolled[0]
+        yield from measure_decoding(found, context)
+        return found
+
+    return Session(Measurer(backend)).run_one(procedure())
+
+
+@pytest.mark.parametrize(
+    ("string", "decoders"), [("ADC_13 (R64, R64)", (1, 2)), ("ADD_01 (R64, R64)", (0, None)), ("CLD", (1, 0))]
+)
+def test_by_time_alone_decoders_are_found_and_marked(string: str, decoders: tuple[int, int | None]) -> None:
+    found = by_time(haswell(), string)
+    names = ("complex_decoder", "available_simple_decoders", "decoders_by_time", "uops_MITE")
+    assert tuple(found.attributes.get(name) for name in names) == (*decoders, 1, None)
+    assert lines(found.derivations[0])[0].startswith("by time alone")
+
+
+def test_by_time_nothing_is_said_of_cores_whose_decoders_are_alike() -> None:
+    machine_of_zen = machine("ZEN4", Decoding(1))
+    assert not by_time(machine_of_zen, "CMC").attributes
+
+
 def test_every_conclusion_has_its_words() -> None:
     said = {which: step(DecodersFound(which, 2)) for which in Decoders}
     assert said[Decoders.UNKNOWN] == "the times fit no number of decoders"
