@@ -59,14 +59,29 @@ def throughput_of(usage: PortUsage) -> Fraction:
 
 @lru_cache(maxsize=65536)
 def _closed_form(sets: tuple[PortSet, ...], counts: tuple[int, ...]) -> Fraction:
-    masks = [mask_of(ports) for ports in sets]
-    load = Fraction(0)
-    for union in mask_unions(masks):
-        inside = sum([count for mask, count in zip(masks, counts, strict=True) if not mask & ~union])
+    return _fullest_union([(mask_of(ports), count) for ports, count in zip(sets, counts, strict=True)])[0]
+
+
+def _fullest_union(uops: Sequence[tuple[int, int]]) -> tuple[Fraction, int]:
+    """Return the highest load of any union of sets, and that union."""
+    most, ports, full = 0, 1, 0
+    for union in mask_unions([mask for mask, _ in uops]):
+        inside = sum([count for mask, count in uops if not mask & ~union])
         size = union.bit_count()
-        if inside * load.denominator > load.numerator * size:
-            load = Fraction(inside, size)
-    return load
+        if inside * ports > most * size:
+            most, ports, full = inside, size, union
+    return Fraction(most, ports), full
+
+
+def fullest(uops: Mapping[int, int]) -> tuple[Fraction, int]:
+    """Return the highest load of any ports, in cycles, and these ports.
+
+    Args:
+        uops: the number of µops by the ports that they can use; ports are bits of any numbering.
+    """
+    if len(uops) > CLOSED_FORM_SETS:
+        return _by_flow(uops)
+    return _fullest_union([(mask, count) for mask, count in uops.items() if mask and count])
 
 
 @cache
@@ -96,12 +111,20 @@ def throughput_by_flow(usage: PortUsage) -> Fraction:
     The first load tried is the average over all ports. If the µops do not fit into the ports in that time, some ports
     are too full. Their own average is higher, and is tried next (Dinkelbach's method).
     """
-    uops = {mask_of(able): count for able, count in usage.uops.items() if count}
-    load, full = Fraction(0), reduce(or_, uops, 0)
+    return _by_flow({mask_of(able): count for able, count in usage.uops.items()})[0]
+
+
+def _by_flow(counts: Mapping[int, int]) -> tuple[Fraction, int]:
+    """Return the highest load, and its ports."""
+    uops = {able: count for able, count in counts.items() if able and count}
+    load, full, fullest_ports = Fraction(0), reduce(or_, uops, 0), 0
     while full:
-        load = Fraction(sum(count for able, count in uops.items() if not able & ~full), full.bit_count())
+        load, fullest_ports = (
+            Fraction(sum(count for able, count in uops.items() if not able & ~full), full.bit_count()),
+            full,
+        )
         full = _Distribution(uops, load).overloaded()
-    return load
+    return load, fullest_ports
 
 
 class _Distribution:

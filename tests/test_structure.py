@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-PACKAGES = ("xed_convert", "results", "generator", "inference", "simulator", "runner")
+PACKAGES = ("xed_convert", "results", "generator", "inference", "simulator", "analysis", "runner")
 OTHERS = ("tests", "benchmarks", "docs")
 
 

@@ -1,0 +1,14 @@
+"""What real code takes on a machine, and why. x86 in 64-bit mode.
+
+Reading order:
+
+- `errors`: `AnalysisError`;
+- `machines`: the machine by its name, measured or modelled (`open_machine`);
+- `code`: bytes to instructions of a machine; what it knows nothing of is named (`Reader`, `Block`);
+- `effects`: what an instruction reads and writes, and the cycles between; its µops by port set;
+- `addresses`: which store a load reads from: addresses followed through arithmetic and over iterations;
+- `dependencies`: the slowest cycle of dependencies through iterations;
+- `front_end`: the bounds of predecoder, decoders, µop cache, loop buffer;
+- `bounds`: all bounds of a block, whose largest is the prediction (`bounds_of`);
+- `report`: a prediction for people, and as JSON.
+"""

@@ -1,0 +1,167 @@
+"""All bounds of a block: no component can do an iteration in fewer cycles than its bound.
+
+The largest is the prediction, and its component is what limits the code. This is what Abel et al. do ("Facile", IISWC
+2023); the bound of the ports is exact here, since any set of ports may be the fullest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from analysis.addresses import Follower
+from analysis.dependencies import Cycle, Node, graph_of, slowest_cycle
+from analysis.errors import AnalysisError
+from analysis.front_end import (
+    cache_bound,
+    decoders_bound,
+    fetched_of,
+    is_buffered,
+    is_cached,
+    loop_buffer_bound,
+    predecoder_bound,
+)
+from results.ports import fullest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from analysis.addresses import Environment
+    from analysis.code import Block
+    from simulator.core.delivery import Fetched
+    from simulator.machines.machine import MachineModel
+
+
+class Component(StrEnum):
+    """What can limit code."""
+
+    PREDECODER = "predecoder"
+    DECODERS = "decoders"
+    UOP_CACHE = "µop cache"
+    LOOP_BUFFER = "loop buffer"
+    ISSUE = "issue"
+    PORTS = "ports"
+    DEPENDENCIES = "dependencies"
+    DIVIDER = "divider"
+    UNIT = "unit"
+
+
+class Running(StrEnum):
+    """How code runs: copies in a row, or a loop; AUTO: as a loop if it ends with a jump back."""
+
+    AUTO = "auto"
+    UNROLLED = "unrolled"
+    LOOP = "loop"
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What each component takes for an iteration at least, in core cycles.
+
+    `full` are the ports that the bound of the ports is about, `full_uops` how many µops per iteration can use no
+    others. `cycle` is the slowest circle of dependencies (None: iterations do not depend on each other).
+    """
+
+    block: Block
+    running: Running
+    cycles_of: dict[Component, Fraction]
+    full: frozenset[str] = frozenset()
+    full_uops: int = 0
+    nodes: Sequence[Node] = field(default=(), repr=False)
+    cycle: Cycle | None = None
+
+    @cached_property
+    def cycles(self) -> Fraction:
+        """The prediction: core cycles per iteration."""
+        return max(self.cycles_of.values(), default=Fraction(0))
+
+    @property
+    def limits(self) -> list[Component]:
+        """The components whose bound is the prediction."""
+        return [one for one, cycles in self.cycles_of.items() if cycles == self.cycles]
+
+
+class Analyzer:
+    """Works out bounds on one machine."""
+
+    def __init__(self, machine: MachineModel, environment: Environment | None = None) -> None:
+        """Take the machine, and what registers and memory hold in the beginning (None: anything)."""
+        self.machine = machine
+        self.core = machine.parameters.front
+        self._follower = Follower(environment)
+
+    def bounds(self, block: Block, running: Running = Running.AUTO) -> Bounds:
+        """Return the bounds of a block.
+
+        Raises:
+            AnalysisError: a block that jumps back shall run unrolled.
+        """
+        if running is Running.UNROLLED and block.is_loop:
+            raise AnalysisError("code that ends with a jump back cannot run unrolled", hint="leave out the jump")
+        loop = running is Running.LOOP or (running is Running.AUTO and block.is_loop)
+        found = self._front_end(block, loop=loop)
+        found |= self._back_end(block)
+        counts: dict[int, int] = {}
+        for mask, count in self._port_masks(block):
+            counts[mask] = counts.get(mask, 0) + count
+        cycles, full = fullest(counts)
+        found[Component.PORTS] = cycles
+        names = self.machine.parameters.ports
+        nodes = graph_of(block, self._follower.forwardings(block.items), self.core)
+        cycle = slowest_cycle(nodes)
+        found[Component.DEPENDENCIES] = cycle.ratio if cycle is not None else Fraction(0)
+        return Bounds(
+            block,
+            Running.LOOP if loop else Running.UNROLLED,
+            found,
+            frozenset(name for number, name in enumerate(names) if full >> number & 1),
+            sum(count for mask, count in counts.items() if not mask & ~full),
+            nodes,
+            cycle,
+        )
+
+    def _front_end(self, block: Block, *, loop: bool) -> dict[Component, Fraction]:
+        """Return the bounds of the parts of the front end that the code comes from."""
+        core = self.core
+        if core is None or core.front_end is None:
+            return {}
+        items = fetched_of(block)
+        if loop and is_buffered(items, core):
+            return {Component.LOOP_BUFFER: loop_buffer_bound(_uops(items), core)}
+        if loop and is_cached(items, core):
+            return {Component.UOP_CACHE: cache_bound(block, items, core)}
+        return {
+            Component.PREDECODER: predecoder_bound(block, core.front_end, loop=loop),
+            Component.DECODERS: decoders_bound(items, core.front_end, core.microcode),
+        }
+
+    def _back_end(self, block: Block) -> dict[Component, Fraction]:
+        """Return the bounds of issue, divider, and units of single variants."""
+        slots, divider = 0, 0
+        units: dict[str, Fraction] = {}
+        for item, fused in zip(block.items, block.fused, strict=True):
+            slots += item.effects.slots - fused
+            divider += item.effects.divider_cycles
+            if item.effects.occupies:
+                units[item.name] = units.get(item.name, Fraction(0)) + item.effects.occupies
+        found = {Component.ISSUE: Fraction(slots, self.machine.parameters.issue_width)}
+        if divider:
+            found[Component.DIVIDER] = Fraction(divider)
+        if units:
+            found[Component.UNIT] = max(units.values())
+        return found
+
+    @staticmethod
+    def _port_masks(block: Block) -> list[tuple[int, int]]:
+        """Return the µops by port set; what is fused with a jump keeps its loads, and computes where the jump does."""
+        found: list[tuple[int, int]] = []
+        for item, fused in zip(block.items, block.fused, strict=True):
+            found += item.effects.port_masks if not fused else item.effects.fused_masks
+        return found
+
+
+def _uops(items: Sequence[Fetched]) -> int:
+    return sum(item.uops for item in items)

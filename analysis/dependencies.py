@@ -1,0 +1,186 @@
+"""The slowest cycle of dependencies through iterations, exactly.
+
+Every result of an instruction is a node. An edge says: this result comes so many cycles after that one of so many
+iterations ago. Cycles per iteration cannot be less than the highest ratio of cycles to iterations of any circle of
+edges (Karp and Orlin 1981 call it the maximum cycle ratio). A few iterations are carried out, and the path that led to
+the last results is followed back until it meets itself: that is a circle. Then no circle is slower if potentials exist
+for its ratio (Bellman and Ford); else the circle that keeps them from existing is the next candidate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from analysis.addresses import Forwarding
+    from analysis.code import Block
+    from results.machine.constants import Core
+
+FAILED_FORWARDING_CYCLES = 8
+"""Cycles that a load waits longer if it needs more than one store wrote, until they are in the cache.
+
+Agner Fog, "The microarchitecture of Intel, AMD and VIA CPUs", sections on store forwarding of Intel's cores: 11 to 13
+cycles in all, where 4 to 5 are the forwarding.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """What a result waits for: a node, cycles after it, iterations back; `through_memory`: a store was read."""
+
+    source: int
+    cycles: int
+    iterations: int
+    through_memory: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A result: the position of its instruction, the locations that it is in, what it waits for."""
+
+    position: int
+    names: tuple[str, ...]
+    edges: list[Edge]
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """A circle of dependencies: nodes in the order of execution, cycles and iterations once around."""
+
+    nodes: tuple[int, ...]
+    cycles: int
+    iterations: int
+
+    @property
+    def ratio(self) -> Fraction:
+        """Cycles per iteration."""
+        return Fraction(self.cycles, self.iterations)
+
+
+def graph_of(block: Block, forwardings: Sequence[Forwarding], core: Core | None) -> list[Node]:
+    """Return the results of a block with what each waits for; what is made outside of the block is always there."""
+    return _Wiring(block, forwardings, fast=core is not None and core.memory.fast_pointer_chasing).nodes
+
+
+class _Wiring:
+    """Connects the results of a block.
+
+    `made` says which node made what a location holds at the end of an iteration, and whether that was a load; `here`
+    says so within the iteration, as far as it has come.
+    """
+
+    def __init__(self, block: Block, forwardings: Sequence[Forwarding], *, fast: bool) -> None:
+        self.items, self.fast = block.items, fast
+        self.nodes: list[Node] = []
+        self.first: list[int] = []
+        self.made: dict[str, tuple[int, bool]] = {}
+        self.stores: dict[int, list[Forwarding]] = {}
+        for one in forwardings:
+            self.stores.setdefault(one.load, []).append(one)
+        for position, item in enumerate(self.items):
+            self.first.append(len(self.nodes))
+            self.nodes += [Node(position, output.names, []) for output in item.effects.outputs]
+            self._note(position, self.made)
+        self.here: dict[str, tuple[int, bool]] = {}
+        for position in range(len(self.items)):
+            self._connect(position)
+            self._note(position, self.here)
+
+    def _note(self, position: int, known: dict[str, tuple[int, bool]]) -> None:
+        """Note who made what an instruction writes."""
+        for number, output in enumerate(self.items[position].effects.outputs, self.first[position]):
+            for name in output.names:
+                known[name] = (number, output.is_load)
+
+    def _connect(self, position: int) -> None:
+        """Add the edges to the results of one instruction."""
+        effects = self.items[position].effects
+        here, made = self.here, self.made
+        for number, output in enumerate(effects.outputs, self.first[position]):
+            edges = self.nodes[number].edges
+            for name, cycles in output.waits:
+                source = here.get(name) or made.get(name)
+                if source is None:
+                    continue
+                quick = self.fast and source[1] and name == effects.pointer and not output.stored
+                edges.append(Edge(source[0], cycles - 1 if quick else cycles, 0 if name in here else 1))
+            if output.loads_wait is not None:
+                edges += self._stored(position, output.loads_wait)
+
+    def _stored(self, position: int, cycles: int) -> Iterator[Edge]:
+        """Yield the edges from the stores that an instruction reads from."""
+        for one in self.stores.get(position, ()):
+            delay = cycles + (0 if one.whole else FAILED_FORWARDING_CYCLES)
+            for number, output in enumerate(self.items[one.store].effects.outputs, self.first[one.store]):
+                if output.stored:
+                    yield Edge(number, delay, one.iterations, through_memory=True)
+
+
+def slowest_cycle(nodes: Sequence[Node]) -> Cycle | None:
+    """Return a circle with the highest ratio, None if no result depends on one of an iteration before."""
+    carried = _carried(nodes)
+    best: Cycle | None = None
+    while True:
+        found = _slower(carried, best)
+        if found is None:
+            return best
+        best = found
+
+
+def _carried(nodes: Sequence[Node]) -> list[tuple[int, list[Edge]]]:
+    """Return the nodes that can be on a circle: what has no successor or no predecessor goes, again and again."""
+    alive = {number for number, node in enumerate(nodes) if node.edges}
+    while True:
+        edges = {n: [e for e in nodes[n].edges if e.source in alive] for n in alive}
+        sources = {e.source for kept in edges.values() for e in kept}
+        left = {n for n, kept in edges.items() if kept and n in sources}
+        if left == alive:
+            return [(n, edges[n]) for n in sorted(alive)]
+        alive = left
+
+
+def _slower(nodes: Sequence[tuple[int, list[Edge]]], best: Cycle | None) -> Cycle | None:
+    """Return a circle that is slower than another one (None: than nothing), None if there is none.
+
+    Longest paths with the other one's ratio taken off each edge grow without end if and only if there is such a circle.
+    """
+    cycles, per = (best.cycles, best.iterations) if best is not None else (0, 1)
+    length = dict.fromkeys([n for n, _ in nodes], 0)
+    came: dict[int, Edge] = {}
+    for _ in range(2 * len(nodes) + 2):
+        changed = False
+        for number, edges in nodes:
+            longest = length[number]
+            for edge in edges:
+                reached = length[edge.source] + edge.cycles * per - cycles * edge.iterations
+                if reached > longest:
+                    longest, came[number], changed = reached, edge, True
+            length[number] = longest
+        if not changed:
+            return None
+        found = _circle(came)
+        if found is not None:
+            return found
+    return None
+
+
+def _circle(came: dict[int, Edge]) -> Cycle | None:
+    """Return a circle in the edges by which the longest paths came, None if there is none."""
+    done: set[int] = set()
+    for start in came:
+        path: dict[int, int] = {}
+        node = start
+        while node in came and node not in done:
+            if node in path:
+                around = list(path)[path[node] :]
+                edges = [came[one] for one in around]
+                cycles, iterations = sum(e.cycles for e in edges), sum(e.iterations for e in edges)
+                return Cycle(tuple(reversed(around)), cycles, iterations)
+            path[node] = len(path)
+            node = came[node].source
+        done |= path.keys()
+    return None

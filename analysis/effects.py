@@ -1,0 +1,167 @@
+"""What an instruction reads and writes, the cycles between, and its µops: worked out once for the same bytes.
+
+A machine gives each pair of operands its latency as the longest path through a graph of µops. The paths are followed
+here once, so that a block's dependencies need one edge per pair. Results with the same latencies are one result: the
+flags of an addition are.
+
+Two corrections, since files state what can be measured:
+
+- The latency of a value through memory is stated twice, with the store and with the load, each time as the whole way
+  less a cycle (Abel and Reineke, ASPLOS 2019, section 5.2.4). With n cycles for the way of a plain move, both together
+  are 2 n - 2. So n - 2 cycles are taken off a load; not where a variant loads and stores, since that is one round trip.
+- PUSH, POP, CALL and RET change RSP in the stack engine, before µops are made (Intel's Optimization Reference Manual,
+  section on the stack pointer tracker): no µop waits for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from simulator.core.compiler import BRANCHES
+from simulator.core.core import TICKS
+from simulator.core.delivery import Fetched, usual_decoding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from simulator.core.compiler import Compiled, LocatedUop, Location
+
+PREFIXES = frozenset({0x66, 0x67, 0x2E, 0x36, 0x3E, 0x26, 0x64, 0x65, 0xF0, 0xF2, 0xF3})
+
+VECTOR_PREFIX_BYTES = {0xC5: 2, 0xC4: 3, 0x62: 4}
+"""Bytes of VEX and EVEX prefixes; the opcode follows (Intel SDM volume 2A, sections 2.3.5 and 2.7.1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A result: the locations that hold it, and what it waits for, in core cycles."""
+
+    names: tuple[str, ...]
+    waits: tuple[tuple[str, int], ...]
+    loads_wait: int | None
+    """Cycles from a value in memory to the result (None: it does not depend on one)."""
+    stored: bool
+    """Whether the result is in memory."""
+    is_load: bool
+    """Whether it comes straight out of a load."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What is known of an instruction without the code around it.
+
+    `port_masks` are (bits of port numbers, µops); `fused_masks` without the µop that becomes one with a jump. `slots`
+    are places in the fused domain; `occupies` are cycles for which an instance keeps the next one of the same variant
+    from starting.
+    """
+
+    outputs: tuple[Output, ...]
+    port_masks: tuple[tuple[int, int], ...]
+    fused_masks: tuple[tuple[int, int], ...]
+    slots: int
+    divider_cycles: int
+    occupies: Fraction
+    fetched: Fetched | None
+    opcode_offset: int
+    pointer: str
+    """The base register of a load that may be fast if a load made the base ("": it is none)."""
+
+
+def effects_of(one: Compiled | None, data: bytes, overlap: int = 0) -> Effects:
+    """Work out the effects of an instruction (None: one that is not in the catalogue).
+
+    `overlap` are the cycles that the latencies of a store and of a load have too much together.
+    """
+    opcode = opcode_offset(data)
+    if one is None or one.uops is None:
+        fetched = one.fetched if one is not None else None
+        unknown = fetched or Fetched((len(data),), usual_decoding(1))
+        return Effects((), (), (), 1, 0, Fraction(0), unknown, opcode, pointer="")
+    outputs = _outputs(one, overlap)
+    uops = one.uops
+    masks = [sum(1 << port for port in uop.ports) for uop in uops if uop.ports]
+    jumps = one.variant.category in BRANCHES
+    return Effects(
+        outputs,
+        tuple(Counter(masks).items()),
+        tuple(Counter(masks[:-1]).items()),
+        one.slots,
+        sum(uop.divider_cycles for uop in uops),
+        Fraction(0) if jumps else Fraction(one.unit_ticks, TICKS),
+        one.fetched,
+        opcode,
+        _pointer(one),
+    )
+
+
+def opcode_offset(data: bytes) -> int:
+    """Return where the opcode is: behind prefixes and escape bytes."""
+    at = 0
+    while at < len(data) - 1 and data[at] in PREFIXES:
+        at += 1
+    if data[at] in VECTOR_PREFIX_BYTES and at == 0:
+        return min(VECTOR_PREFIX_BYTES[data[at]], len(data) - 1)
+    if data[at] & 0xF0 == 0x40:
+        at += 1
+    if at < len(data) - 1 and data[at] == 0x0F:
+        at += 2 if data[at + 1] in (0x38, 0x3A) else 1
+    return min(at, len(data) - 1)
+
+
+def _pointer(one: Compiled) -> str:
+    """Return the base of a plain 64-bit load with a small displacement and no index.
+
+    Such a load takes a cycle less if its base comes out of a load (Intel's Optimization Reference Manual, chapter 2,
+    section on the data cache: displacements below 2048, base register only).
+    """
+    places = {place for uop in one.uops or () for place in uop.reads if isinstance(place, tuple)}
+    if len(places) != 1 or one.stack_change:
+        return ""
+    base, index, _, displacement = places.pop()
+    return base if base and not index and 0 <= displacement < 2048 else ""
+
+
+def _outputs(one: Compiled, overlap: int) -> tuple[Output, ...]:
+    """Follow the paths from all that is read to all that is written."""
+    uops = one.uops or ()
+    arrivals = _arrivals(uops)
+    rows: dict[Location, dict[Location, int]] = {}
+    for uop, waits in zip(uops, arrivals, strict=True):
+        for target in uop.writes:
+            row = rows.setdefault(target, {})
+            for source, cycles in waits.items():
+                row[source] = max(cycles, row.get(source, cycles))
+    if one.stack_change and not one.resets_stack:
+        rows.pop("RSP", None)
+    is_load = one.variant.iclass in ("MOV", "POP")
+    round_trip = any(isinstance(target, tuple) for target in rows)
+    return tuple(_grouped(rows, 0 if round_trip else overlap, is_load=is_load))
+
+
+def _arrivals(uops: Iterable[LocatedUop]) -> list[dict[Location, int]]:
+    """Return for each µop the cycles from each location that it waits for to its end."""
+    found: list[dict[Location, int]] = []
+    for uop in uops:
+        waits: dict[Location, int] = dict.fromkeys(uop.reads, uop.latency)
+        for earlier in uop.results:
+            for source, cycles in found[earlier].items():
+                waits[source] = max(waits.get(source, 0), cycles + uop.latency)
+        found.append(waits)
+    return found
+
+
+def _grouped(rows: dict[Location, dict[Location, int]], overlap: int, *, is_load: bool) -> Iterable[Output]:
+    """Make one result of all that have the same latencies."""
+    groups: dict[tuple[bool, tuple[tuple[Location, int], ...]], list[str]] = {}
+    for target, waits in rows.items():
+        names = groups.setdefault((isinstance(target, tuple), tuple(waits.items())), [])
+        if isinstance(target, str):
+            names.append(target)
+    for (stored, row), names in groups.items():
+        loaded = [cycles for source, cycles in row if isinstance(source, tuple)]
+        wait = max(0, max(loaded) - overlap) if loaded else None
+        values = tuple((source, cycles) for source, cycles in row if isinstance(source, str))
+        yield Output(tuple(names), values, wait, stored=stored, is_load=is_load and loaded != [] and not stored)

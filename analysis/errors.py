@@ -1,0 +1,9 @@
+"""The errors of this package."""
+
+from __future__ import annotations
+
+from xed_convert.errors import UopscopeError
+
+
+class AnalysisError(UopscopeError):
+    """Code cannot be analyzed as asked."""

@@ -1,0 +1,199 @@
+"""Predict how many cycles code takes on a CPU, and say what limits it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from xed_convert.errors import UopscopeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from analysis.bounds import Analyzer, Bounds, Running
+    from analysis.code import Reader
+    from simulator.machines.machine import MachineModel
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+INITIAL_STATES = ("any", "bhive")
+
+
+class UsageError(UopscopeError):
+    """Options that do not go together."""
+
+
+@app.command()
+def analyze(
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="A file with assembly text.")] = None,
+    asm: Annotated[
+        str | None, typer.Option(metavar="CODE", help='Text, parted by semicolons: "IMUL RAX, RBX".')
+    ] = None,
+    hexadecimal: Annotated[str | None, typer.Option("--bytes", metavar="HEX", help="Machine code.")] = None,
+    object_file: Annotated[Path | None, typer.Option("--object", metavar="FILE", help="An object file.")] = None,
+    symbol: Annotated[str | None, typer.Option(metavar="NAME", help="The function in it.")] = None,
+    blocks: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Basic blocks, one per line in hexadecimal (- is standard input)."),
+    ] = None,
+    syntax: Annotated[str, typer.Option(metavar="NAME", help="intel or att.")] = "intel",
+    arch: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="The CPU, such as HSW; several are shown one after another."),
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="An instructions.xml with measurements of these CPUs.")
+    ] = None,
+    runs: Annotated[
+        str, typer.Option(metavar="NAME", help="auto, loop, or unrolled: copies in a row, from the decoders.")
+    ] = "auto",
+    initial_state: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="any; or bhive: registers and memory as BHive sets them."),
+    ] = "any",
+    json_file: Annotated[
+        str | None, typer.Option("--json", metavar="FILE", help="Write JSON (- is the output).")
+    ] = None,
+    csv_file: Annotated[
+        str | None, typer.Option("--csv", metavar="FILE", help="Of --blocks: write CSV (- is the output).")
+    ] = None,
+) -> None:
+    """Predict how many cycles code takes on a CPU, and say what limits it."""
+    from analysis.report import json_of, lines_of  # noqa: PLC0415 - `--help` needs none of these
+
+    running = _running(runs)
+    if initial_state not in INITIAL_STATES:
+        raise UsageError(f"--initial-state {initial_state}: not one of {', '.join(INITIAL_STATES)}")
+    if blocks is not None:
+        if any((file, asm, hexadecimal, object_file, symbol, json_file)):
+            raise UsageError("--blocks brings its own code, and goes with --csv", hint="leave out the other code")
+        if len(arch or ()) > 1:
+            raise UsageError("--blocks takes one --arch at a time")
+        machine, reader, analyzer = _tools((arch or [""])[0], data, initial_state)
+        _write(csv_file or "-", lambda: _table(_block_rows(reader, analyzer, blocks, running)))
+        return
+    if csv_file is not None:
+        raise UsageError("--csv goes with --blocks", hint="--json FILE for one piece of code")
+    code = _code(_source(file, asm, hexadecimal, object_file, symbol), syntax)
+    found: list[tuple[MachineModel, Bounds]] = []
+    for name in arch or [""]:
+        machine, reader, analyzer = _tools(name, data, initial_state)
+        found.append((machine, analyzer.bounds(reader.block(code), running)))
+    _write(json_file, lambda: json.dumps([json_of(b, m) for m, b in found], indent=2, ensure_ascii=False) + "\n")
+    if json_file != "-":
+        print("\n\n".join("\n".join(lines_of(bounds, machine)) for machine, bounds in found))
+
+
+def _running(name: str) -> Running:
+    from analysis.bounds import Running  # noqa: PLC0415
+
+    known = [one.value for one in Running]
+    if name not in known:
+        raise UsageError(f"--runs {name}: not one of {', '.join(known)}")
+    return Running(name)
+
+
+def _tools(name: str, data: Path | None, initial_state: str) -> tuple[MachineModel, Reader, Analyzer]:
+    """Return the machine, and what reads and analyzes code for it."""
+    from analysis.addresses import BHIVE  # noqa: PLC0415
+    from analysis.bounds import Analyzer  # noqa: PLC0415
+    from analysis.code import Reader  # noqa: PLC0415
+    from analysis.machines import open_machine  # noqa: PLC0415
+    from xed_convert.assembly.assembler import shipped_assembler  # noqa: PLC0415
+
+    machine = open_machine(name or ("" if data is not None else _this_cpu()), data)
+    environment = BHIVE if initial_state == "bhive" else None
+    return machine, Reader(machine, shipped_assembler().decoder), Analyzer(machine, environment)
+
+
+def _this_cpu() -> str:
+    """Return the name of the CPU at hand if something is shipped about it, else "" (then --arch is needed)."""
+    from analysis.machines import known  # noqa: PLC0415
+    from runner.host.cpu import choose, read_cpu  # noqa: PLC0415
+
+    try:
+        name = read_cpu(choose()).architecture
+    except UopscopeError:
+        return ""
+    return name if name in known() else ""
+
+
+def _source(
+    file: Path | None, asm: str | None, hexadecimal: str | None, object_file: Path | None, symbol: str | None
+) -> str:
+    """Return the one source of the code (see `runner.own_code.sources`)."""
+    given = {
+        "FILE": None if file is None else f"@{file}",
+        "--asm": asm,
+        "--bytes": None if hexadecimal is None else f"hex:{hexadecimal}",
+        "--object": None if object_file is None else f"object:{object_file}:{symbol or ''}",
+    }
+    there = {name: source for name, source in given.items() if source is not None}
+    if len(there) != 1:
+        named = " and ".join(there) or "nothing"
+        raise UsageError(f"one source of code is needed, not {named}", hint=f"one of {', '.join(given)}, --blocks")
+    if (object_file is None) != (symbol is None):
+        raise UsageError("--object FILE and --symbol NAME go together")
+    return next(iter(there.values()))
+
+
+def _code(source: str, syntax: str) -> bytes:
+    from runner.own_code.sources import code_of  # noqa: PLC0415
+    from runner.own_code.text import Syntax  # noqa: PLC0415
+
+    known = [one.value for one in Syntax]
+    if syntax not in known:
+        raise UsageError(f"--syntax {syntax}: not one of {', '.join(known)}")
+    return code_of(source, Syntax(syntax))
+
+
+def _block_rows(reader: Reader, analyzer: Analyzer, source: str, running: Running) -> Iterator[tuple[str, ...]]:
+    """Yield a row per block: its code, cycles, what limits it, how many instructions are not known, what went wrong."""
+    from runner.own_code.blocks import read_blocks  # noqa: PLC0415
+
+    yield ("hex", "cycles", "limits", "unknown", "problem")
+    for code in read_blocks(_lines(source), source):
+        try:
+            bounds = analyzer.bounds(reader.block(code), running)
+        except UopscopeError as error:
+            yield (code.hex(), "", "", "", error.message)
+            continue
+        limits = " ".join(one.value for one in bounds.limits)
+        yield (code.hex(), f"{float(bounds.cycles):.2f}", limits, str(len(bounds.block.unknown)), "")
+
+
+def _lines(source: str) -> list[str]:
+    """Return the lines of a file, or of standard input.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    try:
+        if source == "-":
+            return sys.stdin.read().splitlines()
+        return Path(source).read_text(encoding="utf-8", errors="replace").splitlines()
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{source}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _table(rows: Iterable[tuple[str, ...]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def _write(target: str | None, text: Callable[[], str]) -> None:
+    from xed_convert.files import atomic_write, check_writable  # noqa: PLC0415
+
+    if target == "-":
+        sys.stdout.write(text())
+    elif target is not None:
+        check_writable(target)
+        with atomic_write(target) as file:
+            file.write(text().encode())

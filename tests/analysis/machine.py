@@ -1,0 +1,40 @@
+"""The Haswell that tests analyze code for: a sample of uops.info's measurements."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pytest
+
+from analysis.bounds import Analyzer, Bounds, Running
+from analysis.code import Block, Reader
+from results.machine.file import read_machine
+from simulator.machines.measured import machine_of
+from tests.shared import measured_haswell
+from xed_convert.assembly.assembler import assemble, shipped_assembler
+from xed_convert.errors import UopscopeError
+
+if TYPE_CHECKING:
+    from simulator.machines.machine import MachineModel
+
+
+@cache
+def haswell() -> MachineModel:
+    return machine_of(read_machine(measured_haswell()))
+
+
+@cache
+def reader() -> Reader:
+    try:
+        return Reader(haswell(), shipped_assembler().decoder)
+    except UopscopeError as error:
+        pytest.skip(str(error))
+
+
+def block(text: str) -> Block:
+    return reader().block(assemble(text))
+
+
+def bounds(text: str, running: Running = Running.AUTO) -> Bounds:
+    return Analyzer(haswell()).bounds(block(text), running)

@@ -1,0 +1,66 @@
+"""Which loads read from which stores."""
+
+import pytest
+
+from analysis.addresses import BHIVE, Environment, Follower, Forwarding
+from tests.analysis.machine import block
+
+
+def found(text: str, environment: Environment | None = None) -> tuple[Forwarding, ...]:
+    return Follower(environment).forwardings(block(text).items)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("mov [rax], rbx; mov rcx, [rax]", (1, 0, 0)),
+        ("mov rcx, [rax]; mov [rax], rbx", (0, 1, 1)),
+        ("mov [rdi+8], rax; mov rax, [rdi]; add rdi, 8", (1, 0, 1)),
+        ("mov [rdi+16], rax; mov rax, [rdi]; add rdi, 8", (1, 0, 2)),
+        ("mov rsi, rdi; mov [rsi+8], rax; lea rdi, [rsi+8]; mov rbx, [rdi]", (3, 1, 0)),
+        ("push rax; pop rbx", (1, 0, 0)),
+        ("push rax; mov rbx, [rsp]; add rsp, 8", (1, 0, 0)),
+        ("mov [rax+rbx*8], rcx; mov rdx, [rax+rbx*8]", (1, 0, 0)),
+        ("mov [rip+16], rcx; mov rdx, [rip+9]", (1, 0, 0)),  # the load ends 7 bytes behind the store
+        ("mov [rip+16], rcx; mov rdx, [rip+64]", None),
+    ],
+)
+def test_addresses_are_followed_through_arithmetic_and_iterations(
+    text: str, expected: tuple[int, int, int] | None
+) -> None:
+    assert found(text) == (() if expected is None else (Forwarding(*expected, whole=True),))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mov [rax], rbx; mov rcx, [rdx]",  # other registers may hold anything
+        "mov [rax], rbx; mov rcx, [rax+8]",
+        "mov [rdi], rax; add rdi, 8; mov rbx, [rdi]",  # the store runs ahead
+        "mov [rax], rbx; imul rax, rdx; mov rcx, [rax]",
+    ],
+)
+def test_what_may_be_elsewhere_is_elsewhere(text: str) -> None:
+    assert found(text) == ()
+
+
+def test_what_a_store_wrote_a_part_of_is_not_forwarded() -> None:
+    assert found("mov [rax], ecx; mov rdx, [rax]") == (Forwarding(1, 0, 0, whole=False),)
+    assert found("mov [rax], rcx; mov edx, [rax+4]") == (Forwarding(1, 0, 0, whole=True),)
+    both = found("mov [rax], ecx; mov [rax+4], ebx; mov rdx, [rax]")
+    assert both == (Forwarding(2, 0, 0, whole=False), Forwarding(2, 1, 0, whole=False))
+
+
+def test_in_an_environment_registers_point_to_the_same_place() -> None:
+    text = "mov [rax], rbx; mov rcx, [rdx]"
+    assert found(text, BHIVE) == (Forwarding(1, 0, 0, whole=True),)
+    assert found("mov [rax], rbx; mov rcx, [rsp]", BHIVE) == ()
+    assert found("mov [rsp], rbx; mov rcx, [rbp]", BHIVE) == found("mov [rsp], rbx; mov rcx, [rsp]", BHIVE)
+
+
+def test_memory_of_an_environment_holds_pointers() -> None:
+    assert found("mov rax, [rbx]; mov [rax+8], rcx; mov rdx, [rsi+8]", BHIVE) == (Forwarding(2, 1, 0, whole=True),)
+
+
+def test_all_pages_of_an_environment_are_one() -> None:
+    assert found("mov [rax+4096], rcx; mov rdx, [rsi]", BHIVE) == (Forwarding(1, 0, 0, whole=True),)

@@ -1,0 +1,54 @@
+"""What an instruction reads, writes and takes, by its bytes alone."""
+
+import pytest
+
+from analysis.effects import opcode_offset
+from tests.analysis.machine import block
+
+
+@pytest.mark.parametrize(
+    ("code", "offset"),
+    [
+        ("01c0", 0),  # ADD EAX, EAX
+        ("4801c0", 1),  # REX
+        ("6601c0", 1),  # operand size
+        ("f2480f2ac0", 3),  # CVTSI2SD: F2, REX, 0F
+        ("660f3800c1", 3),  # PSHUFB: 66 0F 38
+        ("c5f058c2", 2),  # VEX of two bytes
+        ("c4e2f1b8c2", 3),  # VEX of three bytes
+        ("62f17c4858c1", 4),  # EVEX
+        ("90", 0),
+    ],
+)
+def test_the_opcode_is_behind_prefixes_and_escape_bytes(code: str, offset: int) -> None:
+    assert opcode_offset(bytes.fromhex(code)) == offset
+
+
+def test_results_of_equal_latency_are_one_result() -> None:
+    (item,) = block("add rax, rbx").items
+    (output,) = item.effects.outputs
+    assert set(output.names) == {"RAX", "CF", "PF", "AF", "ZF", "SF", "OF"}
+    assert dict(output.waits) == {"RAX": 1, "RBX": 1}
+
+
+def test_no_instruction_waits_for_what_the_stack_engine_does() -> None:
+    for text in ("push rax", "pop rbx"):
+        (item,) = block(text).items
+        assert "RSP" not in {name for output in item.effects.outputs for name in output.names}
+
+
+def test_the_round_trip_through_memory_counts_once() -> None:
+    store, load = block("mov [rbx], rax; mov rcx, [rbx]").items
+    (stored,) = [output for output in store.effects.outputs if output.stored]
+    (loaded,) = load.effects.outputs
+    assert loaded.loads_wait is not None
+    assert dict(stored.waits)["RAX"] + loaded.loads_wait == 5  # as the core's constants say
+    (both,) = block("add [rbx], rax").items
+    (result,) = [output for output in both.effects.outputs if output.stored]
+    assert result.loads_wait == 6  # as measured
+
+
+def test_an_unknown_instruction_has_no_effects_but_a_slot() -> None:
+    (item,) = block("aesenclast xmm1, xmm2").items
+    assert not item.known
+    assert (item.effects.slots, item.effects.outputs, item.effects.port_masks) == (1, (), ())
