@@ -199,7 +199,7 @@ def characterize(
 
     >>> found = characterize("IMUL_GPRv_GPRv", backend="sim", arch="SKL")
     >>> found["IMUL (R64, R64)"].ports
-    PortUsage(uops={frozenset({'1'}): 1})
+    '1*p1'
     >>> found.latencies.where(string="IMUL (R64, R64)", pair="1→1")["cycles"]
     [3]
 
@@ -219,7 +219,7 @@ def characterize(
     from inference.characterizer import Characterizer
     from runner.campaigns.campaign import Campaign
     from runner.campaigns.start import MachineChoice, on_machine
-    from runner.python.characterized import Characterizations
+    from runner.python.characterized import Characterizations, Characterized
     from xed_convert.catalogue.catalogue import Catalogue
 
     if not patterns:
@@ -233,7 +233,7 @@ def characterize(
             variants, on_change=lambda _tally: None
         ):
             pass
-        return Characterizations(tuple(setup.conclusions()), tuple(variants))
+        return Characterizations(tuple(map(Characterized, setup.conclusions(), variants)))
 
 
 def load(path: str | PathLike[str] | None = None) -> Tables:

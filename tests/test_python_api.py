@@ -104,6 +104,11 @@ def test_characterizations_are_a_sequence_and_a_table(found: Characterizations, 
     assert [one.string for one in found][-1] == found[-1].string == "CPUID"
     assert found.rows.where(string="IMUL (R64, R64)")["ports"] == ["1*p1"]
     assert [one.string for one in found[:1]] == [found[0].string]
+    one = found["IMUL (R64, R64)"]
+    assert (one.uops, one.ports, one.throughput["ports"], one.failures, one.skipped) == (1, "1*p1", 1.0, (), "")
+    assert one.latencies.where(same_register=False)["pair"] == ["1→1", "1→flags", "2→1", "2→flags"]
+    assert [line.split("  ")[0] for line in repr(one).splitlines()[:2]] == ["Instruction", "IMUL (R64, R64)"]
+    assert "<td>1*p1</td>" in one._repr_html_()
     text = repr(found)
     assert text.splitlines()[0].startswith("Instruction ")
     assert text.splitlines()[-1] == "SKL: simulated SKL (a model, not a CPU), backend sim"
@@ -149,7 +154,7 @@ def test_a_campaign_is_kept_and_loaded(tmp_path: Path) -> None:
     path = tmp_path / "c.sqlite"
     first = uopscope.characterize("IMUL (R64, R64)", backend="sim", arch="SKL", db=path)
     again = uopscope.characterize("IMUL (R64, R64)", backend="sim", arch="SKL", db=path)
-    assert again.conclusions[0].time == first.conclusions[0].time
+    assert again[0].conclusion.time == first[0].conclusion.time
     tables = uopscope.load(path)
     assert tables.variants["ports"] == ["1*p1"]
     assert "variants" in repr(tables)
