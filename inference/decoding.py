@@ -60,6 +60,9 @@ MOST_NOPS = 120
 """NOPs per instance, at most: with more of them a reorder buffer (Nehalem's has 128 entries) holds no second instance.
 Then issue stops for each, and begins anew like a group of decoders."""
 
+WAITS = 8
+"""Core cycles beyond one per µop that the microcode sequencer takes at most, to begin and to end."""
+
 JUMPS = ("COND_BR", "UNCOND_BR", "CALL", "RET")
 """Categories of instructions that end a group of decoders: times do not tell whether they also have to begin one."""
 
@@ -173,8 +176,10 @@ def _decoders(
         nops = width * ceil(max(timing.cycles(0) or 0, Fraction(nops, width)) * MORE)
     if timing is None:
         return
-    if found.attributes.get(MICROCODE) and conclusion.simple:
-        # Nothing is decoded until microcode has been delivered: something else began anew, as after CPUID
+    microcoded = found.attributes.get(MICROCODE, 0)
+    most = Fraction(timing.base, width) + 2 + (microcoded + WAITS if microcoded else 0)
+    if conclusion.which is Decoders.FIRST and ((microcoded and conclusion.simple) or (timing.cycles(0) or 0) > most):
+        # Microcode lets nothing be decoded beside it; and what takes longer than groups of NOPs waits for something
         conclusion = DecodersFound(Decoders.UNKNOWN)
     steps = (DecoderGroups(timing.steps(), width, counted=MITE in counters), conclusion)
     derivation = Derivation(f"{COMPLEX}{form.suffix}", steps, timing.experiments())
