@@ -14,7 +14,6 @@ from tests.vm.cache import CACHE, Unavailable, locked
 
 SUITE = "trixie"
 BACKPORTS = f"{SUITE}-backports"
-MIRROR = "http://deb.debian.org/debian"
 FOLDER = CACHE / SUITE
 SHARED = CACHE / "build"
 PACKAGES = ("gcc", "make", "libelf1t64", "ca-certificates", "sparse")
@@ -51,11 +50,11 @@ def _make() -> None:
     if not shutil.which("debootstrap"):
         raise Unavailable("debootstrap is not installed")
     partial = FOLDER.with_name(f"{SUITE}.{os.getpid()}")
-    command = ["debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", SUITE, str(partial), MIRROR]
+    command = ["debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", SUITE, str(partial)]
     try:
         _checked(subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS), "debootstrap")
-        sources = partial / "etc/apt/sources.list.d/backports.list"
-        sources.write_text(f"deb {MIRROR} {BACKPORTS} main\n")
+        main = (partial / "etc/apt/sources.list").read_text()
+        (partial / "etc/apt/sources.list.d/backports.list").write_text(main.replace(f" {SUITE} ", f" {BACKPORTS} "))
         _checked(run(["apt-get", "-q", "update"], folder=partial), "apt-get update")
         partial.rename(FOLDER)
     finally:

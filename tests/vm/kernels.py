@@ -23,6 +23,7 @@ HEADERS = {"6.1": "linux-headers-cloud-amd64", "6.12": "linux-headers-6.12-cloud
 """Of Debian 12."""
 BACKPORTS = {"newest": "linux-headers-cloud-amd64", "newest-rt": "linux-headers-rt-amd64"}
 """Of Debian 13's backports, the newest that Debian builds for a release."""
+CLANG = ("clang-19", "lld-19", "llvm-19")
 NOISE = re.compile(r"^\s*(CC|LD|AS|BTF|CHECK|MODPOST|GEN)\b|directory|Skipping BTF|^$")
 
 
@@ -120,27 +121,36 @@ def fake(target: Kernel) -> Path:
     return build(target, Path(__file__).parent / "fakepmu")[0]
 
 
-def build(target: Kernel, sources: Path, *, check: bool = False) -> tuple[Path, str]:
-    """Compile a module with W=1 (and sparse on every file); return its folder and what was printed beyond the steps."""
+def clang_module(target: Kernel) -> Path:
+    """Return the module compiled by clang, for a kernel whose headers are in the chroot."""
+    chroot.install(*CLANG)
+    return build(target, ROOT / "kmod", arguments=("LLVM=-19",))[0] / "uopscope.ko"
+
+
+def build(target: Kernel, sources: Path, *, arguments: tuple[str, ...] = ()) -> tuple[Path, str]:
+    """Compile a module with W=1, and further arguments of make; return its folder, and what was printed but the steps.
+
+    `C=2` runs sparse on every file.
+    """
     files = sorted(path for path in sources.iterdir() if path.is_file())
-    digest = hashlib.sha256(target.release.encode())
+    digest = hashlib.sha256(f"{target.release}{arguments}".encode())
     for path in files:
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    folder = CACHE / "build" / f"{sources.name}-{digest.hexdigest()[:16]}{'-checked' if check else ''}"
+    folder = CACHE / "build" / f"{sources.name}-{digest.hexdigest()[:16]}"
     output = folder / "output.txt"
     with locked(folder.name):
         if not output.exists():
-            output.write_text(_compile(target, files, folder, check=check))
+            output.write_text(_compile(target, files, folder, arguments))
     return folder, output.read_text()
 
 
-def _compile(target: Kernel, files: list[Path], folder: Path, *, check: bool) -> str:
+def _compile(target: Kernel, files: list[Path], folder: Path, arguments: tuple[str, ...]) -> str:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for path in files:
         shutil.copy(path, folder)
     inside = f"/build/{folder.name}" if target.foreign else folder
-    command = ["make", "-C", str(target.build), f"M={inside}", "W=1", *(["C=2"] if check else []), "modules"]
+    command = ["make", "-C", str(target.build), f"M={inside}", "W=1", *arguments, "modules"]
     if target.foreign:
         done = chroot.run(command)
     else:

@@ -31,12 +31,8 @@ RUNS = 4
 RAX, RDX, RIP = 0, 3, 16
 """Numbers of registers in the reply to `g`: RAX, RBX, RCX, RDX, RSI, RDI, RBP, RSP, R8 to R15, RIP (64 bits each)."""
 SECONDS = 300
-LEAD = 0x1000
-"""The page of INT3 that the section begins with (kmod/area.S)."""
 NOP = Microbenchmark((), (Line(b"\x90", "NOP"),), "nothing")
-SCRIPT = (
-    "insmod /uopscope.ko; echo AREA $(cat /sys/module/uopscope/sections/.text.uops_area); read go; runblob 0 2 /blob"
-)
+SCRIPT = "insmod /uopscope.ko; echo AREA 0x$(grep -w uops_area /proc/kallsyms | cut -c1-16); read go; runblob 0 2 /blob"
 
 
 class Stub:
@@ -104,7 +100,7 @@ def started(target: Machine, files: dict[str, Path], folder: Path) -> Iterator[s
 def area_of(output: IO[str]) -> int:
     for line in output:
         if match := re.match(r"AREA (0x[0-9a-f]+)", line):
-            return int(match[1], 16) + LEAD
+            return int(match[1], 16)
     raise AssertionError("the guest did not say where the area is")
 
 

@@ -511,6 +511,8 @@ at_rdmsr_missing:
 	ret
 END rdmsr_missing
 BLOB wrmsr_bad_value, FAULT, 13
+/* an AMD register; Bochs ignores writes of what it does not know */
+ALSO wrmsr_bad_value, OK
 	movl	$0xc0010117, %ecx
 	movl	$0xfff, %eax
 	xorl	%edx, %edx

@@ -4,7 +4,8 @@
  *
  *   contain CPU ROUNDS FLAGS [PREFIX [any]]
  *
- * Only kinds whose name begins so (without a prefix not those of only_); with `any`, whatever exception ends them.
+ * Only kinds whose name begins so (without a prefix not those of only_; with
+ * -PREFIX all others); with `any`, whatever exception ends them.
  * After each bad blob the good one must run. Blobs that do not end are left out
  * where nothing can end them (UOPS_BATCH_UNGUARDED). Prints one line per kind and
  * a last line `contain: KINDS kinds, RUNS runs, FAILURES failures`.
@@ -189,6 +190,13 @@ static int needs_cli(const struct blob *blob)
 	return 0;
 }
 
+static int is_wanted(const char *name, const char *prefix)
+{
+	if (*prefix != '-')
+		return !strncmp(prefix, name, strlen(prefix));
+	return strncmp(name, "only_", 5) && strncmp(prefix + 1, name, strlen(prefix + 1));
+}
+
 int main(int argc, char **argv)
 {
 	int rounds, kinds = 0, failures = 0;
@@ -210,9 +218,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	for (blob = blobs; blob->name; blob++) {
-		if (argc <= 4 && !strncmp(blob->name, "only_", 5))
-			continue;
-		if (argc > 4 && strncmp(argv[4], blob->name, strlen(argv[4])))
+		if (!is_wanted(blob->name, argc > 4 ? argv[4] : "-only_"))
 			continue;
 		if (flags & UOPS_BATCH_UNGUARDED && blob->status == UOPS_STATUS_TIME_OUT)
 			continue;
