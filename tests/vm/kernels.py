@@ -23,7 +23,6 @@ HEADERS = {"6.1": "linux-headers-cloud-amd64", "6.12": "linux-headers-6.12-cloud
 """Of Debian 12."""
 BACKPORTS = {"newest": "linux-headers-cloud-amd64", "newest-rt": "linux-headers-rt-amd64"}
 """Of Debian 13's backports, the newest that Debian builds for a release."""
-CLANG = ("clang-19", "lld-19", "llvm-19")
 NOISE = re.compile(r"^\s*(CC|LD|AS|BTF|CHECK|MODPOST|GEN)\b|directory|Skipping BTF|^$")
 
 
@@ -119,12 +118,6 @@ def module(target: Kernel) -> Path:
 def fake(target: Kernel) -> Path:
     """Return the folder of the tests' own modules, compiled for a kernel."""
     return build(target, Path(__file__).parent / "fakepmu")[0]
-
-
-def clang_module(target: Kernel) -> Path:
-    """Return the module compiled by clang, for a kernel whose headers are in the chroot."""
-    chroot.install(*CLANG)
-    return build(target, ROOT / "kmod", arguments=("LLVM=-19",))[0] / "uopscope.ko"
 
 
 def build(target: Kernel, sources: Path, *, arguments: tuple[str, ...] = ()) -> tuple[Path, str]:

@@ -79,16 +79,6 @@ def test_every_kind_of_bad_code_is_contained_on_a_realtime_kernel() -> None:
     check(lines, KINDS, ROUNDS)
 
 
-def test_every_kind_of_bad_code_is_contained_by_a_module_that_clang_compiled() -> None:
-    target = kernel_or_skip("newest")
-    try:
-        module = kernels.clang_module(target)
-    except Unavailable as reason:
-        pytest.skip(str(reason))
-    assert "clang" in (module.parent / ".main.o.cmd").read_text().partition("\n")[0]
-    check(run(Machine(target, 2), module, f"contain 1 {ROUNDS} {INTERRUPTS_OFF}"), KINDS, ROUNDS)
-
-
 @pytest.mark.parametrize("cpus", [2, 4])
 def test_without_effect_of_nmis_int3_ends_loops(kernel: Kernel, module: Path, cpus: int) -> None:
     """Whichever exception the half-written code raises, it is a time-out, and the next job runs."""
