@@ -32,7 +32,14 @@ struct blob {
 	unsigned int status, vector, changed, offset;
 };
 
+/* Another outcome that is right, of the kind with that very name. */
+struct also {
+	const char *name;
+	unsigned int status, vector, changed, unused;
+};
+
 extern const struct blob blobs[];
+extern const struct also also[];
 
 /* FXSAVE's area (x87, MXCSR, XMM), the upper halves of YMM, and the bases */
 struct registers {
@@ -94,6 +101,18 @@ static void read_all(struct registers *r)
 	asm volatile("mov %%es, %0" : "=r" (r->es));
 	asm volatile("mov %%fs, %0" : "=r" (r->fs_selector));
 	asm volatile("mov %%gs, %0" : "=r" (r->gs_selector));
+}
+
+static int may_be(const struct blob *blob, unsigned int status)
+{
+	const struct also *other;
+
+	if (status == blob->status)
+		return 1;
+	for (other = also; other->name; other++)
+		if (other->name == blob->name && status == other->status)
+			return 1;
+	return 0;
 }
 
 /* Another process on the same CPU: its registers must stay whatever the blobs do. */
@@ -207,7 +226,7 @@ static int check_own(int device, int breakpoint, const struct blob *blob, int se
 	fill(seed);
 	error = raw_syscall(SYS_ioctl, device, UOPS_IOC_BATCH, &batch);
 	read_all(&after);
-	if (error || result.status != blob->status) {
+	if (error || !may_be(blob, result.status)) {
 		printf("%s: error %ld, status %u\n", blob->name, error, result.status);
 		problems++;
 	}
@@ -254,7 +273,7 @@ int main(int argc, char **argv)
 	for (round = 0; round < rounds; round++)
 		for (blob = blobs; blob->name; blob++) {
 			/* the marker of this one is replaced elsewhere */
-			if (strcmp(blob->name, "kernel_loop"))
+			if (strcmp(blob->name, "kernel_loop") && strncmp(blob->name, "only_", 5))
 				problems += check_own(device, breakpoint, blob, round + 1);
 			sched_yield();
 		}
