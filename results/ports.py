@@ -191,3 +191,8 @@ def describe(sets: Iterable[PortSet]) -> str:
 def pairs_of(sets: Sequence[PortSet]) -> list[tuple[PortSet, PortSet]]:
     """Return all pairs of sets neither of which contains the other."""
     return [(one, other) for one, other in combinations(sets, 2) if not (one <= other or other <= one)]
+
+
+def threes_of(sets: Sequence[PortSet]) -> list[tuple[PortSet, PortSet, PortSet]]:
+    """Return all three sets of which no two have a common port."""
+    return [(one, two, three) for one, two, three in combinations(sets, 3) if not (one & two or (one | two) & three)]

@@ -21,7 +21,7 @@ from generator.microbenchmark import Line, Microbenchmark
 from generator.operands.allocation import Allocator, independent_instances
 from generator.operands.effects import address_registers, effects_of
 from generator.operands.registers import family, register_class
-from generator.operands.reserved import harness_registers
+from generator.operands.reserved import BASE_REGISTER, harness_registers
 from generator.operands.values import Values, values_of
 from generator.sequences.throughput import SUBJECT_SLOT, setup_of
 from generator.support.prologue import occupied, prologue_and_epilogue, with_prologue
@@ -45,6 +45,12 @@ INSTANCES_OF_SEVERAL = (8, 5, 3)
 The first is more than the latency in cycles of what often blocks one port (AESDEC 7 on Haswell). With fewer instances
 they wait for each other, and the port is idle at times.
 """
+
+DELAY = 32
+"""Cycles that stores wait for their address, which is computed so often again: enough to issue them all."""
+
+SAME_ADDRESS = "OR (R64, 0)"
+"""What computes the same address again: no core does it at rename, as Golden Cove does ADD of a constant."""
 
 VECTOR_CLASSES = frozenset({"VEC", "MMX"})
 
@@ -230,6 +236,26 @@ class BlockingCode:
         names = ", ".join(f"{count} of {variant.string}" for variant, count in blockers)
         setup = setup_of(self.instructions, instances, Values())
         return Microbenchmark(setup, tuple(_in_turns(columns)), f"common ports of {names}")
+
+    def delay(self) -> Microbenchmark:
+        """Return what stores that are `released` wait for: their address, computed again and again."""
+        return Microbenchmark((), self._delay(), f"{DELAY} of {SAME_ADDRESS}")
+
+    def released(self, store: InstructionVariant, count: int) -> Microbenchmark:
+        """Return so many instances of a store whose address and data they all wait for.
+
+        Raises:
+            AllocationError: its data cannot be the address.
+        """
+        data = [operand.index for operand in _registers(store) if BASE_REGISTER in operand.registers]
+        if not data:
+            raise AllocationError(f"{store.string} does not store {BASE_REGISTER}")
+        instances = independent_instances(store, count, set())
+        late = [Instance(store, {**one.values, **dict.fromkeys(data, BASE_REGISTER)}) for one in instances]
+        return Microbenchmark((), (*self._delay(), *map(assemble, late)), f"{count} of {store.string} at once")
+
+    def _delay(self) -> tuple[Line, ...]:
+        return (self.instructions.line(SAME_ADDRESS, BASE_REGISTER, 0),) * DELAY
 
     def followed(
         self, blockers: tuple[InstructionVariant, int], first: InstructionVariant, second: InstructionVariant

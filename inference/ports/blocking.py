@@ -3,6 +3,10 @@
 They are found by measurement (Abel and Reineke, ASPLOS 2019, §5.1.1): instructions of one µop are grouped by the ports
 that they use in isolation, and of each group the one with the highest throughput is taken. Store data and store
 address ports have no instruction of one µop; a store is used, whose µops are told apart by their sum of one per set.
+
+In isolation a store may use a part of its address ports only: one per cycle is stored, for which one port suffices. So
+stores are also released at once. Those that wait for their address and then all have it leave none of its ports idle,
+whether ports are chosen at issue by what waits for them, or at dispatch.
 """
 
 from __future__ import annotations
@@ -11,21 +15,28 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from generator.errors import GenerationError
 from inference.calibration import LEAST_WIDTH
 from inference.experiment import Procedure, Request, Want
 from inference.ports.blocking_instructions import SATURATED, BlockingInstruction, BlockingSet, Candidate
-from inference.ports.isolation import NEAR, Isolated, isolated_of, name_ports, tight_parts
+from inference.ports.isolation import NEAR, UNUSED, Isolated, isolated_of, name_ports, tight_parts
 from inference.ports.scheduling import observe_scheduling
 from inference.ports.shared_counters import SharedCounters
 from results.model import PortUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from inference.experiment import Measured
     from inference.ports.layout import PortLayout
     from inference.ports.scheduling import Controls
     from results.ports import PortSet
+
+RELEASED = 12
+"""Stores that get their address at once: three for each of four ports, more than any core has for addresses."""
+
+LITTLE = Fraction(1, 10)
+"""µops per store by which a counter may differ because what computes the address took another port: half of what each
+of five ports would get."""
 
 
 def find_blocking(
@@ -42,7 +53,19 @@ def find_blocking(
     per cycle. `elsewhere` are those of other kinds of code: ports of the same instruction have the same names.
     """
     measured = yield [Request(candidate.benchmark, Want.ALL) for candidate in candidates]
-    instructions = _instructions(list(zip(candidates, measured, strict=True)), layout, issued)
+    observed = [
+        (candidate, isolated_of(answer, layout))
+        for candidate, answer in zip(candidates, measured, strict=True)
+        if answer.ok
+    ]
+    released = {} if code is None else (yield from _release(observed, layout, code))
+    if released:  # other stores may have used a part of their ports only
+        observed = [
+            (candidate, replace(isolated, uops=released.get(candidate.variant.key, isolated.uops)))
+            for candidate, isolated in observed
+            if not candidate.is_store or candidate.variant.key in released
+        ]
+    instructions = _instructions(observed, layout, issued)
     best: dict[PortSet, BlockingInstruction] = {}
     for one in instructions:
         known = best.get(one.ports)
@@ -57,19 +80,48 @@ def find_blocking(
     blocking = BlockingSet(layout, best, issued, tuple(shared.named))
     scheduling = yield from observe_scheduling(blocking, code)
     if not scheduling.spreads:  # what has not kept its ports busy may have others that it happened not to use
-        best = {ports: one for ports, one in best.items() if one.usage.total == 1 and one.saturates}
+        shown = {ports for ports, one in best.items() if one.usage.total == 1 and one.saturates}
+        shown |= {ports for ports, one in best.items() if one.variant.key in released}
+        best = {ports: one for ports, one in best.items() if ports in shown}
     return replace(blocking, instructions=best, scheduling=scheduling)
 
 
+def _release(
+    observed: Sequence[tuple[Candidate, Isolated]], layout: PortLayout, code: Controls
+) -> Procedure[dict[str, Mapping[str, Fraction]]]:
+    """Return how many µops stores have on each counter if they are released at once, by the keys of their variants.
+
+    Left out are stores whose data cannot wait for the address, and those that share counters with what computes it.
+    """
+    requests = []
+    for candidate, isolated in observed:
+        try:
+            if candidate.is_store:
+                requests.append((candidate, isolated, Request(code.released(candidate.variant, RELEASED), Want.PORTS)))
+        except GenerationError:
+            continue
+    if not requests:
+        return {}
+    delay, *answers = yield [Request(code.delay(), Want.PORTS), *(request for *_, request in requests)]
+    if not delay.ok:
+        return {}
+    found: dict[str, Mapping[str, Fraction]] = {}
+    for (candidate, isolated, _), measured in zip(requests, answers, strict=True):
+        if not measured.ok:
+            continue
+        uops = {name: (measured.values[name] - delay.values[name]) / RELEASED for name in layout.counters}
+        computing = [name for name in uops if delay.values[name] > UNUSED * RELEASED]
+        if all(abs(uops[name] - isolated.uops[name]) <= LITTLE for name in computing):
+            found[candidate.variant.key] = {**uops, **{name: isolated.uops[name] for name in computing}}
+    return found
+
+
 def _instructions(
-    observed: Sequence[tuple[Candidate, Measured]], layout: PortLayout, issued: int
+    observed: Sequence[tuple[Candidate, Isolated]], layout: PortLayout, issued: int
 ) -> list[BlockingInstruction]:
     """Return everything that the candidates block."""
     return [
-        blocking
-        for candidate, measured in observed
-        if measured.ok
-        for blocking in _blocked_by(candidate, isolated_of(measured, layout), layout, issued)
+        blocking for candidate, isolated in observed for blocking in _blocked_by(candidate, isolated, layout, issued)
     ]
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
 from inference.ports.blocking_instructions import Blockers, BlockingSet, Pace, blockers_for
-from results.ports import pairs_of
+from results.ports import pairs_of, threes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -93,16 +93,19 @@ class PortProbe:
         return replace(self, experiments=(*self.experiments, experiment), steps=steps)
 
     def choices(self, ports: PortSet) -> list[Blockers]:
-        """Return blocking instructions for a set, or pairs for two sets whose union it is, the best pair first.
+        """Return blocking instructions for a set, or for two or three sets whose union it is, the best pair first.
 
-        There is a second pair only where both are apart; else what they have in common is blocked by both.
+        There is a second pair only where both are apart; else what they have in common is blocked by both. Three sets
+        apart come last, the smallest ones: where each has one port, none of its ports can be done before another one.
         """
         known = self.blocking.instructions
         parts: Sequence[tuple[PortSet, ...]] = [(ports,)]
         if ports not in known:
             pairs = [pair for pair in pairs_of(self.blocking.sets()) if pair[0] | pair[1] == ports]
-            best, *others = sorted(pairs, key=_preference)
-            parts = [best, *(pair for pair in others if not pair[0] & pair[1])][:MOST_CHOICES]
+            pairs = sorted(pairs, key=_preference)
+            apart = [pair for pair in pairs[1:] if not pair[0] & pair[1]]
+            threes = [three for three in threes_of(self.blocking.sets()) if frozenset().union(*three) == ports]
+            parts = [*[*pairs[:1], *apart][:MOST_CHOICES], *sorted(threes, key=_sizes)[:1]]
         pace = Pace(self.chain or Fraction(0), self.blocking.width)
         instructions = [[known[part] for part in each] for each in parts]
         return [self.balanced(blockers_for(each, self.space.isolated, pace, self.factor)) for each in instructions]
@@ -114,6 +117,11 @@ class PortProbe:
     def known(self, ports: PortSet) -> int:
         """Return how many µops are known to be confined to a set."""
         return self.space.known(ports) or 0
+
+
+def _sizes(parts: Sequence[PortSet]) -> list[int]:
+    """Order sets that block one together: those of which the largest one is smaller come first."""
+    return sorted(map(len, parts), reverse=True)
 
 
 def _preference(pair: tuple[PortSet, PortSet]) -> tuple[int, int]:

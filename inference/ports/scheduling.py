@@ -50,6 +50,12 @@ class Controls(Protocol):
     def mix(self, blockers: Sequence[tuple[InstructionVariant, int]]) -> Microbenchmark:
         """Return so many of each, in turns."""
 
+    def delay(self) -> Microbenchmark:
+        """Return what stores that are `released` wait for."""
+
+    def released(self, store: InstructionVariant, count: int) -> Microbenchmark:
+        """Return so many instances of a store whose address and data they all wait for."""
+
     def followed(
         self, blockers: tuple[InstructionVariant, int], first: InstructionVariant, second: InstructionVariant
     ) -> Microbenchmark:

@@ -23,10 +23,10 @@ from inference.ports.load_balance import evenly_loaded, is_uneven, likeliest
 from inference.ports.timing import consistent_with_time, is_slower
 from results.findings import FractionalUops, NoUsage, OnlyBounds, TooManyUops, TooManyUsages, UopsDisagree
 from results.model import PortUsage
-from results.ports import PortSet, confined, moved, pairs_of
+from results.ports import PortSet, confined, moved, pairs_of, threes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from inference.experiment import Procedure
     from inference.ports.hypotheses import HypothesisSpace
@@ -275,18 +275,26 @@ def _is_answerable(probe: PortProbe, ports: PortSet) -> bool:
         return False
     if ports in known:
         return known[ports].saturates
-    pairs = [pair for pair in pairs_of(probe.blocking.sets()) if pair[0] | pair[1] == ports]
-    return any(known[one].saturates and known[other].saturates for one, other in pairs)
+    sets = probe.blocking.sets()
+    parts = [one for one in (*pairs_of(sets), *threes_of(sets)) if frozenset().union(*one) == ports]
+    return any(all(known[part].saturates for part in one) for one in parts)
 
 
 def _telling(probe: PortProbe, usages: Sequence[PortUsage]) -> PortSet | None:
     """Return the set that leaves the fewest usages if the one that was found is true; None if no set tells any apart.
 
     If that usage is excluded, return the set that leaves the fewest in the worst case. Among
-    equals, sets that counters can tell apart come first, then smaller ones.
+    equals, sets that counters can tell apart come first, then smaller ones. Sets that three instructions block together
+    are asked if no other set tells any apart.
     """
+    found = _best_of(probe, usages, [*probe.askable, *_joined(probe, pairs_of(probe.blocking.sets()))])
+    return found or _best_of(probe, usages, _joined(probe, threes_of(probe.blocking.sets())))
+
+
+def _best_of(probe: PortProbe, usages: Sequence[PortUsage], sets: Iterable[PortSet]) -> PortSet | None:
+    """Return the best of some sets to ask about, None if none tells any usages apart."""
     space, best = probe.space, None
-    for ports in dict.fromkeys([*probe.askable, *_joined(probe)]):
+    for ports in dict.fromkeys(sets):
         if ports in space.answers or not _is_answerable(probe, ports):
             continue
         sizes = Counter(confined(other, ports) for other in usages)
@@ -504,11 +512,13 @@ def _with_unused(probe: PortProbe) -> PortProbe:
     return probe.consider(ports for ports in probe.blocking.sets() if ports & used)
 
 
-def _joined(probe: PortProbe) -> list[PortSet]:
-    """Return the sets that can be blocked by two instructions."""
+def _joined(probe: PortProbe, together: Iterable[Sequence[PortSet]]) -> list[PortSet]:
+    """Return the used sets that can be blocked by several instructions `together`."""
     layout = probe.space.layout
     used = probe.space.isolated.used(layout)
-    both = ((one | other, one & other) for one, other in pairs_of(probe.blocking.sets()))
+    joined = ((frozenset[str]().union(*parts), sum(map(len, parts))) for parts in together)
     return list(
-        dict.fromkeys(ports for ports, twice in both if ports & used and (layout.separable(ports) or not twice))
+        dict.fromkeys(
+            ports for ports, size in joined if ports & used and (layout.separable(ports) or size == len(ports))
+        )
     )

@@ -98,6 +98,12 @@ class Code:
     def mix(self, blockers: Sequence[tuple[InstructionVariant, int]]) -> Microbenchmark:
         return Microbenchmark((), tuple(line(one.iform) for one, count in blockers for _ in range(count)), "mixture")
 
+    def delay(self) -> Microbenchmark:
+        return Microbenchmark((), (), "nothing to wait for")
+
+    def released(self, store: InstructionVariant, count: int) -> Microbenchmark:
+        return sequence(store.iform, count)
+
     def followed(
         self, blockers: tuple[InstructionVariant, int], first: InstructionVariant, second: InstructionVariant
     ) -> Microbenchmark:

@@ -47,3 +47,12 @@ def test_two_sets_of_like_size_block_their_union_before_others() -> None:
     pairs = [[one.variant.iform for one in blockers.instructions] for blockers in probe.choices(frozenset("0156"))]
     assert pairs == [["C", "D"], ["A", "B"]]
     assert len(probe.choices(P05)) == 1
+
+
+def test_three_sets_apart_block_their_union_last_the_smallest_ones() -> None:
+    known = {"A": "1*p0", "B": "1*p5", "C": "1*p6", "D": "1*p06", "E": "1*p1"}
+    core = machine("p0 p1 p5 p6", {**known, "X": "2*p0156"})
+    isolated = Isolated(dict.fromkeys(core.layout.counters, Fraction(1, 2)), Fraction(1), 2)
+    probe = PortProbe(Named("X"), core.blocking(), HypothesisSpace(core.layout, isolated, ()), ())
+    blocked = [[one.variant.iform for one in blockers.instructions] for blockers in probe.choices(frozenset("056"))]
+    assert blocked == [["B", "D"], ["A", "B", "C"]]

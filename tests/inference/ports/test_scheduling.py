@@ -40,3 +40,11 @@ def test_what_the_core_does_is_seen(machine: str, spreads: bool, keeps_away: boo
 def test_nothing_is_stated_that_such_a_core_could_make_look_so(machine: str, string: str) -> None:
     found = characterized(machine, string)
     assert found.ports in (None, open_machine(machine).truth(catalogue().by_string(string)).ports)
+
+
+@pytest.mark.parametrize("machine", ["SKL:intel", "SKL:lowest", "HSW:intel", "ICX:intel", "SNB:intel"])
+@pytest.mark.parametrize("string", ["MOV (M64, R64)", "ADD (M64, R64)", "XADD (M32, R32)"])
+def test_stores_show_all_their_address_ports_when_they_get_their_address_at_once(machine: str, string: str) -> None:
+    """Alone, a store needs one of Skylake's three address ports: p7 by Intel's rule, p2 if the lowest is taken."""
+    found = characterized(machine, string)
+    assert found.ports == open_machine(machine).truth(catalogue().by_string(string)).ports, found.failures
