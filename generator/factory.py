@@ -30,6 +30,14 @@ class InstructionFactory:
         self._catalogue = catalogue
         self._lines: dict[tuple[str, tuple[OperandValue, ...]], Line] = {}
 
+    def variant(self, string: str) -> InstructionVariant:
+        """Return the variant with that string.
+
+        Raises:
+            UnknownInstructionError: the catalogue has no such variant.
+        """
+        return self._catalogue.by_string(string)
+
     def instance(self, string: str, *values: OperandValue) -> Instance:
         """Return an instance of a variant with values for its explicit operands, in order.
 
@@ -37,7 +45,7 @@ class InstructionFactory:
             UnknownInstructionError: the catalogue has no such variant.
             ValueError: it has another number of explicit operands.
         """
-        variant = self._catalogue.by_string(string)
+        variant = self.variant(string)
         explicit = [operand.index for operand in variant.operands if operand.explicit]
         return Instance(variant, dict(zip(explicit, values, strict=True)))
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from results.model import LatencyResult, PortUsage
     from xed_convert.model import InstructionVariant
 
+BY_TIME = "ports_by_time"
+"""The attribute that says that ports were found by time alone: their names are `results.model`'s, not the maker's."""
+
 
 @dataclass
 class ConclusionBuilder:
@@ -85,6 +88,18 @@ class ConclusionBuilder:
         if conclusion.usage is not None and self.uops is None and search.form is Form.PLAIN:
             self.uops = conclusion.usage.total
         self._put(search.form, ports=conclusion.usage)
+
+    def note_timed(self, conclusion: PortConclusion) -> None:
+        """Note the port usage of the plain form that time alone says, or why there is none."""
+        steps: list[Step] = [*conclusion.steps]
+        if conclusion.usage is not None:
+            steps.append(PortsFound(conclusion.usage, subtracted=True))
+            self.attributes[BY_TIME] = 1
+            throughput = replace(self.plain.throughput, ports=throughput_of(conclusion.usage))
+            self._put(Form.PLAIN, ports=conclusion.usage, throughput=throughput)
+        self.derivations.append(Derivation("ports", tuple(steps), conclusion.experiments))
+        if conclusion.failure is not None:
+            self.failures.append(NoPorts(Form.PLAIN, conclusion.failure))
 
     def _put(self, form: Form, **known: PortUsage | Throughput | None) -> None:
         """Add to what is known of a form."""

@@ -12,12 +12,22 @@ from typing import TYPE_CHECKING
 from generator.errors import GenerationError
 from generator.exclusions import excluded
 from generator.factory import InstructionFactory
-from generator.sequences.blocking import MOST_INSTANCES, BlockingCode, CodeKind, is_store, kind_of, representatives
+from generator.sequences.blocking import (
+    MOST_INSTANCES,
+    BlockingCode,
+    CodeKind,
+    is_store,
+    kind_of,
+    representatives,
+    timed_representatives,
+)
 from generator.sequences.throughput import Shape, ThroughputFactory
 from inference.calibration import Calibrations, find_width
 from inference.context import Context
 from inference.ports.blocking import find_blocking
 from inference.ports.blocking_instructions import BlockingSet, Candidate
+from inference.ports.by_time.machine import Discovery, TimedMachine
+from inference.ports.by_time.mixes import MixFactory
 from inference.ports.layout import PortLayout
 from inference.variant import characterize_variant
 from xed_convert.errors import EncodingError
@@ -41,17 +51,18 @@ class CandidateCache:
         """Make things of that catalogue."""
         self.instructions = InstructionFactory(catalogue)
         self._catalogue = catalogue
-        self._candidates: dict[tuple[CodeKind, bool], list[Candidate]] = {}
+        self._candidates: dict[tuple[CodeKind, bool, bool], list[Candidate]] = {}
 
-    def candidates(self, kind: CodeKind, *, every_class: bool) -> list[Candidate]:
-        """Return the sequences of everything that might block ports in code of a kind."""
-        key = (kind, every_class)
+    def candidates(self, kind: CodeKind, *, every_class: bool, timed: bool = False) -> list[Candidate]:
+        """Return the sequences of everything that might block ports in code of a kind, known by time or by counters."""
+        key = (kind, every_class, timed)
         if key not in self._candidates:
-            self._candidates[key] = list(self._make(kind, every_class=every_class))
+            self._candidates[key] = list(self._make(kind, every_class=every_class, timed=timed))
         return self._candidates[key]
 
-    def _make(self, kind: CodeKind, *, every_class: bool) -> Iterator[Candidate]:
-        for variant in representatives(self._catalogue, kind, every_class=every_class):
+    def _make(self, kind: CodeKind, *, every_class: bool, timed: bool) -> Iterator[Candidate]:
+        choose = timed_representatives if timed else representatives
+        for variant in choose(self._catalogue, kind, every_class=every_class):
             try:
                 benchmark = ThroughputFactory(self.instructions, variant).sequence(Shape(MOST_INSTANCES))
             except (GenerationError, EncodingError):
@@ -97,7 +108,7 @@ class Characterizer:
         """Find blocking instructions for the kinds of code that the variants are (default: both kinds)."""
         context = self._base
         if not context.counts_ports:
-            return context
+            return self.prepared({}, (yield from self._timed()))
         kinds = {kind_of(variant) for variant in variants} or set(CodeKind)
         found: dict[CodeKind, BlockingSet] = {}
         issued = yield from find_width(context.instructions)
@@ -108,9 +119,18 @@ class Characterizer:
             )
         return self.prepared(found)
 
-    def prepared(self, blocking: Mapping[CodeKind, BlockingSet]) -> Context:
-        """Return what `prepare` returns where the blocking instructions are known."""
-        return replace(self._base, blocking=blocking)
+    def _timed(self) -> Procedure[TimedMachine | None]:
+        """Find the machine's sets of ports by time alone, with VEX code, or with SSE code where that does not run."""
+        candidates = {
+            kind: self._candidates.candidates(kind, every_class=self._thorough, timed=True)
+            for kind in (CodeKind.WITHOUT_SSE, CodeKind.WITHOUT_AVX)
+        }
+        discovery = Discovery(MixFactory(self._base.instructions, loop=self._base.loops_only))
+        return (yield from discovery.run(list(candidates.values())))
+
+    def prepared(self, blocking: Mapping[CodeKind, BlockingSet], timed: TimedMachine | None = None) -> Context:
+        """Return what `prepare` returns where the blocking instructions, or what time says, are known."""
+        return replace(self._base, blocking=blocking, timed=timed)
 
     def skipped(self, variant: InstructionVariant) -> str:
         """Return the reason why nothing of a variant can be measured here ("": it can)."""

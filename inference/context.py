@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from generator.sequences.blocking import CodeKind
     from inference.calibration import Calibrations
     from inference.ports.blocking_instructions import BlockingSet
+    from inference.ports.by_time.machine import TimedMachine
     from inference.ports.layout import PortLayout
 
 
@@ -38,6 +39,7 @@ class Context:
 
     `calibrations` fills up as links are first needed, and is shared between variants. Where `loops_only` holds, code
     must leave the stack pointer and string registers as it found them. `first_decoder` is that of `Capabilities`.
+    `timed` is what time alone says of the machine's ports where nothing counts them (None: nothing).
     """
 
     instructions: InstructionFactory
@@ -47,6 +49,7 @@ class Context:
     blocking: Mapping[CodeKind, BlockingSet] = field(default_factory=dict)
     loops_only: bool = False
     first_decoder: bool = False
+    timed: TimedMachine | None = None
 
     @property
     def counts_ports(self) -> bool:

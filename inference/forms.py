@@ -11,6 +11,8 @@ from generator.operands.values import ValueKind, kinds_of
 from generator.sequences.throughput import LENGTHS, ThroughputFactory, same_register_operands
 from inference.experiment import Procedure, Want
 from inference.port_usage import infer_form, measure_prologues
+from inference.ports.by_time.infer import infer_by_time
+from inference.ports.by_time.mixes import MixFactory
 from inference.ports.isolation import isolated_of
 from inference.throughput import (
     COUNTED,
@@ -71,6 +73,11 @@ def measure_plain(found: ConclusionBuilder, context: Context) -> Procedure[None]
     found.fastest, found.fastest_loop = search.best(), search.least(search.looped)
     found.failures += search.failures
     found.note_throughput(search)
+    fastest = found.fastest_loop or found.fastest
+    if context.timed is not None and found.fastest is not None and fastest is not None:
+        mixes = MixFactory(context.instructions, loop=context.loops_only)
+        cycles = min(fastest.cycles, found.fastest.cycles)
+        found.note_timed((yield from infer_by_time(context.timed, mixes, found.variant, cycles)))
 
 
 def measure_first(search: Search, want: Want) -> Procedure[None]:

@@ -159,6 +159,25 @@ class PortAnswer(Step):
 
 
 @dataclass(frozen=True, slots=True)
+class ManyInstances(Step):
+    """Many instances among blocking instructions had time for `total` µops on `ports`: at most so many were there."""
+
+    ports: PortSet
+    blocked_by: Blocked
+    instances: int
+    total: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class SlotsFound(Step):
+    """One instance among filler took so many cycles, in each of which `width` slots are issued."""
+
+    filler: Blocked
+    cycles: Fraction
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
 class PortControl(Step):
     """The same experiment with copies of another instruction, none of which needs `ports`; `ran` of its µops did."""
 
@@ -375,6 +394,24 @@ class Indistinguishable(Failure):
     usages: tuple[PortUsage, ...]
     others: int = 0
     answers: tuple[Confined, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unplaced(Failure):
+    """By time alone: some µops are confined to sets that can be blocked (`usage`), and others to none of these.
+
+    `slots` are all that are issued (None: that is not known). The others use more ports than can be kept busy, or none.
+    """
+
+    usage: PortUsage
+    slots: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unexplained(Failure):
+    """By time alone: mixes took times that no usage explains; `values` are the µops that they had time for."""
+
+    values: tuple[Fraction, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,9 +142,11 @@ class LatencyResult:
 class PortUsage:
     """How many µops may use exactly which set of ports: `{frozenset("06"): 1, frozenset("0156"): 1}`.
 
-    A port is a letter of `PORT_LETTERS`, or the name of a resource as published files have them: the floating-point
-    pipes of AMD's cores (`1*FP01` is `{frozenset({"FP0", "FP1"}): 1}`), kinds of µops (`2*ALU`, `V`). Only letters are
-    measured here, so that inference and simulator know no others.
+    A port is a letter of `PORT_LETTERS`, as counters and simulator name it, or the name of a resource:
+
+    - one that was found by time alone, whatever its maker calls it (`1*r01` is `{frozenset({"r0", "r1"}): 1}`);
+    - one as published files have it: the floating-point pipes of AMD's cores (`1*FP01` is
+      `{frozenset({"FP0", "FP1"}): 1}`), kinds of µops (`2*ALU`, `V`).
     """
 
     uops: Mapping[frozenset[str], int]
@@ -182,7 +184,7 @@ class PortUsage:
 _RESOURCE = rf"(?![{PORT_LETTERS}](?![A-Z_0-9]))[A-Z][A-Z_]*[0-9]*"
 """A resource's name, no single letter of a port; numbers at its end are several alike: FP01 is FP0 and FP1."""
 
-_PORTS = rf"(?:p[{PORT_LETTERS}]+|{_RESOURCE})(?:\|{_RESOURCE})*"
+_PORTS = rf"(?:[pr][{PORT_LETTERS}]+|{_RESOURCE})(?:\|{_RESOURCE})*"
 _TERM = re.compile(rf"(?P<count>[0-9]{{1,9}})\*(?P<ports>{_PORTS})|(?P<kind>{_RESOURCE})")
 
 _PLAIN_TERM = rf"(?:[0-9]{{1,9}}\*{_PORTS}|{_RESOURCE})"
@@ -191,10 +193,12 @@ PORT_USAGE = rf"{_PLAIN_TERM}(?:\+{_PLAIN_TERM})*"
 
 
 def _ports_named(name: str) -> Iterator[str]:
-    """Yield the ports of `p06`, `FP01` or `ALU`."""
+    """Yield the ports of `p06`, `r06`, `FP01` or `ALU`."""
     prefix = name.rstrip("0123456789")
     if name[0] == "p":
         yield from name[1:]
+    elif name[0] == "r":
+        yield from ("r" + letter for letter in name[1:])
     elif prefix == name:
         yield name
     else:
@@ -203,14 +207,16 @@ def _ports_named(name: str) -> Iterator[str]:
 
 def port_order(port: str) -> tuple[int, str]:
     """Return what ports are sorted by: letters by the number of the port, after them resources by name."""
-    return (PORT_LETTERS.index(port), "") if len(port) == 1 and port in PORT_LETTERS else (len(PORT_LETTERS), port)
+    if port[0] == "r" and len(port) == 2:
+        return len(PORT_LETTERS) + PORT_LETTERS.index(port[1]), port
+    return (PORT_LETTERS.index(port), "") if len(port) == 1 and port in PORT_LETTERS else (2 * len(PORT_LETTERS), port)
 
 
 def port_set_name(ports: frozenset[str]) -> str:
-    """Write a set of ports as `p0156`, in the order of the port numbers; resources as `FP01`, `ALU`."""
+    """Write a set of ports as `p0156`, in the order of the port numbers; resources as `r01`, `FP01`, `ALU`."""
     alike: dict[tuple[str, bool], str] = {}
     for port in sorted(ports, key=port_order):
-        prefix = port.rstrip("0123456789") if port_order(port)[1] else ""
+        prefix = "r" if port[0] == "r" else port.rstrip("0123456789") if port_order(port)[1] else ""
         number = port[len(prefix) :]
         alike[prefix or "p", bool(number)] = alike.get((prefix or "p", bool(number)), "") + number
     return "|".join(prefix + numbers for (prefix, _), numbers in alike.items()) or "p"

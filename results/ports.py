@@ -59,7 +59,15 @@ def throughput_of(usage: PortUsage) -> Fraction:
 
 @lru_cache(maxsize=65536)
 def _closed_form(sets: tuple[PortSet, ...], counts: tuple[int, ...]) -> Fraction:
-    return _fullest_union([(mask_of(ports), count) for ports, count in zip(sets, counts, strict=True)])[0]
+    mask = _masks(sets)
+    return _fullest_union([(mask[ports], count) for ports, count in zip(sets, counts, strict=True)])[0]
+
+
+def _masks(sets: Iterable[PortSet]) -> dict[PortSet, int]:
+    """Return sets as integers with a bit per port, whatever the ports are called."""
+    every = list(sets)
+    places = {port: place for place, port in enumerate(sorted(frozenset().union(*every)))}
+    return {ports: sum(1 << places[port] for port in ports) for ports in every}
 
 
 def _fullest_union(uops: Sequence[tuple[int, int]]) -> tuple[Fraction, int]:
@@ -111,7 +119,8 @@ def throughput_by_flow(usage: PortUsage) -> Fraction:
     The first load tried is the average over all ports. If the µops do not fit into the ports in that time, some ports
     are too full. Their own average is higher, and is tried next (Dinkelbach's method).
     """
-    return _by_flow({mask_of(able): count for able, count in usage.uops.items()})[0]
+    mask = _masks(usage.uops)
+    return _by_flow({mask[able]: count for able, count in usage.uops.items()})[0]
 
 
 def _by_flow(counts: Mapping[int, int]) -> tuple[Fraction, int]:

@@ -124,6 +124,22 @@ def _(value: findings.PortAnswer) -> str:
     return f"with {name} kept busy by {kept}: {ran} - {value.blocking}{breakers} = {rest:.2g}{bound}"
 
 
+@step.register
+def _(value: findings.ManyInstances) -> str:
+    name = port_set_name(value.ports)
+    each = (value.total - value.blocked_by.count) / value.instances
+    sum_ = f"({_decimal(value.total)} - {value.blocked_by.count}) / {value.instances} = {_decimal(each)}"
+    return f"{value.instances} instances among {_blocked(value.blocked_by)}: at most {sum_} µops each on {name}"
+
+
+@step.register
+def _(value: findings.SlotsFound) -> str:
+    slots = f"{_decimal(value.cycles)} cycles x {value.width} - {value.filler.count}"
+    return (
+        f"among {_blocked(value.filler)}: {slots} = {_decimal(value.cycles * value.width - value.filler.count)} slots"
+    )
+
+
 def _blocked(blocked: Blocked) -> str:
     return f"{blocked.count} x {blocked.string}"
 
@@ -241,6 +257,8 @@ _REASONS: dict[type[Failure], str] = {
     findings.OnlyBounds: "its µops fill the scheduler",
     findings.Indistinguishable: "several port usages cannot be told apart",
     findings.TooManyUsages: "more port usages explain the answers than can be listed",
+    findings.Unplaced: "some µops use more ports than can be kept busy, or none",
+    findings.Unexplained: "mixes take times that no port usage explains",
     findings.NoUsage: "no port usage explains the answers",
     findings.EliminatedPorts: "the ports of instances that are not eliminated cannot be told",
     findings.PrologueNotPart: "its prologue and epilogue use ports that the whole does not use",
@@ -330,6 +348,21 @@ def _(value: findings.Indistinguishable) -> str:
     names = [*map(str, value.usages), *([f"{value.others} others"] if value.others else [])]
     answers = f" (answers: {_answers(value.answers)})" if value.answers else ""
     return f"these port usages cannot be told apart: {' or '.join(names)}{answers}"
+
+
+@failure.register
+def _(value: findings.Unplaced) -> str:
+    slots = "an unknown number of slots" if value.slots is None else f"{value.slots} slots"
+    return (
+        f"of {slots} these can be told: {value.usage or 'none'}; others use more ports than can be kept busy, or none"
+    )
+
+
+@failure.register
+def _(value: findings.Unexplained) -> str:
+    if not value.values:
+        return "its mixes do not run"
+    return f"no port usage explains the times of its mixes ({', '.join(map(_decimal, value.values))} µops)"
 
 
 @failure.register

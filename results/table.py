@@ -62,6 +62,10 @@ RIGHT = {1, 3, 4, 5}
 """Columns of numbers."""
 
 GAP = "  "
+BY_TIME = (
+    "ports were inferred by time alone: r0, r1 ... are names of this machine's ports in no maker's order, and counts"
+    " are cycles that a port is occupied"
+)
 
 
 def table_lines(rows: Sequence[ResultRow], width: int) -> Iterator[Text]:
@@ -125,6 +129,8 @@ def footing_lines(rows: Sequence[ResultRow], footing: Footing) -> Iterator[Text]
     if any(_has_unknown(result) for result in results):
         for reason in footing.unknown:
             yield Text(f"{UNKNOWN} {reason}", style="dim")
+    if any(result.attributes.get("ports_by_time") for result in results):
+        yield Text(BY_TIME, style="dim")
     yield Text(machine_text(footing.provenance))
     for caveat in footing.provenance.caveats:
         yield Text(f"  {caveat}", style="dim")

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 CONTENTION_PROBE = "witness"
 """The counter of the contention probe. Campaign files and the kernel module's reports have it under this name."""
 
+HIDDEN = ":no-counters"
+"""At the end of a simulated machine's name: only time can be read, as `--hide-counters` asks for."""
+
 CLOCK_COUNTERS = ("tsc", "calibration", CONTENTION_PROBE)
 """What a backend counts that has only a clock."""
 

@@ -213,6 +213,18 @@ def representatives(catalogue: Catalogue, kind: CodeKind, *, every_class: bool =
     return sorted(best.values(), key=is_wide)
 
 
+def timed_representatives(
+    catalogue: Catalogue, kind: CodeKind, *, every_class: bool = False
+) -> list[InstructionVariant]:
+    """Return `representatives` for finding ports by time alone, as `timed_candidates.tsv` changes them."""
+    rows = read_facts("timed_candidates.tsv", ("pattern", "use", "reason", "source"), ("pattern",))
+    excluded = [row["pattern"] for row in rows if row["use"] == "no"]
+    further = [catalogue.by_string(row["pattern"]) for row in rows if row["use"] == "yes"]
+    usual = representatives(catalogue, kind, every_class=every_class)
+    kept = [one for one in usual if not any(fnmatchcase(one.string, pattern) for pattern in excluded)]
+    return [*kept, *(one for one in further if fits(one, kind))]
+
+
 def _preference(variant: InstructionVariant) -> tuple[bool, int, int]:
     """Order variants of a class: EVEX last, 64 bits (vectors: 128) before others, few operands before many."""
     widths = {o.width_bits or 0 for o in variant.operands if o.explicit and o.kind is not OperandKind.IMMEDIATE}
@@ -294,7 +306,7 @@ def _columns(
     columns: list[list[Line]] = []
     instances: list[Instance] = []
     for variant, count in blockers:
-        made = _different(independent(variant, min(count, most), taken))
+        made = different(independent(variant, min(count, most), taken))
         instances += made
         taken |= {name for one in made for name in registers_of(one)}
         columns.append([assemble(made[position % len(made)]) for position in range(count)])
@@ -319,7 +331,7 @@ def _shared(
     return _columns(blockers, set(taken), least)
 
 
-def _different(instances: list[Instance]) -> list[Instance]:
+def different(instances: list[Instance]) -> list[Instance]:
     """Leave out instances that would wait for another one, because there were too few registers."""
     if not _chained(instances[0].variant):
         return instances

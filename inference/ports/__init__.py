@@ -4,5 +4,5 @@ Reading order: `infer` runs `stages` over a `probe` (their state), `ask` (block 
 (usages of known sets), `every_usage` (usages of any sets, with `integer_program`), `isolation` (what an instruction
 does alone), `layout` (counters), `blocking_instructions` and `blocking` (how they are found), `shared_counters`,
 `scheduling` (what the core does with µops that have a choice), `equalize`, `load_balance`, `timing`. Port arithmetic
-is in `results.ports`.
+is in `results.ports`. `by_time` does without counters.
 """

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
 
 from results import findings, model
 from results.campaign.scalars import checked, fraction, number
-from results.model import PORT_LETTERS, Form, LatencyKey, PortUsage, port_set_name
+from results.model import Form, LatencyKey, PortUsage, port_set_name
 
 Reader: TypeAlias = Callable[[Any], Any]
 
@@ -153,9 +153,10 @@ def _cycles(value: int | str) -> Fraction:
 
 def _port_set(value: object) -> frozenset[str]:
     text = checked(str, value)
-    if not text.startswith("p") or not set(text[1:]) <= set(PORT_LETTERS):
+    sets = [*PortUsage.parse(f"1*{text}").uops] if text != "p" else [frozenset[str]()]
+    if len(sets) != 1:
         raise ValueError(f"not a set of ports: {text[:40]!r}")
-    return frozenset(text[1:])
+    return sets[0]
 
 
 _READERS: Mapping[Any, Reader] = {

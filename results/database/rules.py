@@ -22,14 +22,14 @@ FORMS = "|".join(form.suffix for form in SPECIAL_FORMS)
 """The endings of attributes of special forms, as a part of regular expressions."""
 
 INTEGER_ATTRIBUTES = re.compile(
-    r"(uops|uops_retire_slots|uops_MITE|uops_MS|div_cycles|complex_decoder|available_simple_decoders)"
+    r"(uops|uops_retire_slots|uops_MITE|uops_MS|div_cycles|ports_by_time|complex_decoder|available_simple_decoders)"
     rf"({FORMS})?"
 )
 LATENCY_CYCLES = re.compile(r"((min_|max_)?cycles(_(addr|addr_index|mem))?|(min_|max_)cycles_\w+?)(_same_reg)?")
 UPPER_BOUND = re.compile(r"\w*cycles\w*_is_upper_bound")
-_PORTS = rf"[1-9]\d*\*(p[{PORT_LETTERS}]+|[A-Z_]+\d*)"
+_PORTS = rf"[1-9]\d*\*([pr][{PORT_LETTERS}]+|[A-Z_]+\d*)"
 PORTS = re.compile(rf"{_PORTS}(\+{_PORTS})*")
-"""OSACA's importer reads the counts, and AMD's resources (FP01) besides ports."""
+"""OSACA's importer reads the counts, and AMD's resources (FP01) besides ports; `r01` are ports found by time alone."""
 
 THROUGHPUT = re.compile(rf"TP_(unrolled|loop|ports)({FORMS})?")
 OPERAND_TYPES = {"reg", "mem", "imm", "agen", "relbr", "dfv"}

@@ -12,13 +12,14 @@ from results.machine.file import read_machine
 from results.machine.graph import ModelError
 from results.model import Provenance, Status
 from results.version import version
-from runner.backend import BackendError, BackendInfo, Job, JobResult, Repeat, UnknownNameError
+from runner.backend import HIDDEN, BackendError, BackendInfo, Job, JobResult, Repeat, UnknownNameError
 from simulator.core.pmu import Simulator
 from simulator.core.runs import STATIC
 from simulator.core.trace import Copies
 from simulator.errors import SimulatedFaultError, SimulatedHangError
 from simulator.machines.machine import Binding, MachineModel
 from simulator.machines.measured import machine_of
+from simulator.machines.noise import CounterNoise
 from simulator.machines.random_machine import RandomMachine
 from simulator.machines.random_shape import KINDS
 from simulator.machines.shipped import load_machine, names
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 CAVEAT = "a simulated core: every number is the model's, nothing is measured"
 OPTIONS: dict[str, Callable[[MachineModel], MachineModel]] = {
     "separate": lambda machine: machine.with_parameters(shared_counters=()),
+    "job1": lambda machine: machine.with_parameters(noise=CounterNoise(job_percent=1)),
+    "job2": lambda machine: machine.with_parameters(noise=CounterNoise(job_percent=2)),
     **{
         rule.value: functools.partial(MachineModel.with_parameters, binding=rule)
         for rule in Binding
@@ -44,7 +47,10 @@ OPTIONS: dict[str, Callable[[MachineModel], MachineModel]] = {
 }
 """Words after the name of a model.
 
-`SKX:separate`: every port has a counter of its own. The others name a rule that binds µops to ports."""
+`SKX:separate`: every port has a counter of its own. The others name a rule that binds µops to ports, or
+noise: all counts of a run are off by up to 1% or 2%."""
+
+HIDDEN_CAVEAT = "its counters are hidden: ports are inferred by time alone"
 
 _STATUS = {SimulatedFaultError: Status.FAULTED, SimulatedHangError: Status.TIMED_OUT, ModelError: Status.REFUSED}
 
@@ -54,14 +60,19 @@ class SimBackend:
 
     name = "sim"
 
-    def __init__(self, machine: MachineModel, catalogue: Catalogue) -> None:
-        """Simulate that machine; the catalogue is what bytes are decoded with."""
+    def __init__(self, machine: MachineModel, catalogue: Catalogue, *, hide_counters: bool = False) -> None:
+        """Simulate that machine; the catalogue is what bytes are decoded with.
+
+        `hide_counters` leaves nothing to be read but core cycles, as on a CPU without a PMU.
+        """
         self._machine = machine
         self._simulator = Simulator(machine, Decoder(catalogue))
         groups = machine.parameters.port_groups
-        self._ports = tuple(f"p{group}" for group in groups)
+        self._hidden = hide_counters
+        self._ports = () if hide_counters else tuple(f"p{group}" for group in groups)
         self._jobs = 0
-        self._counters = ("core_cycles", *STATIC, "uops_executed", "divider_active", *self._ports)
+        counted = () if hide_counters else (*STATIC, "uops_executed", "divider_active", *self._ports)
+        self._counters = ("core_cycles", *counted)
 
     @property
     def machine(self) -> MachineModel:
@@ -71,7 +82,8 @@ class SimBackend:
     def info(self) -> BackendInfo:
         """Say which counters the simulated machine has, and that it is a model."""
         origin = self._machine.origin
-        caveats = (CAVEAT, f"{self._machine.name}: {origin.text} ({origin.licence})")
+        hidden = (HIDDEN_CAVEAT,) if self._hidden else ()
+        caveats = (CAVEAT, f"{self._machine.name}: {origin.text} ({origin.licence})", *hidden)
         provenance = Provenance(
             architecture=self._machine.name,
             cpu=f"simulated {self._machine.name}",
@@ -175,6 +187,12 @@ def _open_random(architecture: str, options: Sequence[str], hint: str) -> Machin
     return RandomMachine(int(seed), kind=kind).model()
 
 
+def _without_hiding(architecture: str | None) -> tuple[str, bool]:
+    """Return the name of a machine without `HIDDEN`, and whether it ended with that."""
+    name = architecture or ""
+    return name.removesuffix(HIDDEN), name.endswith(HIDDEN)
+
+
 def create_from(model: Path, architecture: str | None = None) -> SimBackend:
     """Make a backend that simulates the machine that an instructions.xml describes.
 
@@ -185,14 +203,15 @@ def create_from(model: Path, architecture: str | None = None) -> SimBackend:
     Raises:
         BackendError: the file cannot be read, or has no such machine, or the option is not known.
     """
-    base, *options = (architecture or "").split(":")
+    told, hidden = _without_hiding(architecture)
+    base, *options = told.split(":")
     try:
         machine = machine_of(read_machine(model, base))
         if not set(options) <= set(OPTIONS):
             raise UnknownNameError.of("option", options[0], OPTIONS)
         for option in options:
             machine = OPTIONS[option](machine)
-        return SimBackend(machine, Catalogue.load())
+        return SimBackend(machine, Catalogue.load(), hide_counters=hidden)
     except BackendError:
         raise
     except UopscopeError as error:
@@ -208,7 +227,8 @@ def create(cpu: int | None = None, architecture: str | None = None) -> SimBacken
     del cpu
     try:
         catalogue = Catalogue.load()
-        return SimBackend(open_machine(architecture), catalogue)
+        told, hidden = _without_hiding(architecture)
+        return SimBackend(open_machine(told), catalogue, hide_counters=hidden)
     except BackendError:
         raise
     except UopscopeError as error:

@@ -205,7 +205,7 @@ class Campaign(Generic[Context]):
         context: object = self._session.run_one(self._method.prepare(variants))
         assert isinstance(context, MachineContext)
         by_name = {variant.key: variant for variant in variants}
-        for chunk in parallel.run(parallel.Order(self._spread, tuple(by_name), context.blocking)):
+        for chunk in parallel.run(parallel.Order(self._spread, tuple(by_name), context.blocking, context.timed)):
             self._store.add(chunk.samples)
             if self._tally:
                 self._tally.measured += len(chunk.samples)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from inference.context import Context
     from inference.experiment import Request
     from inference.ports.blocking_instructions import BlockingSet
+    from inference.ports.by_time.machine import TimedMachine
     from results.campaign.records import Sample
     from results.model import Characterization, Measurement
 
@@ -68,6 +69,7 @@ class Order:
     spread: Spread
     keys: tuple[str, ...]
     blocking: Mapping[CodeKind, BlockingSet]
+    timed: TimedMachine | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ class _Worker:
         memory = _Memory()
         session = Session(measurer, memory, Limits(keep_raw=False))
         characterizer = Characterizer(catalogue, measurer.info.capabilities, thorough=order.spread.thorough)
-        return cls(catalogue, characterizer, characterizer.prepared(order.blocking), session, memory)
+        return cls(catalogue, characterizer, characterizer.prepared(order.blocking, order.timed), session, memory)
 
     def work(self, keys: Sequence[str]) -> Chunk:
         tasks = [Task(key, self.characterizer.characterize(self.catalogue.by_key(key), self.context)) for key in keys]

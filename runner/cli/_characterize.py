@@ -48,7 +48,7 @@ def run(options: CampaignOptions) -> int:
         with _stored(catalogue, options) as setup:
             return _carry_out(setup, options)
     variants = chosen(catalogue, options)
-    machine = MachineChoice(options.backend, options.architecture, options.cpu, options.model)
+    machine = MachineChoice(options.backend, options.machine, options.cpu, options.model)
     with on_machine(catalogue, variants, machine, options.database, reads_only=options.plan) as setup:
         return _plan(setup, options) if options.plan else _carry_out(setup, options)
 
@@ -108,7 +108,7 @@ def _spread(info: BackendInfo, options: CampaignOptions) -> Spread | None:
 
     if not info.is_model:
         raise UsageError("--jobs is for simulated machines", hint="a real CPU is measured by one process at a time")
-    return Spread(options.jobs, info.name, options.architecture, options.thorough, options.model)
+    return Spread(options.jobs, info.name, options.machine, options.thorough, options.model)
 
 
 def _plan(setup: CampaignSetup, options: CampaignOptions) -> int:
@@ -153,8 +153,12 @@ def unknown_reasons(info: BackendInfo) -> tuple[str, ...]:
     counts_uops = any(name.startswith("uops") for name in info.counters)
     if info.ports and counts_uops:
         return ("not found out: see the failed checks",)
-    missing = "ports" if counts_uops else "µops, ports and TP from ports"
-    return (f"{missing} are unknown: the backend {info.name} has no counters for them",)
+    if counts_uops:
+        return (f"ports are unknown: the backend {info.name} has no counters for them",)
+    return (
+        f"µops are unknown: the backend {info.name} has no counters for them",
+        "ports: see the failed checks; they are inferred by time alone",
+    )
 
 
 def _say_stopped(tally: Tally, options: CampaignOptions) -> None:

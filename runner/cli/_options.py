@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from runner.backend import HIDDEN
 from runner.campaigns.selection import Selection
 from xed_convert.errors import UopscopeError
 
@@ -39,6 +40,12 @@ class CampaignOptions:
     files: Mapping[str, Path] = field(default_factory=dict)
     database: Path | None = None
     reinfer: bool = False
+    hide_counters: bool = False
+
+    @property
+    def machine(self) -> str | None:
+        """The architecture as backends are told it: a simulated one may be without counters."""
+        return f"{self.architecture or ''}{HIDDEN}" if self.hide_counters else self.architecture
 
     @property
     def thorough(self) -> bool:
@@ -67,6 +74,8 @@ def check(options: CampaignOptions) -> None:
         )
     if options.automatic and options.architecture:
         raise UsageError("--arch-auto and --arch contradict each other", hint="--arch-auto is the CPU at hand")
+    if options.hide_counters and options.backend != "sim":
+        raise UsageError("--hide-counters is for simulated machines", hint="--backend sim --arch HSW --hide-counters")
     if options.reinfer and not options.database:
         raise UsageError("--reinfer needs the stored samples", hint="name the campaign's file by --db")
     if str(options.database) == "-":

@@ -83,6 +83,14 @@ def characterize(
             rich_help_panel=MACHINE,
         ),
     ] = None,
+    hide_counters: Annotated[
+        bool,
+        typer.Option(
+            "--hide-counters",
+            help="Read only time from a simulated machine, as on a CPU without performance counters.",
+            rich_help_panel=MACHINE,
+        ),
+    ] = False,
     cpu: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="The logical CPU to measure on.", rich_help_panel=MACHINE)
     ] = None,
@@ -134,6 +142,7 @@ def characterize(
         architecture=arch,
         backend=backend,
         model=model,
+        hide_counters=hide_counters,
         cpu=cpu,
         jobs=jobs,
         explain=explain,

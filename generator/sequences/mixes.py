@@ -1,0 +1,111 @@
+"""Mixes of independent instructions for timing: one instance among many of others, spread evenly.
+
+    12 IMUL R8, RCX ...            blocking instructions, registers in turn
+    1  ADD RAX, RBX                the instruction under test
+    24 MOV RDX, RSI                filler, if slots are counted
+
+What stands close together waits for the same port, and filler in one piece leaves ports idle. So the instances of
+each part have equal distances (`_spread`). Loads use one place, and stores places side by side
+(`generator.sequences.memory`): loads of two lines may use the same bank of the cache, and stores of two lines are not
+committed together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from generator.assemble import assemble
+from generator.errors import AllocationError
+from generator.microbenchmark import Line, Microbenchmark
+from generator.operands.allocation import Allocator
+from generator.operands.values import ValueKind, Values, kinds_of, values_of
+from generator.sequences.blocking import different, independent, registers_of
+from generator.sequences.memory import memory_operands, nearer
+from generator.sequences.throughput import SUBJECT_SLOT, setup_of
+from generator.support.prologue import occupied, with_prologue
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from generator.factory import InstructionFactory
+    from xed_convert.model import Instance, InstructionVariant
+
+MOST_INSTANCES = (12, 8, 5, 3)
+"""Independent instances of each part: as many as there are registers for. The first is more than the latency of what
+blocks one port, so that instances with the same registers do not wait for each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """So many of one instruction in a mix."""
+
+    variant: InstructionVariant
+    count: int
+
+
+def mix(
+    instructions: InstructionFactory, parts: Sequence[Part], subject: InstructionVariant | None = None
+) -> Microbenchmark:
+    """Return the parts, spread evenly, and one instance of the subject behind them (None: there is no subject).
+
+    They share no register that is written. `divisor` is 1: times are of the whole mix.
+
+    Raises:
+        AllocationError: there are not enough registers.
+        EncodingError: an instance cannot be encoded.
+    """
+    own = _subject(subject, parts) if subject is not None else None
+    taken = registers_of(own) | occupied(own.variant) if own is not None else set()
+    columns = _columns([one for one in parts if one.count], taken)
+    lines = _spread([[assemble(column[place % len(column)]) for place in range(count)] for column, count in columns])
+    values = Values()
+    if own is not None:
+        kinds = kinds_of(own.variant)
+        values = values_of(own.variant, ValueKind.FAST if ValueKind.FAST in kinds else kinds[0])
+        lines += with_prologue(instructions, own)
+    instances = [one for column, _ in columns for one in column]
+    setup = setup_of(instructions, [*([own] if own is not None else []), *instances], values)
+    names = ", ".join(f"{one.count} of {one.variant.string}" for one in parts if one.count)
+    what = f"time of {own.variant.string if own is not None else 'a mix'}: {names or 'nothing'}"
+    privileged = own is not None and own.variant.cpl == 0
+    return Microbenchmark(
+        setup, tuple(lines), what if own is None or names else f"time of {own.variant.string}", 1, privileged
+    )
+
+
+def _subject(variant: InstructionVariant, parts: Sequence[Part]) -> Instance:
+    """Return the instance under test; it reads where the other loads read, if nothing writes there."""
+    writes = any(o.written for part in (variant, *(one.variant for one in parts)) for o in memory_operands(part))
+    return Allocator().instance(variant, slot=SUBJECT_SLOT if writes else 0)
+
+
+def _columns(parts: Sequence[Part], taken: set[str]) -> list[tuple[list[Instance], int]]:
+    """Divide the registers that are left among the parts; return the instances of each, and how often they stand."""
+    for most in MOST_INSTANCES[:-1]:
+        try:
+            columns = _allocate(parts, taken, most)
+        except AllocationError:
+            continue
+        if all(len(column) >= min(MOST_INSTANCES[-1], count) for column, count in columns):
+            return columns
+    return _allocate(parts, taken, MOST_INSTANCES[-1])
+
+
+def _allocate(parts: Sequence[Part], taken: set[str], most: int) -> list[tuple[list[Instance], int]]:
+    taken, columns = set(taken), []
+    for part in parts:
+        made = different(independent(part.variant, min(part.count, most), taken))
+        taken |= {name for one in made for name in registers_of(one)}
+        columns.append((nearer(made), part.count))
+    return columns
+
+
+def _spread(columns: Sequence[Sequence[Line]]) -> list[Line]:
+    """Merge columns so that the lines of each have equal distances."""
+    places = [
+        ((2 * place + 1) / (2 * len(column)), number, line)
+        for number, column in enumerate(columns)
+        for place, line in enumerate(column)
+    ]
+    return [line for _, _, line in sorted(places, key=lambda one: one[:2])]

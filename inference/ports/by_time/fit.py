@@ -1,0 +1,252 @@
+"""A resource mapping and a table of contention, fitted to given times of mixes of unnamed instructions.
+
+A mix takes as long as its fullest resource: t = max over r of the sum of its instructions' loads on r. A set of ports
+is such a resource, and a µop that is confined to it loads it by 1 / (its size). So every port mapping has this form
+(Derumigny et al., "PALMED", CGO 2022, section 3). Many instructions have the same loads. So loads are fitted by class:
+first freely, then of classes that begin as clusters, and instructions change to the class that explains them best.
+Pairs of classes that take longer together than their loads say are kept apart, as contention.
+
+The same data give the same result: starting points are drawn from a fixed seed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from itertools import combinations
+from statistics import median
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from xed_convert.errors import UopscopeError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats: TypeAlias = NDArray[np.float64]
+    Indices: TypeAlias = NDArray[np.int64]
+
+SEEDS = (1, 2, 3)
+"""What starting points are drawn from: descent ends in another place from each."""
+
+RESOURCES = 8
+"""Resources: more fit noise, fewer mix up what has nothing in common (tenths of PMEvo's Skylake mixes held back)."""
+
+CLASS_COUNTS = (40, 60)
+"""Numbers of classes that are tried; a tenth of the mixes for the fit, held back from it, chooses one and a seed."""
+
+HELD_BACK = 10
+"""One of so many mixes of several instructions is held back to choose or to judge."""
+
+FREE_STEPS, CLASS_STEPS = 500, 300
+"""Steps of the descent for loads per instruction, and per class."""
+
+ROUNDS = 5
+"""How often instructions may change their class."""
+
+FIRST_STEP, SMALL_STEP = 0.02, 0.01
+"""Cycles by which a load changes at most in the first step, freely and by class; steps shrink to nothing."""
+
+SOFTNESS = 0.05
+"""Share of a mix's time within which resources count nearly as the fullest at first; it shrinks to nothing."""
+
+FEWEST_MIXES = 12
+"""Mixes with a pair of classes from which on they say that the pair contends."""
+
+CONTENDS = 0.05
+"""Share of its time by which a pair's mixes are longer than its loads say, in the median, if it contends."""
+
+
+class FitError(UopscopeError):
+    """Mixes that nothing can be fitted to."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimedMix:
+    """Instructions by their number, each as often as it stands in the mix, and the cycles of the mix."""
+
+    instructions: tuple[int, ...]
+    cycles: float
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceMapping:
+    """Loads of classes on resources, in cycles, and cycles that pairs of classes take besides.
+
+    `class_of` has the class of each instruction. `contention` maps a pair of classes (lower first) to the share of the
+    time by which a mix with both takes longer.
+    """
+
+    class_of: tuple[int, ...]
+    loads: tuple[tuple[float, ...], ...]
+    contention: Mapping[tuple[int, int], float] = field(default_factory=dict)
+
+    def cycles(self, instructions: Sequence[int], *, with_contention: bool = True) -> float:
+        """Return the time of a mix in cycles."""
+        classes = [self.class_of[one] for one in instructions]
+        cycles = max(map(sum, zip(*(self.loads[one] for one in classes), strict=True)))
+        pairs = combinations(sorted(set(classes)), 2)
+        most = max((self.contention.get(pair, 0.0) for pair in pairs), default=0.0) if with_contention else 0.0
+        return cycles * (1 + most)
+
+    def error(self, mixes: Sequence[TimedMix], *, with_contention: bool = True) -> float:
+        """Return the mean of |predicted - measured| / measured."""
+        wrong = [
+            abs(self.cycles(one.instructions, with_contention=with_contention) - one.cycles) / one.cycles
+            for one in mixes
+        ]
+        return sum(wrong) / len(wrong) if wrong else 0.0
+
+
+def split(mixes: Sequence[TimedMix], place: int) -> tuple[list[TimedMix], list[TimedMix]]:
+    """Return mixes for the fit and mixes that are held back from it: every tenth of several instructions.
+
+    Mixes of a single instruction are never held back: nothing else says what an instruction is.
+    """
+    kept: list[TimedMix] = []
+    held: list[TimedMix] = []
+    number = 0
+    for one in mixes:
+        if len(set(one.instructions)) > 1:
+            number += 1
+            (held if number % HELD_BACK == place else kept).append(one)
+        else:
+            kept.append(one)
+    return kept, held
+
+
+def fit(mixes: Sequence[TimedMix], count: int) -> ResourceMapping:
+    """Fit a mapping of `count` instructions to mixes.
+
+    Raises:
+        FitError: an instruction is in no mix, or there are too few mixes.
+    """
+    missing = set(range(count)) - {number for one in mixes for number in one.instructions}
+    if missing:
+        raise FitError(f"instruction {min(missing)} is in no mix", hint="leave it out, or measure it alone")
+    kept, held = split(mixes, 0)
+    if not held:
+        raise FitError(f"{len(mixes)} mixes are too few", hint=f"{HELD_BACK} of several instructions are the least")
+    tried = [number for number in CLASS_COUNTS if number < count] or [count]
+    trial = _Fit(kept, count)
+    _, best, seed = min((trial.run(number, seed).error(held), number, seed) for number in tried for seed in SEEDS)
+    return _Fit(mixes, count).run(best, seed)
+
+
+class _Fit:
+    """Loads for some mixes."""
+
+    def __init__(self, mixes: Sequence[TimedMix], count: int) -> None:
+        import numpy as np  # noqa: PLC0415 - loading it takes longer than most starts
+        from scipy import sparse  # noqa: PLC0415
+
+        self._mixes, self._count = mixes, count
+        rows = [row for row, one in enumerate(mixes) for _ in one.instructions]
+        columns = [number for one in mixes for number in one.instructions]
+        self._members: Any = sparse.csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(mixes), count))
+        self._cycles: Floats = np.array([one.cycles for one in mixes])
+
+    def run(self, classes: int, seed: int) -> ResourceMapping:
+        """Return the mapping with at most so many classes, found from starting points that the seed says."""
+        import numpy as np  # noqa: PLC0415
+
+        random = np.random.default_rng(seed)
+        alone = self._alone()
+        free = alone[:, None] * random.uniform(0, 1, (self._count, RESOURCES)) ** 2
+        # Issuing is a resource of every instruction: four slots are a usual width, and the fit moves away from it
+        free[:, 0] = 1 / 4
+        free = self._descend(free, np.arange(self._count), FREE_STEPS, FIRST_STEP)
+        class_of = _clusters(np.hstack([free, 2 * alone[:, None]]), classes, random)
+        loads = np.array(
+            [np.median(free[class_of == one], 0) if (class_of == one).any() else free[0] * 0 for one in range(classes)]
+        )
+        for _ in range(ROUNDS):
+            loads = self._descend(loads, class_of, CLASS_STEPS, SMALL_STEP)
+            class_of = self._best_classes(loads, class_of)
+        loads = self._descend(loads, class_of, CLASS_STEPS, SMALL_STEP)
+        found = ResourceMapping(tuple(map(int, class_of)), tuple(tuple(map(float, row)) for row in loads))
+        return ResourceMapping(found.class_of, found.loads, contention(found, self._mixes))
+
+    def _alone(self) -> Floats:
+        """Return the cycles of each instruction alone, or its share of the least mix that it is in."""
+        import numpy as np  # noqa: PLC0415
+
+        found = np.full(self._count, np.inf)
+        for one in self._mixes:
+            for number in set(one.instructions):
+                share = one.cycles / (len(one.instructions) if len(set(one.instructions)) == 1 else 1)
+                found[number] = min(found[number], share)
+        return found
+
+    def _descend(self, loads: Floats, class_of: Indices, steps: int, step: float) -> Floats:
+        """Return loads that explain the times better: descent along the fullest resources' relative errors (Adam)."""
+        import numpy as np  # noqa: PLC0415
+        from scipy import sparse  # noqa: PLC0415
+
+        chosen = sparse.csr_matrix(
+            (np.ones(self._count), (np.arange(self._count), class_of)), shape=(self._count, len(loads))
+        )
+        members = (self._members @ chosen).tocsr()
+        back = members.T.tocsr()
+        often = np.maximum(1, np.asarray(members.sum(0)).ravel())[:, None]
+        first, second = np.zeros_like(loads), np.zeros_like(loads)
+        for number in range(steps):
+            left = 1 - number / steps
+            soft = (SOFTNESS * left**2 + 1e-3) * np.maximum(self._cycles, 0.3)[:, None]
+            sums = members @ loads
+            weights = np.exp((sums - sums.max(1, keepdims=True)) / soft)
+            weights /= weights.sum(1, keepdims=True)
+            wrong = ((weights * sums).sum(1) - self._cycles) / self._cycles
+            slope = back @ ((np.tanh(wrong / 0.01) / self._cycles)[:, None] * weights) / often
+            first, second = 0.9 * first + 0.1 * slope, 0.99 * second + 0.01 * slope**2
+            loads = np.maximum(loads - step * left * first / (np.sqrt(second) + 1e-6), 0)
+        return loads
+
+    def _best_classes(self, loads: Floats, class_of: Indices) -> Indices:
+        """Return for each instruction the class with which its mixes are predicted best, if no other one changes."""
+        import numpy as np  # noqa: PLC0415
+
+        own = loads[class_of]
+        sums = self._members @ own
+        columns = self._members.tocsc()
+        found = class_of.copy()
+        for number in range(self._count):
+            place = slice(columns.indptr[number], columns.indptr[number + 1])
+            rows, often = columns.indices[place], columns.data[place][:, None]
+            rest = sums[rows] - often * own[number]
+            predicted = (rest[:, None, :] + often[:, :, None] * loads[None]).max(2)
+            cycles = self._cycles[rows][:, None]
+            found[number] = int((np.abs(predicted - cycles) / cycles).mean(0).argmin())
+        return found
+
+
+def _clusters(features: Floats, count: int, random: np.random.Generator) -> Indices:
+    """Return the cluster of each row: k-means with medians, from centres that are far from each other."""
+    import numpy as np  # noqa: PLC0415
+
+    centres = features[random.choice(len(features), 1)]
+    while len(centres) < count:
+        far = ((features[:, None] - centres[None]) ** 2).sum(2).min(1)
+        total = far.sum()
+        chances = far / total if total else np.full(len(far), 1 / len(far))
+        centres = np.vstack([centres, features[random.choice(len(features), p=chances)]])
+    nearest: Indices = np.zeros(len(features), dtype=np.int64)
+    for _ in range(40):
+        nearest = ((features[:, None] - centres[None]) ** 2).sum(2).argmin(1)
+        centres = np.array(
+            [np.median(features[nearest == one], 0) if (nearest == one).any() else centres[one] for one in range(count)]
+        )
+    return nearest
+
+
+def contention(mapping: ResourceMapping, mixes: Sequence[TimedMix]) -> dict[tuple[int, int], float]:
+    """Return by which share mixes with both of two classes take longer than their loads say, where they clearly do."""
+    longer: dict[tuple[int, int], list[float]] = defaultdict(list)
+    for one in mixes:
+        share = one.cycles / mapping.cycles(one.instructions, with_contention=False) - 1
+        for pair in combinations(sorted({mapping.class_of[number] for number in one.instructions}), 2):
+            longer[pair].append(share)
+    middles = {pair: median(shares) for pair, shares in longer.items() if len(shares) >= FEWEST_MIXES}
+    return {pair: middle for pair, middle in sorted(middles.items()) if middle > CONTENDS}

@@ -1,0 +1,345 @@
+"""The port usage of a variant by time alone: from mixes with blocking instructions of a machine's basic sets.
+
+1. One instance alone shows how long it waits for itself; among filler it shows its slots.
+2. The largest sets are blocked, which shows the µops of each component; then the sets that tell hypotheses apart.
+3. A usage is stated if one hypothesis is left, both strengths agree, each slot is accounted for, and the throughput
+   allows it. Else several are named, or bounds are, or what could not be explained.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import combinations
+from math import ceil
+from typing import TYPE_CHECKING
+
+from generator.sequences.blocking import is_wide, kind_of
+from inference.ports.by_time.hypotheses import Bounds, Component, Hypothesis, components
+from inference.ports.by_time.machine import SHARES
+from inference.ports.by_time.mixes import MANY, Asked, MixFactory, Question, ask, cycles_of, judge, strengths
+from inference.ports.infer import MOST_NAMED, PortConclusion
+from results.findings import (
+    Blocked,
+    Confined,
+    Indistinguishable,
+    ManyInstances,
+    OnlyBounds,
+    PortAnswer,
+    SequenceTime,
+    SlotsFound,
+    Unexplained,
+    Unplaced,
+)
+from results.model import PortUsage
+from results.ports import throughput_of
+from xed_convert.errors import UopscopeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from generator.sequences.blocking import CodeKind
+    from inference.experiment import Procedure, Request
+    from inference.ports.by_time.machine import TimedMachine, TimedSet
+    from results.model import Failure, Step
+    from results.ports import PortSet
+    from xed_convert.model import InstructionVariant
+
+FILLER_CYCLES = 2
+"""Cycles that filler takes beyond the instruction's own chain, and by which its second mix is longer."""
+
+MOST_ROUNDS = 12
+"""Rounds of questions; each asks one set of every component that is not settled."""
+
+SLOWER = Fraction(103, 100)
+"""A usage whose ports need more than this many times as long as was measured is wrong."""
+
+UOPS_OF_SLOT = 4
+"""µops that one slot may have if it has a memory operand or a wide vector: two halves that are loaded and computed."""
+
+SHORT_CHAIN = 4
+"""Cycles. What waits longer for itself may come when blocked ports have run dry, so many instances have to confirm."""
+
+MOST_COMBINED = 4096
+"""Combinations of the components' hypotheses that are looked at."""
+
+LONGEST_CHAIN = 40
+"""Cycles. What waits longer for itself leaves blocked ports too much time."""
+
+
+@dataclass
+class TimedProbe:
+    """What is known of one variant so far."""
+
+    machine: TimedMachine
+    variant: InstructionVariant
+    chain: Fraction = Fraction(0)
+    slots: int | None = None
+    most_slots: int = 1
+    asked: dict[PortSet, Asked] = field(default_factory=dict)
+    bounds: dict[PortSet, Bounds] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+    experiments: list[str] = field(default_factory=list)
+
+    @property
+    def kind(self) -> CodeKind:
+        """The code that it may stand in."""
+        return kind_of(self.variant)
+
+    @property
+    def has_halves(self) -> bool:
+        """Whether it may have two µops where a narrower form has one: vectors may be wider than a port."""
+        return any((operand.width_bits or 0) >= 256 for operand in self.variant.operands if operand.registers)
+
+    @property
+    def is_split(self) -> bool:
+        """Whether a slot may hold several µops."""
+        return self.has_halves or any(operand.memory is not None for operand in self.variant.operands)
+
+    @property
+    def most_uops(self) -> int:
+        """How many µops it can have at most."""
+        return self.most_slots * UOPS_OF_SLOT if self.is_split else self.most_slots
+
+    @property
+    def most_of_component(self) -> int:
+        """How many µops it can have on ports that hang together: one of each slot, or two halves of a wide vector."""
+        return self.most_slots * (2 if self.has_halves else 1)
+
+    def askable(self) -> dict[PortSet, TimedSet]:
+        """Return the basic sets that can be blocked in its kind of code."""
+        return {one.ports: one for one in self.machine.sets if self.kind in one.blockers}
+
+    def question(self, one: TimedSet) -> Question:
+        """Return the question how many of its µops are confined to a set."""
+        size = len(one.ports)
+        counts = strengths(size, self.machine.width, self.most_slots, self.chain, self.machine.noise)
+        return Question(self.variant, one.blockers[self.kind], size, counts, self.chain)
+
+    def take(self, ports: PortSet, asked: Asked) -> None:
+        """Take in the answer about a set."""
+        self.asked[ports] = asked
+        answer = asked.answer
+        if answer is None:
+            return
+        self.experiments += asked.experiments
+        blocker = asked.question.blocker.string
+        self.steps += [
+            PortAnswer(
+                self.machine.public(ports),
+                (Blocked(count, blocker),),
+                cycles * len(ports),
+                count,
+                timed=True,
+                most=None if answer.uops is not None else answer.most,
+            )
+            for count, cycles in asked.times
+        ]
+        if asked.many is not None and answer.bound is not None:
+            count, cycles = asked.many
+            self.steps.append(
+                ManyInstances(self.machine.public(ports), Blocked(count, blocker), MANY, cycles * len(ports))
+            )
+        most = min(answer.most, self.most_of_component)
+        if most < answer.most and most > 1:
+            # All ports stand still for a cycle, as if each had a µop: on Zen 4 for a vector's way to a general register
+            self.bounds[ports] = Bounds(0, most)
+        elif answer.uops is not None and (answer.uops == 0 or answer.confirmed or self.chain <= SHORT_CHAIN):
+            self.bounds[ports] = Bounds(most, most)
+        elif self.chain <= SHORT_CHAIN and (answer.bound is None or answer.bound > SHARES):
+            self.bounds[ports] = Bounds(min(most, int(min(answer.values) > SHARES)), most)
+        else:
+            self.bounds[ports] = Bounds(0, most)
+
+
+def infer_by_time(
+    machine: TimedMachine, mixes: MixFactory, variant: InstructionVariant, cycles: Fraction
+) -> Procedure[PortConclusion]:
+    """Infer the port usage of a variant; `cycles` is its measured reciprocal throughput."""
+    probe = TimedProbe(machine, variant)
+    failure = yield from _alone(probe, mixes)
+    if failure is not None:
+        return PortConclusion(None, failure, tuple(probe.steps), tuple(probe.experiments))
+    askable = probe.askable()
+    parts = components(one.ports for one in machine.sets)
+    yield from _ask(probe, mixes, [ports for ports in askable if not any(ports < other for other in askable)])
+    for _ in range(MOST_ROUNDS):
+        wanted = [ports for part in parts if (ports := _next(probe, part, askable)) is not None]
+        if not wanted:
+            break
+        yield from _ask(probe, mixes, wanted)
+    found = _conclude(probe, parts, cycles)
+    if found.usage is None:
+        return found
+    return (yield from _part_of_set(probe, mixes, found, cycles))
+
+
+def _alone(probe: TimedProbe, mixes: MixFactory) -> Procedure[Failure | None]:
+    """Find out how long an instance waits for itself, and how many slots it has."""
+    try:
+        (alone,) = yield [mixes.request([], probe.variant)]
+        chain = cycles_of(alone)
+        if chain is None:
+            return Unexplained(())
+        probe.chain = chain
+        probe.experiments.append(alone.request.benchmark.id)
+        if chain > LONGEST_CHAIN:
+            return Unexplained((chain,))
+        width = probe.machine.width
+        first = width * (ceil(chain) + FILLER_CYCLES)
+        counts = (first, first + width * FILLER_CYCLES)
+        requests = [mixes.request([(probe.machine.filler, count)], probe.variant) for count in counts]
+    except UopscopeError:
+        return Unexplained(())
+    measured = yield requests
+    times = [(count, c) for count, one in zip(counts, measured, strict=True) if (c := cycles_of(one)) is not None]
+    if len(times) < len(counts):
+        return Unexplained(())
+    answer = judge(times, width, probe.machine.noise)
+    probe.slots = answer.uops
+    probe.most_slots = max(1, answer.most)
+    probe.experiments += [one.request.benchmark.id for one in measured]
+    probe.steps += [SlotsFound(Blocked(count, probe.machine.filler.string), c, width) for count, c in times]
+    return None
+
+
+def _ask(probe: TimedProbe, mixes: MixFactory, sets: Iterable[PortSet]) -> Procedure[None]:
+    askable = probe.askable()
+    wanted = list(sets)
+    answers = yield from ask(mixes, [probe.question(askable[ports]) for ports in wanted], probe.machine.noise)
+    for ports, asked in zip(wanted, answers, strict=True):
+        probe.take(ports, asked)
+
+
+def _hypotheses(probe: TimedProbe, part: Component) -> list[Hypothesis] | None:
+    total = sum(probe.bounds[top].most if top in probe.bounds else probe.most_uops for top in part.tops)
+    return part.hypotheses(probe.bounds, min(total, probe.most_uops))
+
+
+def _next(probe: TimedProbe, part: Component, askable: Mapping[PortSet, TimedSet]) -> PortSet | None:
+    """Return which set of a component to ask next, None if nothing more is to be learned."""
+    left = [ports for ports in part.basic if ports in askable and ports not in probe.asked]
+    if not left:
+        return None
+    hypotheses = _hypotheses(probe, part)
+    if hypotheses is None:
+        return max(left, key=lambda ports: (len(ports), sorted(ports)))
+    return part.tells_most(hypotheses, left)
+
+
+def _part_of_set(
+    probe: TimedProbe, mixes: MixFactory, found: PortConclusion, cycles: Fraction
+) -> Procedure[PortConclusion]:
+    """Ask whether µops of a set are confined to two smaller ones together, which no other instruction may have.
+
+    On Skylake-X, 512-bit instructions use p05; nothing else does, so that they seem to have p015. The throughput says
+    that a µop uses all of its set, if it is done that often.
+    """
+    assert found.usage is not None
+    askable = probe.askable()
+    planned: list[tuple[PortSet, PortSet, Request]] = []
+    counts = {ports: found.usage.uops.get(probe.machine.public(ports), 0) for ports in askable}
+    for whole in (ports for ports, count in counts.items() if count):
+        inner = [ports for ports in askable if ports < whole]
+        for one, other in combinations(inner, 2):
+            if one & other or len(one | other) == len(whole) or cycles * len(whole) <= counts[whole] * SLOWER:
+                continue
+            blockers = [(askable[each].blockers[probe.kind], MANY * len(each)) for each in (one, other)]
+            made = mixes.possible([([*blockers, (probe.variant, MANY)], None)])
+            planned += [(whole, one | other, request) for request in made]
+    if not planned:
+        return found
+    fitting = []
+    steps = list(found.steps)
+    for (whole, part, request), measured in zip(planned, (yield [one for *_, one in planned]), strict=True):
+        time = cycles_of(measured)
+        if time is not None and (time / MANY - 1) * len(part) > SHARES * counts[whole]:
+            fitting.append((whole, part))
+        steps.append(SequenceTime(request.benchmark.purpose, time or Fraction(0), MANY))
+    experiments = (*found.experiments, *(request.benchmark.id for *_, request in planned))
+    if not fitting:
+        return replace(found, steps=tuple(steps), experiments=experiments)
+    usages = {str(found.usage): found.usage}
+    for whole, part in fitting:
+        uops = dict(found.usage.uops)
+        count = uops.pop(probe.machine.public(whole))
+        public = probe.machine.public(part)
+        other_usage = PortUsage({**uops, public: uops.get(public, 0) + count})
+        usages[str(other_usage)] = other_usage
+    why = Indistinguishable(tuple(usages.values()))
+    return replace(found, usage=None, failure=why, steps=tuple(steps), experiments=experiments)
+
+
+def _conclude(probe: TimedProbe, parts: list[Component], cycles: Fraction) -> PortConclusion:
+    """Say what the answers amount to."""
+    halves = _of_halves(probe, parts)
+    possible = _possible(probe, parts, halves or [_hypotheses(probe, part) for part in parts], cycles)
+    failure = _failure(probe, possible, is_certain=halves is not None or _is_certain(probe))
+    usage = possible[0] if possible and failure is None else None
+    return PortConclusion(usage, failure, tuple(probe.steps), tuple(probe.experiments), stage="by time")
+
+
+def _failure(probe: TimedProbe, possible: list[PortUsage] | None, *, is_certain: bool) -> Failure | None:
+    """Return why no usage can be stated (None: the only possible one can)."""
+    answers = tuple(
+        Confined(probe.machine.public(ports), bounds.most, exact=bounds.least == bounds.most)
+        for ports, bounds in probe.bounds.items()
+    )
+    if possible is None or len(possible) > MOST_NAMED:
+        return OnlyBounds(probe.most_slots, answers)
+    if not possible:
+        return Unexplained(_values(probe))
+    if len(possible) > 1 or not is_certain:
+        named = sorted(possible, key=lambda usage: (usage.total, str(usage)))
+        return Indistinguishable(tuple(named), 0, answers)
+    return Unplaced(possible[0], probe.slots) if possible[0].total < probe.most_slots else None
+
+
+def _possible(
+    probe: TimedProbe, parts: list[Component], listed: Sequence[list[Hypothesis] | None], cycles: Fraction
+) -> list[PortUsage] | None:
+    """Return the usages that agree with all answers and with the throughput; None if there are too many."""
+    usages = [Counter[frozenset[str]]()]
+    for part, some in zip(parts, listed, strict=True):
+        if some is None or len(usages) * len(some) > MOST_COMBINED:
+            return None
+        usages = [usage + part.usage(one) for usage in usages for one in some]
+    found = [PortUsage(dict(usage)) for usage in usages if usage.total() <= probe.most_uops]
+    slowest = cycles * (SLOWER + probe.machine.noise)
+    return [probe.machine.usage(usage) for usage in found if throughput_of(usage) <= slowest]
+
+
+def _of_halves(probe: TimedProbe, parts: list[Component]) -> list[list[Hypothesis] | None] | None:
+    """Return the hypotheses with two equal halves, if each slot of a 512-bit instruction has two; None if not.
+
+    Both halves of such an instruction do the same, so they have the same sets. One instance has two µops that may wait
+    where one would not, so what it seems to have on smaller sets is at most there. On the largest ones it is exact.
+    """
+    if not is_wide(probe.variant):
+        return None
+    tops = [ports for part in parts for ports in part.tops if ports in probe.bounds]
+    total = sum(probe.bounds[top].most for top in tops)
+    exact = all(probe.bounds[top].least == probe.bounds[top].most for top in tops)
+    if not exact or probe.most_slots * 2 > total or any(probe.bounds[top].most % 2 for top in tops):
+        return None
+    relaxed = {
+        ports: bounds if ports in tops or bounds.least % 2 == 0 else Bounds(0, bounds.most)
+        for ports, bounds in probe.bounds.items()
+    }
+    halved = {ports: Bounds(-(-bounds.least // 2), bounds.most // 2) for ports, bounds in relaxed.items()}
+    found: list[list[Hypothesis] | None] = []
+    for part in parts:
+        most = sum(halved[top].most for top in part.tops if top in halved)
+        half = part.hypotheses(halved, most)
+        found.append(None if half is None else [tuple(sorted(one * 2)) for one in half])
+    return found
+
+
+def _is_certain(probe: TimedProbe) -> bool:
+    """Whether every answer leaves one number of µops."""
+    return all(ports in probe.bounds and probe.bounds[ports].least == probe.bounds[ports].most for ports in probe.asked)
+
+
+def _values(probe: TimedProbe) -> tuple[Fraction, ...]:
+    return tuple(value for asked in probe.asked.values() if asked.answer is not None for value in asked.answer.values)

@@ -1,0 +1,373 @@
+"""Basic sets of ports by time alone: issue width, filler, and classes of instructions that have a set in common.
+
+1. Eliminated moves (where there are none: NOPs) are the filler that shows slots and the issue width.
+2. A candidate has one slot and is done n times per cycle: its set has n ports, fewer than the issue width.
+3. Two candidates have the same set if each is confined to the other's, at two strengths of blocking.
+4. Sets are nested if the smaller one's instructions are confined to the larger; a mix of both says how many ports two
+   sets have together. `diagram` makes ports of that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import combinations
+from math import ceil
+from typing import TYPE_CHECKING
+
+from generator.microbenchmark import Microbenchmark
+from generator.sequences.blocking import CodeKind, fits
+from inference.experiment import Procedure, Request
+from inference.ports.by_time.diagram import Lying, consistent, named
+from inference.ports.by_time.mixes import Asked, MixFactory, Question, ask, cycles_of, strengths
+from results.model import PortUsage
+from xed_convert.errors import UopscopeError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from generator.factory import InstructionFactory
+    from inference.ports.blocking_instructions import Candidate
+    from results.ports import PortSet
+    from xed_convert.model import InstructionVariant
+
+MOVE, NOP = "MOV_89 (R64, R64)", "NOP"
+"""What may be filler: a move that is eliminated uses no port; NOPs may be issued two at a time (Zen 4)."""
+
+ELIMINATED = Fraction(3, 2)
+"""Dependent moves are eliminated if they take no more than this many times as long as independent ones."""
+
+SLOWEST, FASTEST = Fraction(92, 100), Fraction(104, 100)
+"""Shares of n per cycle between which an instruction with n ports is done, by noise and idle ports."""
+
+FIRST_NOISE = Fraction(1, 100)
+"""The share by which times may be off as long as nothing is known of the machine."""
+
+LEAST_NOISE, MOST_NOISE = Fraction(2, 1000), Fraction(3, 100)
+"""Shares between which the noise of a machine is taken to be: some answers are right by chance, some are not noise."""
+
+SLOTS_OF_ONE = Fraction(1, 3)
+"""A candidate's slots are one if they are not further from it."""
+
+INSTANCES = 6
+"""Instances of a candidate among filler."""
+
+LONGEST_CHAIN = 8
+"""Cycles. What waits longer for itself needs so many blocking instructions that noise hides the answer."""
+
+DOUBTFUL = Fraction(1, 3)
+"""Share of unclear answers from which on an instruction blocks no set well."""
+
+SHARES = Fraction(7, 10)
+"""An instruction with more µops than this on a set, of the one that it has, is confined to it."""
+
+MANY_MORE = Fraction(3, 2)
+"""A further pool of candidates counts if so many times as many of it can be used."""
+
+REPRESENTATIVES, ENOUGH_VOTES = 5, 2
+"""Up to so many members of two classes say whether their sets are nested, until so many more agree than not."""
+
+TOGETHER_CYCLES = (6, 9)
+"""How many cycles each of two sets is busy in the mixes that show how many ports they have together."""
+
+NEAR = Fraction(6, 100)
+"""A mix of two sets speaks for that number of common ports which predicts its time to this share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """An instruction with one slot: how many ports its set has, its own chain and its throughput in cycles."""
+
+    variant: InstructionVariant
+    size: int
+    chain: Fraction
+    cycles: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class TimedSet:
+    """A basic set of ports, the instructions found to have it, and that to block with in each kind of code."""
+
+    ports: PortSet
+    members: tuple[str, ...]
+    blockers: Mapping[CodeKind, InstructionVariant]
+
+
+@dataclass(frozen=True, slots=True)
+class TimedMachine:
+    """What is known of a machine's ports by time alone.
+
+    `noise` is the share by which a time may be off, `diagrams` how many diagrams of the sets fit (of which this is the
+    first one), `against` what speaks against it (`diagram`),
+    `names` those that results have for ports, where they are not `r` and the letter.
+    """
+
+    width: int
+    filler: InstructionVariant
+    noise: Fraction
+    sets: tuple[TimedSet, ...]
+    diagrams: int = 1
+    against: int = 0
+    doubtful: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def public(self, ports: PortSet) -> PortSet:
+        """Return a set with the names that results have for its ports: `r0` and so on, or published ones."""
+        return frozenset(self.names.get(port, f"r{port}") for port in ports)
+
+    def usage(self, usage: PortUsage) -> PortUsage:
+        """Return a usage with the names that results have."""
+        return PortUsage({self.public(ports): count for ports, count in usage.uops.items()})
+
+
+@dataclass
+class _Class:
+    members: list[Member]
+    doubts: int = 0
+    tests: int = 0
+
+    @property
+    def first(self) -> Member:
+        return self.members[0]
+
+    def at(self, place: int) -> Member:
+        """Return the member at a place; after the last one the first ones come again."""
+        return self.members[place % len(self.members)]
+
+
+@dataclass
+class Discovery:
+    """Finds the sets of a machine; what it has found so far."""
+
+    mixes: MixFactory
+    width: int = 0
+    filler: InstructionVariant | None = None
+    noise: Fraction = FIRST_NOISE
+    doubtful: list[str] = field(default_factory=list)
+    residuals: list[Fraction] = field(default_factory=list)
+
+    @property
+    def instructions(self) -> InstructionFactory:
+        """What makes lines of code."""
+        return self.mixes.instructions
+
+    def run(self, pools: Sequence[Sequence[Candidate]]) -> Procedure[TimedMachine | None]:
+        """Return what is known of the machine, None if not even its issue width is.
+
+        Of several pools of candidates the one counts of which more can be used.
+        """
+        yield from self._find_filler()
+        if self.filler is None or self.width < 2:
+            return None
+        members: list[Member] = []
+        for candidates in pools:
+            found = yield from self._members(candidates)
+            members = found if len(found) > len(members) * MANY_MORE else members
+        classes = yield from self._classes(members)
+        if self.residuals:
+            self.noise = min(MOST_NOISE, max(LEAST_NOISE, sorted(self.residuals)[len(self.residuals) * 95 // 100] * 2))
+        lying = yield from self._lying(classes)
+        fitting, against, left_out = consistent(lying)
+        self.doubtful += [classes[number].first.variant.string for number in left_out]
+        classes = [one for number, one in enumerate(classes) if number not in left_out]
+        ports = named(fitting[0], len(classes))
+        sets = [
+            TimedSet(one, tuple(member.variant.string for member in found.members), _blockers(found.members))
+            for one, found in zip(ports, classes, strict=True)
+        ]
+        return TimedMachine(
+            self.width, self.filler, self.noise, tuple(sets), len(fitting), against, tuple(self.doubtful)
+        )
+
+    def _find_filler(self) -> Procedure[None]:
+        lines = self.instructions.line
+        free = ("RDX", "RCX", "RAX", "R8", "R9", "R10")
+        try:
+            chain = tuple(lines(MOVE, *pair) for pair in (("RBX", "RDX"), ("RDX", "RBX"))) * 6
+            codes = [chain, tuple(lines(MOVE, name, "RBX") for name in free * 2), (lines(NOP),) * 12]
+        except UopscopeError:
+            return
+        purposes = ("a chain of moves", "independent moves", "NOPs")
+        benchmarks = [Microbenchmark((), code, text, len(code)) for code, text in zip(codes, purposes, strict=True)]
+        measured = yield [Request(one, loop=self.mixes.loop) for one in benchmarks]
+        if not all(one.ok and one.cycles > 0 for one in measured):
+            return
+        chained, moves, nops = (one.cycles / one.request.benchmark.divisor for one in measured)
+        is_move = chained <= ELIMINATED * moves
+        self.filler = self.instructions.variant(MOVE if is_move else NOP)
+        self.width = round(1 / (moves if is_move else nops))
+
+    def _members(self, candidates: Sequence[Candidate]) -> Procedure[list[Member]]:
+        """Return the candidates with one slot whose throughput is that of a set of ports."""
+        measured = yield [Request(one.benchmark, loop=self.mixes.loop) for one in candidates]
+        fitting: list[tuple[InstructionVariant, int, Fraction]] = []
+        for candidate, one in zip(candidates, measured, strict=True):
+            if not one.ok or one.cycles <= 0:
+                continue
+            rate = one.request.benchmark.divisor / one.cycles
+            size = round(rate)
+            if 1 <= size < self.width and SLOWEST * size <= rate <= FASTEST * size:
+                fitting.append((candidate.variant, size, 1 / rate))
+        requests: list[Request] = []
+        planned = []
+        count = INSTANCES * (self.width + 1)
+        assert self.filler is not None
+        for variant, size, cycles in fitting:
+            try:
+                filled = self.mixes.request([(variant, INSTANCES), (self.filler, count)], None)
+                requests += [filled, self.mixes.request([], variant)]
+            except UopscopeError:
+                continue
+            planned.append((variant, size, cycles))
+        answers = iter((yield requests) if requests else [])
+        found = []
+        for variant, size, cycles in planned:
+            filled_cycles, chain = cycles_of(next(answers)), cycles_of(next(answers))
+            if filled_cycles is None or chain is None or chain > LONGEST_CHAIN:
+                continue
+            slots = (filled_cycles * self.width - count) / INSTANCES
+            if abs(slots - 1) <= SLOTS_OF_ONE:
+                found.append(Member(variant, size, chain, cycles))
+        return found
+
+    def _ask(self, pairs: Sequence[tuple[Member, Member]]) -> Procedure[list[Asked]]:
+        """Ask of each pair (subject, blocker) how many µops of the subject are confined to the blocker's set."""
+        questions = [
+            Question(
+                subject.variant,
+                blocker.variant,
+                blocker.size,
+                strengths(blocker.size, self.width, 1, max(subject.chain, blocker.chain), self.noise),
+                subject.chain,
+            )
+            for subject, blocker in pairs
+        ]
+        found = yield from ask(self.mixes, questions, self.noise)
+        for one in found:
+            if one.answer is not None and one.answer.uops is not None:
+                self.residuals += [
+                    abs(cycles * one.question.size - count - one.answer.uops) / (cycles * one.question.size)
+                    for count, cycles in one.times
+                ]
+        return found
+
+    def _classes(self, members: Sequence[Member]) -> Procedure[list[_Class]]:
+        """Group members by their sets, smaller sets first."""
+        steady = []
+        for member, own in zip(members, (yield from self._ask([(one, one) for one in members])), strict=True):
+            if own.answer is not None and own.answer.uops == 1:
+                steady.append(member)
+            else:
+                self.doubtful.append(member.variant.string)
+        found: list[_Class] = []
+        for size in sorted({one.size for one in steady}):
+            left = sorted((one for one in steady if one.size == size), key=_preference)
+            while left:
+                first, *rest = left
+                pairs = [pair for one in rest for pair in ((one, first), (first, one))]
+                answers = iter((yield from self._ask(pairs)) if pairs else [])
+                group, left = _Class([first]), []
+                for member in rest:
+                    both = [one.answer.uops if one.answer else None for one in (next(answers), next(answers))]
+                    group.tests += 1
+                    if both == [1, 1]:
+                        group.members.append(member)
+                    else:
+                        group.doubts += both != [0, 0]
+                        left.append(member)
+                if group.tests >= 3 and group.doubts > DOUBTFUL * group.tests:
+                    self.doubtful.append(first.variant.string)
+                    left = sorted([*left, *group.members[1:]], key=_preference)
+                else:
+                    found.append(group)
+        return found
+
+    def _lying(self, classes: Sequence[_Class]) -> Procedure[Lying]:
+        """Find which sets are nested, and how many ports pairs of others have together."""
+        pairs = [
+            (i, o) for i, o in combinations(range(len(classes)), 2) if classes[i].first.size < classes[o].first.size
+        ]
+        nested = {
+            (i, o): False
+            for i, o in combinations(range(len(classes)), 2)
+            if classes[i].first.size == classes[o].first.size
+        }
+        votes: dict[tuple[int, int], list[bool]] = {pair: [] for pair in pairs}
+        for place in range(REPRESENTATIVES):
+            open_ = [pair for pair in pairs if abs(sum(1 if vote else -1 for vote in votes[pair])) < ENOUGH_VOTES]
+            members = [(classes[i].at(place), classes[o].at(place)) for i, o in open_]
+            for pair, one in zip(open_, (yield from self._ask(members)), strict=True):
+                # What is not confined to a set never waits for it, and what is may take longer than its one µop
+                if one.answer is not None and (one.answer.most == 0 or min(one.answer.values) > SHARES):
+                    votes[pair].append(one.answer.most > 0)
+        nested |= {pair: 2 * sum(each) > len(each) for pair, each in votes.items() if 2 * sum(each) != len(each)}
+        together = yield from self._together(
+            classes, [pair for pair in combinations(range(len(classes)), 2) if not nested.get(pair)]
+        )
+        return Lying(tuple(one.first.size for one in classes), nested, together)
+
+    def _together(
+        self, classes: Sequence[_Class], pairs: Sequence[tuple[int, int]]
+    ) -> Procedure[dict[tuple[int, int], tuple[int, int]]]:
+        """Return of pairs the least and the most ports that both sets can have together, as mixes of both show."""
+        requests, planned = [], []
+        for pair in pairs:
+            one, other = (classes[number].first for number in pair)
+            try:
+                made = [
+                    self.mixes.request([(one.variant, n * one.size), (other.variant, n * other.size)], None)
+                    for n in TOGETHER_CYCLES
+                ]
+            except UopscopeError:
+                continue
+            requests += made
+            planned.append((pair, one.size, other.size))
+        answers = iter((yield requests) if requests else [])
+        found = {}
+        for pair, one_size, other_size in planned:
+            times = [(n, cycles_of(next(answers))) for n in TOGETHER_CYCLES]
+            shares = [cycles / n for n, cycles in times if cycles is not None]
+            if len(shares) < len(times):
+                continue
+            both = one_size + other_size
+            # A mix is never faster than its ports allow, so that each time is a lower bound of the ports together
+            least = min(both, self.width, ceil(both / max(Fraction(1), min(shares) * (1 + NEAR))))
+            fitting = [
+                ports
+                for ports in range(max(one_size, other_size), both + 1)
+                if all(
+                    abs(share / max(Fraction(both, min(ports, self.width)), Fraction(1)) - 1) <= NEAR
+                    for share in shares
+                )
+            ]
+            if fitting:
+                found[pair] = (fitting[0], fitting[-1])
+            else:
+                found[pair] = (least, both)
+        return found
+
+
+def _preference(member: Member) -> tuple[bool, Fraction, bool]:
+    """Order instructions by how well they block: those that overwrite their registers and have short chains first."""
+    chained = any(o.explicit and o.read and o.written for o in member.variant.operands)
+    return (chained, Fraction(round(member.chain)), member.variant.attributes.get("vex") != "1")
+
+
+def _blockers(members: Sequence[Member]) -> dict[CodeKind, InstructionVariant]:
+    """Return the instruction to block with in each kind of code."""
+    found = {}
+    for kind in CodeKind:
+        fitting = [one for one in members if fits(one.variant, kind) or _goes_with_sse(one.variant, kind)]
+        if fitting:
+            found[kind] = min(fitting, key=_preference).variant
+    return found
+
+
+def _goes_with_sse(variant: InstructionVariant, kind: CodeKind) -> bool:
+    """Whether it may stand in code without AVX nevertheless: 128 bits wide it leaves the upper halves clean.
+
+    Only dirty upper halves cost transitions (Intel optimization manual, section on mixing AVX and SSE code). SSE
+    instructions read what they write, so that few of them keep several ports busy.
+    """
+    widths = [operand.width_bits or 0 for operand in variant.operands]
+    return kind is CodeKind.WITHOUT_AVX and variant.attributes.get("vex") == "1" and max(widths) <= 128

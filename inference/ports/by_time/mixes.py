@@ -1,0 +1,225 @@
+"""Mixes of independent instructions, and what the time of one says.
+
+A mix takes as long as its fullest set of ports, or as issuing it does (Ritter and Hack, PLDI 2020, section 3). With `k`
+blocking instructions of a set S and one instance of an instruction, t cycles are t · |S| µops on S. So t · |S| - k of
+the instance's µops were confined to S, as long as S is what limits the mix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor, isqrt
+from typing import TYPE_CHECKING
+
+from generator.sequences.mixes import Part, mix
+from inference.experiment import Request
+from xed_convert.errors import UopscopeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from generator.factory import InstructionFactory
+    from inference.experiment import Measured, Procedure
+    from xed_convert.model import InstructionVariant
+
+LEAST_CYCLES = 4
+"""Blocking instructions last at least so many cycles, so that what is issued faster than it is executed queues up."""
+
+MARGIN = Fraction(13, 10)
+"""By so much more than needed there are of blocking instructions: the set has to be what limits the mix."""
+
+SPARE_CYCLES = 2
+"""Cycles that blocking instructions last beyond the instruction's own chain."""
+
+ROUNDING = Fraction(3, 20)
+"""µops by which an answer may be off whatever the noise: on Zen 4 blocked ports idle in some cycles."""
+
+FARTHEST = Fraction(9, 20)
+"""An answer that is further from an integer says nothing."""
+
+MOST_BLOCKERS = 240
+"""Blocking instructions in one mix: with more, code leaves the µop cache even in a loop."""
+
+
+MOST_REPEATS = 4
+"""Mixes of about the same strength: their mean is half as noisy as each of them."""
+
+MANY = 6
+"""Instances of the instruction in the mix that bounds its µops on a set from above."""
+
+CONFIRMS = Fraction(35, 100)
+"""µops: many instances confirm a number if they had time for no more than this beyond it."""
+
+WAITS = Fraction(1, 2)
+"""µops: an instruction for which blocked ports had more time than this is asked about with many instances, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What mixes say about a set: how many µops are confined to it, exactly if `uops` is not None, and at most.
+
+    `values` are t · |S| - k for one instance, weakly and strongly blocked (means of several mixes); `bound` is the same
+    for many instances, per instance (None: that was not asked). It may have `confirmed` the number.
+    """
+
+    uops: int | None
+    most: int
+    values: tuple[Fraction, ...] = ()
+    bound: Fraction | None = None
+    confirmed: bool = False
+
+    def bounded(self, bound: Fraction, slack: Fraction) -> Answer:
+        """Return the answer with what many instances said.
+
+        No mix is faster than its ports allow. So what had less time than for one µop more has not that µop, though one
+        instance alone may have waited for blocked ports: Zen 4 binds some µops to ports that are busy.
+        """
+        most = max(0, floor(bound + slack))
+        if most >= self.most:
+            confirmed = self.uops is not None and bound <= self.uops + CONFIRMS
+            return Answer(self.uops, self.most, self.values, bound, confirmed)
+        return Answer(0 if most == 0 else None, most, self.values, bound)
+
+
+def strengths(size: int, width: int, slots: int, chain: Fraction, noise: Fraction) -> tuple[int, ...]:
+    """Return how many blocking instructions keep a set busy for longer than all else takes, for each mix.
+
+    There are two strengths. Where noise could be as much as a µop there are several mixes of about each.
+
+    Args:
+        size: ports of the set, fewer than the issue width.
+        width: slots that are issued per cycle.
+        slots: of the instruction under test.
+        chain: cycles that one instance waits for the one in the copy before.
+        noise: the share by which a time may be off.
+    """
+    cycles = max(LEAST_CYCLES, ceil(chain) + SPARE_CYCLES)
+    wanted = max(Fraction(cycles * size), MARGIN * slots * size, MARGIN * Fraction(slots * size, width - size))
+    weak = min(ceil(wanted / size) * size, MOST_BLOCKERS)
+    strong = weak + max(2 * size, ceil(Fraction(weak, 3 * size)) * size)
+    each = 1
+    while each < MOST_REPEATS and noise * strong / isqrt(each) > FARTHEST - ROUNDING:
+        each *= 4
+    step = max(1, size)
+    return (*range(weak, weak + each * step, step), *range(strong, strong + each * step, step))
+
+
+def judge(times: Sequence[tuple[int, Fraction]], size: int, noise: Fraction) -> Answer:
+    """Return what mixes with so many blocking instructions and these times in cycles say about a set of that size.
+
+    The weaker and the stronger half agree if both are near the same integer. Times are never less than the ports
+    allow, but for noise, the share by which one may be off; of several it is less. They may be more: ports idle where
+    results of different latency come out at once.
+    """
+    middle = len(times) // 2
+    halves = [[(cycles * size - count, cycles) for count, cycles in half] for half in (times[:middle], times[middle:])]
+    values = tuple(sum((value for value, _ in half), Fraction(0)) / len(half) for half in halves)
+    slack = [ROUNDING + noise * size * max(cycles for _, cycles in half) / isqrt(len(half)) for half in halves]
+    near = [max(0, floor(value + min(FARTHEST, each))) for value, each in zip(values, slack, strict=True)]
+    agree = len(set(near)) == 1 and all(value - near[0] <= FARTHEST for value in values)
+    most = max(0, min(floor(value + each) for value, each in zip(values, slack, strict=True)))
+    return Answer(near[0] if agree else None, max(near[0], most) if agree else most, values)
+
+
+@dataclass(frozen=True, slots=True)
+class MixFactory:
+    """Makes requests to time mixes. `loop`: on a clock they stand in a loop, so that they fit into the µop cache."""
+
+    instructions: InstructionFactory
+    loop: bool
+
+    def request(self, parts: Sequence[tuple[InstructionVariant, int]], subject: InstructionVariant | None) -> Request:
+        """Return the request to time these parts and one instance of the subject.
+
+        Raises:
+            AllocationError: there are not enough registers.
+            EncodingError: an instance cannot be encoded.
+        """
+        made = [Part(variant, count) for variant, count in parts]
+        return Request(mix(self.instructions, made, subject), loop=self.loop)
+
+    def possible(
+        self, wanted: Sequence[tuple[Sequence[tuple[InstructionVariant, int]], InstructionVariant | None]]
+    ) -> list[Request]:
+        """Return the requests for all of these parts and subjects; none if one of them cannot be generated."""
+        try:
+            return [self.request(parts, subject) for parts, subject in wanted]
+        except UopscopeError:
+            return []
+
+
+def cycles_of(measured: Measured) -> Fraction | None:
+    """Return the core cycles of a mix, None if it did not run."""
+    return measured.cycles if measured.ok and measured.cycles > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Asks how many µops of the subject are confined to the set that these blocking instructions keep busy."""
+
+    subject: InstructionVariant
+    blocker: InstructionVariant
+    size: int
+    counts: tuple[int, ...]
+    chain: Fraction = Fraction(1)
+
+    @property
+    def blockers_of_many(self) -> int:
+        """How many blocking instructions stand among many instances of the subject, each of which waits for itself."""
+        return max(MANY * min(2, self.size), min(MOST_BLOCKERS, self.size * (ceil(self.chain) + 1)))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question with its answer (None: it could not be asked), the times of its mixes, and their experiments.
+
+    `times` are (blocking instructions, cycles) with one instance, `many` is the same with many (None: not asked).
+    """
+
+    question: Question
+    answer: Answer | None
+    times: tuple[tuple[int, Fraction], ...] = ()
+    many: tuple[int, Fraction] | None = None
+    experiments: tuple[str, ...] = ()
+
+
+def ask(mixes: MixFactory, questions: Sequence[Question], noise: Fraction) -> Procedure[list[Asked]]:
+    """Time the mixes of all questions; return an answer to each."""
+    requests = [mixes.possible([([(one.blocker, count)], one.subject) for count in one.counts]) for one in questions]
+    answers = iter((yield [request for some in requests for request in some]) if any(requests) else [])
+    found = []
+    for one, some in zip(questions, requests, strict=True):
+        measured = [next(answers) for _ in some]
+        cycles = [each for each in map(cycles_of, measured) if each is not None]
+        if len(cycles) < len(one.counts):
+            found.append(Asked(one, None))
+            continue
+        times = tuple(zip(one.counts, cycles, strict=True))
+        ids = tuple(each.request.benchmark.id for each in measured)
+        found.append(Asked(one, judge(times, one.size, noise), times, None, ids))
+    return (yield from _with_many(mixes, found, noise))
+
+
+def _with_many(mixes: MixFactory, asked: Sequence[Asked], noise: Fraction) -> Procedure[list[Asked]]:
+    """Ask with many instances where one seems to have µops on the set."""
+    requests: list[list[Request]] = []
+    for one in asked:
+        question = one.question
+        waits = one.answer is not None and min(one.answer.values) > WAITS
+        parts = [(question.blocker, question.blockers_of_many), (question.subject, MANY)]
+        requests.append(mixes.possible([(parts, None)]) if waits else [])
+    answers = iter((yield [request for some in requests for request in some]) if any(requests) else [])
+    found = []
+    for one, some in zip(asked, requests, strict=True):
+        measured = [next(answers) for _ in some]
+        cycles = cycles_of(measured[0]) if measured else None
+        if cycles is None or one.answer is None:
+            found.append(one)
+            continue
+        count = one.question.blockers_of_many
+        bound = (cycles * one.question.size - count) / MANY
+        slack = ROUNDING + noise * cycles * one.question.size / MANY
+        ids = (*one.experiments, measured[0].request.benchmark.id)
+        found.append(Asked(one.question, one.answer.bounded(bound, slack), one.times, (count, cycles), ids))
+    return found

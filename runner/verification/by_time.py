@@ -1,0 +1,214 @@
+"""Compares port usages that were inferred by time alone with the truth of simulated machines.
+
+No time says which port is which, so names count up to renaming: one renaming has to do for all answers about a machine.
+Sets as wide as the issue width cannot be kept busy, so µops of theirs cannot be seen.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from generator.errors import GenerationError
+from generator.sequences.throughput import Shape, ThroughputFactory
+from inference.characterizer import CandidateCache, Characterizer
+from inference.experiment import Procedure, Request
+from inference.ports.by_time.infer import infer_by_time
+from inference.ports.by_time.mixes import MixFactory, cycles_of
+from results.findings import Indistinguishable, OnlyBounds, Unplaced
+from results.model import PortUsage
+from results.ports import joined, throughput_of
+from runner.measuring.protocol import Measurer
+from runner.measuring.session import Limits, Session, Task
+from runner.verification.judge import visible_ports
+from runner.verification.port_names import renamed
+from xed_convert.errors import EncodingError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from generator.factory import InstructionFactory
+    from inference.ports.by_time.machine import TimedMachine
+    from inference.ports.infer import PortConclusion
+    from results.ports import PortSet
+    from runner.backends.sim import SimBackend
+    from xed_convert.catalogue.catalogue import Catalogue
+    from xed_convert.model import InstructionVariant
+
+SHAPES = (Shape(8), Shape(8, breakers=True), Shape(16, breakers=True, every=8))
+"""Sequences whose fastest is taken for the throughput."""
+
+MIXED = 5
+"""Different instructions in the mixes that are predicted."""
+
+NEAR = Fraction(2, 100)
+"""A mix is predicted right if the linear program's time is that near to the true one."""
+
+
+class Verdict(StrEnum):
+    """How an answer compares with the truth."""
+
+    RIGHT = "stated right"
+    VISIBLE = "visible part right"
+    NAMED = "named, the truth among them"
+    NAMED_OTHERS = "named without the truth"
+    UNSTATED = "not stated"
+    WRONG = "stated wrong"
+
+
+@dataclass
+class Outcome:
+    """The figures of one machine: verdicts, the mixes predicted within `NEAR` and all of them, and what was not right.
+
+    `names` are the true names of ports by those that inference gives them; None: no renaming is right for the basic
+    sets.
+    """
+
+    machine: str
+    verdicts: Counter[Verdict] = field(default_factory=Counter)
+    mixes_near: int = 0
+    mixes: int = 0
+    measurements: int = 0
+    names: dict[str, str] | None = None
+    exceptions: list[tuple[str, ...]] = field(default_factory=list)
+
+    @property
+    def variants(self) -> int:
+        """How many variants were asked about."""
+        return self.verdicts.total()
+
+
+def run(
+    backend: SimBackend,
+    catalogue: Catalogue,
+    variants: Sequence[InstructionVariant],
+    cache: CandidateCache | None = None,
+) -> Outcome:
+    """Infer the ports of variants of a simulated machine without counters, and compare.
+
+    Args:
+        backend: the machine, with its counters hidden.
+        catalogue: where blocking instructions come from.
+        variants: what is asked about.
+        cache: candidates of the same catalogue.
+    """
+    session = Session(Measurer(backend), limits=Limits(keep_raw=False))
+    characterizer = Characterizer(catalogue, backend.info().capabilities, candidates=cache)
+    context = session.run_one(characterizer.prepare())
+    outcome = Outcome(backend.machine.name)
+    if context.timed is None or not context.timed.sets:
+        outcome.verdicts[Verdict.UNSTATED] = len(variants)
+        return outcome
+    outcome.names = true_names(context.timed, backend, catalogue)
+    if outcome.names is None:
+        outcome.verdicts[Verdict.WRONG] = len(variants)
+        return outcome
+    mixes = MixFactory(context.instructions, loop=context.loops_only)
+    by_key = {variant.key: variant for variant in variants}
+    tasks = (Task(one.key, _infer(context.timed, mixes, one, context.instructions)) for one in variants)
+    known: list[tuple[PortUsage, PortUsage]] = []
+    for finished in session.run(tasks):
+        outcome.measurements += len(finished.requests)
+        _count(outcome, by_key[finished.name], finished.result, backend, context.timed, known)
+    _predict(outcome, known)
+    return outcome
+
+
+def _infer(
+    timed: TimedMachine, mixes: MixFactory, variant: InstructionVariant, instructions: InstructionFactory
+) -> Procedure[PortConclusion | None]:
+    factory = ThroughputFactory(instructions, variant)
+    requests = []
+    for shape in SHAPES:
+        try:
+            requests.append(Request(factory.sequence(shape), loop=mixes.loop))
+        except (GenerationError, EncodingError):
+            continue
+    measured = (yield requests) if requests else []
+    times = [cycles / one.request.benchmark.divisor for one in measured if (cycles := cycles_of(one)) is not None]
+    if not times:
+        return None
+    return (yield from infer_by_time(timed, mixes, variant, min(times)))
+
+
+def _count(
+    outcome: Outcome,
+    variant: InstructionVariant,
+    found: PortConclusion | None,
+    backend: SimBackend,
+    timed: TimedMachine,
+    known: list[tuple[PortUsage, PortUsage]],
+) -> None:
+    model = backend.machine.truth(variant)
+    # What is eliminated in part may be seen with its port or without
+    truth = PortUsage({}) if model.eliminated_share else visible_ports(model)
+    assert outcome.names is not None
+    names = outcome.names
+    visible = seen(truth, {frozenset(names[f"r{port}"] for port in one.ports) for one in timed.sets})
+    verdict, said = Verdict.UNSTATED, ""
+    if found is not None and found.usage is not None:
+        stated = renamed(found.usage, names)
+        said = str(stated)
+        verdict = Verdict.RIGHT if stated == truth else Verdict.VISIBLE if stated == visible else Verdict.WRONG
+        known.append((stated, truth))
+    elif found is not None and isinstance(found.failure, Unplaced):
+        stated = renamed(found.failure.usage, names)
+        said = f"{stated} of {found.failure.slots}"
+        verdict = Verdict.VISIBLE if stated == visible else Verdict.WRONG
+    elif found is not None and isinstance(found.failure, Indistinguishable):
+        usages = [renamed(usage, names) for usage in found.failure.usages]
+        said = " or ".join(map(str, usages))
+        verdict = Verdict.NAMED if truth in usages or visible in usages else Verdict.NAMED_OTHERS
+    elif found is not None and isinstance(found.failure, OnlyBounds):
+        said = "bounds"
+    outcome.verdicts[verdict] += 1
+    if verdict not in {Verdict.RIGHT, Verdict.VISIBLE, Verdict.NAMED}:
+        outcome.exceptions.append((variant.string, verdict.value, said, str(truth)))
+
+
+def seen(truth: PortUsage, sets: set[PortSet]) -> PortUsage:
+    """Return the µops of a usage that are confined to any of these sets, which can be kept busy."""
+    return PortUsage({ports: n for ports, n in truth.uops.items() if n and any(ports <= one for one in sets)})
+
+
+def _predict(outcome: Outcome, known: Sequence[tuple[PortUsage, PortUsage]]) -> None:
+    """Predict the port-bound time of random mixes of five from what was stated, and compare with the truth's."""
+    source = random.Random(outcome.machine)
+    for _ in range(4 * len(known) if len(known) >= MIXED else 0):
+        chosen = source.sample(list(known), MIXED)
+        found, true = PortUsage({}), PortUsage({})
+        for one, other in chosen:
+            found, true = joined(found, one), joined(true, other)
+        outcome.mixes += 1
+        outcome.mixes_near += abs(throughput_of(found) - throughput_of(true)) <= NEAR * throughput_of(true)
+
+
+def true_names(timed: TimedMachine, backend: SimBackend, catalogue: Catalogue) -> dict[str, str] | None:
+    """Return the names of ports with which all basic sets are those of the machine's model; None if there are none."""
+    machine = backend.machine
+    pairs: list[tuple[PortSet, PortSet]] = []
+    for one in timed.sets:
+        truth = visible_ports(machine.truth(catalogue.by_string(one.members[0])))
+        fitting = [ports for ports in truth.uops if len(ports) == len(one.ports)]
+        if not fitting:
+            return None
+        pairs.append((one.ports, fitting[0]))
+    letters = sorted(frozenset().union(*(ports for ports, _ in pairs)))
+
+    def search(place: int, names: dict[str, str]) -> dict[str, str] | None:
+        if place == len(letters):
+            return names
+        letter = letters[place]
+        for port in machine.parameters.ports:
+            if port not in names.values() and all((letter in ours) == (port in true) for ours, true in pairs):
+                found = search(place + 1, {**names, letter: port})
+                if found is not None:
+                    return found
+        return None
+
+    names = search(0, {})
+    return None if names is None else {f"r{letter}": port for letter, port in names.items()}
