@@ -194,6 +194,6 @@ def test_no_window_of_code_fits_any_uop_cache() -> None:
         ):
             sizes = [len(line.code) for line in benchmark.body] * 5
             starts = [sum(sizes[:number]) for number in range(len(sizes))]
-            for window in range(64, sum(sizes) - 64):
+            for window in some(range(64, sum(sizes) - 64)):
                 assert sum(window <= start < window + 64 for start in starts) > 36
                 assert sum(window <= start < window + 32 for start in starts) > 16

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import lzma
 from fractions import Fraction
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -214,4 +215,5 @@ def test_the_shipped_database_is_that_of_the_shipped_campaign_and_keeps_the_rule
     with merge.Campaigns(CAMPAIGNS) as campaigns:
         assert campaigns.unknown(entry.variant.key for entry in found) == []
         assert list(merge.Merge([entry.variant for entry in found], campaigns.lookup).entries()) == found
-        assert sorted(campaigns.provenances(), key=lambda one: one.time) == read_provenances(DATABASE)
+        by_time = attrgetter("time")
+        assert sorted(campaigns.provenances(), key=by_time) == sorted(read_provenances(DATABASE), key=by_time)
