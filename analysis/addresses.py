@@ -56,7 +56,8 @@ BHIVE = Environment(0x2324000, 4096, {"RSP": 0x2324800, "RBP": 0x2324800})
 class Forwarding:
     """A load reads what a store wrote `iterations` ago (0: in the same one).
 
-    With `whole` the store wrote all that is read: it can be forwarded. Else the load waits until it is in the cache.
+    With `whole` the store wrote all that is read, at the same address: it can be forwarded. Else the load waits until
+    it is in the cache.
     """
 
     load: int
@@ -73,8 +74,8 @@ class _State:
     registers: dict[str, Value] = field(default_factory=dict)
     contents: dict[Value, tuple[int, Value]] = field(default_factory=dict)
     """By address: bytes and value of the last store there, or of what a load found there."""
-    writers: dict[Value, tuple[int, int, Value, int]] = field(default_factory=dict)
-    """By byte: iteration, position, address and bytes of the last store."""
+    writers: dict[Value, tuple[int, int, int]] = field(default_factory=dict)
+    """By byte: iteration and position of the last store, and the difference of its address to where it leads."""
     meanings: dict[tuple[object, ...], int] = field(default_factory=dict)
     symbols: int = 0
     here: int = 0
@@ -136,12 +137,12 @@ class _State:
             value = self._plus(value, (scaled, offset * place.scale))
         return value
 
-    def address(self, place: MemoryAddress) -> Value:
-        """Return the address of a place; one page stands for all if there is an environment."""
-        symbol, offset = self.effective(place)
+    def physical(self, address: Value) -> Value:
+        """Return where an address leads; one page stands for all if there is an environment."""
+        symbol, offset = address
         if symbol == NUMBER and self.environment is not None:
             return (NUMBER, offset % self.environment.page_bytes)
-        return (symbol, offset)
+        return address
 
     def named(self, *meaning: object) -> int:
         """Return the symbol for something that is the same each time."""
@@ -158,6 +159,7 @@ class _State:
 
     def load(self, address: Value, size: int) -> Value:
         """Return the value of so many bytes at an address."""
+        address = self.physical(address)
         known = self.contents.get(address)
         if known is not None and known[0] == size:
             return known[1]
@@ -171,22 +173,27 @@ class _State:
 
     def store(self, address: Value, size: int, value: Value, when: tuple[int, int]) -> None:
         """Write a value, at an iteration and a position."""
-        symbol, offset = address
+        symbol, offset = place = self.physical(address)
+        moved = address[1] - offset
         for byte in range(-31, size):
             near = (symbol, offset + byte)
             if byte < 0 and near in self.contents and self.contents[near][0] > -byte:
                 del self.contents[near]
             elif byte >= 0:
                 self.contents.pop(near, None)
-                self.writers[near] = (*when, address, size)
-        self.contents[address] = (size, value)
+                self.writers[near] = (*when, moved)
+        self.contents[place] = (size, value)
 
     def wrote(self, address: Value, size: int) -> set[tuple[int, int, bool]]:
-        """Return who wrote what a load reads: iteration, position, and whether that store wrote all of it."""
-        symbol, offset = address
+        """Return who wrote what a load reads: iteration, position, and whether that store can be forwarded.
+
+        It can if it wrote all of it, at the same address: of two addresses of one place the load knows nothing.
+        """
+        symbol, offset = self.physical(address)
+        moved = address[1] - offset
         found = {self.writers.get((symbol, offset + byte)) for byte in range(size)}
         known = [one for one in found if one is not None]
-        return {(iteration, position, len(found) == 1) for iteration, position, _, _ in known}
+        return {(iteration, position, len(found) == 1 and by == moved) for iteration, position, by in known}
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,20 +215,21 @@ class Follower:
         self._known: dict[Item, _Meaning] = {}
 
     def forwardings(self, items: Sequence[Item]) -> tuple[Forwarding, ...]:
-        """Return which loads of a block read from which stores once it has run a few times."""
+        """Return which loads of a block read from which stores once it has run a few times, in each iteration."""
         meanings = [self._meaning(item) for item in items]
         accesses = [access for meaning in meanings for access in meaning.accesses]
         if not any(one.writes for one in accesses) or not any(one.reads for one in accesses):
             return ()
         state = _State(self.environment)
+        before: set[Forwarding] = set()
         found: set[Forwarding] = set()
         for iteration in range(ITERATIONS):
-            found.clear()
+            before, found = found, set()
             state.here = 0
             for position, meaning in enumerate(meanings):
                 state.here += len(items[position].data)
                 meaning.follow(state, iteration, position, found)
-        return tuple(sorted(found, key=lambda one: (one.load, one.store, one.iterations)))
+        return tuple(sorted(found & before, key=lambda one: (one.load, one.store, one.iterations)))
 
     def _meaning(self, item: Item) -> _Meaning:
         found = self._known.get(item)
@@ -288,7 +296,7 @@ class _Meaning:
 
     def follow(self, state: _State, iteration: int, position: int, found: set[Forwarding]) -> None:
         """Execute it, and note the stores that its loads read from."""
-        places = [state.address(access.place) for access in self.accesses]
+        places = [state.effective(access.place) for access in self.accesses]
         for access, address in zip(self.accesses, places, strict=True):
             if access.reads:
                 for when, store, whole in state.wrote(address, access.size):

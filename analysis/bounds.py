@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from analysis.addresses import Follower
-from analysis.dependencies import Cycle, Node, graph_of, slowest_cycle
+from analysis.dependencies import Cycle, Node, graph_of, slowest_cycle, synchronizations
 from analysis.errors import AnalysisError
 from analysis.front_end import (
     cache_bound,
@@ -140,7 +140,7 @@ class Analyzer:
 
     def _back_end(self, block: Block) -> dict[Component, Fraction]:
         """Return the bounds of issue, divider, and units of single variants."""
-        slots, divider = 0, 0
+        slots, divider = len(synchronizations(block)), 0
         units: dict[str, Fraction] = {}
         for item, fused in zip(block.items, block.fused, strict=True):
             slots += item.effects.slots - fused

@@ -20,12 +20,15 @@ if TYPE_CHECKING:
     from analysis.code import Block
     from results.machine.constants import Core
 
-FAILED_FORWARDING_CYCLES = 8
-"""Cycles that a load waits longer if it needs more than one store wrote, until they are in the cache.
+FAILED_FORWARDING_CYCLES = 11
+"""Cycles that a load waits longer if what it reads cannot be forwarded but has to be in the cache.
 
-Agner Fog, "The microarchitecture of Intel, AMD and VIA CPUs", sections on store forwarding of Intel's cores: 11 to 13
-cycles in all, where 4 to 5 are the forwarding.
+Agner Fog, "The microarchitecture of Intel, AMD and VIA CPUs", sections on store forwarding of Intel's cores: 11 to 12
+cycles more than a forwarding that succeeds.
 """
+
+
+STACK_POINTER = "RSP"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,26 @@ class Cycle:
 
 def graph_of(block: Block, forwardings: Sequence[Forwarding], core: Core | None) -> list[Node]:
     """Return the results of a block with what each waits for; what is made outside of the block is always there."""
-    return _Wiring(block, forwardings, fast=core is not None and core.memory.fast_pointer_chasing).nodes
+    return _Wiring(block, forwardings, core).nodes
+
+
+def synchronizations(block: Block) -> set[int]:
+    """Return before which instructions a µop brings RSP up to date with the stack engine.
+
+    It does where a µop uses RSP after PUSH, POP, CALL or RET (Agner Fog, "The microarchitecture of Intel, AMD and VIA
+    CPUs", sections on the stack engine).
+    """
+    found: set[int] = set()
+    behind = any(item.effects.moves_stack for item in block.items)
+    for _ in range(2 if behind else 0):
+        found.clear()
+        for position, item in enumerate(block.items):
+            if item.effects.moves_stack:
+                behind = True
+            elif behind and item.effects.uses_stack_pointer:
+                found.add(position)
+                behind = False
+    return found
 
 
 class _Wiring:
@@ -73,20 +95,28 @@ class _Wiring:
     says so within the iteration, as far as it has come.
     """
 
-    def __init__(self, block: Block, forwardings: Sequence[Forwarding], *, fast: bool) -> None:
-        self.items, self.fast = block.items, fast
+    def __init__(self, block: Block, forwardings: Sequence[Forwarding], core: Core | None) -> None:
+        self.items = block.items
+        self.fast = core is not None and core.memory.fast_pointer_chasing
+        self.forwarding = core.memory.forwarding if core is not None else 0
         self.nodes: list[Node] = []
         self.first: list[int] = []
         self.made: dict[str, tuple[int, bool]] = {}
         self.stores: dict[int, list[Forwarding]] = {}
         for one in forwardings:
             self.stores.setdefault(one.load, []).append(one)
+        synchronized = synchronizations(block)
         for position, item in enumerate(self.items):
+            if position in synchronized:
+                self.nodes.append(Node(position, (STACK_POINTER,), []))
+                self.made[STACK_POINTER] = (len(self.nodes) - 1, False)
             self.first.append(len(self.nodes))
             self.nodes += [Node(position, output.names, []) for output in item.effects.outputs]
             self._note(position, self.made)
         self.here: dict[str, tuple[int, bool]] = {}
         for position in range(len(self.items)):
+            if position in synchronized:
+                self._synchronize(self.first[position] - 1)
             self._connect(position)
             self._note(position, self.here)
 
@@ -109,12 +139,24 @@ class _Wiring:
                 quick = self.fast and source[1] and name == effects.pointer and not output.stored
                 edges.append(Edge(source[0], cycles - 1 if quick else cycles, 0 if name in here else 1))
             if output.loads_wait is not None:
-                edges += self._stored(position, output.loads_wait)
+                edges += self._stored(position, number, output.loads_wait)
 
-    def _stored(self, position: int, cycles: int) -> Iterator[Edge]:
-        """Yield the edges from the stores that an instruction reads from."""
+    def _synchronize(self, number: int) -> None:
+        """Let RSP be ready a cycle later: what the stack engine did is added to it."""
+        source = self.here.get(STACK_POINTER) or self.made[STACK_POINTER]
+        self.nodes[number].edges.append(Edge(source[0], 1, 0 if STACK_POINTER in self.here else 1))
+        self.here[STACK_POINTER] = (number, False)
+
+    def _stored(self, position: int, node: int, cycles: int) -> Iterator[Edge]:
+        """Yield the edges from the stores that an instruction reads from.
+
+        A store that is not forwarded retires behind all that stands before it, the same load of an iteration ago too.
+        """
         for one in self.stores.get(position, ()):
             delay = cycles + (0 if one.whole else FAILED_FORWARDING_CYCLES)
+            if not one.whole:
+                waited = one.iterations + (one.store < one.load)
+                yield Edge(node, self.forwarding + FAILED_FORWARDING_CYCLES, waited, through_memory=True)
             for number, output in enumerate(self.items[one.store].effects.outputs, self.first[one.store]):
                 if output.stored:
                     yield Edge(number, delay, one.iterations, through_memory=True)

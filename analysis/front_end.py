@@ -75,26 +75,27 @@ def predecoder_bound(block: Block, front: FrontEnd, *, loop: bool) -> Fraction:
 
 def decoders_bound(items: Sequence[Fetched], front: FrontEnd, microcode: Microcode | None) -> Fraction:
     """Return cycles per iteration: decoders take instructions in order, until an iteration begins as another did."""
-    begun: dict[int, tuple[int, int]] = {}
-    cycle, left = 0, 0
+    begun: dict[tuple[int, int], tuple[int, int]] = {}
+    cycle, decoder, end = 0, front.decoders, front.decoders  # the next decoder, and how many there are in this cycle
     for iteration in range(ROUNDS_OF_DECODERS):
         for number, item in enumerate(items):
             decoding = item.decoding
-            first, last = left == front.decoders, left == 1
-            if not left or (decoding.complex and not first) or (last and item.fusible and not front.fusible_last):
-                cycle, left = cycle + 1, front.decoders
+            last = decoder == front.decoders - 1 and item.fusible and not front.fusible_last
+            if decoder >= end or (decoding.complex and decoder) or last:
+                cycle, decoder, end = cycle + 1, 0, front.decoders
             if number == 0:
-                if left in begun:
-                    then, before = begun[left]
+                if (decoder, end) in begun:
+                    then, before = begun[decoder, end]
                     return Fraction(cycle - before, iteration - then)
-                begun[left] = (iteration, cycle)
-            beside = decoding.simple if decoding.complex else None
-            left = left - 1 if beside is None else min(beside, front.decoders - 1)
+                begun[decoder, end] = (iteration, cycle)
+            decoder += 1
+            if decoding.complex and decoding.simple is not None:
+                end = min(end, 1 + decoding.simple)
             if decoding.microcoded and microcode is not None:
                 cycle += -(-decoding.microcoded // microcode.width) + 1
-                left = front.decoders
+                decoder, end = 0, front.decoders
             if item.is_jump:
-                left = 0
+                end = 0
     raise AssertionError("an iteration begins on one of few decoders")
 
 

@@ -62,5 +62,9 @@ def test_memory_of_an_environment_holds_pointers() -> None:
     assert found("mov rax, [rbx]; mov [rax+8], rcx; mov rdx, [rsi+8]", BHIVE) == (Forwarding(2, 1, 0, whole=True),)
 
 
-def test_all_pages_of_an_environment_are_one() -> None:
-    assert found("mov [rax+4096], rcx; mov rdx, [rsi]", BHIVE) == (Forwarding(1, 0, 0, whole=True),)
+def test_all_pages_of_an_environment_are_one_but_nothing_is_forwarded_between_them() -> None:
+    assert found("mov [rax+4096], rcx; mov rdx, [rsi]", BHIVE) == (Forwarding(1, 0, 0, whole=False),)
+
+
+def test_a_store_that_passes_by_a_place_once_does_not_count() -> None:
+    assert found("mov [rdi], rcx; add rdi, 8; mov rdx, [rsi+24]", BHIVE) == ()

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.bounds import Component, Running
-from analysis.dependencies import Edge, Node, slowest_cycle
+from analysis.dependencies import Edge, Node, slowest_cycle, synchronizations
 from tests.analysis.machine import bounds
 
 if TYPE_CHECKING:
@@ -83,4 +83,25 @@ def test_a_load_of_more_than_was_stored_waits_longer() -> None:
     whole, part = (
         bounds(f"mov [rdi], {name}; mov rax, [rdi]").cycles_of[Component.DEPENDENCIES] for name in ("rax", "eax")
     )
-    assert part == whole + 8
+    assert part == whole + 11
+
+
+def test_a_load_that_is_not_forwarded_waits_for_all_that_retires_before_the_store() -> None:
+    text = "mov [rdi], ecx; mov rax, [rdi]"
+    assert bounds(text).cycles_of[Component.DEPENDENCIES] == 5 + 11  # although nothing depends on what is loaded
+
+
+@pytest.mark.parametrize(
+    ("text", "positions", "cycles"),
+    [
+        ("push rax; pop rbx", set(), 0),
+        ("push rax; mov rbx, [rsp+8]", {1}, 1),
+        ("add rsp, rdx; pop rax", {0}, 2),
+        ("add rsp, rdx; pop rax; mov rbx, [rsp]; mov rcx, [rsp]", {2}, 2),
+        ("add rsp, rdx; mov rbx, [rsp]", set(), 1),
+    ],
+)
+def test_the_stack_pointer_is_brought_up_to_date_where_it_is_used(text: str, positions: set[int], cycles: int) -> None:
+    found = bounds(text)
+    assert synchronizations(found.block) == positions
+    assert found.cycles_of[Component.DEPENDENCIES] == cycles

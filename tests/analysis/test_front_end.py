@@ -40,10 +40,22 @@ def test_an_instruction_whose_opcode_is_in_the_block_before_counts_there_too() -
         ("add [rdi], rax", 1),  # only the first decoder takes it
         ("add [rdi], rax; imul rax, rbx; imul rax, rbx", 1),
         ("add [rdi], rax; imul rax, rbx; imul rax, rbx; imul rax, rbx", 2),  # two simple ones beside it, as measured
+        ("add [rdi], rax; imul rax, rbx; add rax, rbx", 1),  # the third decoder is not the last one
+        ("pop rbx; pop rcx; pop rdx", Fraction(3, 4)),
+        ("pop rbx; pop r12; pop rdx", 2),  # alone
     ],
 )
 def test_decoders(text: str, cycles: Fraction) -> None:
     assert bounds(text, UNROLLED).cycles_of[Component.DECODERS] == cycles
+
+
+def test_a_prefix_that_changes_the_length_costs_cycles() -> None:
+    plain, changing = (
+        bounds(text, UNROLLED).cycles_of[Component.PREDECODER]
+        for text in ("and dword ptr [rbx], 0x12345678", "imul ax, word ptr [rbx], 0x1234")
+    )
+    assert plain == Fraction(6, 16)
+    assert changing > 2
 
 
 def test_a_loop_that_fits_comes_out_of_the_loop_buffer_in_whole_cycles() -> None:
