@@ -4,6 +4,7 @@ Reading order:
 
 - `errors`: `AnalysisError`;
 - `machines`: the machine by its name, measured or modelled (`open_machine`);
+- `markers`: the region that is marked as OSACA, IACA and LLVM-MCA do;
 - `code`: bytes to instructions of a machine; what it knows nothing of is named (`Reader`, `Block`);
 - `effects`: what an instruction reads and writes, and the cycles between; its µops by port set;
 - `addresses`: which store a load reads from: addresses followed through arithmetic and over iterations;

@@ -49,7 +49,8 @@ class Item:
         """Assembly text in Intel syntax."""
         if self.compiled is None:
             return f"(bytes {self.data.hex(' ')})"
-        return format_instance(self.compiled.variant, self.compiled.values)
+        text = format_instance(self.compiled.variant, self.compiled.values)
+        return text.partition("} ")[2] if text.startswith("{") else text  # `{store} MOV`: which of two encodings
 
     @property
     def name(self) -> str:
@@ -105,7 +106,8 @@ class Reader:
         self._known: dict[bytes, Item] = {}
         self._lengths: dict[bytes, list[int]] = {}
         core = machine.parameters.front
-        self._overlap = max(0, core.memory.forwarding - 2) if core is not None else 0
+        is_measured = bool(machine.stand_ins)  # only machines out of files have them
+        self._memory = core.memory if core is not None and is_measured else None
 
     def block(self, code: bytes) -> Block:
         """Take code apart.
@@ -147,7 +149,7 @@ class Reader:
             compiled = compile_instruction(decoded.variant, decoded.values, self.machine, decoded.length_bytes)
         except ModelError as error:
             raise AnalysisError(f"offset {offset}: {error.message}") from error
-        return Item(data, compiled, effects_of(compiled, data, self._overlap))
+        return Item(data, compiled, effects_of(compiled, data, self._memory))
 
     def _foreign(self, code: bytes, offset: int, error: DecodingError) -> Item:
         """Return an instruction that the catalogue does not have: only its length is known."""

@@ -7,8 +7,9 @@ flags of an addition are.
 Two corrections, since files state what can be measured:
 
 - The latency of a value through memory is stated twice, with the store and with the load, each time as the whole way
-  less a cycle (Abel and Reineke, ASPLOS 2019, section 5.2.4). With n cycles for the way of a plain move, both together
-  are 2 n - 2. So n - 2 cycles are taken off a load; not where a variant loads and stores, since that is one round trip.
+  less a cycle (Abel and Reineke, ASPLOS 2019, section 5.2.4). The load's part of the way is a cycle, so what a plain
+  load of that kind has beyond that is taken off. Not where a variant loads and stores: that is one round trip.
+- A store of 8 or 16 bits is measured with a load that merges what it reads into its register. That is a cycle more.
 - PUSH, POP, CALL and RET change RSP in the stack engine, before µops are made (Intel's Optimization Reference Manual,
   section on the stack pointer tracker): no µop waits for it.
 """
@@ -28,6 +29,7 @@ from xed_convert.model import OperandKind
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from results.machine.constants import Memory
     from simulator.core.compiler import Compiled, LocatedUop, Location
 
 PREFIXES = frozenset({0x66, 0x67, 0x2E, 0x36, 0x3E, 0x26, 0x64, 0x65, 0xF0, 0xF2, 0xF3})
@@ -79,17 +81,17 @@ class Effects:
     """Whether a µop reads or writes RSP."""
 
 
-def effects_of(one: Compiled | None, data: bytes, overlap: int = 0) -> Effects:
+def effects_of(one: Compiled | None, data: bytes, memory: Memory | None = None) -> Effects:
     """Work out the effects of an instruction (None: one that is not in the catalogue).
 
-    `overlap` are the cycles that the latencies of a store and of a load have too much together.
+    `memory` is that of a core whose latencies were measured (None: a model, which states them as they are).
     """
     opcode = opcode_offset(data)
     if one is None or one.uops is None:
         fetched = one.fetched if one is not None else None
         unknown = fetched or Fetched((len(data),), usual_decoding(1))
         return Effects((), (), (), 1, 0, Fraction(0), unknown, opcode, pointer="")
-    outputs = _outputs(one, overlap)
+    outputs = _outputs(one, memory)
     uops = one.uops
     masks = [sum(1 << port for port in uop.ports) for uop in uops if uop.ports]
     jumps = one.variant.category in BRANCHES
@@ -152,7 +154,7 @@ def _pointer(one: Compiled) -> str:
     return base if base and not index and 0 <= displacement < 2048 else ""
 
 
-def _outputs(one: Compiled, overlap: int) -> tuple[Output, ...]:
+def _outputs(one: Compiled, memory: Memory | None) -> tuple[Output, ...]:
     """Follow the paths from all that is read to all that is written."""
     uops = one.uops or ()
     arrivals = _arrivals(uops)
@@ -165,8 +167,35 @@ def _outputs(one: Compiled, overlap: int) -> tuple[Output, ...]:
     if one.stack_change and not one.resets_stack:
         rows.pop("RSP", None)
     is_load = one.variant.iclass in ("MOV", "POP")
-    round_trip = any(isinstance(target, tuple) for target in rows)
-    return tuple(_grouped(rows, 0 if round_trip else overlap, is_load=is_load))
+    if memory is not None:
+        _count_once(rows, one, memory)
+    return tuple(_grouped(rows, is_load=is_load))
+
+
+def _count_once(rows: dict[Location, dict[Location, int]], one: Compiled, memory: Memory) -> None:
+    """Take off the cycles of the way through memory that are stated twice."""
+    stores = any(isinstance(target, tuple) for target in rows)
+    overlap = 0 if stores else overlap_cycles(one, memory)
+    widths = {o.width_bits for o in one.variant.operands if o.kind is OperandKind.MEMORY and o.written}
+    for target, row in rows.items():
+        for source, cycles in row.items():
+            if isinstance(source, tuple):
+                row[source] = max(0, cycles - overlap)
+            elif isinstance(target, tuple) and widths <= {8, 16}:
+                row[source] = max(0, cycles - 1)
+
+
+def overlap_cycles(one: Compiled, memory: Memory) -> int:
+    """Return what the stated latency of a load has beyond its part of the way from a store, a cycle.
+
+    A plain load is stated with the whole way less a cycle. The way of a vector is longer by as much as its load is.
+    """
+    narrow, middle, wide = memory.load_latency
+    places = {place for uop in one.uops or () for place in (*uop.reads, *uop.writes)}
+    is_vector = any(isinstance(place, str) and place.startswith(("ZMM", "MM")) for place in places)
+    is_wide = any(o.kind is OperandKind.MEMORY and (o.width_bits or 0) > 128 for o in one.variant.operands)
+    longer = (wide if is_wide else middle if is_vector else narrow) - narrow
+    return memory.forwarding - 2 + longer
 
 
 def _arrivals(uops: Iterable[LocatedUop]) -> list[dict[Location, int]]:
@@ -181,7 +210,7 @@ def _arrivals(uops: Iterable[LocatedUop]) -> list[dict[Location, int]]:
     return found
 
 
-def _grouped(rows: dict[Location, dict[Location, int]], overlap: int, *, is_load: bool) -> Iterable[Output]:
+def _grouped(rows: dict[Location, dict[Location, int]], *, is_load: bool) -> Iterable[Output]:
     """Make one result of all that have the same latencies."""
     groups: dict[tuple[bool, tuple[tuple[Location, int], ...]], list[str]] = {}
     for target, waits in rows.items():
@@ -190,6 +219,6 @@ def _grouped(rows: dict[Location, dict[Location, int]], overlap: int, *, is_load
             names.append(target)
     for (stored, row), names in groups.items():
         loaded = [cycles for source, cycles in row if isinstance(source, tuple)]
-        wait = max(0, max(loaded) - overlap) if loaded else None
+        wait = max(loaded) if loaded else None
         values = tuple((source, cycles) for source, cycles in row if isinstance(source, str))
         yield Output(tuple(names), values, wait, stored=stored, is_load=is_load and loaded != [] and not stored)

@@ -42,7 +42,9 @@ def analyze(
         str | None,
         typer.Option(metavar="FILE", help="Basic blocks, one per line in hexadecimal (- is standard input)."),
     ] = None,
-    syntax: Annotated[str, typer.Option(metavar="NAME", help="intel or att.")] = "intel",
+    syntax: Annotated[
+        str, typer.Option(metavar="NAME", help="intel, att, or auto: att if registers have percent signs.")
+    ] = "auto",
     arch: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="The CPU, such as HSW; several are shown one after another."),
@@ -80,7 +82,7 @@ def analyze(
         return
     if csv_file is not None:
         raise UsageError("--csv goes with --blocks", hint="--json FILE for one piece of code")
-    code = _code(_source(file, asm, hexadecimal, object_file, symbol), syntax)
+    code = _code(file, asm, _source(file, asm, hexadecimal, object_file, symbol), syntax)
     found: list[tuple[MachineModel, Bounds]] = []
     for name in arch or [""]:
         machine, reader, analyzer = _tools(name, data, initial_state)
@@ -143,14 +145,21 @@ def _source(
     return next(iter(there.values()))
 
 
-def _code(source: str, syntax: str) -> bytes:
-    from runner.own_code.sources import code_of  # noqa: PLC0415
-    from runner.own_code.text import Syntax  # noqa: PLC0415
+def _code(file: Path | None, asm: str | None, source: str, syntax: str) -> bytes:
+    """Return the code of the marked region, or all of it without marks."""
+    from analysis.markers import is_att, marked_code, marked_text  # noqa: PLC0415
+    from runner.own_code.sources import code_of, read_text  # noqa: PLC0415
+    from runner.own_code.text import Syntax, assemble  # noqa: PLC0415
 
-    known = [one.value for one in Syntax]
+    known = ["auto", *(one.value for one in Syntax)]
     if syntax not in known:
         raise UsageError(f"--syntax {syntax}: not one of {', '.join(known)}")
-    return code_of(source, Syntax(syntax))
+    text = read_text(file) if file is not None else asm
+    if text is None:
+        return marked_code(code_of(source))
+    text = marked_text(text)
+    chosen = Syntax(syntax) if syntax != "auto" else Syntax.ATT if is_att(text) else Syntax.INTEL
+    return marked_code(assemble(text, chosen))
 
 
 def _block_rows(reader: Reader, analyzer: Analyzer, source: str, running: Running) -> Iterator[tuple[str, ...]]:

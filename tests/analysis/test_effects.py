@@ -2,8 +2,9 @@
 
 import pytest
 
-from analysis.effects import opcode_offset
-from tests.analysis.machine import block
+from analysis.bounds import Component
+from analysis.effects import effects_of, opcode_offset
+from tests.analysis.machine import block, bounds, haswell
 
 
 @pytest.mark.parametrize(
@@ -46,6 +47,22 @@ def test_the_round_trip_through_memory_counts_once() -> None:
     (both,) = block("add [rbx], rax").items
     (result,) = [output for output in both.effects.outputs if output.stored]
     assert result.loads_wait == 6  # as measured
+
+
+def test_the_way_of_a_vector_is_longer_as_its_load_is() -> None:
+    assert bounds("movaps [rbx], xmm0; movaps xmm0, [rbx]").cycles_of[Component.DEPENDENCIES] == 6
+
+
+def test_a_store_of_a_byte_is_stated_with_the_load_that_merges() -> None:
+    for text, difference in (("or [rbx], ah", 1), ("mov [rbx], rax", 0)):
+        (item,) = block(text).items
+        core = haswell().parameters.front
+        assert core is not None
+        stated, corrected = (
+            dict(next(one for one in effects_of(item.compiled, item.data, memory).outputs if one.stored).waits)
+            for memory in (None, core.memory)
+        )
+        assert stated["RAX"] - corrected["RAX"] == difference
 
 
 def test_an_unknown_instruction_has_no_effects_but_a_slot() -> None:

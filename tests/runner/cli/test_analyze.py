@@ -39,12 +39,13 @@ def test_the_output_says_cycles_and_what_limits_the_code(capsys: pytest.CaptureF
 
 def test_text_bytes_and_files_are_the_same_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "intel.s").write_text("imul rax, rbx # a comment\nimul rax, rcx\n")
-    (tmp_path / "att.s").write_text(".att_syntax\nimulq %rbx, %rax\nimulq %rcx, %rax\n")
+    (tmp_path / "att.s").write_text("nop\n# OSACA-BEGIN\nimulq %rbx, %rax\nimulq %rcx, %rax\n# OSACA-END\nnop\n")
     sources = [
         ["--asm", CHAIN],
         ["--bytes", "480fafc3480fafc1"],
         [str(tmp_path / "intel.s")],
         [str(tmp_path / "att.s")],
+        ["--bytes", "90bb6f000000646790480fafc3480fafc1bbde00000064679090"],
     ]
     outputs = []
     for source in sources:
@@ -92,6 +93,8 @@ def test_the_initial_state_decides_which_registers_are_alike(capsys: pytest.Capt
         (("--asm", "nosuch rax", *HASWELL), "NOSUCH"),
         (("--bytes", "06", *HASWELL), "no sequence of instructions"),
         (("--bytes", "0f", *HASWELL), "no sequence of instructions"),
+        (("--asm", "nop", "--syntax", "nasm", *HASWELL), "--syntax nasm"),
+        (("--asm", "nop # OSACA-BEGIN", *HASWELL), "no -END"),
         (("--asm", "nop", "--runs", "twice", *HASWELL), "--runs twice"),
         (("--asm", "a: dec rcx; jnz a", "--runs", "unrolled", *HASWELL), "cannot run unrolled"),
         (("--asm", "nop", "--csv", "-", *HASWELL), "--csv goes with --blocks"),

@@ -1,0 +1,62 @@
+"""The region of code to analyze, as other tools mark it: OSACA, IACA, LLVM-MCA; by comments or by bytes.
+
+    # OSACA-BEGIN        # LLVM-MCA-BEGIN name        mov ebx, 111; .byte 100,103,144
+    ...                  ...                          ...
+    # OSACA-END          # LLVM-MCA-END               mov ebx, 222; .byte 100,103,144
+
+IACA's bytes are OSACA's, too (Intel Architecture Code Analyzer, user's guide, section on markers; OSACA's manual).
+Without marks, all of the code counts. Of several regions the first one does.
+"""
+
+from __future__ import annotations
+
+import re
+
+from analysis.errors import AnalysisError
+
+BEGIN_BYTES = bytes.fromhex("bb6f000000646790")
+"""MOV EBX, 111, and a NOP with two prefixes."""
+END_BYTES = bytes.fromhex("bbde000000646790")
+"""MOV EBX, 222, and the same NOP."""
+
+_BEGIN = re.compile(r"(?:#|//|;|/\*)\s*(?:OSACA|LLVM-MCA)-BEGIN\b")
+_END = re.compile(r"(?:#|//|;|/\*)\s*(?:OSACA|LLVM-MCA)-END\b")
+_ATT_REGISTER = re.compile(r"%[a-z][a-z0-9]+\b", re.IGNORECASE)
+
+
+def marked_text(text: str) -> str:
+    """Return the lines between the comments that mark a region, or all of the text without any.
+
+    Raises:
+        AnalysisError: one of the two marks is missing, or they are in the wrong order.
+    """
+    lines = text.splitlines()
+    begin = next((number for number, line in enumerate(lines) if _BEGIN.search(line)), None)
+    end = next((number for number, line in enumerate(lines) if _END.search(line)), None)
+    if begin is None and end is None:
+        return text
+    if begin is None or end is None or end < begin:
+        missing = "-BEGIN" if begin is None or (end is not None and end < begin) else "-END"
+        raise AnalysisError(f"the marked region has no {missing}", hint="# OSACA-BEGIN and # OSACA-END, in this order")
+    return "\n".join(lines[begin + 1 : end]) + "\n"
+
+
+def marked_code(code: bytes) -> bytes:
+    """Return the bytes between the marks of a region, or all of them without any.
+
+    Raises:
+        AnalysisError: one of the two marks is missing, or they are in the wrong order.
+    """
+    begin, end = code.find(BEGIN_BYTES), code.find(END_BYTES)
+    if begin < 0 and end < 0:
+        return code
+    if begin < 0 or end < begin:
+        missing = "beginning" if begin < 0 or end >= 0 else "end"
+        raise AnalysisError(f"the region that bytes mark has no {missing}", hint="MOV EBX, 111 begins it, 222 ends it")
+    return code[begin + len(BEGIN_BYTES) : end]
+
+
+def is_att(text: str) -> bool:
+    """Whether text is in AT&T syntax: it names a register with a percent sign."""
+    plain = re.sub(r"#.*|//.*", "", text)
+    return _ATT_REGISTER.search(plain) is not None
