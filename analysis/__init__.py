@@ -11,5 +11,6 @@ Reading order:
 - `dependencies`: the slowest cycle of dependencies through iterations;
 - `front_end`: the bounds of predecoder, decoders, µop cache, loop buffer;
 - `bounds`: all bounds of a block, whose largest is the prediction (`bounds_of`);
+- `whatif`: what would make the code faster;
 - `report`: a prediction for people, and as JSON.
 """

@@ -27,7 +27,7 @@ from analysis.front_end import (
 from results.ports import fullest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from analysis.addresses import Environment
     from analysis.code import Block
@@ -62,7 +62,8 @@ class Bounds:
     """What each component takes for an iteration at least, in core cycles.
 
     `full` are the ports that the bound of the ports is about, `full_uops` how many µops per iteration can use no
-    others. `cycle` is the slowest circle of dependencies (None: iterations do not depend on each other).
+    others. `cycle` is the slowest circle of dependencies (None: iterations do not depend on each other), of `nodes`.
+    `port_masks` has the µops by the ports that they can use: bits, by the position of a port in `port_names`.
     """
 
     block: Block
@@ -72,6 +73,8 @@ class Bounds:
     full_uops: int = 0
     nodes: Sequence[Node] = field(default=(), repr=False)
     cycle: Cycle | None = None
+    port_masks: Mapping[int, int] = field(default_factory=dict, repr=False)
+    port_names: str = ""
 
     @cached_property
     def cycles(self) -> Fraction:
@@ -121,6 +124,8 @@ class Analyzer:
             sum(count for mask, count in counts.items() if not mask & ~full),
             nodes,
             cycle,
+            counts,
+            names,
         )
 
     def _front_end(self, block: Block, *, loop: bool) -> dict[Component, Fraction]:

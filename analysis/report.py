@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from analysis.bounds import Bounds, Component, Running
+from analysis.whatif import what_ifs
 from results.model import PortUsage, port_set_name
 
 if TYPE_CHECKING:
@@ -39,6 +40,10 @@ def lines_of(bounds: Bounds, machine: MachineModel) -> Iterator[str]:
     for component, cycles in sorted(bounds.cycles_of.items(), key=lambda pair: -pair[1]):
         mark = "*" if component in bounds.limits else " "
         yield f"{component.value:{width}} {mark}{_cycles(cycles):>6}  {_detail(bounds, component)}".rstrip()
+    if gains := what_ifs(bounds)[:MOST_NAMED]:
+        yield ""
+        yield "what if"
+        yield from (f"{_cycles(one.cycles):>6}  {one.change}" for one in gains)
     yield ""
     yield from _listing(bounds, machine)
 
@@ -159,6 +164,7 @@ def json_of(bounds: Bounds, machine: MachineModel) -> dict[str, Any]:
         "explanation": sentence(bounds),
         "bounds": {one.value: float(cycles) for one, cycles in bounds.cycles_of.items()},
         "fullest_ports": "".join(sorted(bounds.full)),
+        "what_if": [{"change": one.change, "cycles": float(one.cycles)} for one in what_ifs(bounds)],
         "unknown": [item.name for item in bounds.block.unknown],
         "instructions": [
             {

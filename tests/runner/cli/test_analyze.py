@@ -34,7 +34,7 @@ def test_the_output_says_cycles_and_what_limits_the_code(capsys: pytest.CaptureF
     output = capsys.readouterr().out
     assert "HSW: 2 instructions, 8 bytes, copies in a row" in output
     assert "6.00 cycles per iteration. What limits it: a chain of dependencies" in output
-    assert output.count("IMUL RAX") == 2
+    assert output.count("3  IMUL RAX") == 2
 
 
 def test_text_bytes_and_files_are_the_same_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,71 @@
+"""What the code would take if one thing were otherwise: a component unlimited, one more port, an instruction at once.
+
+Everything follows from the bounds: what is changed gets a new bound, the others stay, and the largest counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from analysis.bounds import Component
+from analysis.dependencies import Node, slowest_cycle
+from results.ports import fullest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from fractions import Fraction
+
+    from analysis.bounds import Bounds
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """A change in words, and the cycles per iteration with it."""
+
+    change: str
+    cycles: Fraction
+
+
+def what_ifs(bounds: Bounds) -> list[WhatIf]:
+    """Return the changes that make the code faster, those that gain most first."""
+    tried = [*_components(bounds), *_ports(bounds), *_instructions(bounds)]
+    return sorted((one for one in tried if one.cycles < bounds.cycles), key=lambda one: (one.cycles, one.change))
+
+
+def _with(bounds: Bounds, component: Component, cycles: Fraction) -> Fraction:
+    """Return the prediction with another bound of a component."""
+    return max({**bounds.cycles_of, component: cycles}.values())
+
+
+def _components(bounds: Bounds) -> Iterator[WhatIf]:
+    for component in bounds.limits:
+        yield WhatIf(f"without a limit by {component.value}", _with(bounds, component, 0 * bounds.cycles))
+
+
+def _ports(bounds: Bounds) -> Iterator[WhatIf]:
+    """Let a port be there twice: µops that can use it may use its copy, too."""
+    copy = 1 << len(bounds.port_names)
+    for number, name in enumerate(bounds.port_names):
+        if name not in bounds.full:
+            continue
+        counts: dict[int, int] = {}
+        for mask, count in bounds.port_masks.items():
+            able = mask | copy if mask >> number & 1 else mask
+            counts[able] = counts.get(able, 0) + count
+        yield WhatIf(f"with a second port {name}", _with(bounds, Component.PORTS, fullest(counts)[0]))
+
+
+def _instructions(bounds: Bounds) -> Iterator[WhatIf]:
+    """Let the results of an instruction on the slowest circle be there at once."""
+    if bounds.cycle is None or Component.DEPENDENCIES not in bounds.limits:
+        return
+    for position in sorted({bounds.nodes[number].position for number in bounds.cycle.nodes}):
+        cycle = slowest_cycle([_at_once(node) if node.position == position else node for node in bounds.nodes])
+        cycles = cycle.ratio if cycle is not None else 0 * bounds.cycles
+        name = bounds.block.items[position].text
+        yield WhatIf(f"line {position + 1} without latency ({name})", _with(bounds, Component.DEPENDENCIES, cycles))
+
+
+def _at_once(node: Node) -> Node:
+    return replace(node, edges=[replace(edge, cycles=0) for edge in node.edges])
