@@ -25,13 +25,53 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import Unpack
 
+    from analysis.prediction import Prediction
     from results.exports.tidy import Tables
     from results.rows import Rows
     from runner.python.characterized import Characterizations
     from runner.python.measured import Measured
     from runner.python.options import MeasureOptions
 
-__all__ = ["Error", "catalogue", "characterize", "decode", "encode", "encodings", "load", "measure", "sweep"]
+__all__ = ["Error", "analyze", "catalogue", "characterize", "decode", "encode", "encodings", "load", "measure", "sweep"]
+
+
+def analyze(
+    asm: str = "",
+    *,
+    code: bytes = b"",
+    arch: str = "",
+    data: str | PathLike[str] | None = None,
+    runs: str = "auto",
+) -> Prediction:
+    """Predict how many core cycles an iteration of code takes, and what limits it.
+
+    >>> found = analyze("imul rax, rbx; imul rax, rcx", arch="SKL")
+    >>> found.cycles, found.limits
+    (6.0, ['dependencies'])
+
+    Args:
+        asm: text in Intel or AT&T syntax; of a region that is marked as for OSACA only that counts.
+        code: machine code, instead of text.
+        arch: a microarchitecture, such as "SKL" (none: the only one of the file, or the CPU at hand).
+        data: an instructions.xml with its measurements; else what is shipped counts.
+        runs: "loop", "unrolled", or "auto": as a loop if the code ends with a jump back.
+
+    Raises:
+        Error: there is no code, it cannot be read, or nothing is known of the machine.
+    """
+    from pathlib import Path
+
+    from analysis.bounds import Running
+    from runner.own_code.analyzed import assemble_region, tools_for
+
+    if bool(asm) == bool(code):
+        raise Error(
+            "text or bytes are needed, one of the two", hint='for example: analyze("imul rax, rbx", arch="SKL")'
+        )
+    if runs not in [one.value for one in Running]:
+        raise Error(f"runs={runs!r}: not one of {', '.join(one.value for one in Running)}")
+    tools = tools_for(arch, None if data is None else Path(data))
+    return tools.predict(code or assemble_region(asm), Running(runs))
 
 
 def measure(

@@ -16,9 +16,8 @@ from xed_convert.errors import UopscopeError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from analysis.bounds import Analyzer, Bounds, Running
-    from analysis.code import Reader
-    from simulator.machines.machine import MachineModel
+    from analysis.bounds import Running
+    from analysis.prediction import Tools
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -67,7 +66,7 @@ def analyze(
     ] = None,
 ) -> None:
     """Predict how many cycles code takes on a CPU, and say what limits it."""
-    from analysis.report import json_of, lines_of  # noqa: PLC0415 - `--help` needs none of these
+    from runner.own_code.analyzed import tools_for  # noqa: PLC0415 - `--help` needs none of these
 
     running = _running(runs)
     if initial_state not in INITIAL_STATES:
@@ -77,19 +76,16 @@ def analyze(
             raise UsageError("--blocks brings its own code, and goes with --csv", hint="leave out the other code")
         if len(arch or ()) > 1:
             raise UsageError("--blocks takes one --arch at a time")
-        machine, reader, analyzer = _tools((arch or [""])[0], data, initial_state)
-        _write(csv_file or "-", lambda: _table(_block_rows(reader, analyzer, blocks, running)))
+        tools = tools_for((arch or [""])[0], data, bhive=initial_state == "bhive")
+        _write(csv_file or "-", lambda: _table(_block_rows(tools, blocks, running)))
         return
     if csv_file is not None:
         raise UsageError("--csv goes with --blocks", hint="--json FILE for one piece of code")
     code = _code(file, asm, _source(file, asm, hexadecimal, object_file, symbol), syntax)
-    found: list[tuple[MachineModel, Bounds]] = []
-    for name in arch or [""]:
-        machine, reader, analyzer = _tools(name, data, initial_state)
-        found.append((machine, analyzer.bounds(reader.block(code), running)))
-    _write(json_file, lambda: json.dumps([json_of(b, m) for m, b in found], indent=2, ensure_ascii=False) + "\n")
+    found = [tools_for(name, data, bhive=initial_state == "bhive").predict(code, running) for name in arch or [""]]
+    _write(json_file, lambda: json.dumps([one.json() for one in found], indent=2, ensure_ascii=False) + "\n")
     if json_file != "-":
-        print("\n\n".join("\n".join(lines_of(bounds, machine)) for machine, bounds in found))
+        print("\n\n".join(map(repr, found)))
 
 
 def _running(name: str) -> Running:
@@ -99,31 +95,6 @@ def _running(name: str) -> Running:
     if name not in known:
         raise UsageError(f"--runs {name}: not one of {', '.join(known)}")
     return Running(name)
-
-
-def _tools(name: str, data: Path | None, initial_state: str) -> tuple[MachineModel, Reader, Analyzer]:
-    """Return the machine, and what reads and analyzes code for it."""
-    from analysis.addresses import BHIVE  # noqa: PLC0415
-    from analysis.bounds import Analyzer  # noqa: PLC0415
-    from analysis.code import Reader  # noqa: PLC0415
-    from analysis.machines import open_machine  # noqa: PLC0415
-    from xed_convert.assembly.assembler import shipped_assembler  # noqa: PLC0415
-
-    machine = open_machine(name or ("" if data is not None else _this_cpu()), data)
-    environment = BHIVE if initial_state == "bhive" else None
-    return machine, Reader(machine, shipped_assembler().decoder), Analyzer(machine, environment)
-
-
-def _this_cpu() -> str:
-    """Return the name of the CPU at hand if something is shipped about it, else "" (then --arch is needed)."""
-    from analysis.machines import known  # noqa: PLC0415
-    from runner.host.cpu import choose, read_cpu  # noqa: PLC0415
-
-    try:
-        name = read_cpu(choose()).architecture
-    except UopscopeError:
-        return ""
-    return name if name in known() else ""
 
 
 def _source(
@@ -147,9 +118,10 @@ def _source(
 
 def _code(file: Path | None, asm: str | None, source: str, syntax: str) -> bytes:
     """Return the code of the marked region, or all of it without marks."""
-    from analysis.markers import is_att, marked_code, marked_text  # noqa: PLC0415
+    from analysis.markers import marked_code  # noqa: PLC0415
+    from runner.own_code.analyzed import assemble_region  # noqa: PLC0415
     from runner.own_code.sources import code_of, read_text  # noqa: PLC0415
-    from runner.own_code.text import Syntax, assemble  # noqa: PLC0415
+    from runner.own_code.text import Syntax  # noqa: PLC0415
 
     known = ["auto", *(one.value for one in Syntax)]
     if syntax not in known:
@@ -157,19 +129,17 @@ def _code(file: Path | None, asm: str | None, source: str, syntax: str) -> bytes
     text = read_text(file) if file is not None else asm
     if text is None:
         return marked_code(code_of(source))
-    text = marked_text(text)
-    chosen = Syntax(syntax) if syntax != "auto" else Syntax.ATT if is_att(text) else Syntax.INTEL
-    return marked_code(assemble(text, chosen))
+    return assemble_region(text, None if syntax == "auto" else Syntax(syntax))
 
 
-def _block_rows(reader: Reader, analyzer: Analyzer, source: str, running: Running) -> Iterator[tuple[str, ...]]:
+def _block_rows(tools: Tools, source: str, running: Running) -> Iterator[tuple[str, ...]]:
     """Yield a row per block: its code, cycles, what limits it, how many instructions are not known, what went wrong."""
     from runner.own_code.blocks import read_blocks  # noqa: PLC0415
 
     yield ("hex", "cycles", "limits", "unknown", "problem")
     for code in read_blocks(_lines(source), source):
         try:
-            bounds = analyzer.bounds(reader.block(code), running)
+            bounds = tools.predict(code, running).bounds
         except UopscopeError as error:
             yield (code.hex(), "", "", "", error.message)
             continue

@@ -4,5 +4,5 @@ Reading order: `measure` (a request in, a result out), `code` (what cannot be me
 from), `text` (both syntaxes, directives), `att` (AT&T to Intel), `gnu_as` (the last resort), `objects` (ELF files),
 `counters` (events that a user writes down), `template` (sources with parameters), `sweep` (all values of parameters),
 `journal` (a sweep that was stopped goes on), `plot`, `blocks` (basic blocks that read and write anywhere), `programs`
-(taken apart into blocks), `report` (text, JSON, CSV).
+(taken apart into blocks), `report` (text, JSON, CSV), `analyzed` (code and machines for `uopscope analyze`).
 """

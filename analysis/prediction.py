@@ -1,0 +1,64 @@
+"""One call from code to a prediction that shows itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from analysis.addresses import BHIVE
+from analysis.bounds import Analyzer
+from analysis.code import Reader
+from analysis.report import json_of, lines_of
+
+if TYPE_CHECKING:
+    from analysis.bounds import Bounds, Running
+    from simulator.machines.machine import MachineModel
+    from xed_convert.encoding.decoder import Decoder
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What code takes on a machine, and why; as text it is the report of the command."""
+
+    bounds: Bounds
+    machine: MachineModel
+
+    @property
+    def cycles(self) -> float:
+        """Core cycles per iteration."""
+        return float(self.bounds.cycles)
+
+    @property
+    def limits(self) -> list[str]:
+        """What limits the code."""
+        return [one.value for one in self.bounds.limits]
+
+    def json(self) -> dict[str, Any]:
+        """Return all of it as JSON."""
+        return json_of(self.bounds, self.machine)
+
+    def __repr__(self) -> str:
+        """Write the report."""
+        return "\n".join(lines_of(self.bounds, self.machine))
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What reads code and works out its bounds on one machine."""
+
+    machine: MachineModel
+    reader: Reader
+    analyzer: Analyzer
+
+    @classmethod
+    def of(cls, machine: MachineModel, decoder: Decoder, *, bhive: bool = False) -> Tools:
+        """Prepare a machine; with `bhive`, registers and memory begin as BHive sets them."""
+        return cls(machine, Reader(machine, decoder), Analyzer(machine, BHIVE if bhive else None))
+
+    def predict(self, code: bytes, running: Running) -> Prediction:
+        """Predict what code takes.
+
+        Raises:
+            AnalysisError: it cannot be analyzed, or not run like that.
+        """
+        return Prediction(self.analyzer.bounds(self.reader.block(code), running), self.machine)
