@@ -174,15 +174,23 @@ def slowest_cycle(nodes: Sequence[Node]) -> Cycle | None:
 
 
 def _carried(nodes: Sequence[Node]) -> list[tuple[int, list[Edge]]]:
-    """Return the nodes that can be on a circle: what has no successor or no predecessor goes, again and again."""
-    alive = {number for number, node in enumerate(nodes) if node.edges}
-    while True:
-        edges = {n: [e for e in nodes[n].edges if e.source in alive] for n in alive}
-        sources = {e.source for kept in edges.values() for e in kept}
-        left = {n for n, kept in edges.items() if kept and n in sources}
-        if left == alive:
-            return [(n, edges[n]) for n in sorted(alive)]
-        alive = left
+    """Return the nodes that can be on a circle: what has no successor or no predecessor goes, one after another."""
+    sources = [[edge.source for edge in node.edges] for node in nodes]
+    targets: list[list[int]] = [[] for _ in nodes]
+    for number, found in enumerate(sources):
+        for source in found:
+            targets[source].append(number)
+    alive = set(range(len(nodes)))
+    for before, after in ((sources, targets), (targets, sources)):
+        waits = [sum(one in alive for one in before[number]) for number in range(len(nodes))]
+        leaves = [number for number in alive if not waits[number]]
+        for number in leaves:
+            alive.discard(number)
+            for one in after[number]:
+                waits[one] -= 1
+                if not waits[one] and one in alive:
+                    leaves.append(one)
+    return [(n, [edge for edge in nodes[n].edges if edge.source in alive]) for n in sorted(alive)]
 
 
 def _slower(nodes: Sequence[tuple[int, list[Edge]]], best: Cycle | None) -> Cycle | None:

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 MOST_COPIES = 64
 """Copies of a block after which blocks of the predecoder begin where the first did; blocks have up to 64 bytes."""
 
-ROUNDS_OF_DECODERS = 32
-"""Iterations after which decoding is taken to repeat: there are at most eight decoders to begin with."""
-
 
 def fetched_of(block: Block) -> list[Fetched]:
     """Return what the front end sees: one item for an instruction with the jump that is fused with it."""
@@ -77,7 +74,7 @@ def decoders_bound(items: Sequence[Fetched], front: FrontEnd, microcode: Microco
     """Return cycles per iteration: decoders take instructions in order, until an iteration begins as another did."""
     begun: dict[tuple[int, int], tuple[int, int]] = {}
     cycle, decoder, end = 0, front.decoders, front.decoders  # the next decoder, and how many there are in this cycle
-    for iteration in range(ROUNDS_OF_DECODERS):
+    for iteration in range((front.decoders + 2) ** 2):  # more than there are states
         for number, item in enumerate(items):
             decoding = item.decoding
             last = decoder == front.decoders - 1 and item.fusible and not front.fusible_last
