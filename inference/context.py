@@ -23,7 +23,7 @@ class Capabilities:
     `counters` are the names of everything that is counted, `ports` those of them that count µops per port ("p0",
     "p23"). `loops_only` says that even unrolled code runs in a loop, because the clock is too coarse for one pass.
     `privileged` says that code runs at privilege level 0. `first_decoder` says that one decoder takes any instruction,
-    and others simple ones only.
+    and others simple ones only. `architecture` is the name under which ports may have been published.
     """
 
     counters: tuple[str, ...]
@@ -31,6 +31,7 @@ class Capabilities:
     loops_only: bool = False
     privileged: bool = False
     first_decoder: bool = False
+    architecture: str = ""
 
 
 @dataclass(frozen=True, slots=True)

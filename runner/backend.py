@@ -92,6 +92,7 @@ class BackendInfo:
             self.preferred_iterations > 0,
             self.supports_privileged,
             has_first_decoder(self.provenance.architecture),
+            self.provenance.architecture,
         )
 
 

@@ -16,6 +16,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from generator.sequences.blocking import is_wide, kind_of
+from generator.support.prologue import extra_code_of
 from inference.ports.by_time.hypotheses import Bounds, Component, Hypothesis, components
 from inference.ports.by_time.machine import SHARES
 from inference.ports.by_time.mixes import MANY, Asked, MixFactory, Question, ask, cycles_of, judge, strengths
@@ -25,6 +26,7 @@ from results.findings import (
     Confined,
     Indistinguishable,
     ManyInstances,
+    NotGenerated,
     OnlyBounds,
     PortAnswer,
     SequenceTime,
@@ -158,6 +160,11 @@ def infer_by_time(
 ) -> Procedure[PortConclusion]:
     """Infer the port usage of a variant; `cycles` is its measured reciprocal throughput."""
     probe = TimedProbe(machine, variant)
+    extra = extra_code_of(variant)
+    if extra is not None and extra.repeated:
+        return PortConclusion(
+            None, NotGenerated("it needs other code beside it, whose ports are not told from its own")
+        )
     failure = yield from _alone(probe, mixes)
     if failure is not None:
         return PortConclusion(None, failure, tuple(probe.steps), tuple(probe.experiments))

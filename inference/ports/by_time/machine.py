@@ -20,6 +20,7 @@ from generator.sequences.blocking import CodeKind, fits
 from inference.experiment import Procedure, Request
 from inference.ports.by_time.diagram import Lying, consistent, named
 from inference.ports.by_time.mixes import Asked, MixFactory, Question, ask, cycles_of, strengths
+from inference.ports.by_time.published import published_names
 from results.model import PortUsage
 from xed_convert.errors import UopscopeError
 
@@ -140,6 +141,7 @@ class Discovery:
     """Finds the sets of a machine; what it has found so far."""
 
     mixes: MixFactory
+    architecture: str = ""
     width: int = 0
     filler: InstructionVariant | None = None
     noise: Fraction = FIRST_NOISE
@@ -166,6 +168,7 @@ class Discovery:
         classes = yield from self._classes(members)
         if self.residuals:
             self.noise = min(MOST_NOISE, max(LEAST_NOISE, sorted(self.residuals)[len(self.residuals) * 95 // 100] * 2))
+        classes.sort(key=lambda one: (one.first.size, min(member.variant.string for member in one.members)))
         lying = yield from self._lying(classes)
         fitting, against, left_out = consistent(lying)
         self.doubtful += [classes[number].first.variant.string for number in left_out]
@@ -175,8 +178,9 @@ class Discovery:
             TimedSet(one, tuple(member.variant.string for member in found.members), _blockers(found.members))
             for one, found in zip(ports, classes, strict=True)
         ]
+        names = published_names(self.architecture, {one.ports: one.members for one in sets})
         return TimedMachine(
-            self.width, self.filler, self.noise, tuple(sets), len(fitting), against, tuple(self.doubtful)
+            self.width, self.filler, self.noise, tuple(sets), len(fitting), against, tuple(self.doubtful), names
         )
 
     def _find_filler(self) -> Procedure[None]:
@@ -190,12 +194,17 @@ class Discovery:
         purposes = ("a chain of moves", "independent moves", "NOPs")
         benchmarks = [Microbenchmark((), code, text, len(code)) for code, text in zip(codes, purposes, strict=True)]
         measured = yield [Request(one, loop=self.mixes.loop) for one in benchmarks]
-        if not all(one.ok and one.cycles > 0 for one in measured):
+        times = [cycles_of(one) for one in measured]
+        chained, moves, nops = (
+            None if cycles is None else cycles / one.request.benchmark.divisor
+            for cycles, one in zip(times, measured, strict=True)
+        )
+        is_move = chained is not None and moves is not None and chained <= ELIMINATED * moves
+        each = moves if is_move else nops
+        if each is None:
             return
-        chained, moves, nops = (one.cycles / one.request.benchmark.divisor for one in measured)
-        is_move = chained <= ELIMINATED * moves
         self.filler = self.instructions.variant(MOVE if is_move else NOP)
-        self.width = round(1 / (moves if is_move else nops))
+        self.width = round(1 / each)
 
     def _members(self, candidates: Sequence[Candidate]) -> Procedure[list[Member]]:
         """Return the candidates with one slot whose throughput is that of a set of ports."""

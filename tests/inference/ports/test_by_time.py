@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from inference.ports.by_time.diagram import Lying, consistent, diagrams, named, ports_in
 from inference.ports.by_time.hypotheses import Bounds, components
 from inference.ports.by_time.mixes import Answer, judge, strengths
+from inference.ports.by_time.published import published_names
 from results.model import PortUsage, port_set_name
 from results.ports import throughput_of
 from runner.backends.sim import SimBackend, open_machine
@@ -126,3 +127,15 @@ def test_hidden_counters_leave_nothing_but_time(catalogue: Catalogue) -> None:
     info = SimBackend(open_machine("HSW"), catalogue, hide_counters=True).info()
     assert info.counters == ("core_cycles",)
     assert not info.ports
+
+
+def test_ports_get_published_names_where_facts_fit() -> None:
+    members = {
+        frozenset("34"): ("VPABSB (XMM, XMM)",),
+        frozenset("45"): ("VPSHUFB (XMM, XMM, XMM)",),
+        frozenset("56"): ("VPSLLD (XMM, XMM, I8)",),
+    }
+    assert published_names("ZEN4", members) == {"3": "FP0", "4": "FP1", "5": "FP2", "6": "FP3"}
+    assert published_names("HSW", members) == {}
+    wrong = {frozenset("34"): ("VPABSB (XMM, XMM)",), frozenset("56"): ("VPSHUFB (XMM, XMM, XMM)",)}
+    assert published_names("ZEN4", wrong) == {}
