@@ -87,6 +87,15 @@ def _mnemonics() -> _Mnemonics:
     return _Mnemonics(tuple(families), tables["condition"], tables["name"])
 
 
+def spellings(words: Iterable[str]) -> list[str]:
+    """Return what prefixes and mnemonic may be called in the catalogue, as they are written first."""
+    table = _mnemonics()
+    found = [""]
+    for word in words:
+        found = [f"{before} {one}".strip() for before in found for one in table.spellings(word)]
+    return list(dict.fromkeys(found))
+
+
 class Matcher:
     """Finds variants of a catalogue by mnemonic and operands."""
 
@@ -94,8 +103,7 @@ class Matcher:
         """Sort the variants by their words: prefixes and mnemonic. Each is loaded when a text first needs it."""
         known = catalogue if isinstance(catalogue, Catalogue) else Catalogue(catalogue)
         self._by_words: dict[str, list[Callable[[], InstructionVariant]]] = {}
-        for load, asm, iclass in known.spellings():
-            words = " ".join(word for word in asm.split() if word[0] != "{") if "{" in asm else asm
+        for load, words, iclass in known.spellings():
             self._by_words.setdefault(words, []).append(load)
             if iclass != words:
                 self._by_words.setdefault(iclass, []).append(load)
@@ -108,7 +116,7 @@ class Matcher:
         Raises:
             AssemblyError: there is none; the message names the nearest.
         """
-        candidates = self._candidates(statement)
+        candidates = self.candidates(statement)
         found: list[Match] = []
         reason: EncodingError | None = None
         for variant in candidates:
@@ -137,17 +145,13 @@ class Matcher:
             raise AssemblyError(f"{statement.text!r}: the size of the memory operand is not clear", hint=hint)
         return found
 
-    def _candidates(self, statement: Statement) -> list[InstructionVariant]:
-        """Return the variants of the mnemonic.
+    def candidates(self, statement: Statement) -> list[InstructionVariant]:
+        """Return the variants of the mnemonic, whatever their operands, in the catalogue's order for each spelling.
 
         Raises:
             AssemblyError: the mnemonic is unknown.
         """
-        table = _mnemonics()
-        spellings = [""]
-        for word in statement.words:
-            spellings = [f"{before} {one}".strip() for before in spellings for one in table.spellings(word)]
-        names = [name for name in dict.fromkeys(spellings) if name in self._by_words]
+        names = [name for name in spellings(statement.words) if name in self._by_words]
         found = {id(variant): variant for name in names for variant in (load() for load in self._by_words[name])}
         if found:
             return list(found.values())

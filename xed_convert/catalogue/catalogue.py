@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
+from xed_convert.catalogue.index import opcodes_of, words_of
 from xed_convert.catalogue.store import SHIPPED, Store
 from xed_convert.errors import UnknownInstructionError
 
@@ -57,13 +58,15 @@ class _Memory:
         """Return the variant with that number."""
         return self._variants[number]
 
-    def encoding(self, number: int) -> str:
-        """Return the encoding of the variant with that number."""
-        return self._variants[number].encoding
+    @cached_property
+    def words(self) -> list[str]:
+        """For each variant, prefixes and mnemonic."""
+        return [words_of(variant.asm) for variant in self._variants]
 
-    def asm(self, number: int) -> str:
-        """Return the assembly syntax of the variant with that number."""
-        return self._variants[number].asm
+    @cached_property
+    def opcodes(self) -> list[str]:
+        """For each variant, the opcodes of its forms."""
+        return [opcodes_of(variant.encoding) for variant in self._variants]
 
 
 class Catalogue:
@@ -97,17 +100,21 @@ class Catalogue:
     def __len__(self) -> int:
         return len(self._store)
 
-    def encodings(self) -> Iterator[tuple[Callable[[], InstructionVariant], str]]:
-        """Yield, for each variant, a function that loads it, and its encoding."""
+    def opcodes(self) -> Iterator[tuple[Callable[[], InstructionVariant], str]]:
+        """Yield, for each variant, a function that loads it, and the opcodes of its forms (see `index.opcodes_of`)."""
         store = self._store
-        return ((partial(store.variant, number), store.encoding(number)) for number in range(len(store)))
+        return ((partial(store.variant, number), opcodes) for number, opcodes in enumerate(store.opcodes))
 
     def spellings(self) -> Iterator[tuple[Callable[[], InstructionVariant], str, str]]:
-        """Yield, for each variant that can be encoded, a function that loads it, its assembly syntax and its iclass."""
+        """Yield, for each variant that can be encoded, a function that loads it, its words and its iclass.
+
+        The words are prefixes and mnemonic (see `index.words_of`).
+        """
         store = self._store
-        for number, iclass in enumerate(store.iclass_numbers):
-            if store.encoding(number):
-                yield partial(store.variant, number), store.asm(number), store.iclasses[iclass]
+        columns = zip(store.words, store.iclass_numbers, store.opcodes, strict=True)
+        for number, (words, iclass, opcodes) in enumerate(columns):
+            if opcodes:
+                yield partial(store.variant, number), words, store.iclasses[iclass]
 
     def of_iclasses(self, iclasses: Collection[str]) -> Iterator[InstructionVariant]:
         """Yield the variants of those iclasses in the catalogue's order. Others are not loaded."""

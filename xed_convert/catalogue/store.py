@@ -5,7 +5,8 @@ source), and blocks, each compressed with zlib:
 
 - `strings`: the strings of all variants in order, one per line.
 - `iforms`, `iclasses`: each name once, one per line.
-- `iform`, `iclass`: for each variant the number of its name, 16 bits, low byte first.
+- `words`, `opcodes`: what variants are looked up by (`index.py`), each text once, one per line.
+- `iform`, `iclass`, `word`, `opcode`: for each variant the number of its line, 16 bits, low byte first.
 - `operands`, `attributes`: each distinct one as a line of JSON.
 - `registers`: each distinct list of registers, one per line; `texts`: other names, one per line.
 - `variants/N`: the variants from number N * 128 on, as rows of JSON.
@@ -22,6 +23,7 @@ import zlib
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from xed_convert.catalogue.index import opcodes_of, words_of
 from xed_convert.errors import ConversionError
 from xed_convert.model import InstructionVariant, MemoryShape, Operand, OperandKind
 
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
     from xed_convert.catalogue.xml import WritesBytes
 
-MAGIC = b"uopscope catalogue 2\n"
+MAGIC = b"uopscope catalogue 3\n"
 ROWS_PER_BLOCK = 128
 SHIPPED = os.path.join(os.path.dirname(__file__), "..", "data", "catalogue.bin")  # noqa: PTH118, PTH120
 """The shipped catalogue. Not a `Path`: importing pathlib takes as long as opening the catalogue."""
@@ -61,6 +63,8 @@ class _Tables:
     def __init__(self) -> None:
         self.iforms = _Lines()
         self.iclasses = _Lines()
+        self.words = _Lines()
+        self.opcodes = _Lines()
         self.operands = _Lines()
         self.registers = _Lines()
         self.attributes = _Lines()
@@ -121,6 +125,8 @@ def write_store(variants: Iterable[InstructionVariant], file: WritesBytes, *, so
         "strings": "\n".join(variant.string for variant in ordered).encode(),
         "iform": _numbers([tables.iforms.number(variant.iform) for variant in ordered]),
         "iclass": _numbers([tables.iclasses.number(variant.iclass) for variant in ordered]),
+        "word": _numbers([tables.words.number(words_of(variant.asm)) for variant in ordered]),
+        "opcode": _numbers([tables.opcodes.number(opcodes_of(variant.encoding)) for variant in ordered]),
     }
     contents |= tables.blocks()
     for start in range(0, len(rows), ROWS_PER_BLOCK):
@@ -188,15 +194,15 @@ class Store:
             variant = self._variants[number] = self._variant(number, self._row(number))
         return variant
 
-    def encoding(self, number: int) -> str:
-        """Return the encoding of the variant with that number, without making the variant."""
-        encoding: str = self._row(number)[-1]
-        return encoding
+    @cached_property
+    def words(self) -> list[str]:
+        """For each variant, prefixes and mnemonic (see `index.words_of`)."""
+        return self._lines_by_variant("words", "word")
 
-    def asm(self, number: int) -> str:
-        """Return the assembly syntax of the variant with that number, without making the variant."""
-        asm: str = self._row(number)[0]
-        return asm
+    @cached_property
+    def opcodes(self) -> list[str]:
+        """For each variant, the opcodes of its forms (see `index.opcodes_of`)."""
+        return self._lines_by_variant("opcodes", "opcode")
 
     def _row(self, number: int) -> JsonRow:
         """Return the row of the variant with that number."""
@@ -241,6 +247,14 @@ class Store:
             return struct.unpack(f"<{len(self.strings)}H", self._block(name))
         except struct.error as error:
             raise self._damaged(name, error) from error
+
+    def _lines_by_variant(self, lines: str, numbers: str) -> list[str]:
+        """Return the line of each variant, from a block of lines and a block of their numbers."""
+        known = self._lines(lines)
+        try:
+            return [known[number] for number in self._numbers(numbers)]
+        except IndexError as error:
+            raise self._damaged(numbers, error) from error
 
     @cached_property
     def _operand_lines(self) -> list[str]:

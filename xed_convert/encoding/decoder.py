@@ -10,6 +10,7 @@ APX architecture specification, section 3.1 (REX2, extended EVEX).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from xed_convert.catalogue.catalogue import Catalogue
@@ -20,7 +21,7 @@ from xed_convert.encoding.raw import PREFIXES, SHIFT, Raw, read_modrm, read_pref
 from xed_convert.errors import DecodingError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from xed_convert.model import InstructionVariant, OperandValue
 
@@ -66,21 +67,23 @@ class Decoder:
         self._maps: dict[str, list[list[Opcode | None]]] = {
             space: [[None] * 256 for _ in range(32)] for space in SPACES.values()
         }
-        for load, encoding in known.encodings():
-            for number, form in enumerate(encoding.split(" | ") if encoding else ()):
-                self._add(load, number, form.partition(" ")[0])
+        entries = cache(self._entries)
+        for load, opcodes in known.opcodes():
+            for number, entry in entries(opcodes):
+                entry.add(load, number)
         self._legacy = self._maps["leg"]
 
-    def _add(self, load: Callable[[], InstructionVariant], number: int, head: str) -> None:
-        """Enter a form under its opcode, by the first word of the form (`leg.1.AF`)."""
-        space, map_number, text = head.split(".")[:3]
-        first = int(text[:2], 16)
-        table = self._maps[space][int(map_number)]
-        for opcode in range(first, first + 8) if text.endswith("+") else (first,):
-            entry = table[opcode]
-            if entry is None:
-                entry = table[opcode] = Opcode()
-            entry.add(load, number)
+    def _entries(self, opcodes: str) -> list[tuple[int, Opcode]]:
+        """Return the entries of a variant's forms (`leg.1.AF vex.2.F7`), each with the form's number."""
+        found: list[tuple[int, Opcode]] = []
+        for number, form in enumerate(opcodes.split()):
+            space, map_number, text = form.split(".")[:3]
+            first = int(text[:2], 16)
+            table = self._maps[space][int(map_number)]
+            for opcode in range(first, first + 8) if text.endswith("+") else (first,):
+                entry = table[opcode] = table[opcode] or Opcode()
+                found.append((number, entry))
+        return found
 
     def decode(self, data: bytes, offset: int = 0) -> Decoded:
         """Decode the instruction that begins at `offset`.

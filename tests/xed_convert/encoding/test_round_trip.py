@@ -25,7 +25,7 @@ from xed_convert.errors import DecodingError
 from xed_convert.expansion.convert import convert
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from xed_convert.model import InstructionVariant, OperandValue
 
@@ -61,8 +61,9 @@ def check(variants: Iterable[InstructionVariant], decoder: Decoder, seed: int, t
     return checked
 
 
-def test_some_of_the_shipped_catalogue() -> None:
-    assert check(random.Random(1).sample(shipped(), 2000), shipped_decoder(), 1, 1) == 2000
+@pytest.mark.parametrize("catalogue", [shipped, Catalogue.load], ids=["variants", "file"])
+def test_some_of_the_shipped_catalogue(catalogue: Callable[[], Catalogue | tuple[InstructionVariant, ...]]) -> None:
+    assert check(random.Random(1).sample(shipped(), 2000), Decoder(catalogue()), 1, 1) == 2000
 
 
 @pytest.mark.slow
