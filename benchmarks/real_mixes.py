@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 NEAR, TOO_FAST, CONTENDS = 0.05, 0.03, 0.05
-FEWEST = 6
+FEWEST = 12
 BATCH = 200
 
 

@@ -326,20 +326,20 @@ def _shared(
         except AllocationError:
             continue
         made = Counter(one.variant.string for one in instances)
-        if all(made[variant.string] >= min(least, count) or not _chained(variant) for variant, count in blockers):
+        if all(made[variant.string] >= min(least, count) or not is_chained(variant) for variant, count in blockers):
             return instances, columns
     return _columns(blockers, set(taken), least)
 
 
 def different(instances: list[Instance]) -> list[Instance]:
     """Leave out instances that would wait for another one, because there were too few registers."""
-    if not _chained(instances[0].variant):
+    if not is_chained(instances[0].variant):
         return instances
     explicit = [operand.index for operand in _registers(instances[0].variant) if operand.explicit and operand.written]
     return list({tuple(one.values[index] for index in explicit): one for one in instances}.values())
 
 
-def _chained(variant: InstructionVariant) -> bool:
+def is_chained(variant: InstructionVariant) -> bool:
     """Whether an instance waits for an earlier one that was given the same registers to write to."""
     return any(operand.explicit and operand.written and operand.read for operand in _registers(variant))
 

@@ -20,7 +20,7 @@ from generator.errors import AllocationError
 from generator.microbenchmark import Line, Microbenchmark
 from generator.operands.allocation import Allocator
 from generator.operands.values import ValueKind, Values, kinds_of, values_of
-from generator.sequences.blocking import different, independent, registers_of
+from generator.sequences.blocking import different, independent, is_chained, registers_of
 from generator.sequences.memory import memory_operands, nearer
 from generator.sequences.throughput import SUBJECT_SLOT, setup_of
 from generator.support.prologue import occupied, with_prologue
@@ -82,14 +82,18 @@ def _subject(variant: InstructionVariant, parts: Sequence[Part]) -> Instance:
 
 def _columns(parts: Sequence[Part], taken: set[str]) -> list[tuple[list[Instance], int]]:
     """Divide the registers that are left among the parts; return the instances of each, and how often they stand."""
-    for most in MOST_INSTANCES[:-1]:
+    *larger, least = MOST_INSTANCES
+    for most in larger:
         try:
             columns = _allocate(parts, taken, most)
         except AllocationError:
             continue
-        if all(len(column) >= min(MOST_INSTANCES[-1], count) for column, count in columns):
+        if all(len(column) >= min(least, count) for column, count in columns):
             return columns
-    return _allocate(parts, taken, MOST_INSTANCES[-1])
+    if any(is_chained(part.variant) for part in parts):
+        return _allocate(parts, taken, least)
+    # What only writes a register never waits for it, so that one instance may stand many times
+    return _allocate(parts, taken, 1)
 
 
 def _allocate(parts: Sequence[Part], taken: set[str], most: int) -> list[tuple[list[Instance], int]]:
