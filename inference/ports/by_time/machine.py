@@ -38,6 +38,9 @@ MOVE, NOP = "MOV_89 (R64, R64)", "NOP"
 ELIMINATED = Fraction(3, 2)
 """Dependent moves are eliminated if they take no more than this many times as long as independent ones."""
 
+UNDER_A_CYCLE = Fraction(3, 4)
+"""Cycles. A move that needs a port takes a whole cycle in a chain."""
+
 SLOWEST, FASTEST = Fraction(92, 100), Fraction(104, 100)
 """Shares of n per cycle between which an instruction with n ports is done, by noise and idle ports."""
 
@@ -199,7 +202,7 @@ class Discovery:
             None if cycles is None else cycles / one.request.benchmark.divisor
             for cycles, one in zip(times, measured, strict=True)
         )
-        is_move = chained is not None and moves is not None and chained <= ELIMINATED * moves
+        is_move = chained is not None and moves is not None and chained <= min(ELIMINATED * moves, UNDER_A_CYCLE)
         each = moves if is_move else nops
         if each is None:
             return
