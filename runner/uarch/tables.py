@@ -3,8 +3,8 @@
 A file says which CPUs are of this kind (`[[cpuid]]`), which ports they have, and by which PMU event each of our
 counters is counted (`[[event]]`), every row with its `source`. Counter names are those of `runner.backend`. A
 counter whose name lists several ports (`p23`) covers all of them: the hardware cannot tell them apart. `[[derived]]`
-counters are sums and differences of others. The loader rejects unknown keys, missing sources and duplicates, and names
-the file.
+counters are sums and differences of others. `[[cpuid]]` rows stand before all others: the search for a CPU's file reads
+no more of the other files. The loader rejects unknown keys, missing sources and duplicates, and names the file.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import tomllib
 from collections import Counter
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,11 @@ from results.model import PORT_LETTERS
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+
+
+EVENTS = "\n[[event]]\n"
+"""Where the rows about events begin."""
 
 
 class MicroarchitectureError(UopscopeError):
@@ -163,6 +167,13 @@ def _is_split_by(name: str, others: Iterable[str]) -> bool:
     return len(name) > 2 and set(name[1:]) <= parts
 
 
+def _texts() -> Iterator[tuple[str, str]]:
+    """Yield name and text of every file of this folder."""
+    for entry in sorted(resources.files(__package__).iterdir(), key=lambda path: path.name):
+        if entry.name.endswith(".toml"):
+            yield entry.name, entry.read_text(encoding="utf-8")
+
+
 @lru_cache(maxsize=1)
 def all_microarchitectures() -> dict[str, Microarchitecture]:
     """Read every file of this folder; keys are the names.
@@ -171,12 +182,11 @@ def all_microarchitectures() -> dict[str, Microarchitecture]:
         MicroarchitectureError: a file is wrong; the message names it.
     """
     found: dict[str, Microarchitecture] = {}
-    for entry in sorted(resources.files(__package__).iterdir(), key=lambda path: path.name):
-        if entry.name.endswith(".toml"):
-            uarch = parse(entry.read_text(encoding="utf-8"), entry.name)
-            if uarch.name in found:
-                raise MicroarchitectureError(f"{entry.name}: there is another microarchitecture named {uarch.name}")
-            found[uarch.name] = uarch
+    for where, text in _texts():
+        uarch = parse(text, where)
+        if uarch.name in found:
+            raise MicroarchitectureError(f"{where}: there is another microarchitecture named {uarch.name}")
+        found[uarch.name] = uarch
     return found
 
 
@@ -193,16 +203,29 @@ def by_name(name: str) -> Microarchitecture:
     raise MicroarchitectureError(f"unknown microarchitecture {name!r}", hint=f"Known are: {', '.join(known)}")
 
 
+@cache
 def for_cpu(cpu: CpuIdentity) -> Microarchitecture | None:
-    """Return what that CPU is, or None if no file knows it; a file that names the native model goes first."""
+    """Return what that CPU is, or None if no file knows it; a file that names the native model goes first.
+
+    Raises:
+        MicroarchitectureError: a file is wrong; the message names it.
+    """
     candidates = [
-        (entry.native_model, uarch)
-        for uarch in all_microarchitectures().values()
-        if uarch.vendor == cpu.vendor
-        for entry in uarch.cpuids
+        (entry.native_model, text, where)
+        for where, text in _texts()
+        for entry in _cpuids(text, where, cpu.vendor)
         if entry.matches(cpu)
     ]
-    return max(candidates, key=lambda pair: pair[0])[1] if candidates else None
+    if not candidates:
+        return None
+    _, text, where = max(candidates, key=lambda candidate: candidate[0])
+    return parse(text, where)
+
+
+def _cpuids(text: str, where: str, vendor: str) -> tuple[CpuId, ...]:
+    """Return the `[[cpuid]]` rows of a file's text if it is about that vendor's CPUs."""
+    head = _toml(text.partition(EVENTS)[0], where)
+    return tuple(_row(CpuId, row, where) for row in head.get("cpuid", ())) if head.get("vendor") == vendor else ()
 
 
 def parse(text: str, where: str) -> Microarchitecture:
@@ -211,10 +234,7 @@ def parse(text: str, where: str) -> Microarchitecture:
     Raises:
         MicroarchitectureError: not TOML, an unknown or missing key, a missing source, or a counter twice.
     """
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise MicroarchitectureError(f"{where}: {error}") from error
+    data = _toml(text, where)
     unknown = set(data) - {"name", "title", "vendor", "ports", "cpuid", "event", "derived"}
     missing = {"name", "title", "vendor", "ports", "cpuid", "event"} - set(data)
     if unknown or missing:
@@ -229,7 +249,17 @@ def parse(text: str, where: str) -> Microarchitecture:
         derived=tuple(_row(Derived, row, where) for row in data.get("derived", [])),
     )
     _check_counters(uarch, where)
+    if _cpuids(text, where, uarch.vendor) != uarch.cpuids:
+        raise MicroarchitectureError(f"{where}: a [[cpuid]] row stands behind an [[event]] row; put it before")
     return uarch
+
+
+def _toml(text: str, where: str) -> dict[str, Any]:
+    """Read TOML."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise MicroarchitectureError(f"{where}: {error}") from error
 
 
 def _row(kind: type[Any], row: dict[str, Any], where: str) -> Any:  # noqa: ANN401 - one reader for three row types

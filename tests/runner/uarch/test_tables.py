@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,23 @@ def test_every_cpu_of_the_events_is_known_exactly_once(events: list[dict[str, st
             if entry.matches(cpu) and entry.native_model == cpu.native_model
         ]
         assert exact == [found.name], (cpu, exact)
+
+
+def test_a_cpu_is_what_the_whole_files_say() -> None:
+    everything = tables.all_microarchitectures()
+    entries = [(uarch, entry) for uarch in everything.values() for entry in uarch.cpuids]
+    for uarch, entry in some(entries):
+        cpu = CpuIdentity(uarch.vendor, entry.family, entry.model, 0, entry.core_type, entry.native_model)
+        cpu = replace(cpu, stepping=entry.steppings[0] if entry.steppings else 0)
+        assert tables.for_cpu(cpu) == uarch, entry
+    assert tables.for_cpu(CpuIdentity("GenuineIntel", 0x19, 0x10, 0)) is None
+
+
+def test_cpuid_rows_stand_before_events() -> None:
+    name, text = "zen4.toml", (Path(str(tables.__file__)).parent / "zen4.toml").read_text(encoding="utf-8")
+    late = text + '\n[[cpuid]]\nfamily = 1\nmodel = 1\nsource = "a test"\n'
+    with pytest.raises(MicroarchitectureError, match=r"zen4\.toml: a \[\[cpuid\]\] row stands behind"):
+        tables.parse(late, name)
 
 
 def test_every_intel_big_core_counts_cycles_instructions_and_ports() -> None:
