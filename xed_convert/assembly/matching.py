@@ -19,7 +19,7 @@ from xed_convert.errors import AssemblyError, ConversionError, EncodingError
 from xed_convert.model import MemoryAddress, OperandKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from xed_convert.model import InstructionVariant, Operand, OperandValue
 
@@ -101,12 +101,12 @@ class Matcher:
 
     def __init__(self, catalogue: Catalogue | Iterable[InstructionVariant]) -> None:
         """Sort the variants by their words: prefixes and mnemonic. Each is loaded when a text first needs it."""
-        known = catalogue if isinstance(catalogue, Catalogue) else Catalogue(catalogue)
-        self._by_words: dict[str, list[Callable[[], InstructionVariant]]] = {}
-        for load, words, iclass in known.spellings():
-            self._by_words.setdefault(words, []).append(load)
+        self._catalogue = catalogue if isinstance(catalogue, Catalogue) else Catalogue(catalogue)
+        self._by_words: dict[str, list[int]] = {}
+        for number, words, iclass in self._catalogue.spellings():
+            self._by_words.setdefault(words, []).append(number)
             if iclass != words:
-                self._by_words.setdefault(iclass, []).append(load)
+                self._by_words.setdefault(iclass, []).append(number)
 
     def matches(self, statement: Statement) -> list[Match]:
         """Return every variant that a statement can mean, encoded, the shortest first.
@@ -152,9 +152,9 @@ class Matcher:
             AssemblyError: the mnemonic is unknown.
         """
         names = [name for name in spellings(statement.words) if name in self._by_words]
-        found = {id(variant): variant for name in names for variant in (load() for load in self._by_words[name])}
+        found = dict.fromkeys(number for name in names for number in self._by_words[name])
         if found:
-            return list(found.values())
+            return [self._catalogue.variant(number) for number in found]
         words = " ".join(statement.words)
         near = difflib.get_close_matches(words[:40], self._by_words, n=4, cutoff=0.5)
         hint = f"Similar: {', '.join(near)}." if near else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from xed_convert.catalogue.index import opcodes_of, words_of
@@ -10,7 +10,7 @@ from xed_convert.catalogue.store import SHIPPED, Store
 from xed_convert.errors import UnknownInstructionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from xed_convert.model import InstructionVariant
@@ -100,21 +100,22 @@ class Catalogue:
     def __len__(self) -> int:
         return len(self._store)
 
-    def opcodes(self) -> Iterator[tuple[Callable[[], InstructionVariant], str]]:
-        """Yield, for each variant, a function that loads it, and the opcodes of its forms (see `index.opcodes_of`)."""
-        store = self._store
-        return ((partial(store.variant, number), opcodes) for number, opcodes in enumerate(store.opcodes))
+    def variant(self, number: int) -> InstructionVariant:
+        """Return the variant with that number in the catalogue's order."""
+        return self._store.variant(number)
 
-    def spellings(self) -> Iterator[tuple[Callable[[], InstructionVariant], str, str]]:
-        """Yield, for each variant that can be encoded, a function that loads it, its words and its iclass.
+    @property
+    def opcodes(self) -> Sequence[str]:
+        """For each variant by its number, the opcodes of its forms (see `index.opcodes_of`)."""
+        return self._store.opcodes
 
-        The words are prefixes and mnemonic (see `index.words_of`).
-        """
+    def spellings(self) -> Iterator[tuple[int, str, str]]:
+        """Yield, for each variant that can be encoded, its number, its words (see `index.words_of`) and its iclass."""
         store = self._store
         columns = zip(store.words, store.iclass_numbers, store.opcodes, strict=True)
         for number, (words, iclass, opcodes) in enumerate(columns):
             if opcodes:
-                yield partial(store.variant, number), words, store.iclasses[iclass]
+                yield number, words, store.iclasses[iclass]
 
     def of_iclasses(self, iclasses: Collection[str]) -> Iterator[InstructionVariant]:
         """Yield the variants of those iclasses in the catalogue's order. Others are not loaded."""

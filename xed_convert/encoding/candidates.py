@@ -18,6 +18,7 @@ from xed_convert.model import MemoryAddress
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from xed_convert.catalogue.catalogue import Catalogue
     from xed_convert.encoding.address import AddressShape
     from xed_convert.encoding.form import Form
     from xed_convert.encoding.raw import Raw
@@ -175,22 +176,22 @@ class Opcode:
     __slots__ = ("_candidates", "_pending", "_selected", "has_modrm", "ignores_mod", "mask")
 
     def __init__(self) -> None:
-        self._pending: list[tuple[Callable[[], InstructionVariant], int]] = []
+        self._pending: list[tuple[int, int]] = []
         self._candidates: list[Candidate] = []
         self._selected: dict[int, tuple[Candidate, ...]] = {}
         self.mask = 0
         self.has_modrm = False
         self.ignores_mod = True
 
-    def add(self, load: Callable[[], InstructionVariant], number: int) -> None:
-        """Add the form with that number of the variant that `load` returns."""
-        self._pending.append((load, number))
+    def add(self, number: int, form_number: int) -> None:
+        """Add a form of the variant with that number."""
+        self._pending.append((number, form_number))
 
-    def prepare(self) -> None:
-        """Prepare the forms added since the last call."""
-        for load, number in self._pending:
-            variant = load()
-            form = parse_encoding(variant.encoding)[number]
+    def prepare(self, catalogue: Catalogue) -> None:
+        """Prepare the forms added since the last call; their variants are those of the catalogue."""
+        for number, form_number in self._pending:
+            variant = catalogue.variant(number)
+            form = parse_encoding(variant.encoding)[form_number]
             self._candidates.append(Candidate(variant, form))
             self.has_modrm |= form.has_modrm and not form.old
             self.ignores_mod &= "mod" not in form.conditions

@@ -63,14 +63,14 @@ class Decoder:
 
     def __init__(self, catalogue: Catalogue | Iterable[InstructionVariant]) -> None:
         """Sort the catalogue's variants by opcode. Variants without encoding are left out."""
-        known = catalogue if isinstance(catalogue, Catalogue) else Catalogue(catalogue)
+        self._catalogue = catalogue if isinstance(catalogue, Catalogue) else Catalogue(catalogue)
         self._maps: dict[str, list[list[Opcode | None]]] = {
             space: [[None] * 256 for _ in range(32)] for space in SPACES.values()
         }
         entries = cache(self._entries)
-        for load, opcodes in known.opcodes():
-            for number, entry in entries(opcodes):
-                entry.add(load, number)
+        for number, opcodes in enumerate(self._catalogue.opcodes):
+            for form_number, entry in entries(opcodes):
+                entry.add(number, form_number)
         self._legacy = self._maps["leg"]
 
     def _entries(self, opcodes: str) -> list[tuple[int, Opcode]]:
@@ -124,7 +124,7 @@ class Decoder:
         if entry is None:
             raise _unknown(data, offset)
         if entry.pending:
-            entry.prepare()
+            entry.prepare(self._catalogue)
         if entry.has_modrm:
             position = read_modrm(raw, position, registers=entry.ignores_mod)
         raw.immediate = position

@@ -37,15 +37,13 @@ def test_every_mnemonic_has_the_same_candidates() -> None:
     for name in named:
         words = tuple(name.split())
         spelled = spellings(words)
-        expected = {id(variant): variant for one in spelled for variant in named.get(one, ())}
+        expected = {variant.string: variant for one in spelled for variant in named.get(one, ())}
         assert matcher.candidates(Statement(name, words)) == list(expected.values()), name
         assert name in spelled
 
 
 def test_the_file_has_the_opcodes_of_every_form() -> None:
-    loads, opcodes = zip(*Catalogue.load().opcodes(), strict=True)
-    assert [load() for load in loads] == list(variants())
-    for variant, found in zip(variants(), opcodes, strict=True):
+    for variant, found in zip(variants(), Catalogue.load().opcodes, strict=True):
         forms = parse_encoding(variant.encoding) if variant.encoding else ()
         assert found.split() == [str(form).split()[0] for form in forms], variant.string
 
