@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from tests.nonempty import some
 from xed_convert.assembly.matching import Matcher, spellings
 from xed_convert.assembly.syntax import Statement
 from xed_convert.catalogue.catalogue import Catalogue
@@ -43,7 +44,7 @@ def test_every_mnemonic_has_the_same_candidates() -> None:
 
 
 def test_the_file_has_the_opcodes_of_every_form() -> None:
-    for variant, found in zip(variants(), Catalogue.load().opcodes, strict=True):
+    for variant, found in some(zip(variants(), Catalogue.load().opcodes, strict=True), 20000):
         forms = parse_encoding(variant.encoding) if variant.encoding else ()
         assert found.split() == [str(form).split()[0] for form in forms], variant.string
 
