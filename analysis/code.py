@@ -146,7 +146,7 @@ class Reader:
             return self._foreign(code, offset, error)
         data = code[offset : offset + decoded.length_bytes]
         try:
-            compiled = compile_instruction(decoded.variant, decoded.values, self.machine, decoded.length_bytes)
+            compiled = compile_instruction(decoded.variant, decoded.values, self.machine, data)
         except ModelError as error:
             raise AnalysisError(f"offset {offset}: {error.message}") from error
         return Item(data, compiled, effects_of(compiled, data, self._memory))

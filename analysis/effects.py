@@ -17,13 +17,14 @@ Two corrections, since files state what can be measured:
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from simulator.core.compiler import BRANCHES
 from simulator.core.core import TICKS
 from simulator.core.delivery import Fetched, usual_decoding
+from simulator.core.opcode import opcode_offset
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
@@ -31,15 +32,6 @@ if TYPE_CHECKING:
 
     from results.machine.constants import Memory
     from simulator.core.compiler import Compiled, LocatedUop, Location
-
-PREFIXES = frozenset({0x66, 0x67, 0x2E, 0x36, 0x3E, 0x26, 0x64, 0x65, 0xF0, 0xF2, 0xF3})
-
-VECTOR_PREFIX_BYTES = {0xC5: 2, 0xC4: 3, 0x62: 4}
-"""Bytes of VEX and EVEX prefixes; the opcode follows (Intel SDM volume 2A, sections 2.3.5 and 2.7.1)."""
-
-
-POP_STACK_POINTER = 0x5C
-"""The opcode of POP RSP, and with REX.B of POP R12."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +81,7 @@ def effects_of(one: Compiled | None, data: bytes, memory: Memory | None = None) 
     opcode = opcode_offset(data)
     if one is None or one.uops is None:
         fetched = one.fetched if one is not None else None
-        unknown = fetched or Fetched((len(data),), usual_decoding(1))
+        unknown = fetched or Fetched((len(data),), usual_decoding(1), opcode_offsets=(opcode,))
         return Effects((), (), (), 1, 0, Fraction(0), unknown, opcode, pointer="")
     outputs = _outputs(one, memory)
     uops = one.uops
@@ -102,43 +94,12 @@ def effects_of(one: Compiled | None, data: bytes, memory: Memory | None = None) 
         one.slots,
         sum(uop.divider_cycles for uop in uops),
         Fraction(0) if jumps else Fraction(one.unit_ticks, TICKS),
-        _fetched(one, data, opcode),
+        one.fetched,
         opcode,
         _pointer(one),
         bool(one.stack_change) and not one.resets_stack,
         not one.stack_change and any("RSP" in (*uop.reads, *uop.writes) for uop in uops),
     )
-
-
-def opcode_offset(data: bytes) -> int:
-    """Return where the opcode is: behind prefixes and escape bytes."""
-    at = 0
-    while at < len(data) - 1 and data[at] in PREFIXES:
-        at += 1
-    if data[at] in VECTOR_PREFIX_BYTES and at == 0:
-        return min(VECTOR_PREFIX_BYTES[data[at]], len(data) - 1)
-    if data[at] & 0xF0 == 0x40:
-        at += 1
-    if at < len(data) - 1 and data[at] == 0x0F:
-        at += 2 if data[at + 1] in (0x38, 0x3A) else 1
-    return min(at, len(data) - 1)
-
-
-def _fetched(one: Compiled, data: bytes, opcode: int) -> Fetched | None:
-    """Return what the front end sees, with what depends on the bytes and not on the variant alone.
-
-    A prefix 66 changes the length of what has an immediate of 16 bits (Intel's Optimization Reference Manual, section
-    on length-changing prefixes). The encoding of POP R12 is also that of POP RSP, which is complex: the first decoder
-    alone takes it (Abel and Reineke, uiCA, ICS 2022, and its artifact); a file has one row for all registers.
-    """
-    fetched = one.fetched
-    if fetched is None:
-        return None
-    wide = any(o.kind is OperandKind.IMMEDIATE and o.width_bits == 16 for o in one.variant.operands)
-    fetched = replace(fetched, length_changing=wide and 0x66 in data[:opcode])
-    if one.variant.iclass == "POP" and data[opcode] == POP_STACK_POINTER:
-        return replace(fetched, decoding=replace(fetched.decoding, complex=True, simple=0))
-    return fetched
 
 
 def _pointer(one: Compiled) -> str:

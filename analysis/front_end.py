@@ -7,7 +7,6 @@ constants of a core are in `results/machine/cores/`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from math import gcd
 from typing import TYPE_CHECKING
@@ -32,11 +31,12 @@ def fetched_of(block: Block) -> list[Fetched]:
         if skip:
             skip = False
             continue
-        one = item.effects.fetched or Fetched((len(item.data),), usual_decoding(item.effects.slots))
+        one = item.effects.fetched or Fetched(
+            (len(item.data),), usual_decoding(item.effects.slots), opcode_offsets=(item.effects.opcode_offset,)
+        )
         jump = after.effects.fetched if fused and after is not None else None
         if jump is not None:
-            sizes = (*one.sizes_bytes, *jump.sizes_bytes)
-            one = replace(one, sizes_bytes=sizes, fusible=False, is_jump=True, jumps_bytes=jump.jumps_bytes)
+            one = one.fused_with(jump)
             skip = True
         found.append(one)
     return found

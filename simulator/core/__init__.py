@@ -1,6 +1,6 @@
 """The out-of-order core that executes a microbenchmark's bytes.
 
 Reading order: `pmu` (runs a program and counts), `frontend` (bytes to instructions), `compiler` (instructions to
-steps), `trace` and `runs` (repetitions), `branches`, `delivery` (when µops arrive), `core` (issue, dispatch, retire),
-`binding` (µops to ports), `values`, `locations`.
+steps), `opcode` (what bytes say), `trace` and `runs` (repetitions), `branches`, `delivery` (when µops arrive), `core`
+(issue, dispatch, retire), `binding` (µops to ports), `values`, `locations`.
 """

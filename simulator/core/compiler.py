@@ -12,6 +12,7 @@ from results.model import LatencyPart
 from simulator.core.core import FETCH, NO_PORT, PORT, ROTATE, SHARED, TICKS, UNIT
 from simulator.core.delivery import Fetched, usual_decoding
 from simulator.core.locations import STACK, location_of, merges
+from simulator.core.opcode import OPERAND_SIZE, opcode_offset, prefix_bytes
 from xed_convert.model import MemoryAddress, OperandKind
 
 if TYPE_CHECKING:
@@ -100,9 +101,10 @@ def unfused_jumps() -> dict[str, frozenset[str]]:
 
 
 def compile_instruction(
-    variant: InstructionVariant, values: Mapping[int, OperandValue], machine: MachineModel, size_bytes: int = 0
+    variant: InstructionVariant, values: Mapping[int, OperandValue], machine: MachineModel, data: bytes = b""
 ) -> Compiled:
-    """Give an instruction's µops their locations."""
+    """Give an instruction's µops their locations; `data` are its bytes, which only the front end looks at."""
+    size_bytes = len(data)
     behaviour = machine.executes(variant)
     turn = sum(
         {"X87PUSH": -1, "X87POP": 1, "X87POP2": 2}.get(o.registers[0], 0) for o in variant.operands if o.registers
@@ -130,7 +132,7 @@ def compile_instruction(
         _fuses(variant, values, behaviour, machine),
         behaviour.fuses_with,
         round(behaviour.occupies * TICKS),
-        _fetched(variant, values, behaviour, size_bytes) if machine.parameters.front is not None else None,
+        _fetched(variant, values, behaviour, data) if machine.parameters.front is not None else None,
     )
     if all(uop.fast is None for uop in uops):
         return one
@@ -139,22 +141,36 @@ def compile_instruction(
 
 
 def _fetched(
-    variant: InstructionVariant, values: Mapping[int, OperandValue], behaviour: Behaviour, size_bytes: int
+    variant: InstructionVariant, values: Mapping[int, OperandValue], behaviour: Behaviour, data: bytes
 ) -> Fetched:
-    """Return what the front end sees of an instruction."""
+    """Return what the front end sees of an instruction.
+
+    A prefix 66 changes the length of what has an immediate of 16 bits (Intel's Optimization Reference Manual, section
+    on length-changing prefixes). The bytes say so, whatever attributes a variant has. The encoding of POP R12 is also
+    that of POP RSP, which is complex: the first decoder alone takes it (Abel and Reineke, uiCA, ICS 2022, and its
+    artifact); a file has one row for all registers.
+    """
     jump = variant.category in BRANCHES
+    opcode = opcode_offset(data)
+    decoding = behaviour.decoding or usual_decoding(behaviour.slots)
+    if variant.iclass == "POP" and data[opcode : opcode + 1] == POP_STACK_POINTER:
+        decoding = replace(decoding, complex=True, simple=0)
+    wide = any(o.kind is OperandKind.IMMEDIATE and o.width_bits == 16 for o in variant.operands)
     return Fetched(
-        (size_bytes,),
-        behaviour.decoding or usual_decoding(behaviour.slots),
-        any(o.kind is OperandKind.IMMEDIATE and o.width_bits == 16 for o in variant.operands)
-        and variant.attributes.get("eosz") == "16",
+        (len(data),),
+        decoding,
+        wide and OPERAND_SIZE in data[: prefix_bytes(data)],
         bool(behaviour.fuses_with),
         jump,
         _jumped(variant, values) if jump else None,
+        (opcode,),
     )
 
 
 BRANCHES = ("COND_BR", "UNCOND_BR", "CALL", "RET")
+
+POP_STACK_POINTER = b"\x5c"
+"""The opcode of POP RSP, and with REX.B of POP R12."""
 
 
 def _jumped(variant: InstructionVariant, values: Mapping[int, OperandValue]) -> int | None:
@@ -352,10 +368,7 @@ def _known_steps(one: Compiled, jump: Compiled | None, numbering: Numbering, off
 
 def _fetch_step(first: Fetched, jump: Fetched | None, numbering: Numbering) -> Step:
     """Return the step that begins an instruction, with the jump that is fused with it."""
-    if jump is not None:
-        sizes = (*first.sizes_bytes, *jump.sizes_bytes)
-        first = replace(first, sizes_bytes=sizes, fusible=False, is_jump=True, jumps_bytes=jump.jumps_bytes)
-    numbering.fetched.append(first)
+    numbering.fetched.append(first if jump is None else first.fused_with(jump))
     return (FETCH, (), 0, (), (), len(numbering.fetched) - 1, 0, 0)
 
 

@@ -3,10 +3,13 @@
 Each stage depends only on older instructions, so instructions are taken in program order, and each gets the first cycle
 that every stage allows:
 
-- **Predecoder**: block after block of `block_bytes`; an instruction belongs to the block of its last byte; so many per
-  cycle; a length-changing prefix costs cycles. It stops while the instruction queue is full.
+- **Predecoder**: block after block of `block_bytes`, so many instructions per cycle. An instruction leaves with the
+  block of its last byte. It takes a place in the block before as well if its opcode is there. A length-changing prefix
+  costs cycles in the block of the opcode; they hide behind further cycles of the block before. The predecoder stops
+  while the instruction queue is full.
 - **Decoders**: the first one takes anything, the others simple instructions, as many beside a complex one as is
-  measured. A jump ends the group. The last decoder does not take what could fuse with a jump, if the core is so.
+  measured. A jump ends the group. The last decoder of the core does not take what could fuse with a jump, if the core
+  is so.
 - **µop cache**: windows of code that fit are delivered from it, so many µops per cycle out of at most two windows.
 - **Microcode**: the sequencer delivers after the decoders or the µop cache, and nothing else meanwhile. To leave the
   µop cache for it and to come back costs cycles.
@@ -25,7 +28,7 @@ caches of instructions, the cycles that a change from one path to the other cost
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
 from math import gcd
@@ -63,8 +66,9 @@ class Path(IntEnum):
 class Fetched:
     """What the front end sees of an instruction, or of one and the jump that is fused with it.
 
-    `sizes_bytes` are those of the one or two instructions. `jumps_bytes` is how far a taken jump leads from the end
-    (None: it goes on behind). `fusible` says that it could fuse with a jump.
+    `sizes_bytes` are those of the one or two instructions, `opcode_offsets` where their opcodes are. `jumps_bytes` is
+    how far a taken jump leads from the end (None: it goes on behind). `fusible` says that it could fuse with a jump,
+    `length_changing` that the first instruction has a prefix that changes its length.
     """
 
     sizes_bytes: tuple[int, ...]
@@ -73,6 +77,7 @@ class Fetched:
     fusible: bool = False
     is_jump: bool = False
     jumps_bytes: int | None = None
+    opcode_offsets: tuple[int, ...] = (0,)
     size_bytes: int = field(init=False)
     uops: int = field(init=False)
 
@@ -80,6 +85,17 @@ class Fetched:
         """Add up the sizes, and the µops that are delivered: both are asked for all the time."""
         object.__setattr__(self, "size_bytes", sum(self.sizes_bytes))
         object.__setattr__(self, "uops", self.decoding.decoded + self.decoding.microcoded)
+
+    def fused_with(self, jump: Fetched) -> Fetched:
+        """Return what the front end sees of an instruction and the jump that is fused with it."""
+        return replace(
+            self,
+            sizes_bytes=(*self.sizes_bytes, *jump.sizes_bytes),
+            opcode_offsets=(*self.opcode_offsets, *jump.opcode_offsets),
+            fusible=False,
+            is_jump=True,
+            jumps_bytes=jump.jumps_bytes,
+        )
 
 
 def usual_decoding(slots: int) -> Decoding:
@@ -210,11 +226,14 @@ class Delivery:
     __slots__ = (
         "address",
         "before",
+        "block_cycles",
         "cache",
         "counts",
         "cycle",
-        "decoders_left",
+        "decoder",
+        "decoders_end",
         "front",
+        "hidden",
         "iteration",
         "layout",
         "loop",
@@ -247,7 +266,10 @@ class Delivery:
         self.position, self.iteration = 0, 0
         self.address, self.before = 0, 0  # and the size of the instruction before (0: a jump led here)
         self.predecode_cycle, self.predecoded = 0, 0
-        self.cycle, self.used, self.decoders_left, self.windows = 0, 0, 0, 0  # of the stage that delivers
+        self.block_cycles = 1  # of the predecoder's block, without those for prefixes
+        self.hidden = 0  # cycles for prefixes that the block before still hides
+        self.cycle, self.used, self.windows = 0, 0, 0  # of the stage that delivers
+        self.decoder, self.decoders_end = 0, 0  # the next decoder, and the first that takes nothing in this cycle
         self.queue = deque([0] * self.front.instruction_queue, self.front.instruction_queue)
         self.uop_queue = deque([0] * self.front.uop_queue, self.front.uop_queue)
         self.pending = 0  # µops of the last instruction, which leave the queue with its issue
@@ -279,7 +301,8 @@ class Delivery:
         cycle, predecode = self.cycle, self.predecode_cycle
         return (
             (self.address % LINE_BYTES, self.before, self.position, self.iteration),
-            (cycle - now, predecode - cycle, self.predecoded, self.used, self.decoders_left, self.windows),
+            (cycle - now, predecode - cycle, self.predecoded, self.block_cycles, self.hidden),
+            (self.used, self.decoder, self.decoders_end, self.windows),
             self.pending,
             tuple([one - predecode if one > predecode else 0 for one in self.queue]),
             tuple([one - cycle if one > cycle else 0 for one in self.uop_queue]),
@@ -332,7 +355,7 @@ class Delivery:
     def _next_cycle(self, cycle: int) -> None:
         """Let the stage that delivers begin a cycle."""
         self.cycle, self.used, self.windows = cycle, 0, 0
-        self.decoders_left = self.front.decoders
+        self.decoder, self.decoders_end = 0, self.front.decoders
 
     def _from_cache(self, item: Fetched) -> int:
         """Take the µops out of the µop cache; predecoder and decoders begin anew after it."""
@@ -347,48 +370,71 @@ class Delivery:
             left = self.used - self.cache.width
             self._next_cycle(self.cycle + 1)
             self.used, self.windows = left, 1
-        self.decoders_left, self.predecode_cycle, self.predecoded = 0, self.cycle, 0
+        self.decoders_end, self.predecode_cycle, self.predecoded = 0, self.cycle, 0
+        self.block_cycles, self.hidden = 1, 0
         return self.cycle
 
     def _from_decoders(self, item: Fetched) -> int:
         """Predecode, wait in the queue of instructions, and decode."""
         ready = 0
-        address, before = self.address, self.before
-        for size in item.sizes_bytes:
-            ready = self._predecode(address, before, size, item.length_changing and size == item.sizes_bytes[0])
-            address, before = address + size, size
+        address, before, changing = self.address, self.before, item.length_changing
+        for size, opcode in zip(item.sizes_bytes, item.opcode_offsets, strict=True):
+            ready = self._predecode(address, before, size, opcode, length_changing=changing)
+            address, before, changing = address + size, size, False
         ready += self.front.decode_delay
         if ready > self.cycle:
             self._next_cycle(ready)
-        first = self.decoders_left == self.front.decoders
-        last = self.decoders_left == 1
+        decoding = item.decoding
+        is_last = self.decoder == self.front.decoders - 1
         if (
-            not self.decoders_left
-            or (item.decoding.complex and not first)
-            or (last and item.fusible and not self.front.fusible_last)
+            self.decoder >= self.decoders_end
+            or (decoding.complex and self.decoder)
+            or (is_last and item.fusible and not self.front.fusible_last)
         ):
             self._next_cycle(self.cycle + 1)
-        beside = item.decoding.simple if item.decoding.complex else None
-        self.decoders_left = self.decoders_left - 1 if beside is None else min(beside, self.front.decoders - 1)
+        self.decoder += 1
+        if decoding.complex and decoding.simple is not None:
+            self.decoders_end = min(self.decoders_end, 1 + decoding.simple)
         self.queue.extend([self.cycle] * len(item.sizes_bytes))
         if item.is_jump:
-            self.decoders_left = 0
+            self.decoders_end = 0
         return self.cycle
 
-    def _predecode(self, address: int, before: int, size: int, length_changing: bool) -> int:
-        """Return the cycle in which an instruction at an address enters the queue of instructions."""
+    def _predecode(self, address: int, before: int, size: int, opcode: int, *, length_changing: bool) -> int:
+        """Return the cycle in which an instruction at an address enters the queue of instructions.
+
+        Args:
+            address: of its first byte.
+            before: the size of the instruction before, in bytes (0: a jump led here, which begins a block anew).
+            size: in bytes.
+            opcode: where its opcode is, in bytes from its begin.
+            length_changing: whether a prefix changes its length.
+        """
         block = self.front.block_bytes
-        last = (address + size - 1) // block
-        blocks = last - (address - 1) // block if before else last - address // block + 1
-        if blocks or self.predecoded == self.front.predecoded:
-            self.predecode_cycle += max(1, blocks)
-            self.predecoded = 0
+        reached = (address - 1) // block if before else address // block - 1
+        named, last = (address + opcode) // block, (address + size - 1) // block
+        self._begin_block(named - reached)
         if length_changing:
-            self.predecode_cycle += self.front.length_changing_cycles
+            cost = self.front.length_changing_cycles
+            self.predecode_cycle += max(0, cost - self.hidden)
+            self.hidden = max(0, self.hidden - cost)
+        if last > named:
+            self.predecoded += 1
+            self._begin_block(last - named)
         if self.queue[0] > self.predecode_cycle:
             self.predecode_cycle, self.predecoded = self.queue[0], 0
         self.predecoded += 1
         return self.predecode_cycle
+
+    def _begin_block(self, blocks: int) -> None:
+        """Let the predecoder go so many blocks on; if it stays, it needs a further cycle once it found its number."""
+        if blocks:
+            self.hidden = self.block_cycles - 1 if blocks == 1 else 0
+            self.predecode_cycle += blocks
+            self.block_cycles, self.predecoded = 1, 0
+        elif self.predecoded == self.front.predecoded:
+            self.predecode_cycle += 1
+            self.block_cycles, self.predecoded = self.block_cycles + 1, 0
 
     def _move_on(self, item: Fetched) -> None:
         """Go to the address and the position behind an instruction."""

@@ -98,8 +98,8 @@ class Frontend:
             decoded = self.decoder.decode(data, offset)
         except UopscopeError as error:
             raise SimulatedFaultError(f"no instruction at offset {offset:#x}: {error.message}") from error
-        one = compile_instruction(decoded.variant, decoded.values, self.machine, decoded.length_bytes)
-        self._known[data[offset : offset + one.size_bytes]] = one
+        code = data[offset : offset + decoded.length_bytes]
+        one = self._known[code] = compile_instruction(decoded.variant, decoded.values, self.machine, code)
         if one.size_bytes not in lengths:
             lengths.append(one.size_bytes)
         return one

@@ -1,28 +1,8 @@
 """What an instruction reads, writes and takes, by its bytes alone."""
 
-import pytest
-
 from analysis.bounds import Component
-from analysis.effects import effects_of, opcode_offset
+from analysis.effects import effects_of
 from tests.analysis.machine import block, bounds, haswell
-
-
-@pytest.mark.parametrize(
-    ("code", "offset"),
-    [
-        ("01c0", 0),  # ADD EAX, EAX
-        ("4801c0", 1),  # REX
-        ("6601c0", 1),  # operand size
-        ("f2480f2ac0", 3),  # CVTSI2SD: F2, REX, 0F
-        ("660f3800c1", 3),  # PSHUFB: 66 0F 38
-        ("c5f058c2", 2),  # VEX of two bytes
-        ("c4e2f1b8c2", 3),  # VEX of three bytes
-        ("62f17c4858c1", 4),  # EVEX
-        ("90", 0),
-    ],
-)
-def test_the_opcode_is_behind_prefixes_and_escape_bytes(code: str, offset: int) -> None:
-    assert opcode_offset(bytes.fromhex(code)) == offset
 
 
 def test_results_of_equal_latency_are_one_result() -> None:

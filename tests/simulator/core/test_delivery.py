@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from generator.microbenchmark import Line
 
 NOP = Decoding(1)
-ONE_BYTE, THREE_BYTES, FIVE_BYTES, NINE_BYTES = (Fetched((size,), NOP) for size in (1, 3, 5, 9))
+ONE_BYTE, THREE_BYTES, FOUR_BYTES, FIVE_BYTES, NINE_BYTES = (Fetched((size,), NOP) for size in (1, 3, 4, 5, 9))
 FOUR_UOPS = Fetched((3,), Decoding(4, complex=True, simple=0))
-TWO_UOPS = Fetched((3,), Decoding(2, complex=True, simple=2))
+TWO_UOPS = Fetched((4,), Decoding(2, complex=True, simple=2))
 MICROCODED = Fetched((3,), Decoding(1, 8, complex=True, simple=0))
 
 
@@ -76,14 +76,45 @@ def test_an_instruction_of_several_uops_begins_a_group_of_decoders() -> None:
     core = without_cache("HSW")
     assert cycles(core, FOUR_UOPS, issue=8) == 1
     assert cycles(core, FOUR_UOPS, THREE_BYTES, issue=8) == 2
-    assert cycles(core, TWO_UOPS, THREE_BYTES, THREE_BYTES, issue=8) == 1
-    assert cycles(core, TWO_UOPS, *[THREE_BYTES] * 3, issue=8) == 2
+    assert cycles(core, TWO_UOPS, FOUR_BYTES, FOUR_BYTES, issue=8) == 1
+    assert cycles(core, TWO_UOPS, *[FOUR_BYTES] * 3, issue=8) == 2
 
 
 def test_what_could_fuse_is_not_taken_by_the_last_decoder_of_a_haswell() -> None:
-    fusible = replace(THREE_BYTES, fusible=True)
+    fusible = replace(FOUR_BYTES, fusible=True)
     assert cycles(without_cache("HSW"), *[fusible] * 12, issue=8) == 4
     assert cycles(without_cache("SKL"), *[fusible] * 12, issue=8) == 3
+
+
+def test_the_last_decoder_is_the_last_of_the_core_whatever_stands_before() -> None:
+    fusible, beside_one = replace(THREE_BYTES, fusible=True), Fetched((3,), Decoding(2, complex=True, simple=1))
+    assert cycles(without_cache("HSW"), beside_one, fusible, issue=8) == 1
+
+
+def test_an_instruction_counts_in_the_block_of_its_opcode_too() -> None:
+    core = without_cache("HSW")
+    assert core.front_end is not None
+    core = replace(core, front_end=replace(core.front_end, decoders=8))  # so that the predecoder is what limits
+    crossing = [*[THREE_BYTES] * 3, *[ONE_BYTE] * 2, Fetched((9,), NOP), *[ONE_BYTE] * 12]  # 11 + 9 + 12 bytes
+    assert cycles(core, *crossing, issue=8) == 2 + 3  # 6 instructions and 13
+    prefixed = replace(NINE_BYTES, opcode_offsets=(5,))  # the opcode is the first byte of the block behind
+    assert cycles(core, *crossing[:5], prefixed, *crossing[6:], issue=8) == 1 + 3
+
+
+def test_cycles_for_prefixes_hide_behind_a_block_of_many_instructions() -> None:
+    core = without_cache("HSW")
+    changing = replace(FIVE_BYTES, length_changing=True)
+    behind = [changing, Fetched((11,), NOP)]
+    assert cycles(core, *[ONE_BYTE] * 16, *behind, issue=8) == 4 + 1  # three of the four cycles hide the prefix
+    assert cycles(core, *[FOUR_BYTES] * 4, *behind, issue=8) == 1 + 1 + 3
+    assert cycles(core, *[ONE_BYTE] * 16, changing, changing, Fetched((6,), NOP), issue=8) == 4 + 1 + 3
+
+
+def test_a_fused_jump_of_the_same_size_has_no_prefix() -> None:
+    core = without_cache("HSW")
+    jump = Fetched((5,), NOP, is_jump=True)
+    compare = replace(FIVE_BYTES, length_changing=True)
+    assert cycles(core, compare.fused_with(jump), Fetched((6,), NOP)) == 1 + 3
 
 
 def test_windows_with_too_many_uops_are_decoded_anew() -> None:
