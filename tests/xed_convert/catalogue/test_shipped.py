@@ -73,3 +73,11 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
         path.write_bytes(damaged)
         with pytest.raises(ConversionError, match=r"catalogue\.bin:\d: "):
             Store(path)
+
+
+@pytest.mark.parametrize(("lines", "of_others"), [(b'"words"', b'"texts"'), (b'"opcodes"', b'"textxxx"')])
+def test_a_damaged_index_is_named(tmp_path: Path, lines: bytes, of_others: bytes) -> None:
+    path = tmp_path / "catalogue.bin"
+    path.write_bytes(Path(SHIPPED).read_bytes().replace(lines, b'"xxxxx"', 1).replace(of_others, lines, 1))
+    with pytest.raises(ConversionError, match=r"catalogue\.bin:1: the block '(word|opcodes)' is damaged"):
+        list(Catalogue.load(path).spellings())
