@@ -234,6 +234,7 @@ def characterize(
     cpu: int | None = None,
     model: str | PathLike[str] | None = None,
     db: str | PathLike[str] | None = None,
+    ports_by_time: bool = False,
 ) -> Characterizations:
     """Measure latency per operand pair, throughput and port usage, as the command `characterize` does.
 
@@ -250,6 +251,7 @@ def characterize(
         cpu: the logical CPU to measure on.
         model: an instructions.xml whose machine is simulated.
         db: a campaign's file, which keeps raw samples and conclusions; what it has is not measured again.
+        ports_by_time: infer ports by time alone where nothing counts them, after about a minute of preparation.
 
     Raises:
         Error: a pattern matches nothing, the backend cannot be used here, or the file is of another machine.
@@ -268,7 +270,7 @@ def characterize(
     variants = list({one.key: one for pattern in patterns for one in known.find(pattern)}.values())
     machine = MachineChoice(backend, arch, cpu, None if model is None else Path(model))
     with on_machine(known, variants, machine, None if db is None else Path(db)) as setup:
-        method = Characterizer(known, setup.info.capabilities)
+        method = Characterizer(known, setup.info.capabilities, by_time=ports_by_time)
         for _ in Campaign(setup.store, setup.measurer, method, setup.lacks).run(
             variants, on_change=lambda _tally: None
         ):

@@ -83,6 +83,7 @@ class Characterizer:
         *,
         thorough: bool = False,
         candidates: CandidateCache | None = None,
+        by_time: bool = True,
     ) -> None:
         """Take a catalogue and what can be measured on the machine.
 
@@ -91,8 +92,9 @@ class Characterizer:
             machine: what can be measured there.
             thorough: look for blocking instructions among all instruction classes, as a campaign over all of them does.
             candidates: those that were made of the same catalogue already.
+            by_time: infer ports by time alone where nothing counts them; the machine's sets of ports are found first.
         """
-        self._machine, self._thorough = machine, thorough
+        self._machine, self._thorough, self._by_time = machine, thorough, by_time
         self._candidates = candidates or CandidateCache(catalogue)
         instructions = self._candidates.instructions
         self._base = Context(
@@ -108,7 +110,7 @@ class Characterizer:
         """Find blocking instructions for the kinds of code that the variants are (default: both kinds)."""
         context = self._base
         if not context.counts_ports:
-            return self.prepared({}, (yield from self._timed()))
+            return self.prepared({}, (yield from self._timed()) if self._by_time else None)
         kinds = {kind_of(variant) for variant in variants} or set(CodeKind)
         found: dict[CodeKind, BlockingSet] = {}
         issued = yield from find_width(context.instructions)

@@ -50,7 +50,7 @@ OPTIONS: dict[str, Callable[[MachineModel], MachineModel]] = {
 `SKX:separate`: every port has a counter of its own. The others name a rule that binds µops to ports, or
 noise: all counts of a run are off by up to 1% or 2%."""
 
-HIDDEN_CAVEAT = "its counters are hidden: ports are inferred by time alone"
+HIDDEN_CAVEAT = "its counters are hidden: only time is read"
 
 _STATUS = {SimulatedFaultError: Status.FAULTED, SimulatedHangError: Status.TIMED_OUT, ModelError: Status.REFUSED}
 

@@ -31,7 +31,7 @@ CALIBRATION_ITERATIONS = 100
 PREFERRED_ITERATIONS = 100
 """Iterations of the loop around every benchmark, so that it rises above the clock's resolution and the reads' cost."""
 
-CAVEAT = "a clock only: no µop counts, ports by time alone; core cycles by a chain of IMULs beside each repetition"
+CAVEAT = "a clock only: no µop counts, ports only by time; core cycles by a chain of IMULs beside each repetition"
 VIRTUAL_CAVEAT = "inside a virtual machine: its host may take the core away or share it"
 
 

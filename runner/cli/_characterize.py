@@ -74,7 +74,7 @@ def _stored(catalogue: Catalogue, options: CampaignOptions) -> Iterator[Campaign
 
 def _carry_out(setup: CampaignSetup, options: CampaignOptions) -> int:
     """Run the campaign until it is done or stopped, then show the results."""
-    method = Characterizer(setup.catalogue, setup.info.capabilities, thorough=options.thorough)
+    method = _method(setup, options)
     campaign = Campaign(setup.store, setup.measurer, method, setup.lacks, _spread(setup.info, options))
     code: int = _guard.ExitCode.DONE
     tally = Tally(len(setup.variants))
@@ -96,6 +96,11 @@ def _carry_out(setup: CampaignSetup, options: CampaignOptions) -> int:
     return _guard.ExitCode.SOME_FAILED if failed else _guard.ExitCode.DONE
 
 
+def _method(setup: CampaignSetup, options: CampaignOptions) -> Characterizer:
+    capabilities = setup.info.capabilities
+    return Characterizer(setup.catalogue, capabilities, thorough=options.thorough, by_time=options.by_time)
+
+
 def _spread(info: BackendInfo, options: CampaignOptions) -> Spread | None:
     """Return how to spread the campaign over processes (None: it runs in this one).
 
@@ -113,7 +118,7 @@ def _spread(info: BackendInfo, options: CampaignOptions) -> Spread | None:
 
 def _plan(setup: CampaignSetup, options: CampaignOptions) -> int:
     """Say what would be done."""
-    method = Characterizer(setup.catalogue, setup.info.capabilities)
+    method = _method(setup, options)
     clock = time.process_time if setup.info.is_model else time.monotonic
     there = set(setup.store.outcomes())
     plan = make_plan(setup.variants, there, method, setup.measurer, lacks=setup.lacks, clock=clock)
@@ -132,7 +137,12 @@ def _show(setup: CampaignSetup, conclusions: Sequence[Conclusion], tally: Tally,
             for row in table_lines(rows, console.width):
                 console.print(row, soft_wrap=True)
             console.print()
-        footing = Footing(setup.info.provenance, unknown_reasons(setup.info), tally.seconds, tally.lost_seconds)
+        footing = Footing(
+            setup.info.provenance,
+            unknown_reasons(setup.info, by_time=options.by_time),
+            tally.seconds,
+            tally.lost_seconds,
+        )
         for line in footing_lines(rows, footing):
             console.print(line, soft_wrap=True)
     else:
@@ -148,7 +158,7 @@ def _show(setup: CampaignSetup, conclusions: Sequence[Conclusion], tally: Tally,
                 console.print(line, soft_wrap=True)
 
 
-def unknown_reasons(info: BackendInfo) -> tuple[str, ...]:
+def unknown_reasons(info: BackendInfo, *, by_time: bool) -> tuple[str, ...]:
     """Say what a backend cannot know, and why."""
     counts_uops = any(name.startswith("uops") for name in info.counters)
     if info.ports and counts_uops:
@@ -157,7 +167,9 @@ def unknown_reasons(info: BackendInfo) -> tuple[str, ...]:
         return (f"ports are unknown: the backend {info.name} has no counters for them",)
     return (
         f"µops are unknown: the backend {info.name} has no counters for them",
-        "ports: see the failed checks; they are inferred by time alone",
+        "ports were asked by time alone; the failed checks say what that left open"
+        if by_time
+        else "ports are unknown: --ports-by-time infers them by time alone, after about a minute of preparation",
     )
 
 

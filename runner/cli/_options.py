@@ -41,6 +41,7 @@ class CampaignOptions:
     database: Path | None = None
     reinfer: bool = False
     hide_counters: bool = False
+    ports_by_time: bool | None = None
 
     @property
     def machine(self) -> str | None:
@@ -54,6 +55,15 @@ class CampaignOptions:
         Blocking instructions are then looked for among all classes.
         """
         return self.everything or (bool(self.selection) and not self.patterns)
+
+    @property
+    def by_time(self) -> bool:
+        """Whether ports are inferred by time alone where nothing counts them.
+
+        To find the machine's sets of ports takes as long as some hundred variants, so a few variants do without.
+        Stored samples tell by themselves.
+        """
+        return (self.thorough or self.reinfer) if self.ports_by_time is None else self.ports_by_time
 
 
 def check(options: CampaignOptions) -> None:

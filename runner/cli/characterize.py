@@ -91,6 +91,15 @@ def characterize(
             rich_help_panel=MACHINE,
         ),
     ] = False,
+    ports_by_time: Annotated[
+        bool | None,
+        typer.Option(
+            "--ports-by-time/--no-ports-by-time",
+            help="Infer ports by time alone where nothing counts them (default: for --all and whole extensions).",
+            rich_help_panel=MACHINE,
+            show_default=False,
+        ),
+    ] = None,
     cpu: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="The logical CPU to measure on.", rich_help_panel=MACHINE)
     ] = None,
@@ -145,6 +154,7 @@ def characterize(
         hide_counters=hide_counters,
         cpu=cpu,
         jobs=jobs,
+        ports_by_time=ports_by_time,
         explain=explain,
         files={kind: path for kind, path in (("xml", xml), ("json", json), ("csv", csv)) if path},
         database=db,

@@ -45,6 +45,22 @@ def test_the_first_example(tmp_path: Path, capfd: pytest.CaptureFixture[str]) ->
     assert (row["string"], row["uops"], row["ports"]) == (ADC, "2", "1*p0156+1*p06")
 
 
+@pytest.mark.parametrize(
+    ("option", "ports", "said"),
+    [
+        ([], r"\?", "--ports-by-time infers them"),
+        (["--ports-by-time"], r"1\*r\d+", "ports were inferred by time alone"),
+    ],
+)
+def test_a_few_variants_have_ports_by_time_if_asked_for(
+    option: list[str], ports: str, said: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert called([*SIMULATED, "--hide-counters", "--instr", "PADDB (XMM, XMM)", *option]) == 0
+    printed = capfd.readouterr().out
+    assert re.search(rf"^PADDB \(XMM, XMM\) +\? +{ports} ", printed, re.MULTILINE)
+    assert said in printed
+
+
 def test_explanations_show_code_samples_and_arithmetic(capfd: pytest.CaptureFixture[str]) -> None:
     assert called([*SIMULATED, "--instr", ADC, "--explain"]) == 0
     printed = capfd.readouterr().out
