@@ -105,9 +105,6 @@ class Reader:
         self.machine, self.decoder = machine, decoder
         self._known: dict[bytes, Item] = {}
         self._lengths: dict[bytes, list[int]] = {}
-        core = machine.parameters.front
-        is_measured = bool(machine.stand_ins)  # only machines out of files have them
-        self._memory = core.memory if core is not None and is_measured else None
 
     def block(self, code: bytes) -> Block:
         """Take code apart.
@@ -149,7 +146,7 @@ class Reader:
             compiled = compile_instruction(decoded.variant, decoded.values, self.machine, data)
         except ModelError as error:
             raise AnalysisError(f"offset {offset}: {error.message}") from error
-        return Item(data, compiled, effects_of(compiled, data, self._memory))
+        return Item(data, compiled, effects_of(compiled, data))
 
     def _foreign(self, code: bytes, offset: int, error: DecodingError) -> Item:
         """Return an instruction that the catalogue does not have: only its length is known."""

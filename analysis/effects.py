@@ -4,14 +4,8 @@ A machine gives each pair of operands its latency as the longest path through a 
 here once, so that a block's dependencies need one edge per pair. Results with the same latencies are one result: the
 flags of an addition are.
 
-Two corrections, since files state what can be measured:
-
-- The latency of a value through memory is stated twice, with the store and with the load, each time as the whole way
-  less a cycle (Abel and Reineke, ASPLOS 2019, section 5.2.4). The load's part of the way is a cycle, so what a plain
-  load of that kind has beyond that is taken off. Not where a variant loads and stores: that is one round trip.
-- A store of 8 or 16 bits is measured with a load that merges what it reads into its register. That is a cycle more.
-- PUSH, POP, CALL and RET change RSP in the stack engine, before µops are made (Intel's Optimization Reference Manual,
-  section on the stack pointer tracker): no µop waits for it.
+PUSH, POP, CALL and RET change RSP in the stack engine, before µops are made (Intel's Optimization Reference Manual,
+section on the stack pointer tracker): no µop waits for it.
 """
 
 from __future__ import annotations
@@ -25,12 +19,10 @@ from simulator.core.compiler import BRANCHES
 from simulator.core.core import TICKS
 from simulator.core.delivery import Fetched, usual_decoding
 from simulator.core.opcode import opcode_offset
-from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from results.machine.constants import Memory
     from simulator.core.compiler import Compiled, LocatedUop, Location
 
 
@@ -73,17 +65,14 @@ class Effects:
     """Whether a µop reads or writes RSP."""
 
 
-def effects_of(one: Compiled | None, data: bytes, memory: Memory | None = None) -> Effects:
-    """Work out the effects of an instruction (None: one that is not in the catalogue).
-
-    `memory` is that of a core whose latencies were measured (None: a model, which states them as they are).
-    """
+def effects_of(one: Compiled | None, data: bytes) -> Effects:
+    """Work out the effects of an instruction (None: one that is not in the catalogue)."""
     opcode = opcode_offset(data)
     if one is None or one.uops is None:
         fetched = one.fetched if one is not None else None
         unknown = fetched or Fetched((len(data),), usual_decoding(1), opcode_offsets=(opcode,))
         return Effects((), (), (), 1, 0, Fraction(0), unknown, opcode, pointer="")
-    outputs = _outputs(one, memory)
+    outputs = _outputs(one)
     uops = one.uops
     masks = [sum(1 << port for port in uop.ports) for uop in uops if uop.ports]
     jumps = one.variant.category in BRANCHES
@@ -115,7 +104,7 @@ def _pointer(one: Compiled) -> str:
     return base if base and not index and 0 <= displacement < 2048 else ""
 
 
-def _outputs(one: Compiled, memory: Memory | None) -> tuple[Output, ...]:
+def _outputs(one: Compiled) -> tuple[Output, ...]:
     """Follow the paths from all that is read to all that is written."""
     uops = one.uops or ()
     arrivals = _arrivals(uops)
@@ -128,35 +117,7 @@ def _outputs(one: Compiled, memory: Memory | None) -> tuple[Output, ...]:
     if one.stack_change and not one.resets_stack:
         rows.pop("RSP", None)
     is_load = one.variant.iclass in ("MOV", "POP")
-    if memory is not None:
-        _count_once(rows, one, memory)
     return tuple(_grouped(rows, is_load=is_load))
-
-
-def _count_once(rows: dict[Location, dict[Location, int]], one: Compiled, memory: Memory) -> None:
-    """Take off the cycles of the way through memory that are stated twice."""
-    stores = any(isinstance(target, tuple) for target in rows)
-    overlap = 0 if stores else overlap_cycles(one, memory)
-    widths = {o.width_bits for o in one.variant.operands if o.kind is OperandKind.MEMORY and o.written}
-    for target, row in rows.items():
-        for source, cycles in row.items():
-            if isinstance(source, tuple):
-                row[source] = max(0, cycles - overlap)
-            elif isinstance(target, tuple) and widths <= {8, 16}:
-                row[source] = max(0, cycles - 1)
-
-
-def overlap_cycles(one: Compiled, memory: Memory) -> int:
-    """Return what the stated latency of a load has beyond its part of the way from a store, a cycle.
-
-    A plain load is stated with the whole way less a cycle. The way of a vector is longer by as much as its load is.
-    """
-    narrow, middle, wide = memory.load_latency
-    places = {place for uop in one.uops or () for place in (*uop.reads, *uop.writes)}
-    is_vector = any(isinstance(place, str) and place.startswith(("ZMM", "MM")) for place in places)
-    is_wide = any(o.kind is OperandKind.MEMORY and (o.width_bits or 0) > 128 for o in one.variant.operands)
-    longer = (wide if is_wide else middle if is_vector else narrow) - narrow
-    return memory.forwarding - 2 + longer
 
 
 def _arrivals(uops: Iterable[LocatedUop]) -> list[dict[Location, int]]:

@@ -13,6 +13,10 @@ operands is the measured latency, and that each µop has its measured ports:
 - **Delays** are µops without ports that take no issue slot. Where the path through the chain is shorter than a measured
   latency, a delay leads from the source to the result beside it. So every measured pair comes out exactly, and a pair
   that was not measured does not come up.
+- **The way through memory** is stated twice, with the store and with the load, each time as the whole way less a cycle
+  (Abel and Reineke, ASPLOS 2019, section 5.2.4). The load's part of the way is a cycle. So what the way of a plain load
+  of that kind has beyond a cycle is taken off a load, unless the variant stores as well: that is one round trip. A
+  store of 8 or 16 bits is measured with a load that merges what it reads, which is a cycle more: that is taken off.
 - **Stack pointer and string addresses** are moved at rename, at no cost, unless a latency says otherwise.
 - **A latency of 0** of an instruction with ports means that there is no dependency. Of one without ports it is a move
   that is eliminated; with the same register it is an idiom that breaks the dependency.
@@ -61,23 +65,26 @@ eliminated.
 MOST_UOPS = 500
 """µops of a variant that are made one by one; the reorder buffer of no core holds more."""
 
+VECTORS = ("XMM", "YMM", "ZMM", "MM")
+"""How the names of vector registers begin."""
+
 Latencies = dict[tuple[Endpoint, Endpoint], int]
 """Core cycles by source and result."""
 
 
 def behaviour_from(variant: InstructionVariant, facts: Facts, core: Core) -> Behaviour:
     """Make what a core does with a variant out of what is known of it, by the rules of the module's docstring."""
-    plain = _form(variant, facts.plain, _endpoints(variant, facts.latencies), facts, core)
+    plain = _form(variant, facts.plain, _paths(variant, facts.latencies, core), facts, core)
     same = facts.forms.get(Form.SAME_REGISTER)
     if same is not None or facts.same_register:
-        latencies = _endpoints(variant, facts.same_register or facts.latencies)
+        latencies = _paths(variant, facts.same_register or facts.latencies, core)
         form = _inherited(same or facts.plain, facts.plain)
         independent = _form(variant, form, _positive(latencies), facts, core)
         plain = replace(plain, same_register=independent)
     indexed = facts.forms.get(Form.INDEXED)
     if indexed is not None:
         form = _inherited(indexed, facts.plain)
-        plain = replace(plain, indexed=_form(variant, form, _endpoints(variant, facts.latencies), facts, core))
+        plain = replace(plain, indexed=_form(variant, form, _paths(variant, facts.latencies, core), facts, core))
     return plain
 
 
@@ -198,6 +205,44 @@ def _endpoints(variant: InstructionVariant, latencies: Mapping[Pair, Cycles]) ->
     return found
 
 
+def _paths(variant: InstructionVariant, latencies: Mapping[Pair, Cycles], core: Core) -> Latencies:
+    """Return the latencies by endpoint, with the cycles of the way through memory counted once."""
+    stored = [o.width_bits for o in variant.operands if _is_memory_result(o)]
+    merged = 1 if stored and set(stored) <= {8, 16} else 0
+    overlap = overlap_cycles(variant, core)
+    found = _endpoints(variant, latencies)
+    for (source, end), cycles in found.items():
+        if source.part is LatencyPart.MEMORY:
+            found[source, end] = _shortened(cycles, overlap)
+        elif end.part is LatencyPart.MEMORY:
+            found[source, end] = _shortened(cycles, merged)
+    return found
+
+
+def _shortened(cycles: int, less: int) -> int:
+    """Return a latency that is less by some cycles, but not 0 if it was not: 0 would be no dependency."""
+    return min(cycles, max(1, cycles - less))
+
+
+def overlap_cycles(variant: InstructionVariant, core: Core) -> int:
+    """Return what the stated latency of a load from memory has beyond its part of the way from a store, a cycle.
+
+    A plain load is stated with the whole way less a cycle. The way of a vector is longer by as much as its load is.
+    What stores too has no overlap (0).
+    """
+    if any(_is_memory_result(o) for o in variant.operands):
+        return 0
+    narrow, middle, wide = core.memory.load_latency
+    is_vector = any(o.registers and o.registers[0].startswith(VECTORS) for o in variant.operands if tracked(o))
+    is_wide = any(o.kind is OperandKind.MEMORY and (o.width_bits or 0) > 128 for o in variant.operands)
+    longer = (wide if is_wide else middle if is_vector else narrow) - narrow
+    return core.memory.forwarding - 2 + longer
+
+
+def _is_memory_result(operand: Operand) -> bool:
+    return operand.kind is OperandKind.MEMORY and (operand.written or operand.conditional_write)
+
+
 def _sources(operand: Operand, part: LatencyPart) -> tuple[Endpoint, ...]:
     if operand.kind is OperandKind.FLAGS:
         return tuple(Endpoint(operand.index, flag=flag) for flag in read_flags(operand))
@@ -228,9 +273,8 @@ class _Builder:
         self.variant, self.core, self.latencies = variant, core, latencies
         self.uops: list[Uop] = []
         self.read = [o for o in variant.operands if o.kind is OperandKind.MEMORY and o.read]
-        self.written = [
-            o for o in variant.operands if o.kind is OperandKind.MEMORY and (o.written or o.conditional_write)
-        ]
+        self.written = [o for o in variant.operands if _is_memory_result(o)]
+        self.overlap = overlap_cycles(variant, core)
         self.roles = _roles(usage, core, reads=bool(self.read), writes=len(self.written))
         places = [Endpoint(o.index, LatencyPart.MEMORY) for o in self.written]
         known = {end for _, end in latencies}
@@ -342,10 +386,12 @@ class _Builder:
             for part, cycles in entering.items():
                 inputs.append(self._delay(cycles - latency, (part,)) if cycles > latency else part)
             place = Endpoint(operand.index, LatencyPart.MEMORY)
-            if place not in known:
+            if place not in known and self.overlap:
+                waited.append(self._delay(_shortened(latency, self.overlap), (place,)))
+            elif place not in known:
                 inputs.append(place)
             load = self._add(Uop(ports, max(1, latency), tuple(inputs), kind=UopKind.LOAD))
-            if inputs or not parts:
+            if inputs or not parts or place not in known:
                 waited.append(load)
         return waited
 

@@ -1,8 +1,7 @@
 """What an instruction reads, writes and takes, by its bytes alone."""
 
 from analysis.bounds import Component
-from analysis.effects import effects_of
-from tests.analysis.machine import block, bounds, haswell
+from tests.analysis.machine import block, bounds
 
 
 def test_results_of_equal_latency_are_one_result() -> None:
@@ -31,18 +30,6 @@ def test_the_round_trip_through_memory_counts_once() -> None:
 
 def test_the_way_of_a_vector_is_longer_as_its_load_is() -> None:
     assert bounds("movaps [rbx], xmm0; movaps xmm0, [rbx]").cycles_of[Component.DEPENDENCIES] == 6
-
-
-def test_a_store_of_a_byte_is_stated_with_the_load_that_merges() -> None:
-    for text, difference in (("or [rbx], ah", 1), ("mov [rbx], rax", 0)):
-        (item,) = block(text).items
-        core = haswell().parameters.front
-        assert core is not None
-        stated, corrected = (
-            dict(next(one for one in effects_of(item.compiled, item.data, memory).outputs if one.stored).waits)
-            for memory in (None, core.memory)
-        )
-        assert stated["RAX"] - corrected["RAX"] == difference
 
 
 def test_an_unknown_instruction_has_no_effects_but_a_slot() -> None:

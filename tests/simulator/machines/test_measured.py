@@ -53,6 +53,17 @@ def test_an_index_changes_the_ports_of_a_store() -> None:
     assert indexed["p2"] + indexed["p3"] == 2
 
 
+def test_the_way_through_memory_counts_once() -> None:
+    there, back = line("MOV (M64, R64)", WORD, "RAX"), line("MOV (R64, M64)", "RAX", WORD)
+    assert per_copy(there, back)["core_cycles"] == 5  # as the core's constants say
+    assert per_copy(line("PUSH (R64)", "RAX"), line("POP (R64)", "RAX"))["core_cycles"] == 5
+    assert per_copy(line("ADD (M64, R64)", WORD, "RAX"))["core_cycles"] == 6  # as measured
+
+
+def test_no_instruction_waits_for_the_stack_engine() -> None:
+    assert per_copy(line("POP (R64)", "RAX"))["core_cycles"] == 0.5  # by its ports
+
+
 def test_a_move_to_itself_is_not_eliminated() -> None:
     eliminated, kept = (per_copy(line("MOV_89 (R64, R64)", "RAX", source)) for source in ("RBX", "RAX"))
     assert (eliminated["uops_executed"], kept["uops_executed"]) == (0, 1)
