@@ -268,10 +268,6 @@ def main() -> None:
         options.differences.write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
-if __name__ == "__main__":
-    main()
-
-
 def _throughput_outcome(found: float | None, published: float, ours: Mapping[str, str]) -> str:
     if found is None:
         return UNKNOWN
@@ -282,3 +278,7 @@ def _throughput_outcome(found: float | None, published: float, ours: Mapping[str
     if found < published and published - found < 1:
         return "faster by less than a cycle, for which there is no unit of its own"
     return "slower" if found > published else "faster"
+
+
+if __name__ == "__main__":
+    main()
