@@ -2,9 +2,10 @@
 /*
  * Ends runs that do not end: a timer on another CPU looks at how long the run has
  * lasted. Over the limit, or soon when its task has a signal, it sends an NMI. Its
- * handler makes the interrupted CPU return to the exit of entry.S. If NMIs have no effect for PATIENCE_NS (the blob
- * has switched the local APIC off, or a kernel returns from them in another way)
- * it overwrites the blob with INT3, which is contained.
+ * handler makes the interrupted CPU return to the exit of entry.S. If NMIs have no
+ * effect for PATIENCE_NS (the blob has switched the local APIC off, or a kernel
+ * returns from them in another way) it overwrites the blob with INT3, which is
+ * contained.
  *
  * INT3 is the second choice since the other CPU may be fetching what is written:
  * half of a jump and half of INT3 lead anywhere. So it is written one byte after
