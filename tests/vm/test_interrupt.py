@@ -18,10 +18,10 @@ AT_MOST_MS = 100
 SCRIPT = """
 for round in 1 2 3; do interrupt 1 many 150; interrupt 1 endless; done
 mkdir /tmp/groups; mount -t cgroup2 none /tmp/groups; mkdir /tmp/groups/cold
-interrupt 1 slow 100 &
+interrupt 1 slow 1000 &
 sleep 0.3; echo $! > /tmp/groups/cold/cgroup.procs; echo 1 > /tmp/groups/cold/cgroup.freeze
 sleep 0.5; grep frozen /tmp/groups/cold/cgroup.events; echo 0 > /tmp/groups/cold/cgroup.freeze; wait
-interrupt 1 slow 100 &
+interrupt 1 slow 1000 &
 sleep 0.3; echo 0 > /sys/devices/system/cpu/cpu0/online || echo 0 > /sys/devices/system/cpu/cpu2/online
 echo "ONLINE $(cat /sys/devices/system/cpu/online)"; wait
 interrupt 1 slow 3000 &
