@@ -17,7 +17,8 @@ from runner.campaigns.campaign import Campaign, Tally, lacks_nothing
 from runner.campaigns.plan import make_plan
 from runner.campaigns.start import CampaignSetup, MachineChoice, on_machine
 from runner.cli import _guard, _output, _stop
-from runner.cli._options import UsageError, chosen
+from runner.cli._guard import UsageError
+from runner.cli._options import chosen
 from runner.cli._progress import Reporter
 from runner.explain import Case, explanation
 from runner.measuring.recording import info_from_json

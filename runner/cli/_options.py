@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from runner.backend import HIDDEN
 from runner.campaigns.selection import Selection
-from xed_convert.errors import UopscopeError
+from runner.cli._guard import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -15,10 +15,6 @@ if TYPE_CHECKING:
 
     from xed_convert.catalogue.catalogue import Catalogue
     from xed_convert.model import InstructionVariant
-
-
-class UsageError(UopscopeError):
-    """Options that do not go together."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import json
-import sys
-from pathlib import Path
+from pathlib import Path  # noqa: TC003 - typer looks at the annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from runner.cli._guard import UsageError
+from runner.cli._own_code import lines_of, one_source, write_text
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from analysis.bounds import Running
     from analysis.prediction import Tools
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 INITIAL_STATES = ("any", "bhive")
-
-
-class UsageError(UopscopeError):
-    """Options that do not go together."""
 
 
 @app.command()
@@ -77,13 +74,13 @@ def analyze(
         if len(arch or ()) > 1:
             raise UsageError("--blocks takes one --arch at a time")
         tools = tools_for((arch or [""])[0], data, bhive=initial_state == "bhive")
-        _write(csv_file or "-", lambda: _table(_block_rows(tools, blocks, running)))
+        write_text(csv_file or "-", lambda: _table(_block_rows(tools, blocks, running)))
         return
     if csv_file is not None:
         raise UsageError("--csv goes with --blocks", hint="--json FILE for one piece of code")
     code = _code(file, asm, _source(file, asm, hexadecimal, object_file, symbol), syntax)
     found = [tools_for(name, data, bhive=initial_state == "bhive").predict(code, running) for name in arch or [""]]
-    _write(json_file, lambda: json.dumps([one.json() for one in found], indent=2, ensure_ascii=False) + "\n")
+    write_text(json_file, lambda: json.dumps([one.json() for one in found], indent=2, ensure_ascii=False) + "\n")
     if json_file != "-":
         print("\n\n".join(map(repr, found)))
 
@@ -105,15 +102,8 @@ def _source(
         "FILE": None if file is None else f"@{file}",
         "--asm": asm,
         "--bytes": None if hexadecimal is None else f"hex:{hexadecimal}",
-        "--object": None if object_file is None else f"object:{object_file}:{symbol or ''}",
     }
-    there = {name: source for name, source in given.items() if source is not None}
-    if len(there) != 1:
-        named = " and ".join(there) or "nothing"
-        raise UsageError(f"one source of code is needed, not {named}", hint=f"one of {', '.join(given)}, --blocks")
-    if (object_file is None) != (symbol is None):
-        raise UsageError("--object FILE and --symbol NAME go together")
-    return next(iter(there.values()))
+    return one_source(given, object_file, symbol)
 
 
 def _code(file: Path | None, asm: str | None, source: str, syntax: str) -> bytes:
@@ -137,7 +127,7 @@ def _block_rows(tools: Tools, source: str, running: Running) -> Iterator[tuple[s
     from runner.own_code.blocks import read_blocks  # noqa: PLC0415
 
     yield ("hex", "cycles", "limits", "unknown", "problem")
-    for code in read_blocks(_lines(source), source):
+    for code in read_blocks(lines_of(source), source):
         try:
             bounds = tools.predict(code, running).bounds
         except UopscopeError as error:
@@ -147,32 +137,7 @@ def _block_rows(tools: Tools, source: str, running: Running) -> Iterator[tuple[s
         yield (code.hex(), f"{float(bounds.cycles):.2f}", limits, str(len(bounds.block.unknown)), "")
 
 
-def _lines(source: str) -> list[str]:
-    """Return the lines of a file, or of standard input.
-
-    Raises:
-        UsageError: it cannot be read.
-    """
-    try:
-        if source == "-":
-            return sys.stdin.read().splitlines()
-        return Path(source).read_text(encoding="utf-8", errors="replace").splitlines()
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{source}: {getattr(error, 'strerror', None) or error}") from error
-
-
 def _table(rows: Iterable[tuple[str, ...]]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
-
-
-def _write(target: str | None, text: Callable[[], str]) -> None:
-    from xed_convert.files import atomic_write, check_writable  # noqa: PLC0415
-
-    if target == "-":
-        sys.stdout.write(text())
-    elif target is not None:
-        check_writable(target)
-        with atomic_write(target) as file:
-            file.write(text().encode())

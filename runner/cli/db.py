@@ -26,6 +26,7 @@ from results.database.reader import Repair, read_database
 from results.database.writer import write_database
 from runner.cli import _guard
 from runner.cli import _output as _output_of
+from runner.cli._guard import UsageError
 from xed_convert.catalogue.schema import validate
 from xed_convert.errors import ConversionError, UopscopeError
 from xed_convert.files import atomic_write
@@ -46,10 +47,6 @@ Architecture = Annotated[str, typer.Option("--arch", help="Only this architectur
 Mode = Annotated[str, typer.Option(help="llvm-exegesis: latency, inverse_throughput or uops.")]
 SHOWN = 20
 """How many of a kind are listed unless more are asked for."""
-
-
-class UsageError(UopscopeError):
-    """The options do not fit together."""
 
 
 @app.command()

@@ -8,28 +8,24 @@ import json
 import os
 import sys
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path  # noqa: TC003 - typer looks at the annotations
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from xed_convert.errors import UopscopeError
+from runner.cli._guard import ExitCode, UsageError
+from runner.cli._own_code import lines_of, one_source, write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from runner.backend import Backend
     from runner.own_code.measure import Request, Result
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
-SOME_FAILED = 4
 SOURCE_HELP = "as --asm; or @FILE (text), hex:BYTES, raw:FILE (machine code), object:FILE:SYMBOL."
 INITIAL_VALUE = "0x2324000"
-
-
-class UsageError(UopscopeError):
-    """Options that do not go together."""
 
 
 class Machine(NamedTuple):
@@ -147,7 +143,7 @@ def measure(
         from runner.cli._sweep import Outputs, measure_sweep  # noqa: PLC0415 - most measurements are none
 
         is_complete = measure_sweep(template, sweep, Outputs(csv_file, json_file, plot), lambda: _opened(machine))
-        raise typer.Exit(0 if is_complete else SOME_FAILED)
+        raise typer.Exit(0 if is_complete else ExitCode.SOME_FAILED)
     _measure_one(template.request(), machine, json_file, csv_file, samples=samples)
 
 
@@ -165,13 +161,13 @@ def _measure_one(
     benchmark_of(request)  # what is wrong with it is said before a backend is looked for
     with _opened(machine) as opened:
         result = measure(request, opened)
-    _write(json_file, lambda: json.dumps(json_of_result(result), indent=2, ensure_ascii=False) + "\n")
-    _write(csv_file, lambda: csv_of_result(result))
+    write_text(json_file, lambda: json.dumps(json_of_result(result), indent=2, ensure_ascii=False) + "\n")
+    write_text(csv_file, lambda: csv_of_result(result))
     if "-" not in (json_file, csv_file):
         print("\n".join(lines_of_result(result, samples=samples)))
         _say_sibling(result)
     if not result.ok:
-        raise typer.Exit(SOME_FAILED)
+        raise typer.Exit(ExitCode.SOME_FAILED)
 
 
 def _number(text: str) -> int:
@@ -205,15 +201,8 @@ def _body(
         "--asm-file": None if asm_file is None else f"@{asm_file}",
         "--bytes": None if hexadecimal is None else f"hex:{hexadecimal}",
         "--code-file": None if code_file is None else f"raw:{code_file}",
-        "--object": None if object_file is None else f"object:{object_file}:{symbol or ''}",
     }
-    there = {name: source for name, source in given.items() if source is not None}
-    if len(there) != 1:
-        named = " and ".join(there) or "nothing"
-        raise UsageError(f"one source of code is needed, not {named}", hint=f"one of {', '.join(given)}, --blocks")
-    if (object_file is None) != (symbol is None):
-        raise UsageError("--object FILE and --symbol NAME go together")
-    return next(iter(there.values()))
+    return one_source(given, object_file, symbol)
 
 
 @contextmanager
@@ -242,7 +231,7 @@ def _measure_blocks(
         raise UsageError(f"--modes {modes}: of {', '.join(known)}")
     chosen = tuple(mode for mode in Mode if mode.value in wanted)
     options = BlockOptions(value=value, modes=chosen, time_limit_seconds=time_limit_of(time_limit))
-    rows = block_rows(BlockMeasurer(backend, options).measure(read_blocks(_lines(source), source)), chosen)
+    rows = block_rows(BlockMeasurer(backend, options).measure(read_blocks(lines_of(source), source)), chosen)
     if csv_file is None or csv_file == "-":
         csv.writer(sys.stdout, lineterminator="\n").writerows(rows)
         return
@@ -252,30 +241,6 @@ def _measure_blocks(
             line = io.StringIO()
             csv.writer(line, lineterminator="\n").writerow(row)
             output.write(line.getvalue().encode())
-
-
-def _lines(source: str) -> list[str]:
-    """Return the lines of a file, or of standard input.
-
-    Raises:
-        UsageError: it cannot be read.
-    """
-    try:
-        if source == "-":
-            return sys.stdin.read().splitlines()
-        return Path(source).read_text(encoding="utf-8", errors="replace").splitlines()
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{source}: {getattr(error, 'strerror', None) or error}") from error
-
-
-def _write(target: str | None, text: Callable[[], str]) -> None:
-    from xed_convert.files import atomic_write  # noqa: PLC0415
-
-    if target == "-":
-        sys.stdout.write(text())
-    elif target is not None:
-        with atomic_write(target) as file:
-            file.write(text().encode())
 
 
 def _say_sibling(result: Result) -> None:

@@ -24,7 +24,8 @@ from results.exports.tidy import entries_of
 from results.findings import Text
 from results.model import Bound, Characterization, Derivation, Form, FormResult, LatencyResult, Provenance, Throughput
 from runner.cli import _characterize
-from runner.cli._options import CampaignOptions, UsageError
+from runner.cli._guard import UsageError
+from runner.cli._options import CampaignOptions
 from xed_convert.catalogue.catalogue import Catalogue
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@ import os
 import signal
 import statistics
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -38,16 +37,6 @@ BAD_CODE = {
     "jump away": ("31c0ffe0", "SIGSEGV outside of the code under test"),
 }
 FEW = Repeat(warm_ups=1, repetitions=10, time_limit_seconds=0.2)
-
-
-@pytest.fixture(scope="module")
-def tsc() -> Iterator[TscBackend]:
-    try:
-        backend = TscBackend()
-    except BackendError as error:
-        pytest.skip(str(error))
-    yield backend
-    backend.close()
 
 
 def job(code: str, copies: int = 10, iterations: int = 100, *, setup: str = "", privileged: bool = False) -> Job:

@@ -1,13 +1,11 @@
 """Blocks that read and write anywhere, on the clock backend of this machine."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from generator.harness.style import State
 from generator.microbenchmark import Line, Microbenchmark
 from results.model import Status
-from runner.backend import BackendError, Conditions, Job, Repeat
+from runner.backend import Conditions, Job, Repeat
 from runner.backends.registry import open_backend
 from runner.backends.tsc import TscBackend
 from runner.own_code.blocks import INITIAL_VALUE, BlockMeasurer, BlockOptions, Mode
@@ -45,16 +43,6 @@ REASONS = {
     "ebfe": "not done after",
     "90" * 20000: "too many for the instruction cache",
 }
-
-
-@pytest.fixture(scope="module")
-def tsc() -> Iterator[TscBackend]:
-    try:
-        backend = TscBackend()
-    except BackendError as error:
-        pytest.skip(str(error))
-    yield backend
-    backend.close()
 
 
 def test_a_chain_takes_its_latency_unrolled_and_in_a_loop(tsc: TscBackend) -> None:

@@ -3,12 +3,8 @@
 import random
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from runner.backend import BackendError
 from runner.backends.tsc import TscBackend
 from runner.own_code.measure import Code, Request, Runs, measure
 from runner.own_code.sources import code_of
@@ -20,16 +16,6 @@ SEED = 20
 LIMIT_SECONDS = 5
 TEXT = """add mov imul rax rbx [ ] , ; : .rept .endr .align 5 0x80 jmp x: lock rep movsb syscall int vaddps zmm0
 {k1} {z} % $ ( ) # |7 ret call push cpuid rdtsc hlt pause_counting resume_counting"""
-
-
-@pytest.fixture(scope="module")
-def tsc() -> Iterator[TscBackend]:
-    try:
-        backend = TscBackend()
-    except BackendError as error:
-        pytest.skip(str(error))
-    yield backend
-    backend.close()
 
 
 def source(rng: random.Random, program: bytes) -> str:

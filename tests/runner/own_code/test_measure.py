@@ -1,12 +1,11 @@
 """Requests to results: on a backend whose counts are known, in the simulator, and on this machine's clock."""
 
-from collections.abc import Iterator
 from fractions import Fraction
 
 import pytest
 
 from results.model import Status
-from runner.backend import BackendError, Job, JobResult
+from runner.backend import Job, JobResult
 from runner.backends.registry import open_backend
 from runner.backends.tsc import TscBackend
 from runner.own_code.code import MeasureError
@@ -27,16 +26,6 @@ def counts(job: Job, _: int) -> dict[str, int]:
 def jumping(job: Job, repetition: int) -> dict[str, int]:
     """Every fourth repetition of the larger size takes a thousand cycles more."""
     return {"core_cycles": 20 + 3 * job.copies + 1000 * (job.copies == 200 and repetition % 4 == 0)}
-
-
-@pytest.fixture(scope="module")
-def tsc() -> Iterator[TscBackend]:
-    try:
-        backend = TscBackend()
-    except BackendError as error:
-        pytest.skip(str(error))
-    yield backend
-    backend.close()
 
 
 def test_both_modes_and_every_counter_are_measured_by_themselves() -> None:
