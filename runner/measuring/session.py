@@ -99,23 +99,26 @@ class Limits:
     """Limits: procedures that are active at once, requests per batch; requests and rounds of one procedure in all.
 
     `remembered` is how many measurements stay in memory after they were last asked for. `keep_raw` keeps the raw
-    samples with them (about 8 KB each); without it they are only in the source.
+    samples with them (about 8 KB each); without it they are only in the source. A procedure that runs alone may ask for
+    `requests_alone`: the preparation of a campaign asks about every instruction that could block ports.
     """
 
     active: int = 64
     batch: int = 256
     remembered: int = 20_000
     requests_per_procedure: int = 5000
+    requests_alone: int = 100_000
     rounds_per_procedure: int = 1000
     keep_raw: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Task(Generic[Result]):
-    """A procedure with a name for people."""
+    """A procedure with a name for people. `most_requests` is how many requests it may make (None: as `Limits` says)."""
 
     name: str
     procedure: Procedure[Result]
+    most_requests: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +199,7 @@ class Session:
         Raises:
             UopscopeError: what ended it.
         """
-        (outcome,) = list(self.run([Task("", procedure)]))
+        (outcome,) = list(self.run([Task("preparation", procedure, self._limits.requests_alone)]))
         if outcome.error:
             raise outcome.error
         return outcome.result  # type: ignore[return-value] # a task without error has a result of its procedure's type
@@ -270,11 +273,13 @@ class Session:
         except Exception as error:  # noqa: BLE001 - a fault in one variant's inference must not end a campaign
             return self._broken(entry, f"internal error: {type(error).__name__}: {error}", error)
         entry.rounds += 1
-        limits = self._limits
-        too_many = len(entry.used) + len(entry.wanted) > limits.requests_per_procedure
-        if too_many or entry.rounds > limits.rounds_per_procedure:
+        requests, rounds = (
+            entry.task.most_requests or self._limits.requests_per_procedure,
+            self._limits.rounds_per_procedure,
+        )
+        if len(entry.used) + len(entry.wanted) > requests or entry.rounds > rounds:
             entry.task.procedure.close()
-            most = f"{limits.requests_per_procedure} measurements or {limits.rounds_per_procedure} rounds"
+            most = f"{requests} measurements or {rounds} rounds"
             return self._broken(entry, f"asks for more than {most}", None)
         return None
 

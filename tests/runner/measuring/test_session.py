@@ -100,6 +100,13 @@ def test_a_procedure_that_never_ends_is_ended(requests: list[Request]) -> None:
     assert "more than 3" in str(outcome.error)
 
 
+def test_a_preparation_may_ask_for_more_than_one_variant_may() -> None:
+    _, runs = session(limits=Limits(requests_per_procedure=3, requests_alone=5))
+    assert runs.run_one(total([[1, 2, 3, 4, 5]])) == 15
+    with pytest.raises(SessionError, match="preparation: asks for more than 5 measurements"):
+        runs.run_one(total([[1, 2, 3, 4, 5, 6]]))
+
+
 def test_a_broken_backend_ends_the_session_and_closes_the_procedures() -> None:
     backend, runs = session()
 
