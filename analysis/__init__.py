@@ -12,6 +12,6 @@ Reading order:
 - `front_end`: the bounds of predecoder, decoders, µop cache, loop buffer;
 - `bounds`: all bounds of a block, whose largest is the prediction (`bounds_of`);
 - `whatif`: what would make the code faster;
-- `report`: a prediction for people, and as JSON;
+- `report`: a prediction for people, and for programs;
 - `prediction`: one call from code to a prediction (`Tools.predict`).
 """

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from analysis.addresses import BHIVE
 from analysis.bounds import Analyzer
 from analysis.code import Reader
-from analysis.report import json_of, lines_of
+from analysis.report.data import json_of
+from analysis.report.text import lines_of
 
 if TYPE_CHECKING:
     from analysis.bounds import Bounds, Running

@@ -6,7 +6,8 @@ import pytest
 
 from analysis.bounds import Component, Running
 from analysis.errors import AnalysisError
-from analysis.report import json_of, lines_of
+from analysis.report.data import json_of
+from analysis.report.text import lines_of
 from tests.analysis.machine import block, bounds, haswell, reader
 
 

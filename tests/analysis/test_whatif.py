@@ -5,7 +5,8 @@ from fractions import Fraction
 import pytest
 
 from analysis.bounds import Running
-from analysis.report import json_of, lines_of
+from analysis.report.data import json_of
+from analysis.report.text import lines_of
 from analysis.whatif import what_ifs
 from tests.analysis.machine import bounds, haswell
 

@@ -1,24 +1,23 @@
-"""A prediction for people, and as JSON."""
+"""A prediction for people."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from analysis.bounds import Bounds, Component, Running
+from analysis.bounds import Component, Running
+from analysis.report.facts import latencies, port_usage, positions_on_cycle
 from analysis.whatif import what_ifs
-from results.model import PortUsage, port_set_name
+from results.model import port_set_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from fractions import Fraction
 
+    from analysis.bounds import Bounds
     from analysis.code import Block, Item
     from analysis.dependencies import Cycle, Node
     from simulator.machines.machine import MachineModel
-
-SCHEMA = 1
-"""The version of the JSON: it grows when a name changes its meaning or goes."""
 
 RUNS = {Running.LOOP: "as a loop", Running.UNROLLED: "copies in a row"}
 MOST_NAMED = 8
@@ -121,22 +120,6 @@ def _listing(bounds: Bounds, machine: MachineModel) -> Iterator[str]:
     yield "* on the chain of dependencies, + one µop with the jump behind it, ? nothing is known of it"
 
 
-def positions_on_cycle(bounds: Bounds) -> set[int]:
-    """Return the instructions that are on the slowest circle of dependencies."""
-    return {bounds.nodes[number].position for number in bounds.cycle.nodes} if bounds.cycle is not None else set()
-
-
-def port_usage(item: Item, machine: MachineModel) -> PortUsage:
-    """Return the µops of an instruction by their ports."""
-    names = machine.parameters.ports
-    return PortUsage(
-        {
-            frozenset(name for number, name in enumerate(names) if mask >> number & 1): count
-            for mask, count in item.effects.port_masks
-        }
-    )
-
-
 def _latency(item: Item) -> str:
     """Return the cycles between what is read and what is written, as a range."""
     found = latencies(item)
@@ -144,41 +127,3 @@ def _latency(item: Item) -> str:
         return "-"
     least, most = min(found), max(found)
     return str(most) if least == most else f"{least}-{most}"
-
-
-def latencies(item: Item) -> list[int]:
-    """Return the cycles from each register or flag that is read to each that is written."""
-    return [cycles for output in item.effects.outputs if output.names for _, cycles in output.waits]
-
-
-def json_of(bounds: Bounds, machine: MachineModel) -> dict[str, Any]:
-    """Return a prediction as JSON; cycles are numbers, ports as `1*p0156+1*p23`."""
-    on_cycle = positions_on_cycle(bounds)
-    return {
-        "schema": SCHEMA,
-        "architecture": machine.name,
-        "machine": machine.origin.text,
-        "running": bounds.running.value,
-        "cycles_per_iteration": float(bounds.cycles),
-        "limits": [one.value for one in bounds.limits],
-        "explanation": sentence(bounds),
-        "bounds": {one.value: float(cycles) for one, cycles in bounds.cycles_of.items()},
-        "fullest_ports": "".join(sorted(bounds.full)),
-        "what_if": [{"change": one.change, "cycles": float(one.cycles)} for one in what_ifs(bounds)],
-        "unknown": [item.name for item in bounds.block.unknown],
-        "instructions": [
-            {
-                "offset": offset,
-                "code": item.data.hex(),
-                "text": item.text,
-                "variant": item.name,
-                "known": item.known,
-                "uops": item.effects.slots,
-                "ports": str(port_usage(item, machine)),
-                "latencies": latencies(item),
-                "fused_with_next": bounds.block.fused[position],
-                "on_cycle": position in on_cycle,
-            }
-            for position, (item, offset) in enumerate(zip(bounds.block.items, bounds.block.offsets, strict=True))
-        ],
-    }
