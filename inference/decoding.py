@@ -12,6 +12,12 @@
 So the time of n NOPs and of half a group more differs by half a cycle in the first case, and by none or a whole one in
 the second. Where the step is tells s. There are so many NOPs that decoding takes longer than all else.
 
+Another cause looks like this one. While the reorder buffer is full of what waits for an instance, nothing is issued.
+Then issue begins anew, like a group. So what the first decoder seems to take is compared with a chain that any decoder
+takes, and that lasts as long as the instance does between LFENCEs:
+
+    MOV EAX, 1; IMUL RAX, RAX; IMUL RAX, RAX; NOP; NOP; ... NOP      no longer than its slots: the buffer holds it
+
 The counter of decoded µops shows that the decoders deliver. Without it times alone tell, on cores that are known to
 have such decoders (Intel's large cores), and the result is marked as found by time.
 """
@@ -25,12 +31,22 @@ from typing import TYPE_CHECKING
 
 from generator.errors import GenerationError
 from generator.operands.allocation import has_plain_address
-from generator.sequences.decoding import counted, grouped, least_nops, moves_addresses, nops_alone, prologue_counted
+from generator.sequences.decoding import (
+    counted,
+    fenced,
+    fenced_chain,
+    grouped,
+    least_nops,
+    moves_addresses,
+    nops_alone,
+    prologue_counted,
+    slow_chains,
+)
 from generator.sequences.throughput import ThroughputFactory, same_register_operands
 from inference.experiment import Procedure, Request, Want
 from inference.throughput import rounded_count
-from results.findings import DecodedCount, DecoderGroups, Decoders, DecodersFound, NopTime
-from results.model import Derivation, Form
+from results.findings import BufferFull, DecodedCount, DecoderGroups, Decoders, DecodersFound, NopTime
+from results.model import Derivation, Form, Step
 from xed_convert.errors import EncodingError
 
 if TYPE_CHECKING:
@@ -62,6 +78,12 @@ Then issue stops for each, and begins anew like a group of decoders."""
 
 WAITS = 8
 """Core cycles beyond one per µop that the microcode sequencer takes at most, to begin and to end."""
+
+CHAINS = 4, 12
+"""Links of two chains between LFENCEs, whose times tell what a link takes."""
+
+STALL = Fraction(1, 2)
+"""Cycles by which a chain with NOPs may be longer than its slots: the least stall is a cycle."""
 
 JUMPS = ("COND_BR", "UNCOND_BR", "CALL", "RET")
 """Categories of instructions that end a group of decoders: times do not tell whether they also have to begin one."""
@@ -181,8 +203,14 @@ def _decoders(
     if conclusion.which is Decoders.FIRST and ((microcoded and conclusion.simple) or (timing.cycles(0) or 0) > most):
         # Microcode lets nothing be decoded beside it; and what takes longer than groups of NOPs waits for something
         conclusion = DecodersFound(Decoders.UNKNOWN)
-    steps = (DecoderGroups(timing.steps(), width, counted=MITE in counters), conclusion)
-    derivation = Derivation(f"{COMPLEX}{form.suffix}", steps, timing.experiments())
+    steps: list[Step] = [DecoderGroups(timing.steps(), width, counted=MITE in counters)]
+    if conclusion.which is Decoders.FIRST:
+        each = alone.cycles / alone.request.benchmark.divisor
+        stall = yield from _stall(factory, form, timing.base, each)
+        if stall is None or stall.cycles > stall.slots_cycles + STALL:
+            conclusion = DecodersFound(Decoders.UNKNOWN)
+        steps += [stall] if stall is not None else []
+    derivation = Derivation(f"{COMPLEX}{form.suffix}", (*steps, conclusion), timing.experiments())
     known = {COMPLEX: int(conclusion.which is Decoders.FIRST), SIMPLE: conclusion.simple}
     if not known[COMPLEX]:
         del known[SIMPLE]
@@ -192,6 +220,21 @@ def _decoders(
     elif form is Form.PLAIN or known != plain:
         found.attributes.update({name + form.suffix: value for name, value in known.items()})
         found.derivations.append(derivation)
+
+
+def _stall(factory: ThroughputFactory, form: Form, nops: int, each: Fraction) -> Procedure[BufferFull | None]:
+    """Time a chain that lasts as long as an instance, with as many NOPs; None if that could not be measured."""
+    short, long = CHAINS
+    alone = [Request(fenced_chain(factory.instructions, links)) for links in CHAINS]
+    one, *chains = yield [Request(fenced(factory, form)), *alone]
+    if not (one.ok and all(chain.ok for chain in chains)) or chains[1].cycles <= chains[0].cycles:
+        return None
+    link = (chains[1].cycles - chains[0].cycles) / (long - short)
+    links = max(1, short + ceil((one.cycles - chains[0].cycles) / link))
+    (measured,) = yield [Request(slow_chains(factory.instructions, links, nops))]
+    if not measured.ok:
+        return None
+    return BufferFull(links, nops, measured.cycles / measured.request.benchmark.divisor, (1 + links + nops) * each)
 
 
 @dataclass(frozen=True)

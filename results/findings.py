@@ -220,6 +220,19 @@ class DecoderGroups(Step):
     counted: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class BufferFull(Step):
+    """Cycles of a chain of so many links that lasts as long as an instance, with NOPs, and those that its slots take.
+
+    If it takes longer the reorder buffer is full at times, which looks like groups of decoders.
+    """
+
+    links: int
+    nops: int
+    cycles: Fraction
+    slots_cycles: Fraction
+
+
 class Decoders(StrEnum):
     """Which decoders take an instruction."""
 

@@ -169,6 +169,12 @@ def _(value: findings.DecoderGroups) -> str:
 
 
 @step.register
+def _(value: findings.BufferFull) -> str:
+    what = f"a chain of {value.links} links that lasts as long, with {value.nops} NOPs"
+    return f"{what}, {_decimal(value.cycles)} cycles, of which {_decimal(value.slots_cycles)} are for its slots"
+
+
+@step.register
 def _(value: findings.DecodersFound) -> str:
     if value.which is Decoders.ANY:
         return "each NOP more takes its share of a cycle: any decoder takes the instruction"

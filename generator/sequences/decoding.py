@@ -80,6 +80,37 @@ def grouped(factory: ThroughputFactory, form: Form, nops: int) -> Microbenchmark
     return _benchmark(factory, instances, body, purpose, len(instances))
 
 
+def fenced(factory: ThroughputFactory, form: Form) -> Microbenchmark:
+    """Return one instance that begins when all before it is done, and is done before anything after it begins.
+
+    Raises:
+        AllocationError: there are not enough registers for one instance.
+        EncodingError: the instance cannot be encoded.
+    """
+    (instance,) = _instances(factory, form, 1)
+    body = [factory.instructions.line("LFENCE"), *with_prologue(factory.instructions, instance)]
+    return _benchmark(factory, [instance], body, f"{factory.variant.string} between LFENCEs{_words(form)}", 1)
+
+
+def fenced_chain(instructions: InstructionFactory, links: int) -> Microbenchmark:
+    """Return a chain of so many instructions between LFENCEs."""
+    body = (instructions.line("LFENCE"), *_chain(instructions, links))
+    return Microbenchmark((), body, f"a chain of {links} IMUL between LFENCEs", 1)
+
+
+def slow_chains(instructions: InstructionFactory, links: int, nops: int) -> Microbenchmark:
+    """Return what takes as long as an instance of `grouped` and what any decoder takes, with so many NOPs each."""
+    body = [*_chain(instructions, links), *_nops(instructions, nops)] * INSTANCES
+    purpose = f"{INSTANCES} chains of {links} IMUL, each with {nops} NOPs"
+    return Microbenchmark((), tuple(body), purpose, INSTANCES)
+
+
+def _chain(instructions: InstructionFactory, links: int) -> list[Line]:
+    """Return a chain that does not depend on what was before it."""
+    begin = instructions.line("MOV (R32, I32)", "EAX", 1)
+    return [begin, *[instructions.line("IMUL (R64, R64)", "RAX", "RAX")] * links]
+
+
 def nops_alone(instructions: InstructionFactory) -> Microbenchmark:
     """Return NOPs of one byte each; `divisor` is how many."""
     return Microbenchmark((), tuple(_nops(instructions, LINE_BYTES)), "NOPs, each of one byte", LINE_BYTES)

@@ -131,6 +131,22 @@ def test_a_machine_without_a_front_end_has_no_complex_decoder(string: str) -> No
     assert attributes.get("complex_decoder", 0) == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "string"),
+    [
+        ("random:small:3", "PBLENDW (XMM, XMM, I8)"),
+        ("random:small:4", "VSQRTSD_EVEX (XMM, XMM, XMM)"),
+        ("random:small:5", "VUNPCKHPS (XMM, XMM, M128)"),
+        ("random:small:6", "VPROLQ (YMM, YMM, I8)"),
+    ],
+)
+def test_a_full_reorder_buffer_is_not_taken_for_the_first_decoder(name: str, string: str) -> None:
+    found = decoded(open_machine(name), string)
+    assert "complex_decoder" not in found.attributes
+    texts = {one.quantity: lines(one) for one in found.derivations}
+    assert any("lasts as long" in line for line in texts["complex_decoder"])
+
+
 def test_a_jump_ends_a_group_so_that_nothing_is_said_of_its_decoders() -> None:
     found = decoded(haswell(), "JZ (Rel8)")
     assert found.attributes["uops_MITE"] == 1
@@ -141,7 +157,8 @@ def test_the_derivation_says_what_was_counted_and_timed() -> None:
     found = decoded(haswell(), "ADC_13 (R64, R64)")
     texts = {one.quantity: lines(one) for one in found.derivations}
     assert texts["uops_MITE"] == ["63.00 µops from the decoders, of which 61 are NOPs: 2"]
-    times, conclusion = texts["complex_decoder"]
+    times, control, conclusion = texts["complex_decoder"]
+    assert control.startswith("a chain of 1 links that lasts as long, with 12 NOPs, 3.46 cycles, of which 3.50")
     assert times.startswith("with 4 decoders, an instance and 12 NOPs 4.00 cycles")
     assert conclusion.endswith("the first decoder takes it, 2 others beside it")
 
