@@ -262,7 +262,7 @@ class Delivery:
             core.loop_buffer,
         )
         self.layout: Layout | None = None
-        self.path = Path.UOP_CACHE
+        self.path = self._usual_path()
         self.position, self.iteration = 0, 0
         self.address, self.before = 0, 0  # and the size of the instruction before (0: a jump led here)
         self.predecode_cycle, self.predecoded = 0, 0
@@ -274,6 +274,10 @@ class Delivery:
         self.uop_queue = deque([0] * self.front.uop_queue, self.front.uop_queue)
         self.pending = 0  # µops of the last instruction, which leave the queue with its issue
         self.counts = [0, 0]  # µops from the decoders, and from the microcode sequencer
+
+    def _usual_path(self) -> Path:
+        """Return where code comes from that was run before: the decoders on cores without a µop cache."""
+        return Path.UOP_CACHE if self.cache.lines else Path.DECODERS
 
     def copy(self) -> Delivery:
         """Return a front end in the same state that goes its own way from here."""
@@ -290,11 +294,11 @@ class Delivery:
         if buffered and layout.uops <= self.front.uop_queue:
             self.path = Path.LOOP_BUFFER
         else:
-            self.path = Path.UOP_CACHE if layout.fits(copies) else Path.DECODERS
+            self.path = self._usual_path() if layout.fits(copies) else Path.DECODERS
 
     def end(self) -> None:
         """Go on with code that is not repeated: its layout is not looked at."""
-        self.layout, self.path = None, Path.UOP_CACHE
+        self.layout, self.path = None, self._usual_path()
 
     def state(self, now: int) -> tuple[object, ...]:
         """Return everything that the future depends on, relative to the current cycle."""

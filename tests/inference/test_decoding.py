@@ -107,7 +107,7 @@ def machine(name: str, decoding: Decoding) -> MachineModel:
     return MachineModel(name, parameters, Origin("a test", "none"), lookup)
 
 
-@pytest.mark.parametrize("name", ["SNB", "HSW", "SKL", "ICX", "ADL-P"])
+@pytest.mark.parametrize("name", ["NHM", "SNB", "HSW", "SKL", "ICX", "ADL-P"])
 @pytest.mark.parametrize("simple", [None, 0, 1, 2, 3])
 def test_every_number_of_simple_decoders_is_found_on_every_core(name: str, simple: int | None) -> None:
     decoding = Decoding(1, complex=simple is not None, simple=simple)

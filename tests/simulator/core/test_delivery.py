@@ -72,6 +72,20 @@ def test_a_length_changing_prefix_costs_three_cycles() -> None:
     assert cycles(core, changing) - cycles(core, FIVE_BYTES) == pytest.approx(3, abs=0.2)
 
 
+def test_a_nehalem_decodes_everything_but_short_loops() -> None:
+    core = core_of("NHM")
+    changing = replace(FIVE_BYTES, length_changing=True)
+    assert cycles(core, *[THREE_BYTES] * 16) == 4  # four decoders; three blocks
+    assert run(core, (THREE_BYTES,) * 16, 10)[1] == [160, 0]
+    assert cycles(core, changing) - cycles(core, FIVE_BYTES) == pytest.approx(6, abs=0.2)
+    wide = replace(core, front_end=replace(core.front_end, decoders=8) if core.front_end is not None else None)
+    assert cycles(wide, *[ONE_BYTE] * 16, issue=8) == 3  # 6, 6 and 4
+    back = Fetched((2,), NOP, is_jump=True, jumps_bytes=-(3 * 27 + 2))
+    assert run(core, (*[THREE_BYTES] * 27, back), 10)[1] == [0, 0]
+    longer = replace(back, jumps_bytes=-(3 * 28 + 2))
+    assert run(core, (*[THREE_BYTES] * 28, longer), 10)[1] == [290, 0]
+
+
 def test_an_instruction_of_several_uops_begins_a_group_of_decoders() -> None:
     core = without_cache("HSW")
     assert cycles(core, FOUR_UOPS, issue=8) == 1
@@ -168,7 +182,7 @@ def test_the_queue_of_uops_stops_the_decoders() -> None:
 NOPS = {1: "90", 3: "0f1f00", 5: "0f1f440000", 7: "0f1f8000000000", 9: "660f1f840000000000"}
 
 OTHERS: dict[str, tuple[str | int, ...]] = {"MUL (R64)": ("RBX",), "XGETBV": (), "JMP (Rel8)": (0,)}
-CORES = ("HSW", "SKL", "ICX", "ZEN4")
+CORES = ("NHM", "HSW", "SKL", "ICX", "ZEN4")
 
 
 def nop(size: int) -> Line:
