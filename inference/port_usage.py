@@ -90,7 +90,7 @@ def measure_prologues(factory: ThroughputFactory) -> Procedure[Measured | None]:
     """Measure what has to stand around the instruction by itself (None: there is nothing)."""
     if not factory.has_prologue:
         return None
-    (measured,) = yield [Request(factory.prologues_alone(8), Want.ALL)]
+    (measured,) = yield [Request(factory.prologues_alone(LENGTHS[0]), Want.ALL)]
     return measured
 
 
@@ -184,7 +184,7 @@ def _is_move(variant: InstructionVariant, isolated: Isolated) -> bool:
 
 def _usage_of(lines: Iterable[Line], layout: PortLayout) -> Procedure[PortUsage | None]:
     """Return the port usage of helper instructions of one µop each, None if one of them is something else."""
-    repeated = [Microbenchmark((), (line,) * 8, f"ports of {line.text}", 8) for line in lines]
+    repeated = [Microbenchmark((), (line,) * LENGTHS[0], f"ports of {line.text}", LENGTHS[0]) for line in lines]
     usage = PortUsage({})
     for measured in (yield [Request(benchmark, Want.ALL) for benchmark in repeated]):
         isolated = isolated_of(measured, layout) if measured.ok else None

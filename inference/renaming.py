@@ -24,6 +24,7 @@ from generator.errors import GenerationError
 from generator.sequences.renaming import is_move, moved_to_itself, only_written, overwritten, repeated
 from generator.sequences.throughput import ThroughputFactory
 from inference.experiment import Procedure, Request, Want
+from inference.latency.evidence import NEAR
 from inference.throughput import rounded_count
 from results.findings import MovedToItself, WrittenOver
 from results.model import Bound, Derivation, Form
@@ -40,9 +41,6 @@ RESULT = "result_dependency"
 
 WAITS = Fraction(9, 10)
 """Code waits for something if it is faster than this share of its time without that."""
-
-NEAR = Fraction(1, 20)
-"""Cycles by which a latency may be off a whole number."""
 
 
 def note_idioms(found: ConclusionBuilder) -> None:

@@ -30,9 +30,9 @@ REACHED = Fraction(101, 100)
 """Share of the cycles that the ports allow. A sequence that takes no more is as fast as any: 1 % is what a measurement
 that is called stable may spread by."""
 
-NO_BETTER = Fraction(99, 100)
-"""Share of another sequence's cycles. A sequence that takes less is faster: 1 % is what a stable measurement may spread
-by."""
+FASTER = Fraction(99, 100)
+"""Share of another time in cycles: that of a sequence, of an instruction, or what the ports allow. Only what takes less
+is faster: 1 % is what a stable measurement may spread by."""
 
 SLOWER = Fraction(102, 100)
 """Share of another sequence's cycles. A sequence that takes more is slower: both may spread by 1 %."""
@@ -47,10 +47,6 @@ each step halves what breakers take. Two would save less than half of it."""
 OTHER_COUNTS = (16, 12)
 """Instances of the further sequences that are tried if one of another form, or a loop, is slower than the plain one:
 more than 8, so that no register is waited for, and with another remainder by 8, so that the rhythm is another one."""
-
-POSSIBLE = Fraction(99, 100)
-"""Share of the cycles that the ports allow. A sequence that takes less was measured wrong: its window holds no whole
-periods, or loops around few and many copies begin and end otherwise. 1 % is what a stable measurement may spread by."""
 
 LONG = MANY
 """Instances of the sequence that is measured instead of one that is too fast: ends of windows weigh less."""
@@ -68,6 +64,10 @@ luck, but unsteady."""
 
 FRONT_END = 1
 """Cycles in which any front end brings a line of code, even if it is decoded anew; more is not the front end's."""
+
+WHOLE_COUNT = Fraction(1, 10)
+"""µops per instruction by which a count may be off an integer: less than the 1/8 that one µop too many adds to each of
+eight instances."""
 
 COUNTED = ("uops_issued", "uops_executed", "uops_retire_slots", "uops_MS")
 """Counters that are reported per instruction."""
@@ -145,7 +145,7 @@ class Search:
         among = possible or longest or sequences
         least = min((one.cycles for one in among), default=Fraction(0))
         # Of sequences that take the same time always the same one goes into a loop
-        return next((one for one in among if one.cycles * NO_BETTER <= least), None)
+        return next((one for one in among if one.cycles * FASTER <= least), None)
 
     def again(self, sequence: Sequence) -> Fraction | None:
         """Return what an instruction took when the sequence was measured again (None: it came out again)."""
@@ -153,7 +153,7 @@ class Search:
 
     def is_too_fast(self, sequence: Sequence) -> bool:
         """Whether a sequence seems to be faster than is possible."""
-        return bool(self.floor) and sequence.cycles < self.floor * POSSIBLE
+        return bool(self.floor) and sequence.cycles < self.floor * FASTER
 
     def measure(self, shapes: collections_abc.Sequence[Shape], want: Want, *, loop: bool = False) -> Procedure[None]:
         """Measure sequences; what cannot be generated or does not run is noted as a failure."""
@@ -204,7 +204,7 @@ def _search_lengths(search: Search, bound: Fraction | None, want: Want) -> Proce
         before = best.cycles
         yield from search.measure([replace(best.shape, count=count) for count in counts], Want.CYCLES)
         after = search.best()
-        if _reached(search, bound) or after is None or after.cycles >= before * NO_BETTER:
+        if _reached(search, bound) or after is None or after.cycles >= before * FASTER:
             return
         if after.shape.count == longest and search.factory.own(search.factory.instances(after.shape)[0]):
             yield from _renew(search, after)
@@ -233,7 +233,7 @@ def _thin(search: Search, bound: Fraction | None) -> Procedure[bool]:
         yield from search.measure([replace(begin.shape, count=max(LENGTHS[0], every), every=every)], Want.CYCLES)
         faster = search.best()
         assert faster is not None
-        if _reached(search, bound) or faster.cycles >= best.cycles * NO_BETTER:
+        if _reached(search, bound) or faster.cycles >= best.cycles * FASTER:
             break
         best = faster
     return search.best() is not begin
@@ -383,6 +383,6 @@ def derivation_of(quantity: str, sequences: collections_abc.Sequence[Sequence], 
 
 def rounded_count(value: Fraction | None) -> int | None:
     """Return a µop count as an integer, None if there is none or if it is not near an integer."""
-    if value is None or abs(value - round(value)) > Fraction(1, 10):
+    if value is None or abs(value - round(value)) > WHOLE_COUNT:
         return None
     return round(value)

@@ -32,36 +32,37 @@ if TYPE_CHECKING:
     from results.model import PortUsage
 
 CLEAR = Fraction(1, 5)
-"""How far from an integer, in µops, an exact count may be: a stray in every fifth copy is noticed."""
+"""µops per copy by which an exact count may be off an integer: a stray in every fifth copy is noticed."""
 
 IDLE = Fraction(1, 2)
-"""Cycles per copy, summed over the ports of a set, that a blocked set may be idle: in more a µop could stray."""
+"""Cycles per copy, summed over its ports, that a blocked set may be idle. In more of them a µop could stray."""
 
 MOST_DOUBLED = 3
-"""How often the number of blocking instructions is doubled until an answer comes out twice: 8 times as many fill any
-reorder buffer."""
+"""Doublings of the blocking instructions, until an answer comes out twice: 8 times as many fill any reorder buffer."""
 
 FEW_WAITING = 12
-"""So few µops find free ports: the smallest scheduler (36 entries on Nehalem) holds them and blocking ones."""
+"""µops. So few always find free ports: the smallest scheduler (36 entries on Nehalem) holds them beside blocking
+ones."""
 
 MORE_WAITING = Fraction(3, 2)
-"""So many times as many µops as could stray does a control have. Microcode waits for its own results, too, which the
-control does not: half as many µops more fill the scheduler as much."""
+"""Factor: a control has so many times the µops that could stray. Microcode also waits for its own results, and a
+control does not; half as many more fill the scheduler as much."""
 
 MOST_MISSING = Fraction(1, 2)
 """µops per copy that all ports together may be off: a count that is a µop off shows in the sum."""
 
 PAIR = 2
-"""So few µops go elsewhere even if only one more µop is issued per cycle than the blocked ports can take."""
+"""µops. So few go elsewhere even if only one more µop is issued per cycle than the blocked ports can take."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
     """What a set of ports carried while it was blocked, per copy.
 
-    `own` are the µops of blocking instructions and breakers that are confined to it, `ran` is what its counters counted
-    besides (with the ports that share them), `time` what could have run on it besides in the cycles that it took, and
-    `told` what could have if its ports with counters of their own ran what these counted.
+    - `own`: µops of blocking instructions and breakers that are confined to the set.
+    - `ran`: other µops that its counters counted, those of ports that share a counter with it included.
+    - `time`: other µops for which the set had time in the cycles of the copy.
+    - `told`: the same, where ports with counters of their own had time only for what these counted.
     """
 
     own: int
@@ -78,7 +79,7 @@ class Load:
     @property
     def most(self) -> int:
         """How many µops at most are confined to it."""
-        # A time is off where the window does not hold whole periods, so as a bound it is rounded up
+        # Time is off where the window holds no whole periods, so a bound by time is rounded up
         counted = floor(self.ran + CLEAR)
         return max(0, counted if self.separable else min(counted, ceil(self.told - CLEAR)))
 
@@ -89,7 +90,7 @@ class Load:
 
 
 def lengthened(probe: PortProbe) -> Procedure[PortProbe]:
-    """Measure more instances alone, so that none waits for the one of the copy before whose result it reads."""
+    """Measure more instances alone: then none waits for the result of an instance in the copy before."""
     request = Request(probe.subject.more(), Want.ALL)
     (measured,) = yield [request]
     if not measured.ok:
@@ -134,9 +135,9 @@ def _ask_with(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure
 def doubt(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure[PortProbe]:
     """Take an answer about long microcode for a bound if µops that are not confined to the set stray onto it.
 
-    The schedulers hold so many µops: where microcode queues up on the ports that are left until these have as many
-    waiting as the blocked ones, the rest goes to the blocked ones in every copy, however many blocking instructions
-    there are. A control shows it: in the place of the microcode are µops of a known larger set.
+    Long microcode queues up on the ports that are left. Once these have as many waiting as the blocked ones, the rest
+    goes to the blocked ones, in every copy. More blocking instructions do not help, since a scheduler holds no more. A
+    control shows it: µops of a known larger set take the place of the microcode.
     """
     answer = probe.space.answers[ports]
     count = ceil((probe.space.isolated.total - answer.count) * MORE_WAITING)
@@ -183,8 +184,8 @@ def _ask_for_longer(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Pro
 def _confirm(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure[PortProbe]:
     """Ask with twice as many blocking instructions until the same comes out twice; else it is a bound.
 
-    Where time tells it may hold idle cycles that happen to be whole ones, and among the µops of long microcode may
-    be one that strays in every copy, because the reorder buffer was full and blocking instructions came late.
+    Two things look like a count. Time may hold idle cycles, which happen to be whole ones. And a µop of long microcode
+    may stray in every copy: the reorder buffer was full, so blocking instructions came late.
     """
     for number in range(MOST_DOUBLED):
         before, more = probe.space.answers[ports], probe.balanced(blockers.doubled())
@@ -218,9 +219,9 @@ def _learn_with(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedu
 def _learn(probe: PortProbe, measured: Measured, blockers: Blockers, ports: PortSet) -> PortProbe:
     """Take in what a combination has shown: how many µops ran on the set besides the blockers' own.
 
-    The number is exact if it is near an integer and the set was never idle; else other µops may have strayed onto
-    it. Where counters cannot tell the ports of the set from others, the time says how many µops it has run, if
-    many more are issued per cycle than the set can take.
+    The number is exact if it is near an integer and the set was never idle. Else other µops may have strayed onto it.
+    If ports outside share its counters, the time says how many µops the set has run. That needs many more µops issued
+    per cycle than the set can take.
     """
     space = probe.space
     limit = space.limit(ports)
@@ -229,7 +230,7 @@ def _learn(probe: PortProbe, measured: Measured, blockers: Blockers, ports: Port
     load = load_of(probe, measured, blockers, ports)
     if load.ran < -CLEAR:  # the blocking instructions ran elsewhere
         return probe.answered(ports, Answer(limit, exact=False))
-    # As wide as the core issues nothing queues up, and the time counts what is issued, wherever it runs
+    # On a set as wide as issue nothing queues up: the time counts what is issued, wherever it runs
     spare = probe.blocking.width - len(ports)
     queued = spare > 1 or (spare == 1 and (load.separable or space.isolated.total <= PAIR))
     keeps_away = probe.blocking.scheduling.keeps_away
@@ -245,7 +246,7 @@ def _learn(probe: PortProbe, measured: Measured, blockers: Blockers, ports: Port
 
 
 def _adds_up(probe: PortProbe, measured: Measured, blockers: Blockers) -> bool:
-    """Whether all ports together ran the µops that they were given: else counters are off by whole µops."""
+    """Whether all ports together ran as many µops as they were given. If not, counters are off by whole µops."""
     layout = probe.space.layout
     given = blockers.usage.total + probe.subject.extra.total + probe.space.isolated.total
     return abs(layout.on(layout.ports, measured.values) - given) <= MOST_MISSING
@@ -260,11 +261,11 @@ def conclude(probe: PortProbe, measured: Measured, blockers: Blockers, ports: Po
 
 
 def _whole(probe: PortProbe, measured: Measured, blockers: Blockers, count: int, ports: PortSet) -> bool:
-    """Whether all of the set was blocked, and not a part of it, the rest of which other µops could fill.
+    """Whether all of the set was blocked. If only a part was, other µops could fill the rest.
 
-    Of two instructions that block a set together, one may be what everything waits for. Then the ports of the
-    other one have time left, and are never idle only because of what strays onto them. Nothing did if no more
-    ran there than is known to be confined to the parts.
+    Of two instructions that block a set together, one may be what everything waits for. Then the ports of the other one
+    have time left, and only strays keep them busy. There were no strays if no more µops ran there than are known to be
+    confined to the parts.
     """
     if count == 0 or len(blockers.instructions) == 1:
         return True
@@ -289,7 +290,7 @@ def _load(measured: Measured, usage: PortUsage, ports: PortSet, layout: PortLayo
             counted += measured.values[name]
         else:
             shared += len(layout.counters[name] & ports)
-    # No port runs more than a µop per cycle: where it seems so the window begins and ends in other parts of a period
+    # No port runs more than a µop per cycle. If it seems so, the window begins and ends in other parts of a period
     loads = [measured.values[name] / len(sharing) for name, sharing in layout.counters.items()]
     cycles = max(measured.cycles, *loads)
     ran = layout.on(ports, measured.values) - own
@@ -297,7 +298,7 @@ def _load(measured: Measured, usage: PortUsage, ports: PortSet, layout: PortLayo
 
 
 def _step(blockers: Blockers, ports: PortSet, load: Load, answer: Answer) -> PortAnswer:
-    """Return what kept which ports busy, and the numbers that give the answer."""
+    """Return which instructions kept the ports busy, and the numbers that give the answer."""
     pairs = zip(blockers.instructions, blockers.counts, strict=True)
     blocking = confined(blockers.usage, ports)
     return PortAnswer(

@@ -1,12 +1,13 @@
 """Blocking instructions: for each set of ports one instruction whose µops keep exactly these ports busy.
 
-They are found by measurement (Abel and Reineke, ASPLOS 2019, §5.1.1): instructions of one µop are grouped by the ports
-that they use in isolation, and of each group the one with the highest throughput is taken. Store data and store
-address ports have no instruction of one µop; a store is used, whose µops are told apart by their sum of one per set.
+They are found by measurement (Abel and Reineke, ASPLOS 2019, §5.1.1). Instructions of one µop are grouped by the ports
+that they use in isolation. Of each group the one with the highest throughput is taken. No instruction of one µop has
+the ports of store data or of store addresses. There a store is used; its µops are told apart because each set of ports
+carries one µop per store.
 
-In isolation a store may use a part of its address ports only: one per cycle is stored, for which one port suffices. So
-stores are also released at once. Those that wait for their address and then all have it leave none of its ports idle,
-whether ports are chosen at issue by what waits for them, or at dispatch.
+In isolation a store may use only a part of its address ports: with one store per cycle, one port suffices. So stores
+are also released at once: all wait for one address. When they get it, all address ports are busy, whether the core
+chooses ports at issue or at dispatch.
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ from generator.errors import GenerationError
 from inference.calibration import LEAST_WIDTH
 from inference.experiment import Procedure, Request, Want
 from inference.ports.blocking_instructions import SATURATED, BlockingInstruction, BlockingSet, Candidate
-from inference.ports.isolation import NEAR, UNUSED, Isolated, isolated_of, name_ports, tight_parts
+from inference.ports.isolation import (
+    TOLERANCE_PER_UOP,
+    UNUSED,
+    Isolated,
+    isolated_of,
+    name_ports,
+    tight_parts,
+)
 from inference.ports.scheduling import observe_scheduling
 from inference.ports.shared_counters import SharedCounters
 from results.model import PortUsage
@@ -35,8 +43,8 @@ RELEASED = 12
 """Stores that get their address at once: three for each of four ports, more than any core has for addresses."""
 
 LITTLE = Fraction(1, 10)
-"""µops per store by which a counter may differ because what computes the address took another port: half of what each
-of five ports would get."""
+"""µops per store. A counter may differ by so much because the µops that compute the address took another port: half of
+what each of five ports would get."""
 
 
 def find_blocking(
@@ -48,9 +56,10 @@ def find_blocking(
 ) -> Procedure[BlockingSet]:
     """Measure the candidates in isolation and choose one for each set of ports that was found.
 
-    `code` makes code of blocking instructions alone. It tells ports with a shared counter apart, and shows what the
-    core does with µops that have a choice (None: nothing does). `issued` is how many µops the core is known to issue
-    per cycle. `elsewhere` are those of other kinds of code: ports of the same instruction have the same names.
+    Args: candidates: instructions that may block ports. layout: the counters. code: makes code of blocking instructions
+    alone. With it, ports that share a counter are told apart, and the core's choice among free ports is observed (None:
+    neither). issued: µops per cycle that the core is known to issue. elsewhere: blocking instructions of other kinds of
+    code: ports of the same instruction keep their names.
     """
     measured = yield [Request(candidate.benchmark, Want.ALL) for candidate in candidates]
     observed = [
@@ -89,9 +98,9 @@ def find_blocking(
 def _release(
     observed: Sequence[tuple[Candidate, Isolated]], layout: PortLayout, code: Controls
 ) -> Procedure[dict[str, Mapping[str, Fraction]]]:
-    """Return how many µops stores have on each counter if they are released at once, by the keys of their variants.
+    """Return the µops per counter of stores that are released at once, by the keys of their variants.
 
-    Left out are stores whose data cannot wait for the address, and those that share counters with what computes it.
+    Left out are stores whose data cannot wait for the address, and those that share counters with its computation.
     """
     requests = []
     for candidate, isolated in observed:
@@ -127,7 +136,7 @@ def _instructions(
 
 def _blocked_by(candidate: Candidate, isolated: Isolated, layout: PortLayout, issued: int) -> list[BlockingInstruction]:
     """Return what a candidate blocks, if anything."""
-    if abs(sum(isolated.uops.values(), Fraction(0)) - isolated.total) > NEAR:
+    if abs(sum(isolated.uops.values(), Fraction(0)) - isolated.total) > TOLERANCE_PER_UOP:
         return []
     if isolated.total == 1 and not candidate.is_store:
         sets = [name_ports(isolated, layout)]

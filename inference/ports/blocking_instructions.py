@@ -9,6 +9,7 @@ from math import ceil, floor
 from typing import TYPE_CHECKING
 
 from inference.calibration import LEAST_WIDTH
+from inference.throughput import FASTER
 from results.model import PortUsage
 
 if TYPE_CHECKING:
@@ -21,27 +22,30 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 SATURATED = Fraction(9, 10)
-"""The share of cycles in which ports work at least if an instruction keeps them busy: a tenth is lost where µops go to
+"""Share of cycles. An instruction keeps ports busy if they work in at least so many: a tenth is lost where µops go to
 busy ports."""
+
+FEWEST_BLOCKERS = 10
+"""Copies of a blocking instruction: with fewer, the queue's begin and end would be a large share of its time."""
 
 MOST_BLOCKERS = 400
 """Copies of a blocking instruction: more of up to 15 bytes each, unrolled, leave the instruction cache."""
 
 LONGER = Fraction(5, 4)
-"""Share of the instruction's own chain that blocking instructions last: a quarter more than what is hidden behind
-them, so that it never limits the time."""
+"""Factor: blocking instructions last so many times as long as the instruction's own chain, which never limits the time
+then."""
+
+AHEAD = Fraction(3, 2)
+"""Factor: the queue in front of blocked ports lasts so many times as long as the instruction's µops take to issue. Half
+as long again, so that it outlasts them."""
 
 FEW_UOPS = 4
-"""µops of an instruction: if it has more they queue up on other ports, so that blocked ones need longer queues."""
-
-
-NOTICEABLE = Fraction(99, 100)
-"""An instruction is faster than another one if it takes less than this share of its time: 1% is noise."""
+"""µops of an instruction. More of them queue up on other ports, so blocked ports need longer queues, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An instruction that could block ports: its variant and `instances` independent instances of it as code."""
+    """An instruction that could block ports: its variant, and independent instances of it as code."""
 
     variant: InstructionVariant
     benchmark: Microbenchmark
@@ -71,7 +75,7 @@ class BlockingInstruction:
         """Whether it blocks the same ports better than another one."""
         if (self.usage.total == 1) != (known.usage.total == 1):
             return self.usage.total == 1
-        return self.cycles < known.cycles * NOTICEABLE
+        return self.cycles < known.cycles * FASTER
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,7 @@ class Scheduling:
     """What a core was seen to do with µops that have a choice (`inference.ports.scheduling`).
 
     `spreads`: µops that run now and then use all of their ports. `keeps_away`: µops keep away from busy ports even if
-    they wait for what ran there. What could not be tried is taken for not so.
+    they wait for a result from there. Both are False where they could not be tried.
     """
 
     spreads: bool = False
@@ -87,16 +91,15 @@ class Scheduling:
 
 
 UNKNOWN = Scheduling()
-"""What is taken for granted of a core on which nothing was tried: nothing."""
+"""A core on which nothing was tried: nothing is taken for granted."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockingSet:
     """The blocking instructions that one kind of code can be measured with, by the set of ports that they block.
 
-    `issued` is how many µops per cycle something else was seen to be issued with. `named` are all instructions that
-    use some of the ports with a shared counter, by the names that these were given, whether or not they block best.
-    `scheduling` is what the core does with µops that have a choice.
+    `issued` is a number of µops per cycle that other code was issued with. `named` are all instructions on ports with a
+    shared counter, with the names that these ports were given. `scheduling` is how the core chooses among free ports.
     """
 
     layout: PortLayout
@@ -151,7 +154,7 @@ class Blockers:
     def balanced(self, confined: Sequence[int]) -> Blockers:
         """Return blockers of sets apart that take equally long, where so many other µops are confined to each set.
 
-        Else the ports of the one that is done first would have time for µops that could go elsewhere.
+        Else the ports of one would be done first, and have time for µops that could go elsewhere.
         """
         sizes = [len(one.ports) for one in self.instructions]
         if len(sizes) == 1 or sum(sizes) > len(self.ports):
@@ -175,8 +178,8 @@ class Blockers:
 class Pace:
     """What limits a combination besides ports.
 
-    `chain` is how many cycles one instance of the instruction needs after another one with the same operands, `width`
-    how many µops are issued per cycle (a lower bound).
+    `chain`: cycles that an instance needs after another one with the same operands. `width`: a lower bound of the µops
+    issued per cycle.
     """
 
     chain: Fraction
@@ -186,20 +189,20 @@ class Pace:
 def blockers_for(
     instructions: Sequence[BlockingInstruction], isolated: Isolated, pace: Pace, factor: int = 1
 ) -> Blockers:
-    """Choose the blocking counts for an instruction of which is known what it does alone.
+    """Choose how many of each blocking instruction stand among an instruction that is known in isolation.
 
-    Of each, max(2 · ports · TP, ports · µops, 10) times `factor`, at most `MOST_BLOCKERS`, a multiple of the number of
-    ports: so the blocked ports are busy for longer than all else that the instruction does takes. They also last for
-    longer than the instruction's own chain, and are issued faster than their ports can take them, so that they queue.
+    Of each there are max(2 · ports · TP, ports · µops, `FEWEST_BLOCKERS`) times `factor`, at most `MOST_BLOCKERS`, a
+    multiple of the number of ports. So blocked ports are busy for longer than the instruction takes elsewhere. There
+    are more if its own chain lasts longer, or if issue would not let blocking instructions queue up.
     """
     counts = []
     spare = floor(pace.chain * LONGER) + 2
     needed = min(isolated.cycles, pace.chain) if pace.chain else isolated.cycles
     for one in instructions:
         ports = len(one.ports)
-        wanted = max(2 * ports * ceil(needed), ports * isolated.total, ports * spare, 10) * factor
+        wanted = max(2 * ports * ceil(needed), ports * isolated.total, ports * spare, FEWEST_BLOCKERS) * factor
         if ports < pace.width:
-            depth = isolated.total + 1 if isolated.total > FEW_UOPS else Fraction(3 * isolated.total, 2 * pace.width)
+            depth = isolated.total + 1 if isolated.total > FEW_UOPS else AHEAD * isolated.total / pace.width
             wanted = max(wanted, ceil(depth * ports * pace.width / (pace.width - ports)) + ports)
         counts.append(_multiple(min(wanted, MOST_BLOCKERS), one))
     return Blockers(tuple(instructions), tuple(counts))

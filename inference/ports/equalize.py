@@ -1,11 +1,11 @@
 """A closer bound where only bounds are left: a set is blocked so that all of its ports have equally many µops waiting.
 
-What can go elsewhere goes to the port that has the fewest waiting. Long microcode waits for itself, and queues up on
-the ports that are left until these have as many waiting as one of the blocked ones; then some strays onto that one, in
-every copy. Blocking instructions wait in equal numbers on all ports of the set, the microcode's own µops do not: seven
-of p0 and three of p5 make p5 the one where strays go. So behind the blocking instructions of the set stand a few more
-that use one port only, as many as make its queue as long as the others. What runs on the set is a bound as ever, since
-whatever is confined to it must run there.
+A µop with a choice goes to the port where the fewest wait. Long microcode waits for itself, and queues up on the ports
+that are left. Once as many wait there as for one of the blocked ports, some µops stray onto that one, in every copy.
+
+Blocking instructions wait in equal numbers for all ports of the set; the microcode's own µops do not. With seven of p0
+and three of p5, strays go to p5. So a few more instructions stand behind the blocking ones, each of one port only: they
+make all queues equally long. What runs on the set is a bound as ever, since confined µops must run there.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 MANY = 600
 """Blocking instructions: more than any reorder buffer holds (512 entries on Golden Cove), so that queues are as long as
-can be."""
+possible."""
 
 
 def equalize_queues(probe: PortProbe, usages: Sequence[PortUsage]) -> Procedure[PortProbe]:
-    """Ask about every set of which usages differ in a count that is only a bound; settle for what is left."""
+    """Ask again about every set with only a bound where usages differ; settle for the usages that are left."""
     left = list(usages)
     for ports in probe.blocking.sets() if len(left) > 1 else ():
         answer = probe.space.answers.get(ports)
@@ -54,7 +54,7 @@ def equalize_queues(probe: PortProbe, usages: Sequence[PortUsage]) -> Procedure[
 
 
 def equalizing(blocking: BlockingSet, ports: PortSet, usage: PortUsage) -> Blockers:
-    """Return blocking instructions of a set, and behind them those that the ports with fewer waiting µops get."""
+    """Return blocking instructions of a set, and behind them those for the ports with shorter queues."""
     known = blocking.instructions
     waiting = _queues(usage, ports)
     needed = {frozenset(port): max(waiting.values()) - count for port, count in sorted(waiting.items())}
@@ -64,7 +64,7 @@ def equalizing(blocking: BlockingSet, ports: PortSet, usage: PortUsage) -> Block
 
 
 def _queues(usage: PortUsage, ports: PortSet) -> dict[str, int]:
-    """Return how many µops that are confined to the ports wait for each, those with a choice where the fewest do."""
+    """Return how many µops confined to the ports wait for each; those with a choice take the shortest queue."""
     waiting = dict.fromkeys(sorted(ports), 0)
     for able, count in sorted(usage.uops.items(), key=lambda item: (len(item[0]), sorted(item[0]))):
         for _ in range(count if able <= ports else 0):

@@ -1,8 +1,8 @@
 """Every usage over any subsets of the used ports that agrees with all measurements, known sets or not.
 
-A usage is a multiset of sets. While a set A is blocked just those µops run on it that are confined to it, so an exact
-answer says how many of the sets are subsets of A; isolation and other measurements say how many at most. Knowing the
-number for every A would determine the usage (it is its Moebius transform); fewer answers may do, as enumeration shows.
+A usage is a multiset of sets. While a set A is blocked, only µops that are confined to it run there. So an exact answer
+says how many of the sets are subsets of A. Isolation and other measurements say how many at most. The numbers for all A
+would determine the usage (they are its Moebius transform). Fewer answers may do, as enumeration shows.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from inference.ports.hypotheses import HypothesisSpace
 
 MOST_TRIED = 300_000
-"""Sets that are tried as the next of a partial usage in one enumeration: about a second's work."""
+"""Sets that one enumeration tries to add to partial usages: about a second's work."""
 
 MOST_USAGES = 1500
-"""Usages that are listed: a hundred times as many as are named. Of more, these are enough to know what to ask next."""
+"""Usages that are listed: a hundred times as many as are named, and enough to know what to ask next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ def known_usages(space: HypothesisSpace) -> list[PortUsage] | None:
 def another_usage(space: HypothesisSpace, usage: PortUsage, sets: Sequence[PortSet]) -> PortUsage | None:
     """Return a usage of these sets other than the given one that agrees with all measurements; None if there is none.
 
-    Everything that was measured is a linear condition on how many µops have which set, so an integer linear program
-    (solved by HiGHS) finds one that differs most, however many µops there are.
+    Each measurement is a linear condition on how many µops have which set. So an integer linear program, solved by
+    HiGHS, finds the usage that differs most, however many µops there are.
     """
     possible = [one for one in sets if space.limit(one)]
     masks = [mask_of(one) for one in possible]
@@ -76,7 +76,7 @@ def another_usage(space: HypothesisSpace, usage: PortUsage, sets: Sequence[PortS
 
 
 def _conditions(space: HypothesisSpace, sets: Iterable[PortSet]) -> Iterator[tuple[PortSet, int, int]]:
-    """Yield how many µops are confined to a set at least and at most, for each of which something is known."""
+    """Yield each set of which something is known, with how many µops are confined to it at least and at most."""
     total = space.isolated.total
     everything = space.layout.ports.union(*sets)
     yield everything, total, total
@@ -148,7 +148,7 @@ class _Search:
         return True
 
     def _possible(self, last: int, unions: Iterable[int]) -> bool:
-        """Whether everything that the last set is a part of can hold what is confined to it."""
+        """Whether every union with the last set in it is within its limit."""
         for union in unions:
             if not last & ~union and sum([not mask & ~union for mask in self.chosen]) > self._limit(union):
                 return False

@@ -1,8 +1,8 @@
 """Which port usages explain what was measured, and which question tells the remaining ones apart soonest.
 
-The evidence is always of one form: while all ports of a set S are kept busy, or not, so many µops ran on S. µops that
-are confined to S must run there, so every measurement bounds their number from above (µops of wider sets may stray onto
-S); while S is kept busy by blocking instructions nothing strays, and the number is exact (Abel and Reineke,
+The evidence is always of one form: so many µops ran on a set S of ports, while these were kept busy or not. µops that
+are confined to S must run there, and µops of wider sets may stray onto it. So every measurement bounds the confined
+µops from above. While blocking instructions keep S busy nothing strays, and the number is exact (Abel and Reineke,
 ASPLOS 2019, §5.1.2). A hypothesis is a multiset of port sets drawn from a universe of sets.
 """
 
@@ -28,7 +28,8 @@ MOST_PARTIAL = 4000
 """Partial usages that are kept after each set where all answers are bounds: a tenth of a second's work."""
 
 WHOLE_TIME = Fraction(49, 50)
-"""Share of the time that explains it: a window is off by up to 2% where it holds no whole periods."""
+"""Share of a measured time. A reason that explains so much of it explains it all: a window without whole periods is off
+by up to 2%."""
 
 THROUGHPUT_TOLERANCE = Fraction(1, 25)
 """Share of the time by which an instruction may seem faster than its ports allow: the window's 2% at both ends."""
@@ -51,8 +52,8 @@ class Observation:
 class Answer:
     """How many µops are confined to a set: exactly, or at most (where the measurement was not near an integer).
 
-    A bound is `timed` if time says just that number, on ports that share a counter and were busy all the time, and only
-    the core's issue width, of which a lower bound is known, may have made it.
+    A bound is `timed` if time says just that number, on ports that share a counter and were never idle. It is no exact
+    answer because issue may have set the time: only a lower bound of the issue width is known.
     """
 
     count: int
@@ -103,8 +104,8 @@ class HypothesisSpace:
     def limit(self, ports: PortSet) -> int:
         """Return how many µops can at most be confined to the ports.
 
-        Confined µops run on the ports whatever else does; so every measurement is a bound, and one in which a part of
-        the ports was blocked is a better one than isolation, because other µops kept away.
+        Confined µops run on the ports whatever else does, so every measurement is a bound. With a part of the ports
+        blocked it is a better one than isolation, because other µops kept away.
         """
         if ports not in self._limits:
             loads = [one.most(self.layout, ports) for one in self.observations if one.blocked <= ports]
@@ -145,9 +146,9 @@ class HypothesisSpace:
         return chosen
 
     def next_in_order(self, askable: Iterable[PortSet]) -> PortSet | None:
-        """Return the next set to ask about in the order of Algorithm 1 (by size), but those that isolation rules out.
+        """Return the next set to ask about, smaller ones first as in Algorithm 1; None if all counts are known.
 
-        None means that the counts of all sets are known.
+        Sets that isolation rules out are left out.
         """
         counts: dict[PortSet, int] = {}
         for ports in sorted(set(askable), key=lambda one: (len(one), sorted(one))):
@@ -166,7 +167,7 @@ class HypothesisSpace:
     def known(self, ports: PortSet) -> int | None:
         """Return the exact number of µops confined to a set, None if it is not known.
 
-        Without asking it is known of sets that no other set of the universe reaches out of.
+        It is known without asking if every other set of the universe lies in this one or apart from it.
         """
         answer = self.answers.get(ports)
         if answer is not None and answer.exact:
@@ -179,7 +180,7 @@ class HypothesisSpace:
     def by_subtraction(self) -> PortUsage | None:
         """Return what Algorithm 1 concludes from the answers: in each set, the µops that its subsets do not explain.
 
-        None if an answer that is only a bound would have to be taken for the number.
+        None if that takes the number from an answer that is only a bound.
         """
         counts: dict[PortSet, int] = {}
         for ports in sorted({*self.answers, *self.universe}, key=lambda one: (len(one), sorted(one))):
@@ -196,7 +197,7 @@ class HypothesisSpace:
     def by_subtractions(self, sets: Sequence[PortSet]) -> list[PortUsage]:
         """Return every usage made of some sets that agrees with the answers, smaller sets first as in Algorithm 1.
 
-        Where an answer is only a bound every number up to it is tried.
+        If an answer is only a bound, every number up to it is tried.
         """
         ordered = sorted(sets, key=lambda one: (len(one), sorted(one)))
         partial: list[dict[PortSet, int]] = [{}]
@@ -207,7 +208,7 @@ class HypothesisSpace:
         return [usage for usage in usages if self.agrees(usage)]
 
     def _more(self, ports: PortSet, counts: Mapping[PortSet, int]) -> range:
-        """Return how many µops of just these ports there may be, given those of smaller sets."""
+        """Return how many µops may have exactly these ports, given those of smaller sets."""
         inside = sum(count for able, count in counts.items() if able < ports)
         count = self.known(ports)
         if count is not None:

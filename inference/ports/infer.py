@@ -1,9 +1,9 @@
 """Port usage: how many µops of an instruction may use exactly which set of ports.
 
-Algorithm 1 of Abel and Reineke (ASPLOS 2019, §5.1.2), asked in the order that needs the fewest measurements: isolation
-bounds how many µops can be confined to each set, the usages that agree with it are listed, and only those sets are
-blocked whose answer tells some of them apart. A usage is stated only if it is the only one left and passes the checks;
-answers that contradict each other lead to more evidence, and then to a failure with its reason, never to a number.
+This is Algorithm 1 of Abel and Reineke (ASPLOS 2019, §5.1.2), in the order that needs the fewest measurements.
+Isolation bounds how many µops can be confined to each set. The usages that agree with it are listed, and a set is
+blocked only if its answer tells some of them apart. A usage is stated only if no other one is left and it passes the
+checks. Answers that contradict each other lead to more evidence, then to a failure with its reason, never to a number.
 `inference.ports.stages` lists the steps.
 """
 
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from results.ports import PortSet
 
 MOST_NAMED = 12
-"""Usages that are named where they cannot be told apart, as many as a reader compares: of more those with the fewest
-novel sets come first."""
+"""Usages that are named where they cannot be told apart, as many as a reader compares. Those with the fewest novel sets
+come first."""
 
 
 @dataclass(frozen=True, slots=True)
 class PortConclusion:
     """The port usage, or why there is none; `steps` are what was asked and answered.
 
-    `least` are the cycles that the µops take of which it is known to which ports they are confined. `stage` is the name
-    of the stage that decided.
+    `least` is a lower bound in cycles, from the µops whose ports are proven. `stage` is the name of the stage that
+    decided.
     """
 
     usage: PortUsage | None
@@ -71,7 +71,7 @@ def infer_ports(subject: Subject, isolated: Isolated, blocking: BlockingSet) -> 
 
 
 def begin(subject: Subject, isolated: Isolated, blocking: BlockingSet) -> PortProbe:
-    """Return the state before the first stage: sets of ports that were used explain what the instruction did."""
+    """Return the state before the first stage: hypotheses with sets of the ports that the instruction used alone."""
     used = isolated.used(blocking.layout)
     sets = [*(ports for ports in blocking.sets() if ports <= used), *_shown(isolated, blocking)]
     space = HypothesisSpace(blocking.layout, isolated, tuple(dict.fromkeys(sets)), width=blocking.width)
@@ -79,7 +79,7 @@ def begin(subject: Subject, isolated: Isolated, blocking: BlockingSet) -> PortPr
 
 
 def _shown(isolated: Isolated, blocking: BlockingSet) -> list[PortSet]:
-    """Return the ports that an instruction of one µop was seen on, whether or not anything else can block them."""
+    """Return the sets that an instruction of one µop was seen on, whether or not anything else can block them."""
     if isolated.total != 1:
         return []
     layout = blocking.layout

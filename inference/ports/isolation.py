@@ -16,30 +16,27 @@ if TYPE_CHECKING:
     from results.ports import PortSet
 
 UNUSED = Fraction(1, 25)
-"""µops per instruction on a port that counts as unused: the harness leaves a little there."""
+"""µops per instruction. A port with no more counts as unused: the harness leaves a little there."""
 
 TOLERANCE_PER_UOP = Fraction(1, 20)
-"""How far, in µops per µop, a sum over ports may be from an integer (measured on hardware by the method's authors'
-successors)."""
+"""µops per µop by which a sum over ports may be off an integer, and once more for the harness around them. Noise grows
+with the count; up to five µops it stays below `MOST_OFF`."""
 
 MOST_OFF = Fraction(3, 10)
-"""µops that a sum over counters may be from an integer at most: with more, another integer may as well be meant."""
+"""µops by which a sum over counters may be off an integer at most: if it is off by more, the next integer fits as
+well."""
 
 WHOLE_PORTS = Fraction(1, 8)
-"""Ports by which µops per cycle on a counter may be off: a quarter of what tells n ports from n + 1/2, which no
+"""Ports by which µops per cycle on a counter may be off. That is a quarter of the way to n + 1/2 ports, which no
 instruction of one µop keeps busy."""
-
-NEAR = Fraction(1, 20)
-"""How far, in µops, the count of a blocking instruction's one µop may be from an integer in isolation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Isolated:
     """What an instruction did alone: µops per counter and core cycles, per instruction; `total` µops in all.
 
-    `free` says that instances do not depend on each other, so that ports alone can limit them. `issued` are the
-    µops of the fused domain (0: they were not counted). `executed` are the µops by a counter of their own (None: there
-    is none, or it counted no whole number).
+    `free`: instances do not depend on each other, so that only ports can limit them. `issued`: µops of the fused domain
+    (0: not counted). `executed`: µops by a counter of their own (None: there is none, or it counted no whole number).
     """
 
     uops: Mapping[str, Fraction]
@@ -51,8 +48,8 @@ class Isolated:
 
     @property
     def tolerance(self) -> Fraction:
-        """How much a sum over ports may be wrong."""
-        return min(MOST_OFF, Fraction(1, 20) + TOLERANCE_PER_UOP * self.total)
+        """µops by which a sum over ports may be off an integer."""
+        return min(MOST_OFF, TOLERANCE_PER_UOP * (self.total + 1))
 
     def used(self, layout: PortLayout) -> PortSet:
         """Return the ports whose counters counted anything."""
@@ -71,7 +68,7 @@ class Isolated:
 
 
 def isolated_of(measured: Measured, layout: PortLayout) -> Isolated:
-    """Return what one instruction of a throughput sequence did, from the whole sequence's measurement."""
+    """Return what one instruction of a throughput sequence did, from the measurement of the sequence."""
     divisor = measured.request.benchmark.divisor
     uops = {name: measured.values[name] / divisor for name in layout.counters}
     issued = measured.values.get("uops_issued", Fraction(0)) / divisor
@@ -90,9 +87,9 @@ def is_integral(isolated: Isolated) -> bool:
 def name_ports(isolated: Isolated, layout: PortLayout) -> PortSet:
     """Return the ports of an instruction of one µop, from the counters that counted it and from its throughput.
 
-    Counters that count several ports do not say which of them were used. How many were used follows from the throughput
-    where the ports limit it: one µop that n ports can take needs 1/n cycles. The first ports of a counter are
-    named then, since which of two is which cannot be told from outside.
+    A counter for several ports does not say which of them were used. How many were follows from the throughput, where
+    ports limit it: one µop that n ports can take needs 1/n cycles. Then the first ports of the counter are named, since
+    nothing tells one from the other.
     """
     busy = [name for name in layout.counters if isolated.uops[name] > UNUSED]
     sizes = {name: len(layout.counters[name]) for name in busy}
@@ -108,16 +105,16 @@ def name_ports(isolated: Isolated, layout: PortLayout) -> PortSet:
 
 
 def tight_parts(isolated: Isolated, layout: PortLayout) -> list[PortSet]:
-    """Split the counters of an instruction of two µops into two parts that carry one µop each ([] if not one way).
+    """Split the counters of an instruction of two µops into two parts of one µop each ([]: not in just one way).
 
-    A µop runs on the ports that it can use and nowhere else, so the two parts are the µops' ports if they are disjoint.
+    If no port can run both µops, the parts are their ports: a µop runs nowhere else.
     """
     busy = [name for name in layout.counters if isolated.uops[name] > UNUSED]
     found: list[tuple[str, ...]] = []
     for size in range(1, len(busy)):
         for part in combinations(busy, size):
             load = sum((isolated.uops[name] for name in part), Fraction(0))
-            if busy[0] in part and abs(load - 1) <= NEAR:
+            if busy[0] in part and abs(load - 1) <= TOLERANCE_PER_UOP:
                 found.append(part)
     if len(found) != 1:
         return []

@@ -53,7 +53,7 @@ class PortLayout:
         return sum((uops[name] for name in self.touching(ports)), Fraction(0))
 
     def first(self, counters: Mapping[str, int]) -> PortSet:
-        """Return the first so many ports of each counter: the names that ports with a shared counter are given."""
+        """Return so many ports of each counter, the first ones: so ports with a shared counter are named."""
         chosen: list[str] = []
         for name, count in counters.items():
             chosen += sorted(self.counters[name], key=PORT_LETTERS.index)[:count]

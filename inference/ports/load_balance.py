@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from results.ports import PortSet
 
 EVEN = Fraction(1, 25)
-"""Share of the µops that are dealt out by which even loads may differ, because a window need not hold whole periods.
-Five and six ports differ by 1/30 per port, and by more in the sum over a counter's ports."""
+"""Share of the dealt µops by which even loads may differ, because a window need not hold whole periods. Five and six
+ports differ by 1/30 per port, and by more in the sum over a counter's ports."""
 
 
 def is_uneven(usage: PortUsage, isolated: Isolated, layout: PortLayout) -> bool:
-    """Whether the instruction alone did not load its ports as these µops would; False where nothing can be said.
+    """Whether the instruction alone loaded its ports otherwise than these µops would; False where nothing can be said.
 
-    Only sets with ports that share a counter are judged: all others can be blocked, and waiting makes loads uneven.
+    Only sets with ports that share a counter are judged. All others can be blocked, which tells more.
     """
     sets = [(ports, count) for ports, count in usage.uops.items() if count and _is_shared(ports, layout)]
     if not _is_apart(usage, layout):
@@ -51,9 +51,9 @@ def _is_apart(usage: PortUsage, layout: PortLayout) -> bool:
 
 
 def evenly_loaded(isolated: Isolated, layout: PortLayout, names: Sequence[str] | None = None) -> list[PortSet]:
-    """Return the sets over which the µops that some counters (None: all) counted may have been spread evenly.
+    """Return the sets over which the µops of some counters (None: of all) may have been spread evenly.
 
-    Of the ports of a counter the first so many are named.
+    Which ports of a counter were used is not known, so the first ones are named.
     """
     busy = [name for name in names or layout.counters if isolated.uops[name] > EVEN / 2]
     total = sum((isolated.uops[name] for name in busy), Fraction(0))
@@ -67,7 +67,7 @@ def evenly_loaded(isolated: Isolated, layout: PortLayout, names: Sequence[str] |
 
 
 def is_first(usage: PortUsage, layout: PortLayout) -> bool:
-    """Whether of every counter's ports each set has the first ones, as sets are named where nothing says which."""
+    """Whether each set has the first ports of every counter: so sets are named where nothing tells the ports apart."""
     return all(
         ports == layout.first({name: len(ports & layout.counters[name]) for name in layout.touching(ports)})
         for ports in usage.uops
@@ -82,10 +82,10 @@ def _novelty(usage: PortUsage, known: Sequence[PortSet]) -> int:
 def likeliest(
     usages: Sequence[PortUsage], known: Sequence[PortSet], isolated: Isolated, layout: PortLayout
 ) -> list[PortUsage]:
-    """Return those usages that explain what the instruction did alone with the fewest sets that nothing else has.
+    """Return the usages that explain the instruction alone with the fewest novel sets: sets that nothing else has.
 
-    Where the loads speak against a usage, but nothing can be said of those that are left and have more novel sets, it
-    stays besides them: loads are a little uneven where µops wait for something else than ports.
+    A usage that the loads speak against may stay. It does if those left have more novel sets and their loads say
+    nothing: loads are a little uneven where µops wait for something else than ports.
     """
     fitting = [usage for usage in usages if not is_uneven(usage, isolated, layout)] or list(usages)
     if fitting and not any(_is_apart(usage, layout) for usage in fitting):

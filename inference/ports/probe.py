@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from results.ports import PortSet
 
 MOST_CHOICES = 2
-"""Pairs of blocking instructions that are tried for a set that none blocks alone."""
+"""Pairs of blocking instructions that are tried for a set that no single one blocks: the second if the first gives no
+exact answer."""
 
 
 class Subject(Protocol):
@@ -30,7 +31,7 @@ class Subject(Protocol):
         """The µops of further instructions that stand beside the instance, such as dependency breakers."""
 
     def more(self) -> Microbenchmark:
-        """Return the sequence of isolation with more instances, which wait the less for the copy before."""
+        """Return the sequence of isolation with more instances, so that fewer wait for the copy before."""
 
     def combined(self, blockers: Blockers, *, reverse: bool = False) -> Microbenchmark:
         """Return one instance among blocking instructions with which it shares nothing (`reverse`: it comes first)."""
@@ -43,9 +44,11 @@ class Subject(Protocol):
 class PortProbe:
     """What is known of an instruction's ports, and how it was measured. Whatever learns something returns a new one.
 
-    `askable` are the sets that can be blocked. `factor` multiplies the number of blocking instructions; `reverse`: they
-    stand behind the instance. `chain` are the cycles of a copy without any (None: not measured). `strays` says of sets
-    whether µops that need not run there did.
+    - `askable`: the sets that can be blocked.
+    - `factor`: multiplies the number of blocking instructions.
+    - `reverse`: blocking instructions stand behind the instance.
+    - `chain`: cycles of a copy without blocking instructions (None: not measured).
+    - `strays`: by set, whether µops ran there that need not.
 
     What is concluded so far: `usage` is stated if no later stage objects; of `indistinguishable` usages none can be;
     `failure` is final.
@@ -79,7 +82,7 @@ class PortProbe:
         return replace(self, space=self.space.consider(sets))
 
     def settled(self, usages: Sequence[PortUsage]) -> PortProbe:
-        """Return the probe that found the only one of the usages, or that several cannot be told apart, or none."""
+        """Return the probe that found the usage if there is just one, several indistinguishable ones, or none."""
         several = tuple(usages) if len(usages) > 1 else ()
         return replace(self, usage=usages[0] if len(usages) == 1 else None, indistinguishable=several)
 
@@ -95,8 +98,8 @@ class PortProbe:
     def choices(self, ports: PortSet) -> list[Blockers]:
         """Return blocking instructions for a set, or for two or three sets whose union it is, the best pair first.
 
-        There is a second pair only where both are apart; else what they have in common is blocked by both. Three sets
-        apart come last, the smallest ones: where each has one port, none of its ports can be done before another one.
+        There is a second pair only where its sets are apart: in others, both block the ports that they have in common.
+        Three sets apart come last, the smallest ones.
         """
         known = self.blocking.instructions
         parts: Sequence[tuple[PortSet, ...]] = [(ports,)]
@@ -111,7 +114,7 @@ class PortProbe:
         return [self.balanced(blockers_for(each, self.space.isolated, pace, self.factor)) for each in instructions]
 
     def balanced(self, blockers: Blockers) -> Blockers:
-        """Return blockers of which none is done before another one, what is known to be confined included."""
+        """Return blockers that all take equally long, with the µops that are known to be confined to their sets."""
         return blockers.balanced([self.known(one.ports) for one in blockers.instructions])
 
     def known(self, ports: PortSet) -> int:
@@ -125,9 +128,9 @@ def _sizes(parts: Sequence[PortSet]) -> list[int]:
 
 
 def _preference(pair: tuple[PortSet, PortSet]) -> tuple[int, int]:
-    """Order pairs that block a set: apart before others, then those of which neither is much smaller than the other.
+    """Order pairs that block a set: apart before others, then those of similar size.
 
-    What has a choice among the ports of a small part goes there more often than the balance of both allows for.
+    µops with a choice go to the ports of a small part more often than the balance of both allows for.
     """
     one, other = pair
     return len(one & other), abs(len(one) - len(other))

@@ -1,13 +1,12 @@
-"""How the core under test chooses among the free ports of a µop, as far as it matters for what may be concluded.
+"""How the core under test chooses among the free ports of a µop, as far as conclusions depend on it.
 
-Two things that inference would like to take for granted are not true of all cores, so both are tried once per machine.
+Two things would help inference, and are not true of all cores. So both are tried once per machine.
 
-- *A µop that runs now and then uses all of its ports by turns.* Else ports on which an instruction ran nothing may be
-  ports of its µops all the same. Tried with an instruction that runs every other cycle, among others that leave all of
-  its ports idle.
+- *A µop that runs now and then uses all of its ports by turns.* If not, a µop may be able to use ports on which it
+  never ran in isolation. It is tried with an instruction that runs rarely, among others that leave its ports idle.
 - *A µop keeps away from busy ports, even if it waits for another one that ran on them.* A core that binds µops to ports
-  at dispatch sends the oldest one first: when a µop has got through the queue of a busy port, what waits for its result
-  is older than all the rest of the queue, and takes the same port. Tried with two instructions, one behind the other.
+  at dispatch sends the oldest one first. A µop gets through the queue of a busy port; what waits for its result is
+  older than the rest of the queue, and takes the same port. It is tried with two instructions, one behind the other.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from generator.errors import GenerationError
 from inference.experiment import Procedure, Request, Want
+from inference.ports.ask import CLEAR
 from inference.ports.blocking_instructions import Scheduling
 
 if TYPE_CHECKING:
@@ -32,16 +32,13 @@ FAIR = Fraction(1, 2)
 """Share of an even load that each port gets at least if a core uses all ports of a µop by turns."""
 
 RARELY = 12
-"""Cycles per instance, in which all of its ports are idle but for it: also if several are issued in one burst."""
+"""Cycles per instance, in which nothing else uses its ports: enough even if several instances are issued in a burst."""
 
 QUEUE = 20
-"""Blocking instructions per port and copy, so that the queue is longer than two instructions' latency."""
-
-STRAY = Fraction(1, 5)
-"""µops per copy: a stray in every fifth copy is noticed."""
+"""Blocking instructions per port and copy: they last longer than the latencies of two instructions."""
 
 MOST_TRIED = 6
-"""Instructions of which it is tried which ports they prefer, and pairs of which one stands behind the other."""
+"""Instructions, and pairs of them, that are tried: a few agree, and each costs a measurement."""
 
 
 class Controls(Protocol):
@@ -51,10 +48,10 @@ class Controls(Protocol):
         """Return so many of each, in turns."""
 
     def delay(self) -> Microbenchmark:
-        """Return what stores that are `released` wait for."""
+        """Return the code that `released` stores wait for."""
 
     def released(self, store: InstructionVariant, count: int) -> Microbenchmark:
-        """Return so many instances of a store whose address and data they all wait for."""
+        """Return so many instances of a store that all wait for the same address and data."""
 
     def followed(
         self, blockers: tuple[InstructionVariant, int], first: InstructionVariant, second: InstructionVariant
@@ -63,7 +60,7 @@ class Controls(Protocol):
 
 
 def observe_scheduling(blocking: BlockingSet, controls: Controls) -> Procedure[Scheduling]:
-    """Try what the core does."""
+    """Try how the core chooses among free ports."""
     known = [blocking.instructions[ports] for ports in blocking.sets()]
     single = [one for one in known if one.usage.total == 1 and one.saturates]
     preferred = yield from _preferred(single, blocking.layout, controls)
@@ -124,13 +121,13 @@ def _keeps_away(
         for (ports, count, _), measured in zip(requests, answers, strict=True)
         if measured.ok
     ]
-    return max(ran) <= STRAY if ran else None
+    return max(ran) <= CLEAR if ran else None
 
 
 def _pairs(
     single: Sequence[BlockingInstruction], preferred: Mapping[PortSet, PortSet], layout: PortLayout
 ) -> Iterator[tuple[BlockingInstruction, BlockingInstruction]]:
-    """Yield instructions to be busy with and instructions of larger sets that prefer the same ports."""
+    """Yield pairs: an instruction that keeps ports busy, and one of a larger set that prefers these ports."""
     for one in single:
         for other in single:
             rest = other.ports - one.ports

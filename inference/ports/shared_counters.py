@@ -1,9 +1,9 @@
 """Which of the ports that share a counter an instruction uses, as far as that can be told.
 
-A counter for ports 5 and 10 does not say which of them counted. But two instructions that use one of them each either
-get in each other's way or do not: so many of both, in turns, need the more cycles the smaller the union of their ports
-is. Ports that nothing tells apart are interchangeable, and the first of them is named. All others are named relative
-to the sets that have names. What fits several names blocks nothing, so that no two answers contradict each other.
+A counter for ports 5 and 10 does not say which of them ran a µop. But two instructions that use one of these each
+either compete or do not. So a mix of both takes longer the smaller the union of their ports is. Ports that nothing
+tells apart are interchangeable, and the first of them is named. All others are named relative to the sets that have
+names. An instruction that fits several names blocks nothing, so that no two answers contradict each other.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     Mix = Callable[[Sequence[tuple[InstructionVariant, int]]], Microbenchmark]
 
 TURNS = 12
-"""Instructions per port in a mixture: the window's half cycle at either end is 1/24 of their time, less than what one
-port more or less makes among eleven."""
+"""Instructions per port in a mix. Half a cycle at either end of the window is 1/24 of their time, less than what one
+port more makes among eleven."""
 
 UNSURE = Fraction(1, 25)
-"""Share of its time by which a mixture may be off: among eleven ports, half of what one port more makes."""
+"""Share of its time by which a mix may be off: among eleven ports, half of what one port more makes."""
 
 MOST_ALIKE = 24
-"""Instructions that counters cannot tell from each other and that are named, a few measurements each."""
+"""Instructions that are named of those with the same counters: each costs a few measurements."""
 
 
 def interchangeable(layout: PortLayout, sets: Iterable[PortSet]) -> list[PortSet]:
@@ -60,9 +60,10 @@ def names_of(ports: PortSet, layout: PortLayout, classes: Sequence[PortSet]) -> 
 class SharedCounters:
     """Names the ports of blocking instructions.
 
-    `elsewhere` are the names that instructions have in other kinds of code, by their keys; they keep these. `best` is
-    the fastest instruction for each set, by the names found so far, `named` are all that have
-    names; `alone` are the cycles of mixtures of one instruction, by its key.
+    - `elsewhere`: names that instructions have in other kinds of code, by their keys; they keep these.
+    - `best`: the fastest instruction for each set, by the names found so far.
+    - `named`: all instructions that have names.
+    - `alone`: cycles of a mix of one instruction, by its key (None: not measurable).
     """
 
     layout: PortLayout
@@ -101,7 +102,7 @@ class SharedCounters:
                 yield one
 
     def _name(self, instruction: BlockingInstruction) -> Procedure[PortSet | None]:
-        """Return the ports of an instruction, None if several names fit what mixtures show."""
+        """Return the ports of an instruction, None if several names fit what mixes show."""
         if instruction.variant.key in self.elsewhere:
             return self.elsewhere[instruction.variant.key]
         classes = interchangeable(self.layout, [*self.best, *self.elsewhere.values()])
@@ -117,7 +118,7 @@ class SharedCounters:
         return names[0] if names else None
 
     def _reference(self, names: Sequence[PortSet]) -> PortSet | None:
-        """Return the named set that tells most of some names apart by the size of the union, None if none does."""
+        """Return the named set whose union with the names has the most different sizes, None if all have one size."""
         best: tuple[int, int, list[str]] | None = None
         for known, one in self.best.items():
             sizes = {len(name | known) for name in names}
@@ -129,7 +130,7 @@ class SharedCounters:
     def _union_size(self, known: BlockingInstruction, other: BlockingInstruction) -> Procedure[int | None]:
         """Return how many ports both instructions have together, None where that is not seen.
 
-        In a mixture each has fewer registers than alone. Each must keep its ports busy with these, too.
+        In a mix each has fewer registers than alone. Each must keep its ports busy with these, too.
         """
         for one in (known, other):
             if one.variant.key not in self.alone:
@@ -142,7 +143,7 @@ class SharedCounters:
         return round(size) if size and abs(size - round(size)) <= size * UNSURE else None
 
     def _cycles(self, instructions: Sequence[BlockingInstruction]) -> Procedure[Fraction | None]:
-        """Return how long a mixture takes that keeps the ports of each instruction busy for `TURNS` cycles."""
+        """Return the cycles of a mix that keeps each instruction's ports busy for `TURNS` cycles (None: it failed)."""
         try:
             request = Request(self.mix([(one.variant, TURNS * len(one.ports)) for one in instructions]), Want.CYCLES)
         except GenerationError:

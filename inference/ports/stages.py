@@ -34,24 +34,26 @@ if TYPE_CHECKING:
     from inference.ports.probe import PortProbe
 
 STEADY = (150, 600, 720)
-"""Numbers of blocking instructions for long microcode: about as many as wait, and more than any reorder buffer holds
-(512 entries)."""
+"""Blocking instructions for long microcode: about as many as wait, then more than any reorder buffer holds (512
+entries)."""
 
 MOST_STEADY = 40
-"""µops: of more only bounds are found; a scheduler (60 entries on Haswell) holds them and blocking ones no more."""
+"""µops. Of more, only bounds are found: a scheduler (60 entries on Haswell) cannot hold them beside blocking ones."""
 
 MOST_FITTING = 20
-"""Usages that steady counts may leave: so many that cannot be told apart are still worth naming."""
+"""Usages that steady counts may leave. So many are still worth naming where they cannot be told apart."""
 
 BUSY = Fraction(3, 4)
-"""Share of the ports' time that blocking instructions take at least if they blocked the ports. The rest may be the
-instruction's own wait: with the most of them (`STEADY`) a latency of 200 cycles on one port."""
+"""Share of the ports' time. Blocking instructions that take less did not block the ports. The rest may be the
+instruction's own wait: 200 cycles on one port, with the most blocking instructions of `STEADY`."""
 
 MOST_UOPS = 100
-"""µops of instructions that are taken apart: blocking counts up to `MOST_BLOCKERS` do not outweigh more."""
+"""µops of the largest instruction whose ports are inferred: `MOST_BLOCKERS` blocking instructions do not outweigh
+more."""
 
 MOST_SMALLER = 4
-"""µops of instructions whose sets may be smaller than any that is known: usages of more are too many to list."""
+"""µops. Up to so many, sets smaller than any known one are considered; with more µops the usages are too many to
+list."""
 
 
 class When(Enum):
@@ -84,9 +86,10 @@ class Stage:
 
 
 def check_sum(probe: PortProbe) -> Procedure[PortProbe]:
-    """Refuse what executes no whole number of µops, another one than its ports, or too many; state what uses no port.
+    """Refuse what cannot be taken apart; state what uses no port.
 
-    Needs isolation only. Excludes nothing.
+    Refused are a sum of µops that is no whole number, one that differs from the executed µops, and too many µops. Needs
+    isolation only. Excludes nothing.
     """
     yield from ()
     isolated = probe.space.isolated
@@ -100,10 +103,10 @@ def check_sum(probe: PortProbe) -> Procedure[PortProbe]:
 
 
 def bound_long_microcode(probe: PortProbe) -> Procedure[PortProbe]:
-    """Find out how many µops of very long microcode are confined to each set at most; state nothing.
+    """Bound how many µops of very long microcode are confined to each set; state nothing.
 
-    Its waiting µops fill the scheduler, blocked ports run dry, and what could go elsewhere goes there in every copy, so
-    that no number is exact, however steady it is. An indistinguishable machine proves it (docs/ports.md).
+    Its waiting µops fill the scheduler, so blocked ports run dry. Then µops that could go elsewhere run there, in every
+    copy: no number is exact, however steady. An indistinguishable machine proves it (docs/ports.md).
     """
     used = probe.space.isolated.used(probe.space.layout)
     for ports in probe.blocking.sets():
@@ -114,10 +117,10 @@ def bound_long_microcode(probe: PortProbe) -> Procedure[PortProbe]:
 
 
 def block_known_sets(probe: PortProbe) -> Procedure[PortProbe]:
-    """Ask until one usage of the sets in question is left that nothing which was not yet asked could contradict.
+    """Ask until one usage of the sets in question is left, and no open question could contradict it.
 
     Needs blocking instructions for some of the ports. Excludes every usage of these sets that contradicts an answer.
-    Finds a usage, or none: no usage agrees, or several do that no question tells apart.
+    Finds a usage; or none, because no usage agrees, or because no question tells several apart.
     """
     while True:
         space = probe.space
@@ -156,10 +159,10 @@ def exclude_all_others(probe: PortProbe) -> Procedure[PortProbe]:
 def list_all(probe: PortProbe) -> Procedure[PortProbe]:
     """Ask until no other usage over any subsets of the used ports agrees with the measurements.
 
-    Sets that no instruction of one µop has are blocked by two. First it is asked whether µops are
-    confined to each group of ports that known sets join; then all sets within the groups are considered. Usages that
-    no question tells apart are indistinguishable. If there is a usage, but too many others to list, an integer linear
-    program finds another one, and a question tells it from the first, until there is none.
+    Sets that no instruction of one µop has are blocked by two. The first questions are about groups of ports that known
+    sets join: are µops confined to a group? Then all sets within the groups are considered. Usages that no question
+    tells apart are indistinguishable. There may be a usage, but too many others to list. Then an integer linear program
+    finds another one, and a question tells it from the first, until there is none.
     """
     groups = _groups(probe)
     for ports in groups if len(groups) > 1 else ():
@@ -185,9 +188,9 @@ def list_all(probe: PortProbe) -> Procedure[PortProbe]:
 
 
 def _as_loaded(probe: PortProbe, usages: Sequence[PortUsage]) -> Sequence[PortUsage]:
-    """Return the usages that would have loaded ports with a shared counter as it was alone, all if none would.
+    """Return the usages that explain how ports with a shared counter were loaded in isolation; all if none does.
 
-    That decides on cores only of which it is known that each µop uses all of its ports by turns.
+    That decides only on cores where each µop is known to use all of its ports by turns.
     """
     if not probe.blocking.scheduling.spreads:
         return usages
@@ -226,9 +229,10 @@ def _groups(probe: PortProbe) -> list[PortSet]:
 
 
 def _joined_groups(probe: PortProbe, groups: Sequence[PortSet]) -> list[PortSet]:
-    """Return the groups with used ports, all of them joined unless it is known that no µop can use ports of two.
+    """Return the groups with used ports, all joined into one unless no µop can use ports of two groups.
 
-    Such µops show when one of the groups is blocked. No µop can use ports of loads and stores and others, too.
+    µops of two groups show when one of the groups is blocked. No µop can use both the ports of loads and stores and
+    other ports.
     """
     answers, computing = probe.space.answers, _computing(probe)
     used = [one for one in groups if one & probe.space.isolated.used(probe.space.layout)]
@@ -239,7 +243,7 @@ def _joined_groups(probe: PortProbe, groups: Sequence[PortSet]) -> list[PortSet]
 
 
 def _computing(probe: PortProbe) -> PortSet:
-    """Return the ports that not only loads and stores use."""
+    """Return the ports that are used by something else than loads and stores."""
     known = probe.blocking.instructions.values()
     memory = frozenset().union(*(one.ports for one in known if one.of_memory))
     return probe.space.layout.ports - memory | frozenset().union(*(one.ports for one in known if not one.of_memory))
@@ -248,9 +252,9 @@ def _computing(probe: PortProbe) -> PortSet:
 def _reached(probe: PortProbe) -> PortSet:
     """Return the ports that µops may be able to use: those of isolation, and others if it does not show all.
 
-    Isolation does not show all ports if an answer contradicts it, or on a core that does not use all of them by turns,
-    unless one µop has kept its ports busy. Nor does it if issue alone limits the instruction: some ports of sets that
-    nothing else has may never be needed then.
+    Isolation may hide ports in three cases. An answer contradicts it. The core does not use all ports by turns, unless
+    one µop has kept its ports busy. Or issue alone limits the instruction, so that some ports of its sets are never
+    needed.
     """
     space, known = probe.space, frozenset().union(*probe.blocking.sets())
     used = space.isolated.used(space.layout)
@@ -269,7 +273,7 @@ def _is_saturated(space: HypothesisSpace, ports: PortSet) -> bool:
 
 
 def _is_answerable(probe: PortProbe, ports: PortSet) -> bool:
-    """Whether blocking a set can give an exact count: it is issued for faster than it executes, and always busy."""
+    """Whether blocking a set can give an exact count: issue is wider than the set, and the set stays busy."""
     known = probe.blocking.instructions
     if len(ports) >= probe.blocking.width:
         return False
@@ -283,9 +287,8 @@ def _is_answerable(probe: PortProbe, ports: PortSet) -> bool:
 def _telling(probe: PortProbe, usages: Sequence[PortUsage]) -> PortSet | None:
     """Return the set that leaves the fewest usages if the one that was found is true; None if no set tells any apart.
 
-    If that usage is excluded, return the set that leaves the fewest in the worst case. Among
-    equals, sets that counters can tell apart come first, then smaller ones. Sets that three instructions block together
-    are asked if no other set tells any apart.
+    If that usage is excluded, return the set that leaves the fewest in the worst case. Among equals, sets that counters
+    can tell apart come first, then smaller ones. Sets that need three blocking instructions come last.
     """
     found = _best_of(probe, usages, [*probe.askable, *_joined(probe, pairs_of(probe.blocking.sets()))])
     return found or _best_of(probe, usages, _joined(probe, threes_of(probe.blocking.sets())))
@@ -311,9 +314,8 @@ def _best_of(probe: PortProbe, usages: Sequence[PortUsage], sets: Iterable[PortS
 def _conceivable(probe: PortProbe, groups: Sequence[PortSet]) -> list[PortSet]:
     """Return all subsets of groups of ports, and what else is considered.
 
-    Of ports that only loads and stores use, only known sets are considered: the memory µops of an instruction are those
-    that loads and stores have. Of ports that share a counter they may have a part, if loads and stores do not keep
-    these ports busy.
+    Of ports that only loads and stores use, only known sets are considered, because memory µops are those of loads and
+    stores. They may also use a part of the ports that share a counter, if loads and stores do not keep these busy.
     """
     space, known = probe.space, [*probe.blocking.sets(), *probe.space.universe]
     computing = _computing(probe)
@@ -348,12 +350,15 @@ def ask_again(probe: PortProbe) -> Procedure[PortProbe]:
 def exclude_others(probe: PortProbe) -> Procedure[PortProbe]:
     """Look for other usages that explain the answers, and equalize queues to tell them apart.
 
-    A set that carried more µops than are confined to it, where strays are not excluded, may as well be the set of them
-    if other instructions have it: of a set that nothing else has, such a bound says too little (strays are frequent
-    where two instructions block it) unless time says just that number, or all of several µops could be confined to it.
-    And a set that nothing else has may only be what isolation has shown of a larger one. Where ports share a counter,
-    the time of isolation may speak for fewer of them. Needs a usage; states it, or
-    finds the indistinguishable ones.
+    Three kinds of usages are tried:
+
+    - **Smaller sets.** A bound says that more µops ran on a set than the usage confines to it. They may be strays, or
+      this set may be all that they can use. That counts if another instruction has the set, if time says just that
+      number, or if all of several µops would fit.
+    - **Larger sets.** A set that no other instruction has may be what isolation has shown of a larger one.
+    - **Fewer ports of a shared counter**, if these explain the time of isolation.
+
+    Needs a usage; states it, or finds the indistinguishable ones.
     """
     usage, known = _usage(probe), probe.blocking
     if not probe.space.isolated.separable(probe.space.layout) and is_slower(usage, probe.space):
@@ -389,13 +394,12 @@ def exclude_others(probe: PortProbe) -> Procedure[PortProbe]:
 
 
 def count_steadily(probe: PortProbe) -> Procedure[PortProbe]:
-    """Conclude from counts that do not change any more however many blocking instructions there are.
+    """Conclude from counts that stay the same however many blocking instructions there are.
 
-    Of long microcode with a long latency blocked ports run idle while it waits (the reorder buffer is full of blocking
-    instructions that are done), but not when its µops are given their ports. What matters then is that the number of
-    µops on the blocked ports stays the same, and that all answers together make a usage. Needs microcode of which
-    nothing else has told the usage; finds one, or says that there are too many. Needs a core whose µops keep away from
-    busy ports.
+    While long microcode waits, the reorder buffer fills with blocking instructions that are done. So blocked ports run
+    idle, but not at the time when the microcode's µops are given their ports. A count is taken if it stays the same,
+    and if all answers together make a usage. Needs microcode whose usage nothing else has told, on a core whose µops
+    keep away from busy ports. Finds a usage, or says that there are too many.
     """
     if not probe.blocking.scheduling.keeps_away:
         return probe
@@ -427,10 +431,10 @@ def count_steadily(probe: PortProbe) -> Procedure[PortProbe]:
 
 
 def check_load_alone(probe: PortProbe) -> Procedure[PortProbe]:
-    """Name a usage, beside those that fit, if the instruction alone did not load its ports as the usage would.
+    """Name the usage beside those that fit, if it does not explain how the instruction loaded its ports alone.
 
-    Needs a usage with ports that share a counter: blocking shows little of them. Excludes nothing, since loads are
-    uneven as well where µops wait for each other.
+    Needs a usage with ports that share a counter: blocking shows little of them. Excludes nothing, since µops that wait
+    for each other load ports unevenly, too.
     """
     yield from ()
     usage, isolated, layout = _usage(probe), probe.space.isolated, probe.space.layout
@@ -473,8 +477,8 @@ def _usage(probe: PortProbe) -> PortUsage:
 def _unverified(probe: PortProbe, usage: PortUsage) -> PortSet | None:
     """Return a set of the usage whose µops could also use ports that isolation happened not to use; None if none.
 
-    Nothing of the kind is possible where alone the instruction kept the set busy, or where its µops were spread over
-    the set so that none of its ports took whole ones.
+    There are no such ports if the instruction alone kept the set busy. Nor are there any if its µops were spread over
+    the set, so that no port took whole ones.
     """
     space = probe.space
     used = space.isolated.used(space.layout)
@@ -497,7 +501,7 @@ def _overlapping(probe: PortProbe, one: PortSet, other: PortSet) -> bool:
 
 
 def _spread(space: HypothesisSpace, ports: PortSet) -> bool:
-    """Whether isolation shows that µops on these ports went wherever they could."""
+    """Whether isolation shows that µops on these ports went to all ports that they can use."""
     isolated = space.isolated
     names = space.layout.touching(ports)
     loads = [isolated.uops[name] / len(space.layout.counters[name]) for name in names]

@@ -1,6 +1,6 @@
-"""What the time in isolation says of a usage: what takes longer than its ports need may use fewer ports.
+"""What the time in isolation says of a usage: an instruction that takes longer than its ports need may use fewer ports.
 
-It decides only where no experiment can, because ports share a counter and nothing else blocks one of them alone.
+Time decides only where no experiment can: ports share a counter, and nothing blocks one of them alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from results.model import PortUsage
 
 TOO_FAST = Fraction(4, 5)
-"""Share of the time: ports that need no more do not explain it. One port more than four makes a fifth."""
+"""Share of a measured time. Ports that need less do not explain it: a fifth port takes a fifth off the time of four."""
 
 
 def is_slower(usage: PortUsage, space: HypothesisSpace) -> bool:
@@ -27,13 +27,13 @@ def is_slower(usage: PortUsage, space: HypothesisSpace) -> bool:
 
 
 def has_the_time(usage: PortUsage, space: HypothesisSpace) -> bool:
-    """Whether a usage is spread as in isolation and needs just the time that was measured."""
+    """Whether a usage explains both the loads and the time of isolation."""
     off = abs(throughput_of(usage) - space.isolated.cycles) > space.isolated.cycles * (1 - WHOLE_TIME)
     return not (off or is_uneven(usage, space.isolated, space.layout) or not is_first(usage, space.layout))
 
 
 def consistent_with_time(usage: PortUsage, space: HypothesisSpace) -> list[PortUsage]:
-    """Return usages with fewer of the ports that share a counter that need just the time which the usage leaves open.
+    """Return usages with fewer ports of a shared counter that need just the measured time, where the usage needs less.
 
     No counter would show that an instruction's many loads never use the third load port.
     """

@@ -1,7 +1,7 @@
-"""How sets of ports lie in each other: all diagrams that fit what was measured of each set and each pair.
+"""Which ports sets have in common: all Venn diagrams that fit what was measured of each set and each pair.
 
-A diagram is a list of cells, as in Venn's: so many ports that belong to just these sets. Which port of a cell is which
-cannot be told, so counting cells leaves no diagram out.
+A diagram is a list of cells: so many ports that belong to just these sets. Nothing tells the ports of a cell apart, so
+cells and their sizes say everything.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 WRONG_NESTING, TOO_FAST, SLOW = 6, 3, 1
-"""How much each kind of contradiction weighs."""
+"""Weights of contradictions: a pair that is nested against the measurement; a mix faster than the ports allow; a slower
+one. The last weighs least, because other things than ports may slow a mix down."""
 
 MOST_DIAGRAMS = 64
-"""Diagrams of some sets that further sets are added to."""
+"""Diagrams that are kept each time a set is added, to bound the work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lying:
     """What is known of sets: their sizes; which (inner, outer) pairs are nested; the ports that pairs have together.
 
-    `nested` says of (inner, outer) whether it is so; what is not in it is not known. `together` maps a pair (lower
-    index first) to least and most ports of the union; other pairs may be anything.
+    `nested` maps (inner, outer) to whether it is so. `together` maps a pair (lower index first) to the least and the
+    most ports of the union. Nothing is known of pairs that are missing.
     """
 
     sizes: tuple[int, ...]
@@ -54,9 +55,10 @@ Cells = tuple[tuple[int, int], ...]
 
 
 def diagrams(lying: Lying) -> tuple[list[Cells], int]:
-    """Return the diagrams that contradict the fewest measurements, those with the most ports; and how many they do.
+    """Return the diagrams with the least weight of contradictions, and that weight.
 
-    Sets share no port unless that was seen. They are to be in order of their sizes, smaller ones first.
+    Of these, the ones with the most ports count: sets share no port unless that was seen. Sets must be in order of
+    their sizes, smaller ones first.
     """
     found: dict[Cells, int] = {(): 0}
     for number, size in enumerate(lying.sizes):
@@ -71,10 +73,10 @@ def diagrams(lying: Lying) -> tuple[list[Cells], int]:
 
 
 def consistent(lying: Lying) -> tuple[list[Cells], int, list[int]]:
-    """Return diagrams, what speaks against them, and the sets that were left out because they contradict others.
+    """Return diagrams, the weight of their contradictions, and the sets that were left out.
 
-    A set whose instructions delay what has no port in common with them (on Zen 4: moves from vector to general
-    registers) seems nested in sets that are disjoint.
+    Sets that contradict others are left out. On Zen 4 moves from vector to general registers have such a set: they
+    delay instructions that share no port with them, so their set seems to be nested in disjoint ones.
     """
     left_out: list[int] = []
     fitting, against = diagrams(lying)
@@ -108,10 +110,7 @@ def _with(cells: Cells, number: int, size: int) -> list[Cells]:
 
 
 def _against(cells: Cells, number: int, lying: Lying) -> int:
-    """Return what speaks against how the last set lies in the others: nested otherwise, or too many or few ports.
-
-    A mix is never faster than its ports allow, but two sets without a common port may be slower: that weighs least.
-    """
+    """Return the weight of what contradicts the place of the last set among the others."""
     found = 0
     size = lying.sizes[number]
     for other in range(number):
@@ -125,7 +124,7 @@ def _against(cells: Cells, number: int, lying: Lying) -> int:
 
 
 def named(cells: Cells, count: int) -> list[PortSet]:
-    """Return the ports of each set: cells in the order of the first sets that they belong to get the first letters."""
+    """Return the ports of each set. The first letters go to the cells of the first sets."""
     letters = iter(PORT_LETTERS)
     ports: list[set[str]] = [set() for _ in range(count)]
     for bits, number in sorted(cells, key=lambda cell: [-(cell[0] >> place & 1) for place in range(count)]):

@@ -2,9 +2,11 @@
 
 A mix takes as long as its fullest resource: t = max over r of the sum of its instructions' loads on r. A set of ports
 is such a resource, and a µop that is confined to it loads it by 1 / (its size). So every port mapping has this form
-(Derumigny et al., "PALMED", CGO 2022, section 3). Many instructions have the same loads. So loads are fitted by class:
-first freely, then of classes that begin as clusters, and instructions change to the class that explains them best.
-Pairs of classes that take longer together than their loads say are kept apart, as contention.
+(Derumigny et al., "PALMED", CGO 2022, section 3).
+
+Many instructions have the same loads, so loads are fitted by class. First each instruction has its own loads. Clusters
+of these are the first classes. Then instructions change to the class that explains them best. A pair of classes that
+takes longer together than its loads say is noted as contention.
 
 The same data give the same result: starting points are drawn from a fixed seed.
 """
@@ -29,34 +31,54 @@ if TYPE_CHECKING:
     Indices: TypeAlias = NDArray[np.int64]
 
 SEEDS = (1, 2, 3)
-"""What starting points are drawn from: descent ends in another place from each."""
+"""Seeds of the starting points: descent ends in another place from each, and the best one counts."""
 
 RESOURCES = 8
-"""Resources: more fit noise, fewer mix up what has nothing in common (tenths of PMEvo's Skylake mixes held back)."""
+"""Resources: with more, noise is fitted; with fewer, unrelated instructions share one. Chosen on tenths of PMEvo's
+Skylake mixes that were held back."""
 
 CLASS_COUNTS = (40, 60)
-"""Numbers of classes that are tried; a tenth of the mixes for the fit, held back from it, chooses one and a seed."""
+"""Numbers of classes that are tried. A tenth of the mixes, held back from the fit, chooses one and a seed."""
 
 HELD_BACK = 10
 """One of so many mixes of several instructions is held back to choose or to judge."""
 
 FREE_STEPS, CLASS_STEPS = 500, 300
-"""Steps of the descent for loads per instruction, and per class."""
+"""Steps of the descent for loads by instruction, and by class, to bound the work."""
 
 ROUNDS = 5
-"""How often instructions may change their class."""
+"""How often instructions may change their class, to bound the work."""
 
 FIRST_STEP, SMALL_STEP = 0.02, 0.01
-"""Cycles by which a load changes at most in the first step, freely and by class; steps shrink to nothing."""
+"""Cycles by which a load changes at most in the first step, by instruction and by class; steps shrink to nothing."""
 
-SOFTNESS = 0.05
-"""Share of a mix's time within which resources count nearly as the fullest at first; it shrinks to nothing."""
+SOFTNESS, LEAST_SOFTNESS = 0.05, 0.001
+"""Share of a mix's time within which resources count nearly as the fullest one, in the first step and in the last."""
+
+LEAST_CYCLES = 0.3
+"""Cycles. Mixes that take less count as if they took so long, so that the maximum stays soft for them, too."""
+
+STEEP = 0.01
+"""Share of a mix's time. Larger errors all weigh the same, so that the mean of errors shrinks, not their squares."""
+
+SLOPE_WEIGHTS, SQUARE_WEIGHTS = (0.9, 0.1), (0.99, 0.01)
+"""Weights of the steps before and of this one, in the mean slope and in its mean square (Adam, Kingma and Ba, 2015)."""
+
+FLAT = 1e-6
+"""A slope that counts as none, so that nothing is divided by 0 (Adam's epsilon)."""
+
+USUAL_WIDTH = 4
+"""Slots per cycle with which the fit begins: a usual issue width, and the fit moves away from it."""
+
+CLUSTER_ROUNDS = 40
+"""Rounds of clustering, to bound the work."""
 
 FEWEST_MIXES = 12
-"""Mixes with a pair of classes from which on they say that the pair contends."""
+"""Mixes with a pair of classes that are needed to call it contention: the median of fewer is noise."""
 
 CONTENDS = 0.05
-"""Share of its time by which a pair's mixes are longer than its loads say, in the median, if it contends."""
+"""Share of the predicted time by which a pair's mixes take longer, in the median, if the pair contends: more than twice
+the mean error on PMEvo's mixes (2 %)."""
 
 
 class FitError(UopscopeError):
@@ -73,7 +95,7 @@ class TimedMix:
 
 @dataclass(frozen=True, slots=True)
 class ResourceMapping:
-    """Loads of classes on resources, in cycles, and cycles that pairs of classes take besides.
+    """Loads of classes on resources, in cycles per instruction, and what pairs of classes take besides.
 
     `class_of` has the class of each instruction. `contention` maps a pair of classes (lower first) to the share of the
     time by which a mix with both takes longer.
@@ -149,14 +171,13 @@ class _Fit:
         self._cycles: Floats = np.array([one.cycles for one in mixes])
 
     def run(self, classes: int, seed: int) -> ResourceMapping:
-        """Return the mapping with at most so many classes, found from starting points that the seed says."""
+        """Return the mapping with at most so many classes, from the starting point of a seed."""
         import numpy as np  # noqa: PLC0415
 
         random = np.random.default_rng(seed)
         alone = self._alone()
         free = alone[:, None] * random.uniform(0, 1, (self._count, RESOURCES)) ** 2
-        # Issuing is a resource of every instruction: four slots are a usual width, and the fit moves away from it
-        free[:, 0] = 1 / 4
+        free[:, 0] = 1 / USUAL_WIDTH  # issue is a resource of every instruction
         free = self._descend(free, np.arange(self._count), FREE_STEPS, FIRST_STEP)
         class_of = _clusters(np.hstack([free, 2 * alone[:, None]]), classes, random)
         loads = np.array(
@@ -181,7 +202,7 @@ class _Fit:
         return found
 
     def _descend(self, loads: Floats, class_of: Indices, steps: int, step: float) -> Floats:
-        """Return loads that explain the times better: descent along the fullest resources' relative errors (Adam)."""
+        """Return loads that explain the times better: descent along relative errors of the fullest resources (Adam)."""
         import numpy as np  # noqa: PLC0415
         from scipy import sparse  # noqa: PLC0415
 
@@ -194,18 +215,19 @@ class _Fit:
         first, second = np.zeros_like(loads), np.zeros_like(loads)
         for number in range(steps):
             left = 1 - number / steps
-            soft = (SOFTNESS * left**2 + 1e-3) * np.maximum(self._cycles, 0.3)[:, None]
+            soft = (SOFTNESS * left**2 + LEAST_SOFTNESS) * np.maximum(self._cycles, LEAST_CYCLES)[:, None]
             sums = members @ loads
             weights = np.exp((sums - sums.max(1, keepdims=True)) / soft)
             weights /= weights.sum(1, keepdims=True)
             wrong = ((weights * sums).sum(1) - self._cycles) / self._cycles
-            slope = back @ ((np.tanh(wrong / 0.01) / self._cycles)[:, None] * weights) / often
-            first, second = 0.9 * first + 0.1 * slope, 0.99 * second + 0.01 * slope**2
-            loads = np.maximum(loads - step * left * first / (np.sqrt(second) + 1e-6), 0)
+            slope = back @ ((np.tanh(wrong / STEEP) / self._cycles)[:, None] * weights) / often
+            first = SLOPE_WEIGHTS[0] * first + SLOPE_WEIGHTS[1] * slope
+            second = SQUARE_WEIGHTS[0] * second + SQUARE_WEIGHTS[1] * slope**2
+            loads = np.maximum(loads - step * left * first / (np.sqrt(second) + FLAT), 0)
         return loads
 
     def _best_classes(self, loads: Floats, class_of: Indices) -> Indices:
-        """Return for each instruction the class with which its mixes are predicted best, if no other one changes."""
+        """Return for each instruction the class that predicts its mixes best, while no other instruction changes."""
         import numpy as np  # noqa: PLC0415
 
         own = loads[class_of]
@@ -233,7 +255,7 @@ def _clusters(features: Floats, count: int, random: np.random.Generator) -> Indi
         chances = far / total if total else np.full(len(far), 1 / len(far))
         centres = np.vstack([centres, features[random.choice(len(features), p=chances)]])
     nearest: Indices = np.zeros(len(features), dtype=np.int64)
-    for _ in range(40):
+    for _ in range(CLUSTER_ROUNDS):
         nearest = ((features[:, None] - centres[None]) ** 2).sum(2).argmin(1)
         centres = np.array(
             [np.median(features[nearest == one], 0) if (nearest == one).any() else centres[one] for one in range(count)]
@@ -242,7 +264,7 @@ def _clusters(features: Floats, count: int, random: np.random.Generator) -> Indi
 
 
 def contention(mapping: ResourceMapping, mixes: Sequence[TimedMix]) -> dict[tuple[int, int], float]:
-    """Return by which share mixes with both of two classes take longer than their loads say, where they clearly do."""
+    """Return by which share mixes with a pair of classes take longer than their loads say, where they clearly do."""
     longer: dict[tuple[int, int], list[float]] = defaultdict(list)
     for one in mixes:
         share = one.cycles / mapping.cycles(one.instructions, with_contention=False) - 1

@@ -1,7 +1,7 @@
 """Usages that agree with the answers so far, and the question that tells most of them apart.
 
-Sets that share ports are one component, and components are looked at one by one. A hypothesis is a multiset of known
-sets: basic ones, and their intersections. Each answer says how many of its sets are subsets of a basic one.
+Sets that share ports form a component, and each component has its own hypotheses. A hypothesis is a multiset of known
+sets: basic ones and their intersections. Each answer says how many of them are subsets of a basic set.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from results.ports import PortSet
 
 MOST_HYPOTHESES = 20_000
-"""Multisets of a component that are listed."""
+"""Multisets of a component that are listed at most, to bound the work."""
+
+SAME_ENTROPY = 1e-9
+"""Bits. Entropies that differ by no more are equal, but for the rounding of floating point."""
 
 Hypothesis = tuple[int, ...]
 """The places of its sets in `Component.known`, ascending."""
@@ -34,14 +37,14 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """Basic sets that hang together by their ports; `known` are these and their intersections, smaller ones first."""
+    """Basic sets that are connected by common ports; `known` are these and their intersections, smaller ones first."""
 
     basic: tuple[PortSet, ...]
     known: tuple[PortSet, ...]
 
     @property
     def tops(self) -> tuple[PortSet, ...]:
-        """The basic sets that are in no other one."""
+        """The basic sets that lie in no other one."""
         return tuple(ports for ports in self.basic if not any(ports < other for other in self.basic))
 
     def hypotheses(self, answers: Mapping[PortSet, Bounds], most: int) -> list[Hypothesis] | None:
@@ -71,7 +74,7 @@ class Component:
         for ports in sorted(askable, key=lambda one: (len(one), sorted(one))):
             counts = Counter(self.inside(one, ports) for one in left)
             entropy = -sum(n / len(left) * log2(n / len(left)) for n in counts.values())
-            if entropy > most + 1e-9:
+            if entropy > most + SAME_ENTROPY:
                 best, most = ports, entropy
         return best
 
@@ -81,7 +84,7 @@ class Component:
 
 
 def components(sets: Iterable[PortSet]) -> list[Component]:
-    """Divide sets into those that hang together by common ports."""
+    """Divide sets into components, whose sets are connected by common ports."""
     groups: list[list[PortSet]] = []
     for ports in sorted(set(sets), key=lambda one: (len(one), sorted(one))):
         touching = [group for group in groups if any(ports & other for other in group)]

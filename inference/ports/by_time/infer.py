@@ -1,9 +1,9 @@
 """The port usage of a variant by time alone: from mixes with blocking instructions of a machine's basic sets.
 
-1. One instance alone shows how long it waits for itself; among filler it shows its slots.
+1. One instance alone shows how long it waits for itself. Among filler it shows its issue slots.
 2. The largest sets are blocked, which shows the µops of each component; then the sets that tell hypotheses apart.
 3. A usage is stated if one hypothesis is left, both strengths agree, each slot is accounted for, and the throughput
-   allows it. Else several are named, or bounds are, or what could not be explained.
+   allows it. Else several usages are named, or bounds, or what could not be explained.
 """
 
 from __future__ import annotations
@@ -49,25 +49,31 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 FILLER_CYCLES = 2
-"""Cycles that filler takes beyond the instruction's own chain, and by which its second mix is longer."""
+"""Cycles that filler takes beyond the instruction's own chain, and again that the second mix takes beyond the first."""
 
 MOST_ROUNDS = 12
-"""Rounds of questions; each asks one set of every component that is not settled."""
+"""Rounds of questions, each about one set of every component that is not settled, to bound the work."""
 
 SLOWER = Fraction(103, 100)
-"""A usage whose ports need more than this many times as long as was measured is wrong."""
+"""Factor: a usage is wrong if its ports need more than so many times the measured time. 3 % is the most that noise is
+taken to be."""
 
 UOPS_OF_SLOT = 4
-"""µops that one slot may have if it has a memory operand or a wide vector: two halves that are loaded and computed."""
+"""µops that one slot may stand for if there is a memory operand or a wide vector: two halves, each loaded and
+computed."""
 
 SHORT_CHAIN = 4
-"""Cycles. What waits longer for itself may come when blocked ports have run dry, so many instances have to confirm."""
+"""Cycles. An instruction with a longer chain may come when blocked ports have run dry, so many instances have to
+confirm."""
+
+SPLIT_BITS = 256
+"""Width of vectors that cores may execute in two halves: vector units are 128 bits wide at least."""
 
 MOST_COMBINED = 4096
-"""Combinations of the components' hypotheses that are looked at."""
+"""Combinations of the components' hypotheses that are looked at, to bound the work."""
 
 LONGEST_CHAIN = 40
-"""Cycles. What waits longer for itself leaves blocked ports too much time."""
+"""Cycles. An instruction with a longer chain leaves blocked ports too much time."""
 
 
 @dataclass
@@ -86,13 +92,13 @@ class TimedProbe:
 
     @property
     def kind(self) -> CodeKind:
-        """The code that it may stand in."""
+        """The kind of code that it may stand in."""
         return kind_of(self.variant)
 
     @property
     def has_halves(self) -> bool:
         """Whether it may have two µops where a narrower form has one: vectors may be wider than a port."""
-        return any((operand.width_bits or 0) >= 256 for operand in self.variant.operands if operand.registers)
+        return any((operand.width_bits or 0) >= SPLIT_BITS for operand in self.variant.operands if operand.registers)
 
     @property
     def is_split(self) -> bool:
@@ -106,7 +112,7 @@ class TimedProbe:
 
     @property
     def most_of_component(self) -> int:
-        """How many µops it can have on ports that hang together: one of each slot, or two halves of a wide vector."""
+        """How many µops it can have on one component: one of each slot, or two halves of a wide vector."""
         return self.most_slots * (2 if self.has_halves else 1)
 
     def askable(self) -> dict[PortSet, TimedSet]:
@@ -145,7 +151,7 @@ class TimedProbe:
             )
         most = min(answer.most, self.most_of_component)
         if most < answer.most and most > 1:
-            # All ports stand still for a cycle, as if each had a µop: on Zen 4 for a vector's way to a general register
+            # On Zen 4 a move from a vector to a general register stops all ports for a cycle, as if each had a µop
             self.bounds[ports] = Bounds(0, most)
         elif answer.uops is not None and (answer.uops == 0 or answer.confirmed or self.chain <= SHORT_CHAIN):
             self.bounds[ports] = Bounds(most, most)
@@ -158,7 +164,7 @@ class TimedProbe:
 def infer_by_time(
     machine: TimedMachine, mixes: MixFactory, variant: InstructionVariant, cycles: Fraction
 ) -> Procedure[PortConclusion]:
-    """Infer the port usage of a variant; `cycles` is its measured reciprocal throughput."""
+    """Infer the port usage of a variant; `cycles` is its measured reciprocal throughput in core cycles."""
     probe = TimedProbe(machine, variant)
     extra = extra_code_of(variant)
     if extra is not None and extra.repeated:
@@ -240,8 +246,8 @@ def _part_of_set(
 ) -> Procedure[PortConclusion]:
     """Ask whether µops of a set are confined to two smaller ones together, which no other instruction may have.
 
-    On Skylake-X, 512-bit instructions use p05; nothing else does, so that they seem to have p015. The throughput says
-    that a µop uses all of its set, if it is done that often.
+    An example: on Skylake-X, 512-bit instructions use p05. Nothing else has that set, so they seem to have p015. If the
+    throughput needs all ports of the larger set, there is nothing to ask.
     """
     assert found.usage is not None
     askable = probe.askable()
@@ -320,8 +326,8 @@ def _possible(
 def _of_halves(probe: TimedProbe, parts: list[Component]) -> list[list[Hypothesis] | None] | None:
     """Return the hypotheses with two equal halves, if each slot of a 512-bit instruction has two; None if not.
 
-    Both halves of such an instruction do the same, so they have the same sets. One instance has two µops that may wait
-    where one would not, so what it seems to have on smaller sets is at most there. On the largest ones it is exact.
+    Both halves do the same, so they have the same sets. Two µops may wait where one would not, so answers about smaller
+    sets are upper bounds. Those about the largest sets are exact.
     """
     if not is_wide(probe.variant):
         return None

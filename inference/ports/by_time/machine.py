@@ -1,10 +1,10 @@
 """Basic sets of ports by time alone: issue width, filler, and classes of instructions that have a set in common.
 
-1. Eliminated moves (where there are none: NOPs) are the filler that shows slots and the issue width.
-2. A candidate has one slot and is done n times per cycle: its set has n ports, fewer than the issue width.
+1. Eliminated moves (or NOPs, where no move is eliminated) are the filler. They show issue slots and the issue width.
+2. A candidate has one slot, and n of it run per cycle: its set has n ports, fewer than the issue width.
 3. Two candidates have the same set if each is confined to the other's, at two strengths of blocking.
-4. Sets are nested if the smaller one's instructions are confined to the larger; a mix of both says how many ports two
-   sets have together. `diagram` makes ports of that.
+4. A set is nested in a larger one if its instructions are confined to that one. A mix of two sets shows how many ports
+   they have together. `diagram` makes ports of that.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 MOVE, NOP = "MOV_89 (R64, R64)", "NOP"
-"""What may be filler: a move that is eliminated uses no port; NOPs may be issued two at a time (Zen 4)."""
+"""Filler: a move that is eliminated uses no port. NOPs are second choice, since they may be issued two at a time (Zen
+4)."""
 
 ELIMINATED = Fraction(3, 2)
 """Dependent moves are eliminated if they take no more than this many times as long as independent ones."""
@@ -42,45 +43,60 @@ UNDER_A_CYCLE = Fraction(3, 4)
 """Cycles. A move that needs a port takes a whole cycle in a chain."""
 
 SLOWEST, FASTEST = Fraction(92, 100), Fraction(104, 100)
-"""Shares of n per cycle between which an instruction with n ports is done, by noise and idle ports."""
+"""Shares of n per cycle: an instruction with n ports runs that often, because of idle ports and of noise."""
 
 FIRST_NOISE = Fraction(1, 100)
 """The share by which times may be off as long as nothing is known of the machine."""
 
 LEAST_NOISE, MOST_NOISE = Fraction(2, 1000), Fraction(3, 100)
-"""Shares between which the noise of a machine is taken to be: some answers are right by chance, some are not noise."""
+"""Shares of a time: the noise of a machine is taken to lie between them. Less may be chance, and more is not noise."""
+
+MOST_TIMES = Fraction(19, 20)
+"""Share of all times that the noise has to explain: the rest may be something else."""
+
+NOISE_FACTOR = 2
+"""The noise is taken to be so many times what explains `MOST_TIMES`: the machine may be less quiet later."""
+
+MOVES = 12
+"""Moves or NOPs in the sequences that show the issue width: each of six registers is written twice."""
 
 SLOTS_OF_ONE = Fraction(1, 3)
-"""A candidate's slots are one if they are not further from it."""
+"""Slots by which the count may be off, if a candidate has one slot: neither 0 nor 2 is as near."""
 
 INSTANCES = 6
-"""Instances of a candidate among filler."""
+"""Instances of a candidate among filler: their slots make up a cycle on any core."""
 
 LONGEST_CHAIN = 8
-"""Cycles. What waits longer for itself needs so many blocking instructions that noise hides the answer."""
+"""Cycles. A longer chain of its own needs so many blocking instructions that noise hides the answer."""
 
 DOUBTFUL = Fraction(1, 3)
-"""Share of unclear answers from which on an instruction blocks no set well."""
+"""Share of unclear answers. An instruction with more of them blocks no set well."""
+
+ENOUGH_TESTS = 3
+"""Answers that are needed to judge an instruction by `DOUBTFUL`: of fewer, one is a third already."""
 
 SHARES = Fraction(7, 10)
-"""An instruction with more µops than this on a set, of the one that it has, is confined to it."""
+"""µops on a set, of an instruction that has one: with more it is confined to the set."""
 
 MANY_MORE = Fraction(3, 2)
-"""A further pool of candidates counts if so many times as many of it can be used."""
+"""Factor: another pool of candidates is taken if so many times as many of it can be used, so that chance does not
+choose."""
 
 REPRESENTATIVES, ENOUGH_VOTES = 5, 2
-"""Up to so many members of two classes say whether their sets are nested, until so many more agree than not."""
+"""Members of two classes that say at most whether their sets are nested, and by how many more must agree than not."""
 
 TOGETHER_CYCLES = (6, 9)
-"""How many cycles each of two sets is busy in the mixes that show how many ports they have together."""
+"""Cycles that each of two sets is busy in the mixes that show how many ports they have together: two mixes, so that a
+chance of one does not count."""
 
 NEAR = Fraction(6, 100)
-"""A mix of two sets speaks for that number of common ports which predicts its time to this share."""
+"""Share of its time by which a mix of two sets may be off what a number of common ports predicts: one port more among
+eight makes twice that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """An instruction with one slot: how many ports its set has, its own chain and its throughput in cycles."""
+    """An instruction with one slot: the number of its ports; its own chain and its reciprocal throughput in cycles."""
 
     variant: InstructionVariant
     size: int
@@ -101,9 +117,12 @@ class TimedSet:
 class TimedMachine:
     """What is known of a machine's ports by time alone.
 
-    `noise` is the share by which a time may be off, `diagrams` how many diagrams of the sets fit (of which this is the
-    first one), `against` what speaks against it (`diagram`),
-    `names` those that results have for ports, where they are not `r` and the letter.
+    - `width`: issue width in slots per cycle.
+    - `noise`: share by which a time may be off.
+    - `diagrams`: how many diagrams of the sets fit; this is the first one.
+    - `against`: weight of what contradicts it (`diagram`).
+    - `doubtful`: instructions that block no set well.
+    - `names`: what results call ports that are not called `r` and the letter.
     """
 
     width: int
@@ -159,7 +178,7 @@ class Discovery:
     def run(self, pools: Sequence[Sequence[Candidate]]) -> Procedure[TimedMachine | None]:
         """Return what is known of the machine, None if not even its issue width is.
 
-        Of several pools of candidates the one counts of which more can be used.
+        Of several pools of candidates, the one counts of which clearly more can be used.
         """
         yield from self._find_filler()
         if self.filler is None or self.width < 2:
@@ -170,7 +189,8 @@ class Discovery:
             members = found if len(found) > len(members) * MANY_MORE else members
         classes = yield from self._classes(members)
         if self.residuals:
-            self.noise = min(MOST_NOISE, max(LEAST_NOISE, sorted(self.residuals)[len(self.residuals) * 95 // 100] * 2))
+            nearly_all = sorted(self.residuals)[int(len(self.residuals) * MOST_TIMES)]
+            self.noise = min(MOST_NOISE, max(LEAST_NOISE, nearly_all * NOISE_FACTOR))
         classes.sort(key=lambda one: (one.first.size, min(member.variant.string for member in one.members)))
         lying = yield from self._lying(classes)
         fitting, against, left_out = consistent(lying)
@@ -190,8 +210,12 @@ class Discovery:
         lines = self.instructions.line
         free = ("RDX", "RCX", "RAX", "R8", "R9", "R10")
         try:
-            chain = tuple(lines(MOVE, *pair) for pair in (("RBX", "RDX"), ("RDX", "RBX"))) * 6
-            codes = [chain, tuple(lines(MOVE, name, "RBX") for name in free * 2), (lines(NOP),) * 12]
+            chain = tuple(lines(MOVE, *pair) for pair in (("RBX", "RDX"), ("RDX", "RBX"))) * (MOVES // 2)
+            codes = [
+                chain,
+                tuple(lines(MOVE, name, "RBX") for name in free * (MOVES // len(free))),
+                (lines(NOP),) * MOVES,
+            ]
         except UopscopeError:
             return
         purposes = ("a chain of moves", "independent moves", "NOPs")
@@ -287,7 +311,7 @@ class Discovery:
                     else:
                         group.doubts += both != [0, 0]
                         left.append(member)
-                if group.tests >= 3 and group.doubts > DOUBTFUL * group.tests:
+                if group.tests >= ENOUGH_TESTS and group.doubts > DOUBTFUL * group.tests:
                     self.doubtful.append(first.variant.string)
                     left = sorted([*left, *group.members[1:]], key=_preference)
                 else:

@@ -24,43 +24,46 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 LEAST_CYCLES = 4
-"""Blocking instructions last at least so many cycles, so that what is issued faster than it is executed queues up."""
+"""Cycles that blocking instructions last at least, so that a queue builds up in front of their ports."""
 
 MARGIN = Fraction(13, 10)
-"""By so much more than needed there are of blocking instructions: the set has to be what limits the mix."""
+"""Factor: there are so many times the blocking instructions that are needed, since the set has to limit the mix."""
+
+STRONGER = Fraction(1, 3)
+"""Share of the weaker strength by which the stronger one exceeds it at least: more than noise, and code stays short."""
 
 SPARE_CYCLES = 2
 """Cycles that blocking instructions last beyond the instruction's own chain."""
 
 ROUNDING = Fraction(3, 20)
-"""µops by which an answer may be off whatever the noise: on Zen 4 blocked ports idle in some cycles."""
+"""µops by which an answer may be off beside noise: on Zen 4 blocked ports idle in some cycles."""
 
 FARTHEST = Fraction(9, 20)
-"""An answer that is further from an integer says nothing."""
+"""µops. An answer that is further from an integer says nothing: the next one is hardly less likely."""
 
 MOST_BLOCKERS = 240
 """Blocking instructions in one mix: with more, code leaves the µop cache even in a loop."""
 
 
 MOST_REPEATS = 4
-"""Mixes of about the same strength: their mean is half as noisy as each of them."""
+"""Mixes of about the same strength: the mean of four is half as noisy as each of them."""
 
 MANY = 6
-"""Instances of the instruction in the mix that bounds its µops on a set from above."""
+"""Instances of the instruction in the mix that bounds its µops on a set from above: noise per instance is a sixth."""
 
 CONFIRMS = Fraction(35, 100)
-"""µops: many instances confirm a number if they had time for no more than this beyond it."""
+"""µops per instance. Many instances confirm a number if they had time for no more than this beyond it."""
 
 WAITS = Fraction(1, 2)
-"""µops: an instruction for which blocked ports had more time than this is asked about with many instances, too."""
+"""µops. If blocked ports had time for more than this, many instances are asked about, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What mixes say about a set: how many µops are confined to it, exactly if `uops` is not None, and at most.
+    """What mixes say about a set: how many µops are confined to it, exactly (`uops`, None: not known) and at most.
 
-    `values` are t · |S| - k for one instance, weakly and strongly blocked (means of several mixes); `bound` is the same
-    for many instances, per instance (None: that was not asked). It may have `confirmed` the number.
+    `values` are t · |S| - k for one instance, weakly and strongly blocked (means of several mixes). `bound` is the same
+    per instance of many (None: not asked), and may have `confirmed` the number.
     """
 
     uops: int | None
@@ -72,8 +75,8 @@ class Answer:
     def bounded(self, bound: Fraction, slack: Fraction) -> Answer:
         """Return the answer with what many instances said.
 
-        No mix is faster than its ports allow. So what had less time than for one µop more has not that µop, though one
-        instance alone may have waited for blocked ports: Zen 4 binds some µops to ports that are busy.
+        No mix is faster than its ports allow. So an instruction that had no time for one more µop does not have it. A
+        single instance may seem to, if it waited for blocked ports: Zen 4 binds some µops to busy ports.
         """
         most = max(0, floor(bound + slack))
         if most >= self.most:
@@ -85,7 +88,7 @@ class Answer:
 def strengths(size: int, width: int, slots: int, chain: Fraction, noise: Fraction) -> tuple[int, ...]:
     """Return how many blocking instructions keep a set busy for longer than all else takes, for each mix.
 
-    There are two strengths. Where noise could be as much as a µop there are several mixes of about each.
+    There are two strengths. If noise could be as much as a µop, there are several mixes of about each.
 
     Args:
         size: ports of the set, fewer than the issue width.
@@ -97,7 +100,7 @@ def strengths(size: int, width: int, slots: int, chain: Fraction, noise: Fractio
     cycles = max(LEAST_CYCLES, ceil(chain) + SPARE_CYCLES)
     wanted = max(Fraction(cycles * size), MARGIN * slots * size, MARGIN * Fraction(slots * size, width - size))
     weak = min(ceil(wanted / size) * size, MOST_BLOCKERS)
-    strong = weak + max(2 * size, ceil(Fraction(weak, 3 * size)) * size)
+    strong = weak + max(2 * size, ceil(STRONGER * weak / size) * size)
     each = 1
     while each < MOST_REPEATS and noise * strong / isqrt(each) > FARTHEST - ROUNDING:
         each *= 4
@@ -106,11 +109,11 @@ def strengths(size: int, width: int, slots: int, chain: Fraction, noise: Fractio
 
 
 def judge(times: Sequence[tuple[int, Fraction]], size: int, noise: Fraction) -> Answer:
-    """Return what mixes with so many blocking instructions and these times in cycles say about a set of that size.
+    """Return what `times`, pairs of blocking instructions and cycles, say about a set of that size.
 
-    The weaker and the stronger half agree if both are near the same integer. Times are never less than the ports
-    allow, but for noise, the share by which one may be off; of several it is less. They may be more: ports idle where
-    results of different latency come out at once.
+    The weaker and the stronger half agree if both are near the same integer. But for noise, the share by which a time
+    may be off, times are never less than the ports allow. They may be more: ports idle where results of different
+    latency come out at once.
     """
     middle = len(times) // 2
     halves = [[(cycles * size - count, cycles) for count, cycles in half] for half in (times[:middle], times[middle:])]

@@ -42,7 +42,7 @@ def published_names(architecture: str, members: Mapping[PortSet, Sequence[str]])
 def _named(
     letters: Sequence[str], pairs: Sequence[tuple[PortSet, PortSet]], names: dict[str, str]
 ) -> dict[str, str] | None:
-    """Return names with which all pairs of sets are the same, None if there are none."""
+    """Return names with which both sets of every pair are the same, None if there are none."""
     if not letters:
         return names
     letter, *others = letters
