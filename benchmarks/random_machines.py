@@ -1,45 +1,57 @@
-"""Inference on machines drawn at random: `python -m benchmarks.random_machines [--kind hidden] --seeds 1-200`.
+"""Inference on machines drawn at random: `python -m benchmarks.random_machines [--kinds all] --seeds 1-200`.
 
 Each seed is another machine (4 to 12 ports, µop graphs of its own, often ports that share a counter, sometimes noise).
 As many variants of all extensions are characterized as `--variants` says, other ones for each seed, and compared
-with the truth; the columns are those of `runner.verification.report`. A seed whose row is in the table is not done
-again, so a run that was stopped goes on where it was. What was not found again is appended to `--exceptions`.
+with the truth; the columns are those of `runner.verification.report`. What was not found again is appended to
+`--exceptions`.
 
-The last column, `ports_lost`, has those of the usages that are not stated that the counters could tell
-(`runner.verification.tellable`). So the last line says which share of all usages that could be told are right.
+`--kinds` takes machines of kinds of `simulator.machines.random_shape.KINDS`: `all` of them, or `hidden,intel+counters`
+(`+` combines). They are taken in rounds: the first seed of every kind, then the second. Plain machines have the table
+`random_machines.tsv`, the kinds share `random_kinds.tsv`.
 
-`--kind` takes machines of a kind of `simulator.machines.random_shape.KINDS`, or of several ("hidden+intel"); each
-kind has a table of its own, `random_machines.KIND.tsv`.
+A row is written when its machine is done, and its machine is not done again. So a run that was stopped, or whose
+`--minutes` are over, goes on where it was. The column `inference` says which version the row is of; with `--anew` rows
+of other versions are replaced.
+
+The column `ports_lost` has those of the usages that are not stated that the counters could tell
+(`runner.verification.tellable`). So the last lines say, per kind, which share of all usages that could be told is
+right.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections import Counter
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from generator.exclusions import excluded
 from inference.characterizer import CandidateCache
+from inference.version import inference_version
 from runner.backends.sim import open_machine
-from runner.verification.report import COLUMNS, Report
+from runner.verification.report import COLUMNS
 from runner.verification.run import run
 from simulator.machines.random_shape import KINDS
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.files import atomic_write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from runner.verification.report import Report
     from simulator.machines.machine import MachineModel
     from xed_convert.model import InstructionVariant
 
-ALL_COLUMNS = (*COLUMNS, "ports_lost")
+ALL_COLUMNS = (*COLUMNS, "ports_lost", "inference")
 
-TABLE = Path(__file__).with_name("random_machines.tsv")
+FOLDER = Path(__file__).parent
 STRIDE = 7919
 """A prime: steps of this size go through all variants, and soon through all extensions."""
+
+Rows = dict[str, dict[str, str]]
+"""The rows of a table by machine, each by column."""
 
 
 def sample(
@@ -51,77 +63,108 @@ def sample(
     return list(islice(has, count))
 
 
-def rows(path: Path) -> dict[str, str]:
-    """Return the lines of the table by machine."""
-    if not path.exists():
+def machine_name(kind: str, seed: int) -> str:
+    """Return the name of a machine of a kind ("": a plain one)."""
+    return f"random:{kind}:{seed}" if kind else f"random:{seed}"
+
+
+def kind_and_seed(name: str) -> tuple[str, int]:
+    """Return what `machine_name` was given."""
+    _, *kind, seed = name.split(":")
+    return "".join(kind), int(seed)
+
+
+def read(path: Path) -> Rows:
+    """Return the rows of a table; none if there is no file, or if it has other columns."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    if not lines or lines[0].split("\t") != list(ALL_COLUMNS):
         return {}
-    lines = path.read_text(encoding="utf-8").splitlines()[1:]
-    lines = [line for line in lines if len(line.split("\t")) == len(ALL_COLUMNS)]  # others are of another version
-    return {line.partition("\t")[0]: line for line in lines}
+    table = [dict(zip(ALL_COLUMNS, line.split("\t"), strict=True)) for line in lines[1:]]
+    return {row["machine"]: row for row in table}
 
 
-def write(path: Path, lines: dict[str, str]) -> None:
-    """Replace the table."""
-    ordered = sorted(lines.values(), key=lambda line: int(line.partition("\t")[0].rpartition(":")[2]))
+def write(path: Path, rows: Rows) -> None:
+    """Replace a table."""
+    ordered = sorted(rows.values(), key=lambda row: kind_and_seed(row["machine"]))
+    lines = ["\t".join(ALL_COLUMNS), *("\t".join(row.values()) for row in ordered), ""]
     with atomic_write(path) as file:
-        file.write("\n".join(["\t".join(ALL_COLUMNS), *ordered, ""]).encode())
+        file.write("\n".join(lines).encode())
 
 
-def total(lines: dict[str, str]) -> str:
-    """Return the sums over all machines of the table as one line (measurements: the mean over variants)."""
-    table = [dict(zip(ALL_COLUMNS, line.split("\t"), strict=True)) for line in lines.values()]
-    sums = {name: sum(float(row[name]) for row in table) for name in ALL_COLUMNS[1:]}
-    measured = sum(float(row["measurements"]) * int(row["variants"]) for row in table)
-    sums["measurements"] = measured / max(1, sums["variants"])
-    return "\t".join([f"{len(table)} machines", *(f"{value:.1f}".removesuffix(".0") for value in sums.values())])
+def shares(rows: Rows) -> Iterator[str]:
+    """Yield a line per kind: how many of the usages that the counters could tell are right."""
+    sums: dict[str, Counter[str]] = {}
+    for row in rows.values():
+        one = sums.setdefault(kind_and_seed(row["machine"])[0] or "plain", Counter())
+        one["machines"] += 1
+        one.update({name: int(row[name]) for name in ("variants", "ports_lost", "tp_wrong", "pairs", "pairs_wrong")})
+        one.update({name: int(row[name]) for name in ("ports_right", "ports_wrong")})
+    for kind, one in sums.items():
+        could = one["ports_right"] + one["ports_lost"] + one["ports_wrong"]
+        yield (
+            f"{kind}: {one['machines']} machines, {one['variants']} variants; of {could} port usages that counters "
+            f"could tell {one['ports_right']} right ({one['ports_right'] / max(1, could):.1%}), {one['ports_wrong']} "
+            f"wrong; throughputs wrong {one['tp_wrong']}; latencies wrong {one['pairs_wrong']} of {one['pairs']}"
+        )
 
 
-def share(lines: dict[str, str]) -> str:
-    """Say how many of the usages that the counters could tell are right."""
-    table = [dict(zip(ALL_COLUMNS, line.split("\t"), strict=True)) for line in lines.values()]
-    right, lost, wrong = (sum(int(row[name]) for row in table) for name in ("ports_right", "ports_lost", "ports_wrong"))
-    could = right + lost + wrong
-    return f"port usages that counters could tell: {could}; right {right} ({right / max(1, could):.1%}), wrong {wrong}"
-
-
-def reports(names: Sequence[str], count: int, done: dict[str, str]) -> Iterator[Report]:
-    """Yield what was found on each machine ("random:7", "random:hidden:7") that is not done."""
+def reports(names: Iterable[str], count: int) -> Iterator[Report]:
+    """Yield what was found on each machine."""
     catalogue = Catalogue.load()
     measurable = [variant for variant in catalogue if variant.cpl == 3 and not excluded(variant, privileged=True)]
     candidates = CandidateCache(catalogue)
     for name in names:
-        machine = open_machine(name)
-        if machine.name in done:
-            continue
-        begun = time.process_time()
-        variants = sample(measurable, machine, int(name.rpartition(":")[2]), count)
+        machine, begun = open_machine(name), time.process_time()
+        variants = sample(measurable, machine, kind_and_seed(name)[1], count)
         report = run(machine, catalogue, variants, thorough=False, candidates=candidates, tellable=True)
         report.seconds = time.process_time() - begun
         yield report
 
 
-def main() -> None:
+def until(names: Sequence[str], minutes: float) -> Iterator[str]:
+    """Yield names until the time is over (0: all)."""
+    begun = time.monotonic()
+    for number, name in enumerate(names):
+        if minutes and time.monotonic() - begun >= minutes * 60:
+            print(f"# {minutes:g} minutes are over; {len(names) - number} machines are left")
+            return
+        yield name
+
+
+def kinds(text: str) -> list[str]:
+    """Return the kinds that are meant ("": plain machines)."""
+    return list(KINDS) if text == "all" else text.split(",")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
     """Do the seeds that are not in the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seeds", default="1-200", help="FIRST-LAST")
-    parser.add_argument("--kind", default="", help=f"{', '.join(KINDS)}, or several with + between (default: plain)")
+    parser.add_argument("--kinds", default="", help=f"all, or some of {', '.join(KINDS)} (default: plain machines)")
     parser.add_argument("--variants", type=int, default=16, help="of each machine")
+    parser.add_argument("--minutes", type=float, default=0, help="begin no machine after so long (default: no limit)")
+    parser.add_argument("--anew", action="store_true", help="replace rows of other versions of inference")
     parser.add_argument("--table", type=Path, help="the table (TSV) of results")
     parser.add_argument("--exceptions", type=Path, help="what was not found again is appended there (TSV)")
-    options = parser.parse_args()
-    prefix = f"random:{options.kind}:" if options.kind else "random:"
-    table = options.table or (TABLE.with_suffix(f".{options.kind}.tsv") if options.kind else TABLE)
+    options = parser.parse_args(arguments)
+    table = options.table or FOLDER / ("random_kinds.tsv" if options.kinds else "random_machines.tsv")
     first, _, last = options.seeds.partition("-")
-    done = rows(table)
-    for report in reports([f"{prefix}{n}" for n in range(int(first), int(last or first) + 1)], options.variants, done):
-        done[report.machine] = f"{report.row()}\t{report.counts['ports_lost']}"
+    seeds = range(int(first), int(last or first) + 1)
+    names = [machine_name(kind, seed) for seed in seeds for kind in kinds(options.kinds)]
+    version = inference_version()
+    done = read(table)
+    known = {name for name, row in done.items() if not options.anew or row["inference"] == version}
+    left = [name for name in names if name not in known]
+    print(f"# {len(names) - len(left)} of {len(names)} machines are in {table}")
+    for number, report in enumerate(reports(until(left, options.minutes), options.variants), len(names) - len(left)):
+        row = [*report.row().split("\t"), str(report.counts["ports_lost"]), version]
+        done[report.machine] = dict(zip(ALL_COLUMNS, row, strict=True))
         write(table, done)
-        print(done[report.machine], flush=True)
+        print(f"{number + 1}/{len(names)}", *row, sep="\t", flush=True)
         if options.exceptions and report.exceptions:
             with options.exceptions.open("a", encoding="utf-8") as file:
                 file.write("\n".join([*report.exceptions, ""]))
-    print(total(done))
-    print(share(done))
+    print(*shares({name: done[name] for name in names if name in done}), sep="\n")
 
 
 if __name__ == "__main__":

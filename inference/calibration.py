@@ -60,7 +60,8 @@ class Calibrations:
     `flags` are the links, with a flag that they read or write, whose time is known for that flag: another flag of the
     same instruction may come earlier or later. `loop` says whether chains are measured in a loop: on a clock that is
     more exact, since a chain goes on through iterations, while unrolled code is drained at its ends. `off` is the
-    largest share by which a closed chain that counts as whole cycles was off them.
+    largest share by which a closed chain that counts as whole cycles was off them. `width` is how many µops are issued
+    per cycle, at least (0: not yet measured).
     """
 
     instructions: InstructionFactory
@@ -68,6 +69,12 @@ class Calibrations:
     times: dict[str, LinkTime] = field(default_factory=dict)
     flags: set[tuple[str, str]] = field(default_factory=set)
     off: Fraction = Fraction(0)
+    width: int = 0
+
+    def need_width(self) -> Procedure[int]:
+        """Return how many µops the core issues per cycle, measured when first asked for."""
+        self.width = self.width or (yield from find_width(self.instructions))
+        return self.width
 
     def need(self, names: Iterable[str]) -> Procedure[None]:
         """Measure those of these links that have not been measured yet, with all that their chains are closed by."""

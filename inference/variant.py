@@ -68,7 +68,8 @@ def _fusion(found: ConclusionBuilder, context: Context) -> Procedure[None]:
 
 def _latencies(found: ConclusionBuilder, context: Context) -> Procedure[None]:
     """Conclude the latency of every pair of operands; what cannot run at all has none."""
-    outcome = yield from infer_latencies(plan_latency(context.instructions, found.variant), context.calibrations)
+    plan = plan_latency(context.instructions, found.variant)
+    outcome = yield from infer_latencies(plan, context.calibrations, found.uops)
     found.latencies = outcome.latencies
     found.failures += outcome.failures
     found.derivations += outcome.derivations

@@ -80,12 +80,15 @@ class LatencyOutcome:
     left_out: tuple[NotPlanned, ...] = ()
 
 
-def infer_latencies(plan: LatencyPlan, calibrations: Calibrations) -> Procedure[LatencyOutcome]:
+def infer_latencies(
+    plan: LatencyPlan, calibrations: Calibrations, uops: int | None = None
+) -> Procedure[LatencyOutcome]:
     """Measure and conclude all pairs of a plan.
 
     Args:
         plan: what to measure.
         calibrations: the machine's link times; missing ones are measured first.
+        uops: how many µops the variant executes (None: they are not counted).
     """
     if plan.reason:
         return LatencyOutcome(left_out=(NotPlanned(None, plan.reason),))
@@ -93,7 +96,11 @@ def infer_latencies(plan: LatencyPlan, calibrations: Calibrations) -> Procedure[
     left_out = dict.fromkeys(NotPlanned(key_of(pair), pair.reason) for pair in plan.pairs if pair.reason)
     yield from calibrations.need(_links_of(pairs))
     limits, pace = yield from _throughput_limits(plan, calibrations)
-    probe = _ChainProbe(calibrations, limits, pace)
+    counted = uops is not None
+    if uops is None:
+        width = yield from calibrations.need_width()
+        uops = max(1, floor(width * max(limits.values(), default=Fraction(0))))
+    probe = _ChainProbe(calibrations, limits, pace, uops, counted=counted)
     evidence, failures = yield from probe.run(pairs)
     yield from probe.compare([(pair, found) for pair, found in evidence if found])
     drift = drift_seen((one for _, found in evidence for one in found), calibrations.off)
@@ -140,9 +147,16 @@ def _throughput_limits(
 class _ChainProbe:
     """Measures chains of pairs, longer ones where throughput interferes."""
 
-    def __init__(self, calibrations: Calibrations, limits: dict[ValueKind, Fraction], pace: Fraction) -> None:
-        """Use these link times and throughputs; `pace` is how long a line of code takes around the instruction."""
+    def __init__(
+        self, calibrations: Calibrations, limits: dict[ValueKind, Fraction], pace: Fraction, uops: int, *, counted: bool
+    ) -> None:
+        """Use these link times and throughputs.
+
+        `pace` is how long a line of code takes around the instruction, `uops` how many µops this has: as they were
+        counted, or else at most.
+        """
         self.times, self.limits, self.pace = calibrations.times, limits, pace
+        self.uops, self.counted = uops, counted
         self._calibrations, self._request = calibrations, calibrations.request
 
     def run(self, pairs: Sequence[Pair]) -> Procedure[tuple[list[tuple[Pair, list[Evidence]]], list[NoLatency]]]:
@@ -282,10 +296,9 @@ class _ChainProbe:
     def compare(self, evidence: Sequence[tuple[Pair, list[Evidence]]]) -> Procedure[None]:
         """Where it is not sure what limits a chain, ask a longer one, or the same code without a chain.
 
-        Breakers could have kept ports of the chain busy: that is so if all parts and breakers would take as long on one
-        port. In a longer chain they have the time to wait. Where there is none, or where a latency seems to be 0, the
-        same code is measured with the chain cut. If it is not faster, the time may have other causes than the chain,
-        and what was found is an upper bound; longer chains are asked.
+        Other µops could have kept ports of the chain busy. In a longer chain they have the time to wait. Where there is
+        none, or where a latency seems to be 0, the same code is measured with the chain cut. If it is not faster, the
+        time may have other causes than the chain, and what was found is an upper bound; longer chains are asked.
         """
         cut: list[tuple[list[Evidence], Evidence]] = []
         requests: list[Request] = []
@@ -313,10 +326,11 @@ class _ChainProbe:
                 found[:] = [replace(one, exact=False) for one in found]
 
     def _ask_longer(self, evidence: Sequence[tuple[list[Evidence], Evidence]]) -> Procedure[None]:
-        """Add what a longer chain says where breakers may have delayed the best one, which stands beside the others."""
+        """Add what a longer chain says where others may have delayed the best one, which stands beside the rest."""
         asked: list[tuple[list[Evidence], Attempt]] = []
         for found, best in evidence:
-            if best.exact and not best.chain.pads and self._contended(best) and not any(x.independent for x in found):
+            delayed = self._contended(best) or self._delayed(best)
+            if best.exact and not best.chain.pads and delayed and not any(x.independent for x in found):
                 asked += [(found, attempt) for attempt in self._with_pads(best)]
         answers = (yield [self._request(attempt.chain.benchmark) for _, attempt in asked]) if asked else []
         for (found, attempt), measured in zip(asked, answers, strict=True):
@@ -336,6 +350,16 @@ class _ChainProbe:
         """Whether port contention may set the time: all parts and breakers would take as long on one port."""
         bound = self._throughput_bound(found.pair, found.chain)
         return bound is not None and found.chain.breakers > 0 and found.cycles <= bound + found.chain.breakers
+
+    def _delayed(self, found: Evidence) -> bool:
+        """Whether µops that need not wait may have delayed the links by all that is taken for the latency.
+
+        At most each of them delays the links by a cycle. Cores that bind µops to ports at dispatch let older µops go
+        first, so the links wait although no port is always busy. Without breakers the µops must be counted: what does
+        not wait is then among the instruction's own.
+        """
+        beside = self.uops - 1 + found.chain.breakers if self.counted or found.chain.breakers else 0
+        return beside > 0 and bool(found.chain.links) and found.latency <= self.uops + found.chain.breakers
 
     def _full(self, found: Evidence) -> bool:
         """Whether the core may have been full of what waits for the instruction, whatever that waits for itself.
