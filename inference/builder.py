@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 BY_TIME = "ports_by_time"
-"""The attribute that says that ports were found by time alone: their names are `results.model`'s, not the maker's."""
+"""This attribute marks ports that were found by time alone: their names are `results.model`'s, not the maker's."""
 
 
 @dataclass
 class ConclusionBuilder:
     """What is concluded about one variant so far.
 
-    `first` is the sequence that µops were counted in, `prologues` what has to stand beside each instance, measured
-    alone (None: nothing has to). `fastest` and `fastest_loop` are the fastest sequences of the
-    plain form, unrolled and in a loop (None: there is none).
+    - `first`: the sequence in which µops were counted.
+    - `prologues`: what must stand beside each instance, measured alone (None: nothing must).
+    - `fastest`, `fastest_loop`: the fastest sequences of the plain form, unrolled and in a loop (None: there is none).
     """
 
     variant: InstructionVariant
@@ -61,7 +61,7 @@ class ConclusionBuilder:
         )
 
     def note_uops(self, search: Search) -> None:
-        """Take over the µop counters of the first sequence, without those of what stands around each instance."""
+        """Note the µop counts of the first sequence, without the µops of what stands around each instance."""
         first = search.unrolled[0]
         counts = {name: rounded_count(first.per_instruction(name)) for name in COUNTED}
         if self.prologues is not None:
@@ -72,7 +72,10 @@ class ConclusionBuilder:
         self.attributes.update({name: count for name, count in counts.items() if count is not None})
 
     def note_ports(self, conclusion: PortConclusion, search: Search) -> None:
-        """Note the port usage of a form and its derivation, or why there is none; µops are those that ports count."""
+        """Note the port usage of a form with its derivation, or why there is none.
+
+        If nothing else counts µops, those of the ports are the µops of the variant.
+        """
         first = search.unrolled[0]
         counts = {name: first.per_instruction(name) for name in sorted(first.measured.values) if name[0] == "p"}
         alone = LoadAlone({name: count for name, count in counts.items() if count})
@@ -111,7 +114,7 @@ class ConclusionBuilder:
         return self.forms[Form.PLAIN]
 
     def note_throughput(self, search: Search) -> None:
-        """Note which sequences of a search there were, their least times, and what the ports of the form allow."""
+        """Note the sequences of a search, their least times, and what the ports of the form allow."""
         unrolled = search.best()
         looped = search.least(search.looped)
         for name, sequences in (("TP_unrolled", search.unrolled), ("TP_loop", search.looped)):

@@ -1,7 +1,7 @@
 """What holds for all code on a machine: latency and throughput of the chain instructions, and the issue width.
 
-A link that closes a chain by itself is measured directly. A chain of several links tells only their sum; where the sum
-is one cycle per link, each takes one, since none takes less (links are chosen so that no CPU does them at rename).
+A link that closes a chain by itself is measured directly. A chain of several links tells only their sum. If the sum is
+one cycle per link, each takes one: none takes less, since no CPU eliminates links at rename.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
     from inference.experiment import Measured, Procedure
 
 SNAP = Fraction(1, 20)
-"""Share of a link's latency in cycles: within so much of an integer it is that integer, since noise must not add up
-over links. More than the 3 % that a clock may drift by, and less than the 10 % of one cycle in ten that takes another
-way."""
+"""Share of a link's latency in cycles. Within so much of an integer it is that integer, so that noise does not add up
+over links. More than the 3 % by which a clock may drift, and less than the 10 % of a link that takes another way every
+tenth time."""
 
 COUNTER = "uops_issued"
-"""The counter that tells whether some NOPs are issued as one."""
+"""The counter that shows whether several NOPs are issued as one."""
 
 LEAST_WIDTH = 1
-"""µops per cycle that every core issues, whatever holds NOPs up."""
+"""µops per cycle that any core issues."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkTime:
     """What a link takes in core cycles. If it is not exact, `latency` is a lower bound.
 
-    `throughput` is the reciprocal throughput. `ok` is false where the CPU or the catalogue does not have it.
+    `throughput` is the reciprocal throughput. `ok` is false if the CPU or the catalogue lacks the link.
     """
 
     latency: Fraction
@@ -57,11 +57,11 @@ MISSING = LinkTime(Fraction(1), exact=False, throughput=Fraction(1), ok=False)
 class Calibrations:
     """The link times of one machine, found when they are first needed and shared between all variants.
 
-    `flags` are the links, with a flag that they read or write, whose time is known for that flag: another flag of the
-    same instruction may come earlier or later. `loop` says whether chains are measured in a loop: on a clock that is
-    more exact, since a chain goes on through iterations, while unrolled code is drained at its ends. `off` is the
-    largest share by which a closed chain that counts as whole cycles was off them. `width` is how many µops are issued
-    per cycle, at least (0: not yet measured).
+    - `flags`: pairs of a link and a flag for which its time is known; another flag may come earlier or later.
+    - `loop`: chains are measured in a loop. On a clock that is more exact: a chain goes on through iterations, and
+      unrolled code is drained at its ends.
+    - `off`: the largest share by which a closed chain was off the whole cycles that it counts as.
+    - `width`: a lower bound of the µops issued per cycle (0: not yet measured).
     """
 
     instructions: InstructionFactory
@@ -77,7 +77,7 @@ class Calibrations:
         return self.width
 
     def need(self, names: Iterable[str]) -> Procedure[None]:
-        """Measure those of these links that have not been measured yet, with all that their chains are closed by."""
+        """Measure the links that have not been measured yet, and the links that close their chains."""
         wanted = self._closure(names)
         requests = {name: self._requests(name) for name in wanted}
         answers = yield [request for some in requests.values() for request in some]
@@ -94,7 +94,7 @@ class Calibrations:
         return self.times[link.name].exact and (not link.flag or (link.name, link.flag) in self.flags)
 
     def excess(self, links: Iterable[Link]) -> Fraction:
-        """Return by how much more links take, as far as is known, than they do at least: one cycle for another flag."""
+        """Return the cycles that links may take less than their times: all but one, for a flag that is not known."""
         unsure = [link for link in links if link.calibrations and not self.is_exact(link)]
         return sum((self.times[link.name].latency - 1 for link in unsure), Fraction(0))
 
@@ -122,7 +122,7 @@ class Calibrations:
             return []
 
     def _conclude(self, measured: Mapping[str, Sequence[Measured]]) -> None:
-        """Solve for the links, those in the shortest chains first, as long as one that is known makes others known."""
+        """Solve for the links, those in the shortest chains first, until no known link makes another one known."""
         left = sorted(measured, key=lambda name: (min(map(len, calibration_cycles(name))), name))
         while left:
             for name in left:
@@ -133,7 +133,7 @@ class Calibrations:
             left = unknown
 
     def _time(self, name: str, measured: Sequence[Measured]) -> LinkTime:
-        """Return what a link takes, as its closed chains say: the least of what is exact, else a lower bound."""
+        """Return what a link takes: the least exact time of its closed chains, else a lower bound."""
         *closed, independent = measured
         if not independent.ok:
             return MISSING
@@ -155,8 +155,8 @@ class Calibrations:
     def _solve(self, name: str, cycle: Sequence[Link], total: Fraction) -> tuple[Fraction, bool]:
         """Return a link's share of a closed chain, and whether that is exact.
 
-        A link between register files is known only if it takes one cycle: its way back may have a bypass delay. So are
-        links of which two could both be to blame for a slow chain: TEST may write CF later than ZF, or SETB be slow.
+        A link between register files is known only if it takes one cycle: its way back may have a bypass delay. The
+        same holds if either of two links may slow the chain: TEST may write CF later than ZF, or SETB may be slow.
         """
         others = [link for link in cycle if link.name != name]
         known = [self.times[other.name] for other in others if self.is_exact(other)]
@@ -168,7 +168,7 @@ class Calibrations:
 
 
 def find_width(instructions: InstructionFactory) -> Procedure[int]:
-    """Return how many µops the core issues per cycle, as NOPs show it: at least so many, whatever holds NOPs up."""
+    """Return a lower bound of the µops that the core issues per cycle, from NOPs: something else may hold these up."""
     try:
         request = Request(nops(instructions), Want.ALL)
     except UopscopeError:

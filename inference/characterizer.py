@@ -42,19 +42,19 @@ if TYPE_CHECKING:
 
 
 class CandidateCache:
-    """What is made of a catalogue whatever the machine: lines of code, and what might block ports.
+    """Code that a catalogue gives on any machine: lines of code, and instructions that might block ports.
 
     Several characterizers may share one.
     """
 
     def __init__(self, catalogue: Catalogue) -> None:
-        """Make things of that catalogue."""
+        """Take the catalogue."""
         self.instructions = InstructionFactory(catalogue)
         self._catalogue = catalogue
         self._candidates: dict[tuple[CodeKind, bool, bool], list[Candidate]] = {}
 
     def candidates(self, kind: CodeKind, *, every_class: bool, timed: bool = False) -> list[Candidate]:
-        """Return the sequences of everything that might block ports in code of a kind, known by time or by counters."""
+        """Return sequences of all instructions that might block ports in code of a kind, by time or by counters."""
         key = (kind, every_class, timed)
         if key not in self._candidates:
             self._candidates[key] = list(self._make(kind, every_class=every_class, timed=timed))
@@ -133,7 +133,7 @@ class Characterizer:
         return (yield from discovery.run(list(candidates.values())))
 
     def prepared(self, blocking: Mapping[CodeKind, BlockingSet], timed: TimedMachine | None = None) -> Context:
-        """Return what `prepare` returns where the blocking instructions, or what time says, are known."""
+        """Return what `prepare` returns, from blocking instructions or what time says that are known already."""
         return replace(self._base, blocking=blocking, timed=timed)
 
     def skipped(self, variant: InstructionVariant) -> str:

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 class Capabilities:
     """What can be measured on a machine, whichever backend does it.
 
-    `counters` are the names of everything that is counted, `ports` those of them that count µops per port ("p0",
-    "p23"). `loops_only` says that even unrolled code runs in a loop, because the clock is too coarse for one pass.
-    `privileged` says that code runs at privilege level 0. `first_decoder` says that one decoder takes any instruction,
-    and others simple ones only. `architecture` is the name under which ports may have been published.
+    - `counters`: names of everything that is counted; `ports` are those that count µops per port ("p0", "p23").
+    - `loops_only`: even unrolled code runs in a loop, because the clock is too coarse for one pass.
+    - `privileged`: code runs at privilege level 0.
+    - `first_decoder`: one decoder takes any instruction, and all others simple ones only.
+    - `architecture`: the name under which ports may have been published.
     """
 
     counters: tuple[str, ...]
@@ -38,9 +39,9 @@ class Capabilities:
 class Context:
     """What every variant's inference needs to know of the machine.
 
-    `calibrations` fills up as links are first needed, and is shared between variants. Where `loops_only` holds, code
-    must leave the stack pointer and string registers as it found them. `first_decoder` is that of `Capabilities`.
-    `timed` is what time alone says of the machine's ports where nothing counts them (None: nothing).
+    `calibrations` fills up as links are first needed, and is shared between variants. With `loops_only`, code must
+    leave the stack pointer and string registers as it found them. `first_decoder` is that of `Capabilities`. `timed` is
+    what time alone says of the machine's ports (None: nothing, or counters count them).
     """
 
     instructions: InstructionFactory

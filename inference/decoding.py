@@ -9,17 +9,17 @@
   the next instance stays incomplete. So more NOPs take no time, until one too many takes a whole cycle:
   1 + ceil((n - s) / D) cycles.
 
-So the time of n NOPs and of half a group more differs by half a cycle in the first case, and by none or a whole one in
-the second. Where the step is tells s. There are so many NOPs that decoding takes longer than all else.
+So half a group of NOPs more takes half a cycle in the first case, and none or a whole one in the second. The place of
+the step gives s. There are so many NOPs that decoding takes longer than all else.
 
-Another cause looks like this one. While the reorder buffer is full of what waits for an instance, nothing is issued.
-Then issue begins anew, like a group. So what the first decoder seems to take is compared with a chain that any decoder
-takes, and that lasts as long as the instance does between LFENCEs:
+Another cause looks like this one. A full reorder buffer stops issue until an instance is done. Then issue begins anew,
+like a group. So an instruction that only the first decoder seems to take is compared with a chain that any decoder
+takes. The chain lasts as long as the instance does between LFENCEs:
 
     MOV EAX, 1; IMUL RAX, RAX; IMUL RAX, RAX; NOP; NOP; ... NOP      no longer than its slots: the buffer holds it
 
-The counter of decoded µops shows that the decoders deliver. Without it times alone tell, on cores that are known to
-have such decoders (Intel's large cores), and the result is marked as found by time.
+A counter of decoded µops shows that the decoders deliver. Without it only times tell, so the core must be known to have
+such decoders (Intel's large cores). The result is marked as found by time.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 COMPLEX, SIMPLE = "complex_decoder", "available_simple_decoders"
 BY_TIME = "decoders_by_time"
-"""The attribute of decoders that were found by time alone."""
+"""This attribute marks decoders that were found by time alone."""
 
 MITE, MICROCODE, SLOTS, EXECUTED = "uops_MITE", "uops_MS", "uops_retire_slots", "uops_executed"
 
@@ -70,14 +70,14 @@ NEAR = Fraction(1, 25)
 begins a group by 0.06 cycles."""
 
 SHARED = Fraction(1, 8)
-"""Cycles by which the NOPs' share of a cycle may be off: Haswell's last decoder does not take what could fuse."""
+"""Cycles by which the time of NOPs may be off: Haswell's last decoder takes nothing that could fuse."""
 
 MOST_NOPS = 120
 """NOPs per instance, at most: with more of them a reorder buffer (Nehalem's has 128 entries) holds no second instance.
 Then issue stops for each, and begins anew like a group of decoders."""
 
 WAITS = 8
-"""Core cycles beyond one per µop that the microcode sequencer takes at most, to begin and to end."""
+"""Core cycles that the microcode sequencer takes at most to begin and to end, beyond one per µop."""
 
 CHAINS = 4, 12
 """Links of two chains between LFENCEs, whose times tell what a link takes."""
@@ -89,7 +89,7 @@ JUMPS = ("COND_BR", "UNCOND_BR", "CALL", "RET")
 """Categories of instructions that end a group of decoders: times do not tell whether they also have to begin one."""
 
 MORE = Fraction(3, 2)
-"""By how much longer than all else decoding has to take, where something else limits the time."""
+"""Factor: decoding has to take so many times as long as everything else, so that nothing else limits the time."""
 
 WIDEST = 8
 """Decoders that a core has at most."""
@@ -143,7 +143,7 @@ def _others(found: ConclusionBuilder) -> list[Form]:
 
 
 def _counted(factory: ThroughputFactory, form: Form, alone: Measured) -> Procedure[Decoded | None]:
-    """Count the µops of a form among NOPs, without those of the NOPs and of what stands beside an instance."""
+    """Count the µops of a form among NOPs, without the µops of the NOPs and of what stands beside an instance."""
     try:
         benchmark, nops = counted(factory, form)
         requests = [Request(benchmark, Want.ALL)]
@@ -201,7 +201,7 @@ def _decoders(
     microcoded = found.attributes.get(MICROCODE, 0)
     most = Fraction(timing.base, width) + 2 + (microcoded + WAITS if microcoded else 0)
     if conclusion.which is Decoders.FIRST and ((microcoded and conclusion.simple) or (timing.cycles(0) or 0) > most):
-        # Microcode lets nothing be decoded beside it; and what takes longer than groups of NOPs waits for something
+        # Nothing is decoded beside microcode. And an instruction that takes longer than its NOPs waits for something
         conclusion = DecodersFound(Decoders.UNKNOWN)
     steps: list[Step] = [DecoderGroups(timing.steps(), width, counted=MITE in counters)]
     if conclusion.which is Decoders.FIRST:
@@ -249,8 +249,9 @@ class Timing:
     def find(self, width: int, each: Fraction) -> Procedure[DecodersFound]:
         """Return which decoders take the instruction; a NOP takes `each` cycles.
 
-        `base` is a multiple of the width. From there the step is looked for by halving: it stands right after s more
-        NOPs; with none among the next ones, all others work beside it, if a whole group more takes a cycle.
+        `base` is a multiple of the width. From there on the step is searched by bisection; it follows s more NOPs. If
+        there is none among the next ones, all other decoders work beside the first, if a whole group more takes a
+        cycle.
         """
         unknown = DecodersFound(Decoders.UNKNOWN)
         low, high = 0, width - 1

@@ -1,8 +1,12 @@
 """How inference asks for measurements: procedures yield requests and are sent what was measured.
 
-A procedure is a Python generator. It yields a batch of `Request`s and receives as many `Measured`, in order, as often
-as it needs, then returns its conclusion. So inference stays pure (it never sees a backend), it can be adaptive, the
-batches of many variants can be run together, and it can be run again on stored samples without hardware.
+A procedure is a Python generator. It yields a batch of `Request`s and is sent as many `Measured`, in the same order. It
+does so as often as it needs, then returns its conclusion. This has four uses:
+
+- Inference never sees a backend.
+- What it asks next may depend on what was measured.
+- The batches of many variants can be run together.
+- It can be run again on stored samples, without hardware.
 
     def isolated_uops(variant) -> Procedure[int]:
         (measured,) = yield [Request(benchmark, PORTS)]
@@ -51,11 +55,12 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a request gave: values per copy of the body (not divided by `divisor`), as robust aggregates.
+    """What a request gave: robust aggregates per copy of the body (not divided by `divisor`).
 
-    `values` maps counter names (see `runner.backend`) to the value per copy; `core_cycles` is always there if
-    the status is OK, whatever the clock. `spread` is half the distance between the quartiles, per copy. `measurement`
-    has the raw samples behind it. `slower` are the core cycles per copy in rhythms that the core fell into besides.
+    - `values`: by counter name (`runner.backend`), the value per copy. If the status is OK, `core_cycles` is there.
+    - `spread`: half the distance between the quartiles, per copy.
+    - `measurement`: the raw samples behind it.
+    - `slower`: core cycles per copy in slower rhythms, which the core fell into in other repetitions.
     """
 
     request: Request

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from inference.context import Context
 
 DIVISIBLE = 12
-"""Instances in a second attempt: of instructions that do something every third time, whole numbers come out then."""
+"""Instances in a second attempt: it gives whole counts for instructions that do something every third time."""
 
 OTHER_LOAD = Fraction(1, 20)
 """µops per instruction. The load of a port must change by more to call for another inference of ports.
@@ -81,7 +81,7 @@ def measure_plain(found: ConclusionBuilder, context: Context) -> Procedure[None]
 
 
 def measure_first(search: Search, want: Want) -> Procedure[None]:
-    """Measure the sequence that µops are counted in, with another length where the counts of the first are unclean."""
+    """Measure the sequence in which µops are counted, with another length if the counts of the first are unclean."""
     yield from search.measure([search.shape(LENGTHS[0])], want)
     if want is Want.ALL and not search.unrolled and (failed := list(search.failures)):
         search.failures.clear()
@@ -90,7 +90,7 @@ def measure_first(search: Search, want: Want) -> Procedure[None]:
 
 
 def measure_same_register(found: ConclusionBuilder, context: Context) -> Procedure[None]:
-    """Conclude what is different where all register operands are the same register."""
+    """Conclude what is different if all register operands are the same register."""
     if not same_register_operands(found.variant) or found.plain.throughput.unrolled is None:
         return
     factory = ThroughputFactory(context.instructions, found.variant)
@@ -110,9 +110,9 @@ def measure_same_register(found: ConclusionBuilder, context: Context) -> Procedu
 
 
 def measure_indexed(found: ConclusionBuilder, context: Context) -> Procedure[None]:
-    """Conclude what is different where memory is addressed with a base and an index.
+    """Conclude what is different if memory is addressed with a base and an index.
 
-    The ports are inferred anew only if the counters show another load of ports than without an index.
+    The ports are inferred anew only if the counters show other loads of ports than without an index.
     """
     first, fastest = found.first, found.fastest
     if not has_plain_address(found.variant) or first is None or fastest is None:
@@ -133,7 +133,7 @@ def measure_indexed(found: ConclusionBuilder, context: Context) -> Procedure[Non
 
 
 def _differs(found: ConclusionBuilder, plain: Sequence, indexed: Sequence, context: Context) -> bool:
-    """Note the µop counts that are others with an index, and say whether the ports are."""
+    """Note the µop counts that change with an index, and return whether the loads of ports do."""
     for name in COUNTED:
         counts = [rounded_count(one.per_instruction(name)) for one in (plain, indexed)]
         if None not in counts and counts[0] != counts[1]:

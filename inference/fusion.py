@@ -23,23 +23,23 @@ COUNTERS = ("uops_retire_slots", "uops_issued")
 """Either counts a fused pair once."""
 
 CLEAR = Fraction(1, 10)
-"""Share of pairs. So far from 0, 1/2 or 1 the share of fused ones may be: less than half the distance to the next of
-them, and ten times what an exact counter strays by."""
+"""Share of pairs by which the share of fused ones may be off 0, 1/2 or 1: less than half the way to the next of them,
+and ten times the noise of an exact counter."""
 
 SENSITIVE = Fraction(1, 25)
-"""Share of a sequence's cycles by which one filler more must make it longer: four times the 1 % that a stable
-measurement may spread by. Else time would not tell whether a pair is one µop less."""
+"""Share of a sequence's cycles. One filler more must take so much longer, or time does not tell whether a pair is one
+µop less: four times the 1 % that a stable measurement may spread by."""
 
 FUSED, NOT_FUSED = (Fraction(3, 5), Fraction(3, 2)), (Fraction(-1, 4), Fraction(1, 4))
-"""What is saved, in cycles of a filler, where a pair fuses (one, give or take a half) and where it does not (none, give
-or take a quarter: it takes less to state what a pair does not do for all its jumps); anything else says nothing.
+"""What a pair saves, in cycles of a filler: about one if it fuses, about none if not; anything else says nothing.
 
-Taken jumps cost what depends on where they stand, so that the order of the code alone can make more of a difference.
+Half a filler may be lost or won where a pair fuses, because the place of taken jumps matters. Where it does not fuse a
+quarter is allowed: that conclusion holds for all jumps of a condition.
 """
 
 LOOKS = 2
-"""Times that a condition is looked at, with both of its jumps: once as it is, and once with the code moved by a filler,
-since time depends on where a taken jump stands."""
+"""Times that a condition is tried with both of its jumps: as it is, and with the code moved by a filler. Time depends
+on where a taken jump stands."""
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ def infer_fusion(
 
 
 def _by_counter(probe: _FusionProbe, counter: str) -> Procedure[dict[str, bool | None]]:
-    """Count how many pairs are one µop; where only one jump of a condition fuses, ask for each by itself."""
+    """Count how many pairs are one µop; if only one jump of a condition fuses, ask for each of them."""
     shares = yield from _shares(probe, counter, JUMPS)
     mixed = [(jump,) for pair, share in zip(JUMPS, shares, strict=True) if share == Fraction(1, 2) for jump in pair]
     alone = yield from _shares(probe, counter, mixed)
@@ -121,7 +121,7 @@ def _shares(probe: _FusionProbe, counter: str, groups: Sequence[Sequence[str]]) 
 
 
 def _by_time(probe: _FusionProbe) -> Procedure[dict[str, bool | None]]:
-    """Compare times, where a jump and its inverse are taken to be alike."""
+    """Compare times; a jump and its inverse are taken to be alike."""
     found: dict[str, bool | None] = {}
     for position, pair in enumerate(JUMPS):
         fuses = yield from _condition_fuses(probe, pair)
@@ -134,7 +134,8 @@ def _by_time(probe: _FusionProbe) -> Procedure[dict[str, bool | None]]:
 def _condition_fuses(probe: _FusionProbe, pair: Sequence[str]) -> Procedure[bool | None]:
     """Say whether pairs with a jump or with its inverse fuse, None if that cannot be told.
 
-    One of the two is taken, which may hide what fusing saves: if either saves it both fuse, and if neither does, none.
+    One of the two is taken, which may hide what fusing saves. So both fuse if either saves time, and none if neither
+    does.
     """
     slower: set[str] = set()
     for look in range(LOOKS):
@@ -149,9 +150,9 @@ def _condition_fuses(probe: _FusionProbe, pair: Sequence[str]) -> Procedure[bool
 
 
 def _is_faster(probe: _FusionProbe, jump: str, more: int) -> Procedure[bool | None]:
-    """Say whether a pair is faster than the same code with the jump apart, by what one filler takes.
+    """Say whether a pair is faster, by the time of one filler, than the same code with the jump apart.
 
-    `more` fillers make other code of it, which lies otherwise.
+    `more` fillers move the code to other addresses.
     """
     shapes = ((True, more), (False, more), (False, more + 1))
     forms = [((jump,), filler, *shape) for filler in Filler for shape in shapes]

@@ -1,7 +1,7 @@
 """The port usage of one form of a variant: from its first sequence, and among blocking instructions.
 
-What needs no blocking is decided here: instructions that are eliminated at rename, and those that only run with a
-prologue, whose own ports are subtracted. All others go to `inference.ports`.
+Two cases are dealt with here: instructions that are eliminated at rename, and instructions that only run with a
+prologue, whose ports are subtracted. The rest is `inference.ports`.
 """
 
 from __future__ import annotations
@@ -48,9 +48,8 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 LONG_CHAIN = 6
-"""Cycles. Dependent instances that take so long each are made independent before ports are blocked.
-
-Blocked ports run idle while such a chain waits, so that other µops stray onto them.
+"""Core cycles per instance. If dependent instances take so long, breakers make them independent before ports are
+blocked: blocked ports run idle while such a chain waits, and other µops stray onto them.
 """
 
 
@@ -72,7 +71,7 @@ class SubjectInstruction:
         return self.combiner.combined(pairs, reverse=reverse, in_turns=blockers.in_turns)
 
     def control(self, blockers: Blockers, other: BlockingInstruction, count: int) -> Microbenchmark:
-        """Return the blocking instructions with copies of another one in the place of the instance."""
+        """Return the blocking instructions, with copies of another one in place of the instance."""
         pairs = [(one.variant, number) for one, number in zip(blockers.instructions, blockers.counts, strict=True)]
         return self.combiner.control(pairs, other.variant, count)
 
@@ -87,7 +86,7 @@ def infer_form(found: ConclusionBuilder, search: Search, context: Context) -> Pr
 
 
 def measure_prologues(factory: ThroughputFactory) -> Procedure[Measured | None]:
-    """Measure what has to stand around the instruction by itself (None: there is nothing)."""
+    """Measure alone what must stand around the instruction (None: nothing must)."""
     if not factory.has_prologue:
         return None
     (measured,) = yield [Request(factory.prologues_alone(LENGTHS[0]), Want.ALL)]
@@ -97,7 +96,7 @@ def measure_prologues(factory: ThroughputFactory) -> Procedure[Measured | None]:
 def _without_prologues(
     conclusion: PortConclusion, prologues: Measured, factory: ThroughputFactory, context: Context
 ) -> Procedure[PortConclusion]:
-    """Subtract the ports of what stands around an instruction, which were inferred together with its own."""
+    """Subtract the ports of what stands around an instruction: they were inferred together with its own."""
     if conclusion.usage is None:
         return conclusion
     if not prologues.ok:
@@ -137,7 +136,7 @@ def _ports(found: ConclusionBuilder, search: Search, context: Context) -> Proced
 
 
 def subject_of(search: Search, isolated: Isolated, context: Context) -> Procedure[tuple[SubjectInstruction, Isolated]]:
-    """Return the instruction of a search as a subject, and what it did alone; long chains are broken."""
+    """Return the instruction of a search as a subject, its long chains broken, and what it did alone."""
     variant = search.factory.variant
     values = values_of(variant, search.kind)
     instance = search.factory.alone(search.form)
@@ -156,7 +155,7 @@ def subject_of(search: Search, isolated: Isolated, context: Context) -> Procedur
 
 
 def _partly_eliminated(isolated: Isolated, layout: PortLayout) -> PortConclusion:
-    """Conclude the ports of an instruction that is done at rename at times, from those that it used otherwise."""
+    """Conclude the ports of an instruction that is sometimes eliminated at rename, from the µops that were not."""
     fitting = evenly_loaded(isolated, layout)
     if len(fitting) == 1:
         return PortConclusion(PortUsage({fitting[0]: 1}))
@@ -164,10 +163,10 @@ def _partly_eliminated(isolated: Isolated, layout: PortLayout) -> PortConclusion
 
 
 def eliminated_share(isolated: Isolated, slots: Fraction | None, variant: InstructionVariant) -> Fraction | None:
-    """Return the share of instances that were done at rename, None if it is not one µop that is eliminated at times.
+    """Return the share of instances that were eliminated at rename, None if the instruction is none that can be.
 
-    Each instance retires as one µop, but only a part of them was seen on a port; none of a move from register to
-    register (what else needs no port has nothing to eliminate).
+    Each instance retires as one µop, but only some were seen on a port. None was: then it must be a move between
+    registers, since other instructions without a port have nothing to eliminate.
     """
     executed = sum(isolated.uops.values(), Fraction(0))
     if rounded_count(slots) != 1 or executed >= 1 or (is_integral(isolated) and not _is_move(variant, isolated)):
@@ -176,14 +175,14 @@ def eliminated_share(isolated: Isolated, slots: Fraction | None, variant: Instru
 
 
 def _is_move(variant: InstructionVariant, isolated: Isolated) -> bool:
-    """Whether it reads one register and writes another one, and none was seen on a port."""
+    """Whether it only copies one register to another, and nothing was seen on a port."""
     explicit = [operand for operand in variant.operands if operand.explicit]
     accesses = [(o.kind is OperandKind.REGISTER, o.read, o.written) for o in explicit]
     return isolated.total == 0 and accesses == [(True, False, True), (True, True, False)]
 
 
 def _usage_of(lines: Iterable[Line], layout: PortLayout) -> Procedure[PortUsage | None]:
-    """Return the port usage of helper instructions of one µop each, None if one of them is something else."""
+    """Return the port usage of helper instructions of one µop each, None if one of them has another number of µops."""
     repeated = [Microbenchmark((), (line,) * LENGTHS[0], f"ports of {line.text}", LENGTHS[0]) for line in lines]
     usage = PortUsage({})
     for measured in (yield [Request(benchmark, Want.ALL) for benchmark in repeated]):

@@ -6,10 +6,10 @@ Three of these follow from what is known already:
 - **dependency-breaking idiom**: it needs a port, but its result depends on nothing, either;
 - **unlamination**: it takes more slots at retirement than µops came from the front end.
 
-Two are measured. **Moves** of a register to itself need a port even where others are eliminated. And a register that an
-instruction only writes may yet be waited for: a result of 8 or 16 bits is merged with the rest of the register, and
-some instructions have a false dependency (POPCNT on Haswell). One instance alone, copied, writes the same register over
-and over:
+Two are measured. **Moves** of a register to itself need a port even where other moves are eliminated. **Results** may
+wait for the register that they only write: results of 8 or 16 bits are merged with the rest of the register, and some
+instructions have a false dependency (POPCNT on Haswell). Copies of one instance show it, which write the same register
+over and over:
 
     POPCNT RAX, RBX; POPCNT RAX, RBX; ...                       3 cycles each: each waits for the one before
     POPCNT RAX, RBX; MOV EAX, 1; POPCNT RAX, RBX; ...           1 cycle: the second instruction breaks it
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 EXECUTED = "uops_executed"
 
 RESULT = "result_dependency"
-"""The attribute: cycles from what a register held before to the result, although the instruction does not read it."""
+"""This attribute is a latency in cycles: from a register that the instruction only writes to its result there."""
 
 WAITS = Fraction(9, 10)
-"""Code waits for something if it is faster than this share of its time without that."""
+"""Share of a time in cycles. Code waits for something if it takes less than this share without it."""
 
 
 def note_idioms(found: ConclusionBuilder) -> None:
@@ -67,7 +67,7 @@ def _divided(found: ConclusionBuilder, form: Form) -> int:
 
 
 def measure_move(found: ConclusionBuilder, context: Context) -> Procedure[None]:
-    """Count the µops of a move of a register to itself, where others are done at rename."""
+    """Count the µops of a move of a register to itself, if other moves are eliminated at rename."""
     eliminated = "eliminated_percent" in found.attributes or (
         found.plain.ports is not None and not found.plain.ports.total
     )
@@ -89,7 +89,7 @@ def measure_move(found: ConclusionBuilder, context: Context) -> Procedure[None]:
 
 
 def measure_result(found: ConclusionBuilder, context: Context) -> Procedure[None]:
-    """Conclude whether an instruction waits for the register that it only writes, and for how long."""
+    """Conclude whether an instruction waits for the register that it only writes, and for how many cycles."""
     factory = ThroughputFactory(context.instructions, found.variant)
     if found.fastest is None or not only_written(factory):
         return

@@ -1,7 +1,7 @@
 """Throughput and µop counts of an instruction from sequences of independent instances.
 
-Abel and Reineke, ASPLOS 2019, §5.3: of all sequences the least time counts. Sequences are measured only until one
-reaches what the ports allow (§5.3.2), which no other can beat; without known ports, until longer ones bring nothing.
+Abel and Reineke, ASPLOS 2019, §5.3: of all sequences the least time counts. Sequences are measured until one reaches
+what the ports allow (§5.3.2), which no other can beat. Without known ports, until longer ones are no faster.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from results.model import Failure, Step
 
 REACHED = Fraction(101, 100)
-"""Share of the cycles that the ports allow. A sequence that takes no more is as fast as any: 1 % is what a measurement
-that is called stable may spread by."""
+"""Share of the cycles that the ports allow. A sequence that takes no more is as fast as any: 1 % is what a stable
+measurement may spread by."""
 
 FASTER = Fraction(99, 100)
 """Share of another time in cycles: that of a sequence, of an instruction, or what the ports allow. Only what takes less
@@ -41,29 +41,29 @@ APART = Fraction(105, 100)
 """Share of a sequence's cycles. Another rhythm takes more: two runs of one rhythm may differ by 5 %."""
 
 FEWER_BREAKERS = (4, 8, 16)
-"""Instances between breakers that take time: schedulers of 36 to 160 entries hold several such groups side by side, and
-each step halves what breakers take. Two would save less than half of it."""
+"""Instances between breakers, where these take time. Schedulers of 36 to 160 entries hold several such groups, and each
+step halves the time of breakers. Two instances would save less than half of it."""
 
 OTHER_COUNTS = (16, 12)
-"""Instances of the further sequences that are tried if one of another form, or a loop, is slower than the plain one:
-more than 8, so that no register is waited for, and with another remainder by 8, so that the rhythm is another one."""
+"""Instances of further sequences, if one of another form, or a loop, is slower than the plain one. More than 8, so that
+nothing waits for a register; 12 is no multiple of 8, so its rhythm is another one."""
 
 LONG = MANY
-"""Instances of the sequence that is measured instead of one that is too fast: ends of windows weigh less."""
+"""Instances of the sequence that replaces one that seems too fast: the ends of the window weigh less in it."""
 
 WINDOW = 16
-"""Instances of the sequence that confirms another, at least: as many as the longest of `LENGTHS`, and twice its own."""
+"""Instances of the sequence that confirms another one, at least: as many as the longest of `LENGTHS`."""
 
 AGAIN = Fraction(106, 100)
 """Share of a time in cycles. It came out again if another one is no longer: two runs may differ by 5 %, and one of them
 spreads by 1 %."""
 
 MOST_MISTAKES = 3
-"""Sequences of a search that may be measured again: on Zen 4 one in a thousand is lucky, so three in a row are not
-luck, but unsteady."""
+"""Sequences of a search that may be measured again. On Zen 4 one in a thousand is too fast by luck, so three in a row
+are no luck."""
 
 FRONT_END = 1
-"""Cycles in which any front end brings a line of code, even if it is decoded anew; more is not the front end's."""
+"""Cycles per line of code. Any front end delivers a line in that time, even if it decodes it anew."""
 
 WHOLE_COUNT = Fraction(1, 10)
 """µops per instruction by which a count may be off an integer: less than the 1/8 that one µop too many adds to each of
@@ -113,9 +113,9 @@ class Sequence:
 class Search:
     """Looks for the fastest sequence of a variant: what was measured so far, unrolled and in a loop.
 
-    `balanced` says that unrolled sequences must leave the stack as it was, since a clock runs them in a loop, too.
-    `floor` is the least time per instruction in cycles that `limit` allows (0: nothing is known). `mistakes` are
-    sequences that were slower when they were measured again, with what an instruction took then.
+    - `balanced`: unrolled sequences leave the stack as it was, since a clock runs them in a loop, too.
+    - `floor`: the least cycles per instruction that `limit` allows (0: nothing is known).
+    - `mistakes`: sequences that were slower when measured again, with the cycles per instruction of the second time.
     """
 
     factory: ThroughputFactory
@@ -144,7 +144,7 @@ class Search:
         longest = [one for one in sequences if one.shape.count == LONG]
         among = possible or longest or sequences
         least = min((one.cycles for one in among), default=Fraction(0))
-        # Of sequences that take the same time always the same one goes into a loop
+        # Of equally fast sequences, always the same one goes into a loop
         return next((one for one in among if one.cycles * FASTER <= least), None)
 
     def again(self, sequence: Sequence) -> Fraction | None:
@@ -212,7 +212,7 @@ def _search_lengths(search: Search, bound: Fraction | None, want: Want) -> Proce
 
 
 def _try(search: Search, shapes: collections_abc.Sequence[Shape], *, loop: bool = False) -> Procedure[None]:
-    """Measure sequences that need not be possible: what cannot be generated or does not run is no failure."""
+    """Measure sequences that may be impossible: what cannot be generated or does not run is no failure."""
     failures = list(search.failures)
     yield from search.measure(shapes, Want.CYCLES, loop=loop)
     search.failures[:] = failures
@@ -221,9 +221,9 @@ def _try(search: Search, shapes: collections_abc.Sequence[Shape], *, loop: bool 
 def _thin(search: Search, bound: Fraction | None) -> Procedure[bool]:
     """Measure with fewer breakers where these take time; return whether that is faster.
 
-    Instances between two breakers wait for each other, but so do those between the next two, beside them: as long as
-    the scheduler holds enough of them the ports are busy all the time, and breakers take little of it. ADC on
-    Haswell takes 0.75 cycles with TEST after each and 0.53 after every eighth; its ports allow 0.50.
+    Instances between two breakers wait for each other. But other groups run beside them: if the scheduler holds enough
+    groups, the ports are always busy, and breakers take little of their time. ADC on Haswell takes 0.75 cycles with
+    TEST after each, and 0.53 after every eighth; its ports allow 0.50.
     """
     begin = search.best()
     if begin is None or not begin.shape.breakers:
@@ -240,10 +240,10 @@ def _thin(search: Search, bound: Fraction | None) -> Procedure[bool]:
 
 
 def _renew(search: Search, longest: Sequence) -> Procedure[None]:
-    """Measure a sequence with what its instances read and write renewed, where the longest is the fastest.
+    """Measure a sequence that renews its registers, where the longest sequence is the fastest.
 
-    That one may still wait for its registers: with a latency of 32 cycles, merge-masked VDIVPH has too few of them.
-    Renewed, registers may be used again at once, so that few do, which breakers of every kind of code can write.
+    The longest may still wait for registers: merge-masked VDIVPH, with a latency of 32 cycles, has too few of them.
+    Breakers renew registers, so that these can be used again at once and a few suffice.
     """
     yield from _try(search, [replace(longest.shape, count=LENGTHS[0], renewed=True)])
 
@@ -262,13 +262,15 @@ def search_loop(search: Search) -> Procedure[None]:
 def confirm(search: Search, bound: Fraction | None) -> Procedure[None]:
     """Measure the fastest unrolled sequence in a longer window if it is slower in a loop and not what ports allow.
 
-    What is executed in bursts makes time a staircase over the number of copies: on a model of Golden Cove µops of
-    VDIVPH take turns on port 0, and each step is 40 cycles high. A difference of 10 and 110 copies is wrong by up to a
-    step, which is much where copies are short, and the least of all sequences is the one with the luckiest error. A
-    loop goes through thousands of instances. If the longer window agrees with it, no sequence counts that is faster.
-    Where lines of code take less time than a front end may need, the longer window would only leave the µop cache. On
-    a clock it is asked for nevertheless, since the ends of short windows look fast: PSHUFW alone takes 0.28 cycles on
-    Zen 4, and 0.33 in any loop, as its three pipes allow. What leaves the µop cache is slower than the loop then.
+    Code that executes in bursts makes time a staircase over the number of copies. An example: on a model of Golden Cove
+    the µops of VDIVPH take turns on port 0, and each step is 40 cycles high. So the difference of 10 and 110 copies is
+    wrong by up to a step, and the least of all sequences has the luckiest error. A loop goes through thousands of
+    instances. If the longer window agrees with the loop, no faster sequence counts.
+
+    A longer window may leave the µop cache. So it is not measured where lines of code take less time than a front end
+    may need. A clock is the exception, since the ends of short windows look fast there: on Zen 4 PSHUFW alone takes
+    0.28 cycles, and 0.33 in any loop, as its three pipes allow. Code that leaves the µop cache is then slower than the
+    loop.
     """
     best, looped = search.best(), search.least(search.looped)
     if best is None or looped is None or looped.cycles <= best.cycles * SLOWER or _reached(search, bound):
@@ -283,14 +285,14 @@ def confirm(search: Search, bound: Fraction | None) -> Procedure[None]:
 
 
 def settle(search: Search, beside: collections_abc.Iterable[Sequence | None] = ()) -> Procedure[None]:
-    """Measure the fastest sequences again that no other one comes near, and let those not count that are slower then.
+    """Measure the fastest sequence again if no other one comes near it; it does not count if it is slower then.
 
-    The least of many times is the luckiest mistake of a clock: where one of two sizes was disturbed, CMOVS from memory
-    took 0.19 cycles on Zen 4, and 0.50 in all other sequences. Counters make no such mistakes.
+    The least of many times is a clock's luckiest mistake. On Zen 4 CMOVS from memory took 0.19 cycles in a sequence
+    that was disturbed, and 0.50 in all others. Counters make no such mistakes.
 
     Args:
         search: what was measured.
-        beside: sequences of the plain form, which another form may be as fast as.
+        beside: sequences of the plain form: another form may be as fast as they are.
     """
     if not search.balanced:
         return
@@ -314,10 +316,10 @@ def _comes_again(search: Search, best: Sequence, others: collections_abc.Iterabl
 
 
 def search_others(search: Search, plain: Sequence | None, *, loop: bool = False) -> Procedure[None]:
-    """Measure sequences of other lengths where those of another form than the plain ones are slower than these.
+    """Measure sequences of other lengths if another form is slower than the plain one.
 
-    A length that just fills the ports settles in one of several rhythms: eight instances of a multiplication with a
-    latency of 4 on two ports take 0.50 to 0.57 cycles each on Zen 5, another number in each run.
+    A length that just fills the ports settles in one of several rhythms. On Zen 5 eight instances of a multiplication,
+    with a latency of 4 on two ports, take 0.50 to 0.57 cycles each, another number in each run.
     """
     least = search.least(search.looped if loop else search.unrolled)
     if plain is not None and least is not None and least.cycles > plain.cycles * SLOWER:
@@ -329,7 +331,7 @@ def search_others(search: Search, plain: Sequence | None, *, loop: bool = False)
 def search_as_plain(search: Search, plain: Sequence | None) -> Procedure[None]:
     """Measure another form in the unrolled sequence that was fastest for the plain one, breakers and all.
 
-    What instances of the plain form wait for, flags for example, those of another form may wait for, too.
+    Instances of both forms may wait for the same things, flags for example.
     """
     if plain is None:
         return
@@ -339,7 +341,7 @@ def search_as_plain(search: Search, plain: Sequence | None) -> Procedure[None]:
 
 
 def search_form_in_loop(search: Search, plain: Sequence | None, plain_loop: Sequence | None) -> Procedure[None]:
-    """Measure another form than the plain one in the loop that was fastest for this, and confirm that it is faster."""
+    """Measure another form in the loop that was fastest for the plain one, and confirm that it is faster."""
     best = search.best()
     if best is None or plain is None or plain_loop is None:
         return

@@ -1,7 +1,7 @@
 """The version of the inference: which code and tables drew a conclusion.
 
-It is derived from the sources themselves, so nobody has to remember to raise it: any change of a generator, an
-inference, the aggregation of samples, the arithmetic of ports, or their tables gives another one.
+It is a hash over the sources themselves, so nobody has to remember to raise it. Any change gives another version: of
+generators, inference, the aggregation of samples, the arithmetic of ports, or their tables.
 """
 
 from __future__ import annotations

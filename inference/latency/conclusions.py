@@ -1,4 +1,4 @@
-"""Latencies out of the evidence of their chains: numbers, bounds, sentences, and what is the same for several flags."""
+"""Latencies from the evidence of their chains: numbers, bounds, derivations, and one result for several flags."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _chain_time(evidence: Evidence, times: Mapping[str, LinkTime]) -> ChainTime:
 
 
 def _idiom(pair: Pair, experiments: tuple[str, ...]) -> LatencyResult | None:
-    """Return the result of a pair without dependency: for the same register in all operands it is 0 cycles."""
+    """Return the result of a pair without dependency: 0 cycles if all operands are the same register, else None."""
     if not pair.same_register:
         return None
     operands = (pair.source.operand, pair.destination.operand)
@@ -99,7 +99,7 @@ def _idiom(pair: Pair, experiments: tuple[str, ...]) -> LatencyResult | None:
 
 
 def merge_flags(results: Sequence[LatencyResult]) -> list[LatencyResult]:
-    """Say once what is the same for all groups of flags that there are results of, as destination and as source."""
+    """Make one result of those that are the same for all groups of flags, first as destination, then as source."""
     merged: list[LatencyResult] = []
     for group in _groups(results, attrgetter(*_PAIR, "source_flag")):
         merged += _merged(group, "destination_flag", results)
@@ -110,7 +110,7 @@ def merge_flags(results: Sequence[LatencyResult]) -> list[LatencyResult]:
 
 
 def _merged(group: list[LatencyResult], flag: str, results: Sequence[LatencyResult]) -> list[LatencyResult]:
-    """Return one result for all flags if those of the group are all and agree, else the group."""
+    """Return one result for all flags if the group has all of them and they agree, else the group."""
     first = group[0]
     flags = {getattr(each, flag) for each in results if _pair_of(each) == _pair_of(first)}
     if flags == {""} or {getattr(each, flag) for each in group} != flags or not _agree(group):
@@ -136,7 +136,7 @@ def _groups(
 
 
 def _agree(group: Sequence[LatencyResult]) -> bool:
-    """Whether the cycles of some results are the same, as far as they can be told apart, and so are the bounds."""
+    """Whether some results have the same cycles, as far as these can be told apart, and the same kind of bound."""
     cycles = [result.cycles for result in group]
     return max(cycles) - min(cycles) <= NEAR + max(cycles) * NEAR_SHARE and len({one.bound for one in group}) == 1
 

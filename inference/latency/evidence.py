@@ -13,20 +13,19 @@ if TYPE_CHECKING:
     from generator.chains.plan import Pair
 
 HALF = Fraction(1, 2)
-"""Cycles. Latencies are whole numbers of cycles, so smaller differences are noise, and larger ones are not: one that is
-off by half a cycle may be either integer."""
+"""Cycles. Latencies are whole numbers of cycles: smaller differences are noise, and larger ones are not."""
 
 NEAR = Fraction(1, 20)
-"""Cycles. Two values that are no farther apart, `NEAR_SHARE` of them added, count as the same: half of the least
-fraction that rhythms of a core make of a latency (one cycle in ten)."""
+"""Cycles. Values that differ by no more count as the same, and so does a value that is no further from an integer. It
+is half of the least fraction that rhythms of a core make of a latency (one cycle in ten)."""
 
 NEAR_SHARE = Fraction(1, 100)
-"""Share of a chain's cycles: a measurement is called stable if it spreads by no more."""
+"""Share of a chain's cycles that is added to `NEAR`: a measurement is called stable if it spreads by no more."""
 DRIFT = Fraction(3, 100)
-"""Share of its frequency by which a clock may drift between the measurements of a chain and of its links: turbo steps
-of 100 MHz are about as much.
+"""Share of its frequency by which a clock may drift between the measurements of a chain and of its links: a turbo step
+of 100 MHz is about as much.
 
-Chains wait for whole cycles, so a fraction that is no more than this share of the chain may be the clock's.
+Chains take whole cycles, so a fraction that is no more than this share of the chain may be the clock's.
 """
 
 
@@ -54,11 +53,11 @@ class Evidence:
 
     @property
     def doubtful(self) -> bool:
-        """Whether a longer chain should be asked: throughput interferes, or the latency is 0 or no integer."""
+        """Whether a longer chain should be measured: throughput interferes, or the latency is 0 or no integer."""
         return self.limited or self.latency < HALF or self.fractional
 
     def uncertainty(self, drift: Fraction) -> Fraction:
-        """By how many cycles the latency may be off: its spread, and what a drifting clock may have made of it.
+        """By how many cycles the latency may be off: its spread, or what a drifting clock may have added.
 
         A long chain may come out whole although the clock drifted: 34 cycles of a clock that is 3 % fast are 35.
 
@@ -70,7 +69,7 @@ class Evidence:
         return max(self.spread, most if NEAR < off <= most + NEAR else drift * self.cycles)
 
     def error(self, drift: Fraction) -> Fraction:
-        """By how many cycles two chains of this length may differ although they say the same."""
+        """By how many cycles two chains of this length may differ although the latency is the same."""
         return max(self.spread, 2 * drift * self.cycles)
 
     @property
@@ -80,10 +79,10 @@ class Evidence:
 
 
 def best_of(found: Sequence[Evidence], drift: Fraction) -> Evidence:
-    """Return the least exact evidence, unless an upper bound is clearly below it, or there is none.
+    """Return the least exact evidence; the least bound if it is clearly lower, or if nothing is exact.
 
-    The least is also the luckiest mistake, and the longer a chain is, the larger its mistakes are. So what is less by
-    no more than its chain may be off does not count before a shorter chain.
+    The least is also the luckiest mistake, and longer chains make larger ones. So of values that differ by no more than
+    their chains may be off, the one of the shortest chain counts.
 
     Args:
         found: the evidence, at least one.
@@ -98,7 +97,7 @@ def best_of(found: Sequence[Evidence], drift: Fraction) -> Evidence:
 
 
 def _least(found: Sequence[Evidence], drift: Fraction) -> Evidence:
-    """Return the shortest chain of those that say the least, as far as they can be told apart."""
+    """Return the shortest chain among those with the least latency, as far as they can be told apart."""
     least = min(found, key=lambda one: one.latency)
     near = [one for one in found if one.latency - least.latency <= least.error(drift)]
     return min(near, key=lambda one: (one.cycles, one.latency))
@@ -107,8 +106,8 @@ def _least(found: Sequence[Evidence], drift: Fraction) -> Evidence:
 def drift_seen(evidence: Iterable[Evidence], else_share: Fraction) -> Fraction:
     """Return the share by which the clock seems to be off, from short chains of a variant (none: `else_share`).
 
-    A chain takes whole cycles. If it is short, it is plain how many, and the rest is the clock's: 2.04 cycles are 2 of
-    a clock that is 2 % fast. What is farther off a whole number is no drift.
+    A chain takes whole cycles. If it is short, nobody doubts how many: 2.04 cycles are 2 of a clock that is 2 % fast.
+    What is further off an integer is no drift.
     """
     chains = [one.cycles for one in evidence if one.cycles > HALF and DRIFT * one.cycles <= HALF / 2]
     shares = [abs(cycles - round(cycles)) / cycles for cycles in chains]
@@ -116,9 +115,9 @@ def drift_seen(evidence: Iterable[Evidence], else_share: Fraction) -> Fraction:
 
 
 def disagree(found: Sequence[Evidence]) -> bool:
-    """Whether chains of different lengths say different things: then something besides the chain takes time.
+    """Whether chains of different lengths give different latencies: then something besides the chain takes time.
 
-    What noise alone makes of long chains may disagree, too: what was found then is called a bound.
+    Noise in long chains may do the same. The latency is called a bound then, too.
     """
     latencies: dict[str, list[Fraction]] = {}
     for evidence in found:

@@ -1,16 +1,15 @@
 """Latency of every pair of operands out of measured chains (ASPLOS 2019, section 5.2).
 
-A chain's cycles are the latency plus what its links take, unless throughput is slower than the chain. That is told by
-comparing with the throughput of the instruction and of the links: a chain that takes longer than all of its parts need
-one after another, each at its throughput, is not limited by it. A chain that does not is made longer by further links
-(pads), which add to the latency what is known and less to the throughput, until it does; if that does not help, what is
-found is an upper bound.
+A chain's cycles are the latency plus the times of its links, unless throughput limits the chain. To tell, all parts of
+the chain are added up, each at its throughput. A chain that takes clearly longer than that sum is limited by latency.
+Others get further links (pads), which add known latency, and less to the sum. If that does not help, the result is an
+upper bound.
 
-A chain whose time is less than that of its links is none: the output does not depend on the input, and there is no
-result. Where the latency seems to be 0 or a fraction, a longer chain tells whether that is so.
+If the time is less than that of the links there is no chain: the output does not depend on the input, and there is no
+result. If the latency seems to be 0 or a fraction, a longer chain tells whether it is.
 
-Between register files no link can be calibrated alone: the least latency over all links, minus one cycle per link, is
-an upper bound. Where several exact chains exist the least value counts: the others have a bypass delay in them.
+Between register files no link can be calibrated alone. The least latency over all links, minus one cycle per link, is
+an upper bound. Of several exact chains the least value counts: the others have a bypass delay in them.
 """
 
 from __future__ import annotations
@@ -42,37 +41,37 @@ if TYPE_CHECKING:
 RESTORABLE = GPR_NODES | VECTOR_NODES
 
 ROUNDS = 3
-"""Batches of chains for a pair: first ones, longer ones, and those of other lengths. Nothing is left to try then."""
+"""Batches of chains for a pair: first ones, longer ones, and those of other lengths. There is nothing else to try."""
 
 MOST_PADS = 96
 """Links. A longer chain would leave the instruction cache of 32 KB even at the smallest number of copies."""
 
 MORE_PADS = 12
-"""Links. So many make a chain so long that other µops on its ports no longer delay it: no instruction that is measured
-has more µops than that on one port beside a chain that short."""
+"""Links. Other µops on the ports of a chain this long do not delay it: no instruction with a chain that short has more
+of them on one port."""
 
 WHOLE = Fraction(1, 50)
-"""Cycles. A chain that is no more off an integer takes whole cycles; others took turns, or noise disturbed them. It is
-what a measurement that is called stable may spread by."""
+"""Cycles. A chain that is no further off an integer takes whole cycles; else ports took turns, or noise disturbed
+it."""
 
 QUEUES = 4
-"""No reorder buffer of Intel's has more than so many times the entries of its scheduler (Intel's manuals)."""
+"""Factor: no reorder buffer of Intel's has more than so many times the entries of its scheduler (Intel's manuals)."""
 
 OTHER_LENGTHS = (3, 8, 10)
-"""Links by which still longer chains differ, where µops seem to delay each other on their ports: odd and even ones."""
+"""Links that still longer chains have more, odd and even, where µops seem to delay each other on their ports."""
 
 SURE = Fraction(3, 2)
-"""Cycles, the middle between 1 and 2. What depends on an input takes one cycle at least, so what is below can be no
-less."""
+"""Cycles, the middle between 1 and 2. A result that depends on an input takes one cycle at least, so a latency below
+this is 1, and cannot be too high."""
 
 MARGIN = Fraction(3, 100)
-"""Share of a chain's cycles by which it must be slower than its throughput to count as limited by latency: each of the
+"""Share of a chain's cycles by which it must exceed the sum of its throughputs to count as limited by latency. Each of
 three measurements (chain, instruction, links) may be off by 1 %."""
 
 
 @dataclass(frozen=True, slots=True)
 class LatencyOutcome:
-    """All latencies of a variant, what could not be measured, and how the numbers came about."""
+    """All latencies of a variant, what could not be measured and why, and how the numbers came about."""
 
     latencies: tuple[LatencyResult, ...] = ()
     failures: tuple[NoLatency, ...] = ()
@@ -126,9 +125,9 @@ def _links_of(pairs: Iterable[Pair]) -> list[str]:
 def _throughput_limits(
     plan: LatencyPlan, calibrations: Calibrations
 ) -> Procedure[tuple[dict[ValueKind, Fraction], Fraction]]:
-    """Measure the variant with all dependencies broken; the cycles by kind of values, and the most per line of code.
+    """Return the cycles of the variant without dependencies, by kind of values, and the most cycles per line of code.
 
-    One benchmark stands for indexed addresses and equal registers, too: it only has to tell roughly what is possible.
+    The same benchmark stands for indexed addresses and equal registers: roughly is enough here.
     """
     requests = {}
     for kind, factory in plan.factories.items():
@@ -150,10 +149,10 @@ class _ChainProbe:
     def __init__(
         self, calibrations: Calibrations, limits: dict[ValueKind, Fraction], pace: Fraction, uops: int, *, counted: bool
     ) -> None:
-        """Use these link times and throughputs.
+        """Take link times and throughputs.
 
-        `pace` is how long a line of code takes around the instruction, `uops` how many µops this has: as they were
-        counted, or else at most.
+        `pace`: cycles per line of code around the instruction. `uops`: µops of the instruction, as `counted`, else at
+        most.
         """
         self.times, self.limits, self.pace = calibrations.times, limits, pace
         self.uops, self.counted = uops, counted
@@ -182,9 +181,9 @@ class _ChainProbe:
         return [(pair, evidence[id(pair)]) for pair in pairs], list(dict.fromkeys(failures))
 
     def _first(self, pair: Pair, problems: dict[int, Failure]) -> list[Attempt]:
-        """Return the chains that a pair is tried with first: its own if it has one, else all routes.
+        """Return the first chains of a pair: its own if it closes one by itself, else those of all routes.
 
-        Where there are routes whose links are all known exactly the others, which give upper bounds, are left out.
+        Routes with inexact links only give upper bounds. They are left out if there are others.
         """
         candidates: list[Route | None] = [None] if pair.direct else list(self._known(pair.routes) or pair.routes)
         attempts = []
@@ -200,7 +199,7 @@ class _ChainProbe:
         return exact or attempts
 
     def _known(self, routes: Iterable[Route]) -> list[Route]:
-        """Return the routes whose links are all known exactly, one where no vector may have a bypass delay."""
+        """Return routes with exact links: all if one has vectors, which may have bypass delays, else the first."""
         exact = [route for route in routes if all(self._exact(link) for link in route.links)]
         return exact if any(VECTOR_NODES & set(route.nodes) for route in exact) else exact[:1]
 
@@ -213,7 +212,7 @@ class _ChainProbe:
         return all(not link.calibrations or self.times[link.name].ok for link in route.links)
 
     def _evaluate(self, attempt: Attempt, measured: Measured) -> Evidence:
-        """Work out what a measured chain says."""
+        """Conclude the latency from a measured chain, and whether it is exact."""
         pair, chain = attempt.pair, attempt.chain
         rest = (measured.cycles - self._latency_of(chain)) / chain.instances
         bound = self._throughput_bound(pair, chain)
@@ -232,7 +231,7 @@ class _ChainProbe:
         return Evidence(pair, chain, measured.cycles, latency, limited, exact, rest < -HALF, spread, identity)
 
     def _throughput_bound(self, pair: Pair, chain: Chain) -> Fraction | None:
-        """Return how long the chain's instructions take at their throughput (None: it is not known)."""
+        """Return the cycles of all the chain's instructions at their throughputs (None: not known)."""
         own = self.limits.get(pair.kind)
         if own is None:
             return None
@@ -240,7 +239,7 @@ class _ChainProbe:
         return own * chain.instances + links + chain.cross_domain_links
 
     def _latency_of(self, chain: Chain) -> Fraction:
-        """Return how long a chain's links take one after another; it may have dozens of the same."""
+        """Return the cycles of a chain's links one after another."""
         times = (self.times[name].latency * count for name, count in Counter(chain.links).items())
         return sum(times, Fraction(0)) - self._calibrations.excess(chain.route.links)
 
@@ -254,7 +253,7 @@ class _ChainProbe:
         return (_swapped(pair) if found.fractional or found.limited else []) + self._with_pads(found)
 
     def _with_pads(self, found: Evidence) -> list[Attempt]:
-        """Return the chains with pads through the route of one without, or through any where it had none."""
+        """Return the padded chains of the evidence's route; of every route if its chain had none."""
         pair, chain = found.pair, found.chain
         attempts: list[Attempt] = []
         for route in [chain.route] if chain.route.links else pair.routes:
@@ -266,7 +265,7 @@ class _ChainProbe:
         return attempts
 
     def _padded(self, pair: Pair, base: Chain, route: Route) -> list[Attempt]:
-        """Return a route's longer chain, with pads at the first of its places where they help (none: nowhere)."""
+        """Return a route's longer chain, with pads at the first place where they help ([]: they help nowhere)."""
         for carrier in route.carriers:
             count = self._pads_needed(pair, base, route.nodes[carrier])
             if count:
@@ -274,14 +273,14 @@ class _ChainProbe:
         return []
 
     def _other_lengths(self, found: Evidence) -> list[Attempt]:
-        """Return chains of other lengths where µops of the instruction seem to delay the chain on their ports."""
+        """Return chains of other lengths if µops of the instruction seem to delay the chain on its ports."""
         pair, chain = found.pair, found.chain
         if found.limited or not found.fractional or chain.pads > MOST_PADS:
             return []
         return [Attempt(pair, pair.chain(chain.route, chain.pads + more)) for more in OTHER_LENGTHS]
 
     def _pads_needed(self, pair: Pair, chain: Chain, node: str) -> int:
-        """Return how many pads make the chain longer than its throughput even if the latency is 0 (0: none do)."""
+        """Return how many pads make the chain slower than its throughputs, even at a latency of 0 (0: none do)."""
         bound = self._throughput_bound(pair, chain)
         if bound is None:
             return 0
@@ -294,11 +293,11 @@ class _ChainProbe:
         return min(max(MORE_PADS, count), MOST_PADS)
 
     def compare(self, evidence: Sequence[tuple[Pair, list[Evidence]]]) -> Procedure[None]:
-        """Where it is not sure what limits a chain, ask a longer one, or the same code without a chain.
+        """If it is not sure what limits a chain, measure a longer one, or the same code without a chain.
 
-        Other µops could have kept ports of the chain busy. In a longer chain they have the time to wait. Where there is
-        none, or where a latency seems to be 0, the same code is measured with the chain cut. If it is not faster, the
-        time may have other causes than the chain, and what was found is an upper bound; longer chains are asked.
+        Other µops may have kept the ports of the chain busy. In a longer chain they have time to wait. If there is
+        none, or if a latency seems to be 0, the same code is measured with the chain cut. If that is not faster, the
+        chain may not set the time: the latency is an upper bound, and longer chains are measured.
         """
         cut: list[tuple[list[Evidence], Evidence]] = []
         requests: list[Request] = []
@@ -326,7 +325,7 @@ class _ChainProbe:
                 found[:] = [replace(one, exact=False) for one in found]
 
     def _ask_longer(self, evidence: Sequence[tuple[list[Evidence], Evidence]]) -> Procedure[None]:
-        """Add what a longer chain says where others may have delayed the best one, which stands beside the rest."""
+        """Add the evidence of longer chains to each pair whose best chain other µops may have delayed."""
         asked: list[tuple[list[Evidence], Attempt]] = []
         for found, best in evidence:
             delayed = self._contended(best) or self._delayed(best)
@@ -338,7 +337,7 @@ class _ChainProbe:
                 found.append(self._evaluate(attempt, measured))
 
     def _lengthen(self, found: list[Evidence], limited: Evidence) -> Procedure[None]:
-        """Add what longer chains say to evidence that turned out to be limited by throughput."""
+        """Add the evidence of longer chains to one that turned out to be limited by throughput."""
         attempts = self._longer(limited) if limited.latency >= HALF else []
         answers = (yield [self._request(attempt.chain.benchmark) for attempt in attempts]) if attempts else []
         for attempt, measured in zip(attempts, answers, strict=True):
@@ -347,26 +346,26 @@ class _ChainProbe:
                 found.append(replace(one, exact=one.exact and not self._contended(one)))
 
     def _contended(self, found: Evidence) -> bool:
-        """Whether port contention may set the time: all parts and breakers would take as long on one port."""
+        """Whether port contention may set the time: all parts and breakers together would take as long on one port."""
         bound = self._throughput_bound(found.pair, found.chain)
         return bound is not None and found.chain.breakers > 0 and found.cycles <= bound + found.chain.breakers
 
     def _delayed(self, found: Evidence) -> bool:
-        """Whether µops that need not wait may have delayed the links by all that is taken for the latency.
+        """Whether other µops may have delayed the links by as much as the latency seems to be.
 
-        At most each of them delays the links by a cycle. Cores that bind µops to ports at dispatch let older µops go
-        first, so the links wait although no port is always busy. Without breakers the µops must be counted: what does
-        not wait is then among the instruction's own.
+        Each delays the links by a cycle at most. Cores that bind µops to ports at dispatch let older µops go first, so
+        the links wait although no port is always busy. Without breakers only the instruction's own µops can delay them,
+        and these must have been counted.
         """
         beside = self.uops - 1 + found.chain.breakers if self.counted or found.chain.breakers else 0
         return beside > 0 and bool(found.chain.links) and found.latency <= self.uops + found.chain.breakers
 
     def _full(self, found: Evidence) -> bool:
-        """Whether the core may have been full of what waits for the instruction, whatever that waits for itself.
+        """Whether the buffers of the core may have been full, so that they set the time and not the chain.
 
-        CMPSB, which in a model of Broadwell takes 100 cycles and waits for nothing, fills the reorder buffer alone and
-        the scheduler together with the links. Then a longer chain takes more time than its pads. It is asked for if the
-        time is no whole number of cycles, as that of a chain is.
+        An example: in a model of Broadwell CMPSB takes 100 cycles and waits for nothing. It fills the reorder buffer,
+        and together with the links the scheduler. A longer chain shows it, which takes more time than its pads. That is
+        measured if the time is no whole number of cycles, as the time of a chain is.
         """
         off = abs(found.cycles - round(found.cycles))
         most = QUEUES * self.pace * len(found.chain.benchmark.body)
@@ -374,12 +373,12 @@ class _ChainProbe:
 
 
 def _came_out_longer(best: Evidence, found: Sequence[Evidence]) -> bool:
-    """Whether a longer chain says the same as the best one, and is sure of it."""
+    """Whether a longer chain gives the same latency as the best one, and is exact."""
     return any(one.exact and one.chain.pads > 0 and abs(one.latency - best.latency) < HALF for one in found)
 
 
 def _swapped(pair: Pair) -> list[Attempt]:
-    """Return the chain of the instance and of one with both operands swapped, if there can be one."""
+    """Return the chain of an instance and another one with its operands swapped, if there can be one."""
     try:
         return [Attempt(pair, pair.factory.swapped(pair.source, pair.destination))]
     except (UopscopeError, LookupError):
