@@ -6,5 +6,6 @@ Reading order:
 - `characterizer` (what a campaign drives), `calibration` (what the links of chains take);
 - `variant` (everything about one variant, in order), `builder` (collects it), `forms` (plain, same register, indexed);
 - `throughput`, `port_usage` with `ports`, `decoding`, `fusion`, `latency`, `renaming`: one conclusion each;
+- `memory` (what memory does to time);
 - `version` (of inference, stored with each conclusion).
 """

@@ -131,7 +131,7 @@ def read_database(path: Path, repairs: list[Repair] | None = None) -> Iterator[E
     reader = _Reader(path, repairs if repairs is not None else [])
     try:
         with open_catalogue(path) as file:
-            yield from reader.entries(etree.iterparse(file, events=("start", "end"), **_SAFE))
+            yield from reader.entries(etree.iterparse(file, events=("start", "end"), **SAFE))
     except (etree.XMLSyntaxError, EOFError, OSError, lzma.LZMAError, zlib.error) as error:
         where = getattr(error, "lineno", None) or reader.line
         raise DatabaseError(f"{path}:{where}: not a readable instructions.xml: {error}") from error
@@ -148,9 +148,9 @@ def read_provenances(path: Path) -> list[Provenance]:
     found: list[Provenance] = []
     try:
         with open_catalogue(path) as file:
-            for _, element in etree.iterparse(file, events=("end",), **_SAFE):
+            for _, element in etree.iterparse(file, events=("end",), **SAFE):
                 if element.tag == "provenance":
-                    found.append(_provenance(element))
+                    found.append(provenance_of(element))
                 elif element.tag == "instruction":
                     break
     except (etree.XMLSyntaxError, EOFError, OSError, lzma.LZMAError, zlib.error) as error:
@@ -158,7 +158,8 @@ def read_provenances(path: Path) -> list[Provenance]:
     return found
 
 
-def _provenance(element: etree._Element) -> Provenance:
+def provenance_of(element: etree._Element) -> Provenance:
+    """Return what the attributes and caveats of a `<provenance>` element, or of one like it, say."""
     values = _attributes(element)
     options = (pair.partition("=") for pair in filter(None, values.get("options", "").split("; ")))
     return Provenance(
@@ -172,7 +173,7 @@ def _provenance(element: etree._Element) -> Provenance:
 PROVENANCE_TEXTS = ("architecture", "cpu", "cpu_signature", "microcode", "kernel", "backend", "version", "time")
 """The attributes of `<provenance>` that are plain text."""
 
-_SAFE = {"resolve_entities": False, "no_network": True, "load_dtd": False, "huge_tree": False, "remove_comments": True}
+SAFE = {"resolve_entities": False, "no_network": True, "load_dtd": False, "huge_tree": False, "remove_comments": True}
 
 
 class _Reader:

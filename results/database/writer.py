@@ -23,8 +23,16 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 
-def write_database(entries: Iterable[Entry], provenances: Iterable[Provenance], file: IO[bytes]) -> int:
+def write_database(
+    entries: Iterable[Entry], provenances: Iterable[Provenance], file: IO[bytes], sections: Iterable[str] = ()
+) -> int:
     """Write entries, which come sorted by extension and then string, and return how many there were.
+
+    Args:
+        entries: instructions with their results.
+        provenances: where the results come from.
+        file: receives the bytes.
+        sections: elements of other kinds, as text, which stand before the first extension.
 
     Raises:
         ValueError: an extension comes again after another one.
@@ -33,6 +41,8 @@ def write_database(entries: Iterable[Entry], provenances: Iterable[Provenance], 
     write(b"<?xml version='1.0' encoding='UTF-8'?>\n<root>\n")
     for provenance in sorted(provenances, key=lambda one: (one.architecture, one.time)):
         write(_provenance_text(provenance).encode())
+    for section in sections:
+        write(section.encode())
     count, current, done = 0, "", set()
     for entry in entries:
         extension = entry.variant.extension
@@ -60,15 +70,20 @@ def _as_readers_know(variant: InstructionVariant) -> InstructionVariant:
 
 
 def _provenance_text(provenance: Provenance) -> str:
-    """Return a `<provenance>` element; options are joined by `; `."""
-    values = {name: str(getattr(provenance, name)) for name in PROVENANCE_TEXTS}
-    values["options"] = "; ".join(f"{name}={value}" for name, value in sorted(provenance.options.items()))
-    values["is_model"] = "1" if provenance.is_model else ""
-    head = attributes_text({name: clean(value) for name, value in values.items() if value})
+    """Return a `<provenance>` element."""
+    head = attributes_text(provenance_attributes(provenance))
     if not provenance.caveats:
         return f"  <provenance{head}/>\n"
     body = "".join(f"    <caveat>{escape(clean(caveat))}</caveat>\n" for caveat in provenance.caveats)
     return f"  <provenance{head}>\n{body}  </provenance>\n"
+
+
+def provenance_attributes(provenance: Provenance) -> dict[str, str]:
+    """Return the attributes of an element that says where something comes from; options are joined by `; `."""
+    values = {name: str(getattr(provenance, name)) for name in PROVENANCE_TEXTS}
+    values["options"] = "; ".join(f"{name}={value}" for name, value in sorted(provenance.options.items()))
+    values["is_model"] = "1" if provenance.is_model else ""
+    return {name: clean(value) for name, value in values.items() if value}
 
 
 def clean(text: str) -> str:

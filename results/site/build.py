@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 from results.campaign.store import Store
 from results.database.reader import DatabaseError
 from results.exports.exporters import is_model
-from results.site import experiments, pages, tables, views
+from results.site import experiments, memory, pages, tables, views
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from results.database.reader import Entry
+    from results.memory.model import MemoryReport
     from results.model import Provenance
 
 MARK = ".uopscope-site"
@@ -35,7 +36,7 @@ class Site:
     """What a site is made of.
 
     `entries` are all variants of the catalogue, `campaigns` the files whose experiments the pages show, `skipped`
-    counts for each architecture why variants were not measured.
+    counts for each architecture why variants were not measured. `memories` say what memory does to time.
     """
 
     entries: tuple[Entry, ...]
@@ -43,6 +44,7 @@ class Site:
     campaigns: tuple[Path, ...] = ()
     notes: tuple[str, ...] = ()
     skipped: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    memories: tuple[MemoryReport, ...] = ()
 
 
 def build_site(
@@ -99,7 +101,10 @@ def _replace(folder: Path, work: Path) -> None:
 def _write(site: Site, entries: Sequence[Entry], work: Path, jobs: int, progress: Callable[[int, int], None]) -> int:
     architectures = sorted({name for entry in entries for name in entry.results})
     names = views.slugs(entry.variant.string for entry in entries)
-    for part in ("assets", "data", "arch", *(f"{kind}/{name}" for kind in "ve" for name in architectures)):
+    memories = {
+        one.provenance.architecture: one for one in site.memories if one.provenance.architecture in architectures
+    }
+    for part in ("assets", "data", "arch", "memory", *(f"{kind}/{name}" for kind in "ve" for name in architectures)):
         (work / part).mkdir(parents=True)
     (work / MARK).write_text("made by uopscope site\n", encoding="utf-8")
     for asset in resources.files("results.site").joinpath("assets").iterdir():
@@ -110,10 +115,17 @@ def _write(site: Site, entries: Sequence[Entry], work: Path, jobs: int, progress
     catalogue = Counter(entry.variant.extension for entry in site.entries)
     for name in architectures:
         _page(work / "data" / f"{name}.js", tables.architecture_script(name, entries))
-        coverage = pages.Coverage(catalogue, site.skipped.get(name, {}))
+        coverage = pages.Coverage(catalogue, site.skipped.get(name, {}), name in memories)
         page = pages.architecture_page(name, names, architectures, entries, site.provenances, coverage)
         _page(work / "arch" / f"{name}.html", page)
-    return 2 + len(architectures) + _variant_pages(_Task(site, names, architectures, work), entries, jobs, progress)
+    for name, report in memories.items():
+        _page(work / "memory" / f"{name}.html", memory.page(report, architectures))
+    return (
+        2
+        + len(architectures)
+        + len(memories)
+        + _variant_pages(_Task(site, names, architectures, work), entries, jobs, progress)
+    )
 
 
 def _models(entries: Iterable[Entry]) -> set[str]:

@@ -111,11 +111,12 @@ def page_of(architecture: str, name: str) -> str:
 class Coverage:
     """What an architecture's page says besides its results: variants of the catalogue by extension, and skipped ones.
 
-    `skipped` counts variants that were not measured by the reason why.
+    `skipped` counts variants that were not measured by the reason why. `has_memory`: there is a page about memory.
     """
 
     catalogue: Mapping[str, int]
     skipped: Mapping[str, int]
+    has_memory: bool = False
 
 
 def architecture_page(
@@ -145,6 +146,7 @@ def architecture_page(
         name=name,
         provenances=[_provenance_view(one) for one in provenances if one.architecture == name],
         port_sets=views.port_sets(found),
+        has_memory=coverage.has_memory,
         covered=len(found),
         total=sum(coverage.catalogue.values()),
         extensions=[(one, measured[one], count) for one, count in sorted(coverage.catalogue.items())],

@@ -19,11 +19,13 @@ import typer
 from results.database import rules
 from results.database.cycles import AtMost
 from results.database.diff import Kind, compare, group
+from results.database.memory_section import memory_sections
 from results.database.merge import Campaigns, Merge
 from results.database.naming import naming_of
 from results.database.query import Predicate, Query, compile_query
 from results.database.reader import Repair, read_database
 from results.database.writer import write_database
+from results.memory.documents import read_document
 from runner.cli import _guard
 from runner.cli import _output as _output_of
 from runner.cli._guard import UsageError
@@ -58,16 +60,20 @@ def build(
         str,
         typer.Option(metavar="VERSION", help="Names that other readers know: those of XED 2024.11.04 (uiCA, OSACA)."),
     ] = "",
+    memory: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="What `uopscope memory --json` wrote. May be repeated.")
+    ] = None,
 ) -> None:
     """Put campaigns into one instructions.xml; say which results were chosen over others."""
     from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415 - slow to import
 
     variants = list(Catalogue.load(catalogue))
     naming = naming_of(names)
+    sections = memory_sections(read_document(path) for path in memory or ())
     with Campaigns(campaigns) as opened, _output(str(output)) as file:
         merged = Merge(variants, opened.lookup)
         provenances = opened.provenances()
-        write_database(naming.entries(merged.entries(), provenances), naming.provenances(provenances), file)
+        write_database(naming.entries(merged.entries(), provenances), naming.provenances(provenances), file, sections)
         unknown = opened.unknown(variant.key for variant in variants)
     said = sys.stderr if str(output) == "-" else sys.stdout
     for line in _report_merge(merged, unknown, output):

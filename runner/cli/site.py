@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from results.campaign.packed import is_campaign
 from results.campaign.store import Store
+from results.database.memory_section import read_memories
 from results.database.reader import read_database, read_provenances
 from results.shipped import shipped_campaigns, shipped_database
 from results.site.build import MARK, Site, build_site
@@ -63,12 +64,13 @@ def _build(named: list[Path] | None, output: Path, jobs: int) -> None:
     databases = named or [shipped_database()]
     campaigns = tuple(path for path in databases if is_campaign(path))
     entries, provenances = _contents([path for path in databases if path not in campaigns], campaigns)
+    memories = tuple(one for path in databases if path not in campaigns for one in read_memories(path))
     skipped = _skipped(campaigns if named else shipped_campaigns())
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
     with Progress(*columns, TimeRemainingColumn(), transient=True) as progress:
         task = progress.add_task("pages", total=len(entries))
         count = build_site(
-            Site(tuple(entries), tuple(provenances), campaigns, _notes(provenances), skipped),
+            Site(tuple(entries), tuple(provenances), campaigns, _notes(provenances), skipped, memories),
             output,
             jobs,
             lambda done, total: progress.update(task, completed=done, total=total),

@@ -22,6 +22,7 @@ from results.site import experiments, pages, views
 from results.site.build import Site, build_site
 from tests.nonempty import faults, some
 from tests.results.database.strategies import variant
+from tests.results.memory.test_documents import REPORT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,6 +105,20 @@ def test_the_page_of_an_architecture_says_ports_coverage_and_failures(tmp_path: 
     ):
         assert expected in text
     assert "does not have AMX" not in (tmp_path / "site" / "arch" / "HSW.html").read_text(encoding="utf-8")
+
+
+def test_the_page_about_memory_shows_every_case_and_is_linked(tmp_path: Path) -> None:
+    provenance = dataclasses.replace(REPORT.provenance, architecture="SKL")
+    hostile = dataclasses.replace(REPORT, provenance=provenance, problems=("<script>",))
+    elsewhere = dataclasses.replace(REPORT, provenance=dataclasses.replace(provenance, architecture="../../x"))
+    few = entries()[:3]
+    count = build_site(Site(few, memories=(hostile, elsewhere)), tmp_path / "site", jobs=1)
+    assert count == build_site(Site(few), tmp_path / "other", jobs=1) + 1
+    page = (tmp_path / "site" / "memory" / "SKL.html").read_text()
+    for text in ("13.0 cycles more", '<td class="case-renamed">', "-7 to -1: 19.0! failed", "&lt;script&gt;"):
+        assert text in page
+    assert 'href="../memory/SKL.html"' in (tmp_path / "site" / "arch" / "SKL.html").read_text()
+    assert "memory/" not in (tmp_path / "site" / "arch" / "HSW.html").read_text()
 
 
 def test_failures_for_the_same_reason_are_counted_together() -> None:

@@ -1,0 +1,4 @@
+"""Code that shows what memory does to time.
+
+Reading order: `accesses` (stores and loads by size), `forwarding` (a load of what a store has just written).
+"""

@@ -1,0 +1,140 @@
+"""Store forwarding: what each case of the matrix takes, and whether it was renamed, forwarded, or failed.
+
+A case is a chain of store, load and link; what the link takes is measured alone and taken off. The three outcomes are
+told apart by time:
+
+- **renamed**: less than `RENAMED_CYCLES`, since no store buffer is read as fast as that;
+- **failed**: above the middle between what certainly can be forwarded (the same bytes, stored and loaded alike) and
+  what the store does not hold as a whole (loads that reach beyond it). Both are medians inside a line. Where all
+  of the former are renamed, any load of a part of what was stored stands for them;
+- **forwarded**: everything else.
+
+Where these two medians are less than `LEAST_STALL` cycles apart, the core seems to put loads together out of several
+places, and nothing counts as failed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from fractions import Fraction
+from itertools import groupby
+from statistics import median
+from typing import TYPE_CHECKING
+
+from generator.memory.accesses import WITHOUT_AVX
+from generator.memory.forwarding import Cell, ForwardingCode
+from inference.experiment import Request
+from results.memory.model import Addressing, Forwarding, ForwardingRow, Outcome, Place, Size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from generator.factory import InstructionFactory
+    from generator.memory.accesses import Access, File
+    from inference.experiment import Measured, Procedure
+
+RENAMED_CYCLES = Fraction(2)
+"""Core cycles: the fastest load from a store buffer takes 4 (Fog, "Microarchitecture", store forwarding)."""
+LEAST_STALL = 3
+"""Core cycles: a load that waits for the store to be done takes about 10 more (Fog, likewise)."""
+HUNDREDTHS = 100
+"""What cycles are rounded to: finer than any difference between two runs."""
+MOST_PROBLEMS = 5
+"""Reasons that are said."""
+
+Files = tuple["File", "File"]
+
+
+def measure_forwarding(
+    instructions: InstructionFactory, cells: Sequence[Cell]
+) -> Procedure[tuple[Forwarding, tuple[str, ...]]]:
+    """Measure the cases, which come pair by pair with rising offsets; return the matrix, and what went wrong.
+
+    Raises:
+        EncodingError: the catalogue lacks an instruction that is needed.
+    """
+    code = ForwardingCode(instructions)
+    links = yield from _links(code, cells)
+    answers = yield [Request(code.chain(cell), loop=True) for cell in cells]
+    cycles = dict(
+        zip(cells, (_cycles(cell, found, links) for cell, found in zip(cells, answers, strict=True)), strict=True)
+    )
+    reasons = Counter(found.detail or found.status.value for found in answers if not found.ok)
+    problems = [f"{count} cases were not measured: {reason}" for reason, count in reasons.most_common(MOST_PROBLEMS)]
+    return Forwarding(tuple(_rows(cycles, limits(cycles)))), tuple(problems)
+
+
+def _links(code: ForwardingCode, cells: Iterable[Cell]) -> Procedure[dict[Files, Fraction]]:
+    """Measure what leads from the register of a load to that of the next store, by their files."""
+    wanted: dict[Files, Request] = {}
+    for cell in cells:
+        files = (cell.load.file, cell.store.file)
+        if files not in wanted:
+            wanted[files] = Request(code.reference(cell.load, cell.store), loop=True)
+    answers = yield list(wanted.values())
+    ways = ((files, found, 1 if files[0] is files[1] else 2) for files, found in zip(wanted, answers, strict=True))
+    return {files: found.cycles / ways for files, found, ways in ways if found.ok}
+
+
+def _cycles(cell: Cell, found: Measured, links: Mapping[Files, Fraction]) -> Fraction | None:
+    """Return what is left without the link; below zero is noise."""
+    link = links.get((cell.load.file, cell.store.file))
+    if not found.ok or link is None:
+        return None
+    return max(Fraction(0), Fraction(round((found.cycles - link) * HUNDREDTHS), HUNDREDTHS))
+
+
+def limits(cycles: Mapping[Cell, Fraction | None]) -> dict[Files, Fraction]:
+    """Return for stores and loads of each pair of files from how many cycles on forwarding has failed."""
+    sure: dict[Files, list[Fraction]] = defaultdict(list)
+    parts: dict[Files, list[Fraction]] = defaultdict(list)
+    never: dict[Files, list[Fraction]] = defaultdict(list)
+    for cell, found in cycles.items():
+        if (
+            found is None
+            or found < RENAMED_CYCLES
+            or cell.place is not Place.LINE
+            or cell.addressing is not Addressing.SAME
+        ):
+            continue
+        files = (cell.store.file, cell.load.file)
+        if not cell.offset_bytes and cell.store.size_bytes == cell.load.size_bytes:
+            sure[files].append(found)
+        elif cell.contained:
+            parts[files].append(found)
+        else:
+            never[files].append(found)
+    known = {**parts, **sure}
+    middles = {files: (median(known[files]), median(never[files])) for files in known if files in never}
+    return {files: (low + high) / 2 for files, (low, high) in middles.items() if high - low >= LEAST_STALL}
+
+
+def outcome(cell: Cell, cycles: Fraction | None, limits: Mapping[Files, Fraction]) -> Outcome:
+    """Return how the load got its bytes."""
+    if cycles is None:
+        return Outcome.UNKNOWN
+    if cycles < RENAMED_CYCLES:
+        return Outcome.RENAMED
+    limit = limits.get((cell.store.file, cell.load.file))
+    return Outcome.FAILED if limit is not None and cycles > limit else Outcome.FORWARDED
+
+
+def _rows(cycles: Mapping[Cell, Fraction | None], limits: Mapping[Files, Fraction]) -> Iterable[ForwardingRow]:
+    """Yield the cases of one store and one load together; offsets without a case between others are unknown."""
+    for (store, load, place, addressing), group in groupby(
+        cycles, lambda one: (one.store, one.load, one.place, one.addressing)
+    ):
+        found = {cell.offset_bytes: cell for cell in group}
+        first, last = min(found), max(found)
+        row = [
+            (found.get(offset), cycles.get(found[offset]) if offset in found else None)
+            for offset in range(first, last + 1)
+        ]
+        outcomes = (Outcome.UNKNOWN if cell is None else outcome(cell, took, limits) for cell, took in row)
+        values = tuple(took for _, took in row)
+        yield ForwardingRow(size_of(store), size_of(load), place, addressing, first, values, tuple(outcomes))
+
+
+def size_of(access: Access) -> Size:
+    """Return an access as results name it: SSE and AVX alike."""
+    return Size(access.name.removesuffix(WITHOUT_AVX), access.size_bytes, access.file.value)

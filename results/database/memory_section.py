@@ -1,0 +1,126 @@
+"""The `<memory>` elements of an instructions.xml, one for each architecture: what memory does to time there.
+
+They stand before the first extension, behind `<provenance>`. Other tools' readers look for `<instruction>` and pass
+over them. docs/database.md describes the attributes.
+"""
+
+from __future__ import annotations
+
+import lzma
+import zlib
+from typing import IO, TYPE_CHECKING
+
+from lxml import etree
+
+from results.database.reader import SAFE, DatabaseError, provenance_of
+from results.database.writer import clean, provenance_attributes
+from results.memory.documents import forwarding_row, letters
+from results.memory.model import Forwarding, ForwardingRow, MemoryReport, Size
+from xed_convert.catalogue.xml import attributes_text, escape, open_catalogue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+
+def write_memories(reports: Iterable[MemoryReport], file: IO[bytes]) -> None:
+    """Write a file of its own: a root element with nothing but these sections."""
+    file.write(b"<?xml version='1.0' encoding='UTF-8'?>\n<root>\n")
+    for report in reports:
+        file.write(memory_text(report).encode())
+    file.write(b"</root>\n")
+
+
+def memory_sections(reports: Iterable[MemoryReport]) -> list[str]:
+    """Return the elements of several reports in the order of their architectures, for `write_database`."""
+    ordered = sorted(reports, key=lambda one: one.provenance.architecture)
+    return [memory_text(one) for one in ordered]
+
+
+def memory_text(report: MemoryReport) -> str:
+    """Return the `<memory>` element of a report as indented text."""
+    lines = [f"  <memory{attributes_text(provenance_attributes(report.provenance))}>"]
+    lines += [f"    <caveat>{escape(clean(one))}</caveat>" for one in report.provenance.caveats]
+    lines += [f"    <problem>{escape(clean(one))}</problem>" for one in report.problems]
+    if report.forwarding is not None:
+        lines += _forwarding_lines(report.forwarding)
+    return "\n".join([*lines, "  </memory>\n"])
+
+
+def _forwarding_lines(forwarding: Forwarding) -> Iterator[str]:
+    penalties = {name: forwarding.penalty(file) for name, file in _PENALTIES.items()}
+    head = {name: f"{float(cycles):.2f}" for name, cycles in penalties.items() if cycles is not None}
+    yield f"    <store_forwarding{attributes_text(head)}>"
+    for size in forwarding.sizes:
+        values = {"name": size.name, "bytes": str(size.size_bytes), "file": size.file}
+        yield f"      <access{attributes_text(values)}/>"
+    for row in forwarding.rows:
+        yield f"      <pair{attributes_text(_row_values(row))}/>"
+    yield "    </store_forwarding>"
+
+
+_PENALTIES = {"penalty": "general", "penalty_vector": "vector"}
+
+
+def _row_values(row: ForwardingRow) -> dict[str, str]:
+    return {
+        "store": row.store.name,
+        "load": row.load.name,
+        "place": row.place.value,
+        "addressing": row.addressing.value,
+        "first_offset": str(row.first_offset),
+        "cycles": " ".join("-" if cycles is None else f"{float(cycles):.2f}" for cycles in row.cycles),
+        "outcomes": letters(row.outcomes),
+    }
+
+
+def read_memories(path: Path) -> list[MemoryReport]:
+    """Return the `<memory>` elements of an instructions.xml (plain, .gz or .xz), [] without any.
+
+    Raises:
+        DatabaseError: the file cannot be read up to its first instruction, or an element is not of the known form.
+    """
+    found: list[MemoryReport] = []
+    line = 1
+    try:
+        with open_catalogue(path) as file:
+            for _, element in etree.iterparse(file, events=("end",), **SAFE):
+                line = element.sourceline or line
+                if element.tag == "memory":
+                    found.append(_report(element))
+                    element.clear()
+                elif element.tag == "instruction":
+                    break
+    except (etree.XMLSyntaxError, EOFError, OSError, lzma.LZMAError, zlib.error) as error:
+        raise DatabaseError(f"{path}:{getattr(error, 'lineno', None) or line}: {error}") from error
+    except (KeyError, ValueError) as error:
+        raise DatabaseError(f"{path}:{line}: an element is not of the known form: {error}") from error
+    return found
+
+
+def _report(element: etree._Element) -> MemoryReport:
+    matrix = element.find("store_forwarding")
+    forwarding = None if matrix is None else _forwarding(matrix)
+    problems = tuple(child.text or "" for child in element.iterchildren("problem"))
+    return MemoryReport(provenance_of(element), forwarding, problems)
+
+
+def _forwarding(element: etree._Element) -> Forwarding:
+    sizes = {
+        name: Size(name, int(child.attrib["bytes"]), str(child.attrib["file"]))
+        for child in element.iterchildren("access")
+        for name in (str(child.attrib["name"]),)
+    }
+    return Forwarding(tuple(_row(child, sizes) for child in element.iterchildren("pair")))
+
+
+def _row(element: etree._Element, sizes: dict[str, Size]) -> ForwardingRow:
+    values = {str(name): str(value) for name, value in element.attrib.items()}
+    return forwarding_row(
+        sizes[values["store"]],
+        sizes[values["load"]],
+        (values["place"], values["addressing"]),
+        int(values["first_offset"]),
+        values["cycles"].split(),
+        values["outcomes"],
+    )

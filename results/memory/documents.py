@@ -1,0 +1,153 @@
+"""A machine's memory as JSON and back: `decode(encode(x)) == x`."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import re
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from results.campaign.codec import decode_provenance, encode_provenance
+from results.campaign.scalars import checked
+from results.memory.model import Addressing, Forwarding, ForwardingRow, MemoryReport, Outcome, Place, Size
+from xed_convert.errors import UopscopeError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Json: TypeAlias = dict[str, Any]
+"""A JSON object; the functions here know its members' types."""
+
+FORM = "uopscope memory 1"
+"""What a document calls itself."""
+LETTERS = {Outcome.RENAMED: "r", Outcome.FORWARDED: "f", Outcome.FAILED: "x", Outcome.UNKNOWN: "-"}
+"""An outcome as one character, so that a row of them is a word."""
+_NUMBER = re.compile(r"\d{1,7}(\.\d{1,4})?", re.ASCII)
+_OUTCOMES = {letter: outcome for outcome, letter in LETTERS.items()}
+
+
+class MemoryDocumentError(UopscopeError):
+    """A file is no document of a machine's memory."""
+
+
+def encode(report: MemoryReport) -> Json:
+    """Write all of it."""
+    forwarding = report.forwarding
+    return {
+        "form": FORM,
+        "provenance": encode_provenance(report.provenance),
+        "problems": list(report.problems),
+        "store_forwarding": None if forwarding is None else _encode_forwarding(forwarding),
+    }
+
+
+def decode(data: Json) -> MemoryReport:
+    """Read what `encode` wrote.
+
+    Raises:
+        ValueError: it is something else.
+        KeyError: a part is missing.
+        TypeError: a part is of another type.
+    """
+    if checked(dict, data).get("form") != FORM:
+        message = f"the form is not {FORM!r}"
+        raise ValueError(message)
+    forwarding = data["store_forwarding"]
+    return MemoryReport(
+        decode_provenance(data["provenance"]),
+        None if forwarding is None else _decode_forwarding(forwarding),
+        tuple(checked(str, one) for one in checked(list, data["problems"])),
+    )
+
+
+def read_document(path: Path) -> MemoryReport:
+    """Read a file, plain or .xz.
+
+    Raises:
+        MemoryDocumentError: it cannot be read, or is something else.
+    """
+    try:
+        data = path.read_bytes()
+        return decode(json.loads(lzma.decompress(data) if path.suffix == ".xz" else data))
+    except OSError as error:
+        raise MemoryDocumentError(f"{path}: {error.strerror or error}") from error
+    except (ValueError, KeyError, TypeError, RecursionError, EOFError, lzma.LZMAError) as error:
+        raise MemoryDocumentError(
+            f"{path}: not what `uopscope memory --json FILE` writes ({type(error).__name__}: {str(error)[:80]})"
+        ) from error
+
+
+def _encode_forwarding(forwarding: Forwarding) -> Json:
+    penalties = {file: forwarding.penalty(file) for file in ("general", "vector")}
+    return {
+        "penalty_cycles": {file: None if cycles is None else float(cycles) for file, cycles in penalties.items()},
+        "sizes": [{"name": one.name, "bytes": one.size_bytes, "file": one.file} for one in forwarding.sizes],
+        "rows": [
+            {
+                "store": row.store.name,
+                "load": row.load.name,
+                "place": row.place.value,
+                "addressing": row.addressing.value,
+                "first_offset": row.first_offset,
+                "cycles": [None if cycles is None else float(cycles) for cycles in row.cycles],
+                "outcomes": letters(row.outcomes),
+            }
+            for row in forwarding.rows
+        ],
+    }
+
+
+def _decode_forwarding(data: Json) -> Forwarding:
+    sizes = {}
+    for one in checked(list, data["sizes"]):
+        name = checked(str, one["name"])
+        sizes[name] = Size(name, checked(int, one["bytes"]), checked(str, one["file"]))
+    return Forwarding(tuple(_decode_row(row, sizes) for row in checked(list, data["rows"])))
+
+
+def _decode_row(data: Json, sizes: dict[str, Size]) -> ForwardingRow:
+    return forwarding_row(
+        sizes[data["store"]],
+        sizes[data["load"]],
+        (data["place"], data["addressing"]),
+        checked(int, data["first_offset"]),
+        ["-" if cycles is None else repr(cycles) for cycles in checked(list, data["cycles"])],
+        checked(str, data["outcomes"]),
+    )
+
+
+def forwarding_row(
+    store: Size, load: Size, where: tuple[str, str], first_offset: int, cycles: list[str], outcomes: str
+) -> ForwardingRow:
+    """Make a row of texts: cycles are decimal numbers or "-", outcomes one letter each.
+
+    Args:
+        store: what is stored.
+        load: what is loaded.
+        where: place and addressing.
+        first_offset: of the first case, in bytes.
+        cycles: one text for each case.
+        outcomes: as many letters of `LETTERS`.
+
+    Raises:
+        ValueError: a text is something else, or there are not as many of both.
+    """
+    values = tuple(None if text == "-" else _cycles(text) for text in cycles)
+    found = tuple(_OUTCOMES[letter] for letter in outcomes if letter in _OUTCOMES)
+    if not len(values) == len(found) == len(outcomes):
+        message = f"{len(values)} cycles and the outcomes {outcomes[:40]!r} do not go together"
+        raise ValueError(message)
+    return ForwardingRow(store, load, Place(where[0]), Addressing(where[1]), first_offset, values, found)
+
+
+def letters(outcomes: tuple[Outcome, ...]) -> str:
+    """Write outcomes as one letter each."""
+    return "".join(LETTERS[one] for one in outcomes)
+
+
+def _cycles(text: str) -> Fraction:
+    if not _NUMBER.fullmatch(text):
+        message = f"{text[:40]!r} are no cycles"
+        raise ValueError(message)
+    return Fraction(text)

@@ -1,0 +1,189 @@
+"""What is known of a machine's memory: how a load gets what a store has just written.
+
+Cycles are core cycles, in hundredths (`Fraction`). Sizes and offsets are in bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from functools import cached_property
+from statistics import median
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from results.model import Provenance
+
+
+class Place(StrEnum):
+    """Where store and load are: both in one line, or at least one of them in two lines, or in two pages."""
+
+    LINE = "line"
+    LINES = "lines"
+    PAGES = "pages"
+
+
+class Addressing(StrEnum):
+    """How store and load name the place; all registers in it have been ready for long.
+
+    SAME: both as [R14+d]. BASE: the load as [RSI+d]. INDEX: both as [R14+R13+d]. OTHER_INDEX: the load as [R14+R12+d].
+    """
+
+    SAME = "same"
+    BASE = "base"
+    INDEX = "index"
+    OTHER_INDEX = "other_index"
+
+
+class Outcome(StrEnum):
+    """How a load gets what a store has just written.
+
+    RENAMED: at once, the load takes the register that was stored. FORWARDED: from the store buffer. FAILED: only after
+    the store is done. UNKNOWN: not measured.
+    """
+
+    RENAMED = "renamed"
+    FORWARDED = "forwarded"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A store or load: `name` as in `memory_accesses.tsv` (r64, x128), its bytes, and the registers that it moves."""
+
+    name: str
+    size_bytes: int
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardingRow:
+    """One store and one load at all offsets: `cycles[i]` is that of `first_offset + i` bytes from store to load.
+
+    Cycles are those from the stored register to the loaded one; None: not measured. Between the general and the vector
+    registers they are a sum less half of the way there and back (see docs/memory.md).
+    """
+
+    store: Size
+    load: Size
+    place: Place
+    addressing: Addressing
+    first_offset: int
+    cycles: tuple[Fraction | None, ...]
+    outcomes: tuple[Outcome, ...]
+
+    def at(self, offset: int) -> tuple[Fraction | None, Outcome] | None:
+        """Return cycles and outcome at an offset, None where there is no such case."""
+        index = offset - self.first_offset
+        return (self.cycles[index], self.outcomes[index]) if 0 <= index < len(self.cycles) else None
+
+    def runs(self) -> list[tuple[int, int, Fraction | None, Outcome]]:
+        """Return (first offset, last offset, cycles, outcome) of offsets in a row that are alike to half a cycle.
+
+        The cycles of a run are those of its first offset.
+        """
+        found: list[tuple[int, int, Fraction | None, Outcome]] = []
+        for offset, (cycles, outcome) in enumerate(zip(self.cycles, self.outcomes, strict=True), self.first_offset):
+            if found and found[-1][3] is outcome and _near(found[-1][2], cycles):
+                found[-1] = (found[-1][0], offset, *found[-1][2:])
+            else:
+                found.append((offset, offset, cycles, outcome))
+        return found
+
+
+def _near(one: Fraction | None, other: Fraction | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return 2 * abs(one - other) <= 1
+
+
+@dataclass(frozen=True)
+class Forwarding:
+    """The whole matrix of store forwarding."""
+
+    rows: tuple[ForwardingRow, ...]
+
+    @cached_property
+    def sizes(self) -> tuple[Size, ...]:
+        """The stores and loads, each once, in their order."""
+        return tuple(dict.fromkeys(row.store for row in self.rows))
+
+    def row(
+        self, store: str, load: str, place: Place = Place.LINE, addressing: Addressing = Addressing.SAME
+    ) -> ForwardingRow | None:
+        """Return the row of a store and a load, None where there is none."""
+        return self._by_name.get((store, load, place, addressing))
+
+    @cached_property
+    def _by_name(self) -> dict[tuple[str, str, Place, Addressing], ForwardingRow]:
+        return {(row.store.name, row.load.name, row.place, row.addressing): row for row in self.rows}
+
+    def penalty(self, file: str = "general") -> Fraction | None:
+        """Return how many cycles more a load takes that has to wait until the store is done than one that need not.
+
+        Both are medians over the cases inside a line, of stores and loads of one file of registers: those that fail,
+        and those that are forwarded. None: nothing fails, or nothing is forwarded.
+
+        Of the general registers it is what LLVM calls `StoreLoadForwardingPenalty` (llvm-project, pull request 199606:
+        the stall of each load that a store cannot be forwarded to, in cycles).
+        """
+        failed, forwarded = (self._cycles(file, outcome) for outcome in (Outcome.FAILED, Outcome.FORWARDED))
+        return median(failed) - median(forwarded) if failed and forwarded else None
+
+    def _cycles(self, file: str, wanted: Outcome) -> list[Fraction]:
+        rows = (
+            row
+            for row in self.rows
+            if row.place is Place.LINE
+            and row.addressing is Addressing.SAME
+            and {row.store.file, row.load.file} == {file}
+        )
+        pairs = (pair for row in rows for pair in zip(row.cycles, row.outcomes, strict=True))
+        return [cycles for cycles, outcome in pairs if cycles is not None and outcome is wanted]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReport:
+    """Everything about the memory of one machine, and where it comes from. `problems` are sentences."""
+
+    provenance: Provenance
+    forwarding: Forwarding | None = None
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How alike several runs of the matrix are, as shares of the cases: within a cycle, and of the same outcome."""
+
+    cases: int
+    within_a_cycle: Fraction
+    same_outcome: Fraction
+    middle_distance: Fraction
+
+
+def agreement(runs: Iterable[Forwarding]) -> Agreement:
+    """Compare runs case by case: the greatest less the least cycles. `middle_distance` is the median of these.
+
+    Raises:
+        ValueError: fewer than two runs, they have other cases, or nothing was measured.
+    """
+    every = [[pair for row in run.rows for pair in zip(row.cycles, row.outcomes, strict=True)] for run in runs]
+    if len(every) < 2:
+        raise ValueError("at least two runs can be compared")
+    distances: list[Fraction] = []
+    same = 0
+    for case in zip(*every, strict=True):
+        if all(outcome is Outcome.UNKNOWN for _, outcome in case):
+            continue
+        cycles = [one for one, _ in case if one is not None]
+        distances.append(max(cycles) - min(cycles) if len(cycles) == len(case) else Fraction(1_000_000))
+        same += len({outcome for _, outcome in case}) == 1
+    count = len(distances)
+    near = sum(distance <= 1 for distance in distances)
+    if not count:
+        raise ValueError("no case was measured")
+    return Agreement(count, Fraction(near, count), Fraction(same, count), median(distances))

@@ -1,0 +1,106 @@
+"""A machine's memory for people: the matrix of store forwarding as text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from results.memory.model import Addressing, Outcome, Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from fractions import Fraction
+
+    from results.memory.model import Forwarding, ForwardingRow, MemoryReport
+
+PLACES = {Place.LINE: "inside a line", Place.LINES: "across two lines", Place.PAGES: "across two pages"}
+ADDRESSINGS = {
+    Addressing.SAME: "the same base register",
+    Addressing.BASE: "another base register",
+    Addressing.INDEX: "the same base and index registers",
+    Addressing.OTHER_INDEX: "another index register",
+}
+MARKS = {Outcome.RENAMED: "=", Outcome.FORWARDED: "", Outcome.FAILED: "!", Outcome.UNKNOWN: ""}
+"""Behind a number of cycles."""
+LEGEND = "= renamed, ! failed (the load waits until the store is done), ? not measured"
+WIDTH = 7
+
+
+def lines_of(report: MemoryReport, *, every_offset: bool = False) -> Iterator[str]:
+    """Yield a report as lines; with `every_offset` every case of the matrix, else those at the same address."""
+    if report.forwarding is not None:
+        yield from forwarding_lines(report.forwarding, every_offset=every_offset)
+        yield ""
+    yield from (f"! {problem}" for problem in report.problems)
+    where = report.provenance
+    yield f"{'model of ' if where.is_model else ''}{where.architecture} ({where.cpu}), backend {where.backend}"
+    yield from (f"  {caveat}" for caveat in where.caveats)
+
+
+def forwarding_lines(forwarding: Forwarding, *, every_offset: bool) -> Iterator[str]:
+    """Yield the matrix: a table of the same address, what happens at other offsets, and the penalty."""
+    yield f"store forwarding, core cycles from the stored register to the loaded one; {LEGEND}"
+    for place, addressing in dict.fromkeys((row.place, row.addressing) for row in forwarding.rows):
+        yield ""
+        yield f"{title(place, addressing)}, load at the address of the store (rows: stores, columns: loads)"
+        yield from _table(forwarding, place, addressing)
+        for name, count in _counts(forwarding, place, addressing):
+            yield f"  {name}: {count}"
+        if every_offset:
+            rows = [row for row in forwarding.rows if (row.place, row.addressing) == (place, addressing)]
+            yield from map(_runs_line, rows)
+    yield ""
+    for file in ("general", "vector"):
+        penalty = forwarding.penalty(file)
+        if penalty is not None:
+            note = " (LLVM's StoreLoadForwardingPenalty)" if file == "general" else ""
+            yield f"a load that fails takes {float(penalty):.1f} cycles more, {file} registers{note}"
+
+
+def title(place: Place, addressing: Addressing) -> str:
+    """Say where store and load are, and how they name the place."""
+    return f"{PLACES[place]}, {ADDRESSINGS[addressing]}"
+
+
+def cell_text(cell: tuple[Fraction | None, Outcome] | None) -> str:
+    """Write one case: cycles with the mark of the outcome, "" where there is none."""
+    if cell is None:
+        return ""
+    cycles, outcome = cell
+    return "?" if cycles is None else f"{float(cycles):.1f}{MARKS[outcome]}"
+
+
+def _table(forwarding: Forwarding, place: Place, addressing: Addressing) -> Iterator[str]:
+    sizes = forwarding.sizes
+    yield f"{'':{WIDTH}}" + "".join(f"{one.name:>{WIDTH}}" for one in sizes)
+    for store in sizes:
+        cells = (_at_same_address(forwarding.row(store.name, load.name, place, addressing)) for load in sizes)
+        yield f"{store.name:{WIDTH}}" + "".join(f"{cell:>{WIDTH}}" for cell in cells)
+
+
+def _at_same_address(row: ForwardingRow | None) -> str:
+    return "" if row is None else cell_text(row.at(0))
+
+
+def _counts(forwarding: Forwarding, place: Place, addressing: Addressing) -> Iterator[tuple[str, str]]:
+    """Yield what happens at all offsets, for loads inside of what was stored, and for others."""
+    for name, wanted in (("loads inside of the store", True), ("loads that reach beyond it", False)):
+        found: Counter[Outcome] = Counter()
+        for row in forwarding.rows:
+            if (row.place, row.addressing) == (place, addressing):
+                last = row.store.size_bytes - row.load.size_bytes
+                pairs = enumerate(row.outcomes, row.first_offset)
+                found.update(one for offset, one in pairs if (0 <= offset <= last) is wanted)
+        found.pop(Outcome.UNKNOWN, None)
+        if found:
+            yield name, ", ".join(f"{count} {one.value}" for one, count in found.most_common())
+
+
+def _runs_line(row: ForwardingRow) -> str:
+    """Write a store and a load at all offsets: ranges of offsets with their cycles."""
+    known = [run for run in row.runs() if run[3] is not Outcome.UNKNOWN]
+    parts = [
+        f"{first if first == last else f'{first}..{last}'}: {cell_text((cycles, outcome))}"
+        for first, last, cycles, outcome in known
+    ]
+    return f"  {row.store.name} → {row.load.name}  " + "  ".join(parts)

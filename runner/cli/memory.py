@@ -1,0 +1,135 @@
+"""Measure how loads get what stores have just written: the matrix of store forwarding."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path  # noqa: TC003 - typer looks at the annotations
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from runner.cli._guard import UsageError
+from runner.cli._own_code import write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from enum import StrEnum
+
+    from results.memory.model import MemoryReport
+    from runner.measuring.session import Progress
+    from runner.memory import Wanted
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def memory(
+    access: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this store and load, such as r64 or x128. May be repeated."),
+    ] = None,
+    place: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only there: line, lines, or pages. May be repeated.")
+    ] = None,
+    addressing: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this: same, base, index, or other_index. May be repeated."),
+    ] = None,
+    backend: Annotated[str, typer.Option(metavar="NAME", help="auto, or one that `uopscope doctor` lists.")] = "auto",
+    cpu: Annotated[int | None, typer.Option(metavar="N", min=0, help="The logical CPU to measure on.")] = None,
+    from_file: Annotated[
+        Path | None, typer.Option("--from", metavar="FILE", help="Measure nothing; show what --json wrote.")
+    ] = None,
+    json_file: Annotated[
+        str | None, typer.Option("--json", metavar="FILE", help="Write JSON (- is the output).")
+    ] = None,
+    xml_file: Annotated[
+        str | None, typer.Option("--xml", metavar="FILE", help="Write the section of an instructions.xml (likewise).")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a heat map as SVG.")] = None,
+    *,
+    every_offset: Annotated[bool, typer.Option("--every-offset", help="Show every case, not only tables.")] = False,
+) -> None:
+    """Measure how loads get what stores have just written: the matrix of store forwarding."""
+    from results.memory.documents import read_document  # noqa: PLC0415 - `--help` needs none of these
+    from xed_convert.files import check_writable  # noqa: PLC0415 - likewise
+
+    if json_file == xml_file == "-":
+        raise UsageError("only one form can go to standard output")
+    for target in (json_file, xml_file, plot):
+        if target is not None and str(target) != "-":
+            check_writable(target)
+    if plot is not None:
+        from results.memory.heat_map import check_matplotlib  # noqa: PLC0415 - likewise
+
+        check_matplotlib()
+    if from_file is not None:
+        if access or place or addressing or cpu is not None:
+            raise UsageError("--from shows what was measured before", hint="leave out what says how to measure")
+        report = read_document(from_file)
+    else:
+        report = _measured(backend, cpu, _wanted(access or [], place or [], addressing or []))
+    _write(report, json_file, xml_file, plot)
+    if "-" not in (json_file, xml_file):
+        from results.memory.text import lines_of  # noqa: PLC0415 - likewise
+
+        print("\n".join(lines_of(report, every_offset=every_offset)))
+
+
+def _measured(backend: str, cpu: int | None, wanted: Wanted) -> MemoryReport:
+    from runner.backends.registry import open_backend  # noqa: PLC0415 - likewise
+    from runner.memory import measure_memory  # noqa: PLC0415 - likewise
+    from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415 - likewise
+
+    opened = open_backend(backend, cpu=cpu)
+    try:
+        return measure_memory(opened, Catalogue.load(), wanted, _progress())
+    finally:
+        opened.close()
+
+
+def _wanted(names: list[str], places: list[str], addressings: list[str]) -> Wanted:
+    from results.memory.model import Addressing, Place  # noqa: PLC0415 - likewise
+    from runner.memory import Wanted  # noqa: PLC0415 - likewise
+
+    for option, given, known in (("--place", places, Place), ("--addressing", addressings, Addressing)):
+        _check(option, given, known)
+    return Wanted(tuple(names), tuple(map(Place, places)), tuple(map(Addressing, addressings)))
+
+
+def _check(option: str, given: list[str], known: type[StrEnum]) -> None:
+    for name in given:
+        if name not in set(known):
+            raise UsageError(f"{option} {name}: not one of {', '.join(known)}")
+
+
+def _progress() -> Callable[[Progress], None] | None:
+    """Return what shows on a terminal how many cases are done."""
+    if not sys.stderr.isatty():
+        return None
+    return lambda progress: print(f"\r{progress.measured} measured", end="\r", file=sys.stderr, flush=True)
+
+
+def _write(report: MemoryReport, json_file: str | None, xml_file: str | None, plot: Path | None) -> None:
+    from results.database.memory_section import write_memories  # noqa: PLC0415 - likewise
+    from results.memory.documents import encode  # noqa: PLC0415 - likewise
+    from xed_convert.files import atomic_write  # noqa: PLC0415 - likewise
+
+    write_text(json_file, lambda: json.dumps(encode(report), ensure_ascii=False) + "\n")
+
+    def section() -> str:
+        file = io.BytesIO()
+        write_memories([report], file)
+        return file.getvalue().decode()
+
+    write_text(xml_file, section)
+    if plot is not None:
+        from results.memory.heat_map import svg  # noqa: PLC0415 - likewise
+
+        if report.forwarding is None:
+            raise UsageError("there is no store forwarding to plot")
+        picture = svg(report.forwarding, report.provenance.architecture)
+        with atomic_write(plot) as output:
+            output.write(picture)

@@ -1,0 +1,89 @@
+"""Measures what memory does to time on a backend's machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from generator.factory import InstructionFactory
+from generator.memory.accesses import WITHOUT_AVX, accesses_of
+from generator.memory.forwarding import cells
+from inference.memory.forwarding import measure_forwarding
+from results.memory.model import Addressing, MemoryReport, Place
+from runner.backend import KnowsCpu
+from runner.measuring.protocol import Measurer, Options
+from runner.measuring.session import Limits, Session
+from xed_convert.errors import UopscopeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from generator.memory.accesses import Access
+    from runner.backend import Backend
+    from runner.measuring.session import Progress
+    from xed_convert.catalogue.catalogue import Catalogue
+    from xed_convert.model import InstructionVariant
+
+QUICK = Options(repetitions=6, rounds=2, enough_quiet=3, survey_looks=5, patience_seconds=2.0, patience_ratio=0.5)
+"""Chains are steadier than throughputs, and there are twelve thousand: few repetitions, and little waiting."""
+
+
+class MemoryUnknownError(UopscopeError):
+    """What is asked for cannot be measured here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to measure: stores and loads by name (r64, x128), places, and addressings; none: all that there are."""
+
+    names: tuple[str, ...] = ()
+    places: tuple[Place, ...] = ()
+    addressings: tuple[Addressing, ...] = ()
+    options: Options = field(default=QUICK)
+
+
+def measure_memory(
+    backend: Backend,
+    catalogue: Catalogue,
+    wanted: Wanted | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> MemoryReport:
+    """Measure store forwarding.
+
+    Raises:
+        MemoryUnknownError: the CPU has none of the stores and loads that are wanted, or the machine has no caches.
+        BackendError: the backend broke down.
+    """
+    asked = wanted or Wanted()
+    info = backend.info()
+    if info.is_model:
+        raise MemoryUnknownError(f"{info.provenance.architecture} is a model without caches and store buffers")
+    instructions = InstructionFactory(catalogue)
+    known = _chosen(accesses_of(instructions, _lacking(backend)), asked.names)
+    chosen = [
+        cell
+        for cell in cells(known)
+        if (not asked.places or cell.place in asked.places)
+        and (not asked.addressings or cell.addressing in asked.addressings)
+    ]
+    if not chosen:
+        raise MemoryUnknownError(
+            "no case is left", hint="other addressings than `same` are measured inside a line only"
+        )
+    measurer = Measurer(backend, asked.options)
+    session = Session(measurer, limits=Limits(keep_raw=False), on_progress=on_progress)
+    forwarding, problems = session.run_one(measure_forwarding(instructions, chosen))
+    return MemoryReport(info.provenance, forwarding, problems)
+
+
+def _lacking(backend: Backend) -> Callable[[InstructionVariant], str]:
+    return backend.lacks if isinstance(backend, KnowsCpu) else lambda _variant: ""
+
+
+def _chosen(known: Sequence[Access], names: Sequence[str]) -> list[Access]:
+    """Return the accesses of these names, in the order of their sizes."""
+    there = {one.name.removesuffix(WITHOUT_AVX): one for one in known}
+    unknown = [name for name in names if name not in there]
+    if unknown:
+        raise MemoryUnknownError(f"no store and load {unknown[0]!r} here", hint=f"there are: {', '.join(there)}")
+    return [one for name, one in there.items() if not names or name in names]

@@ -1,0 +1,103 @@
+"""`uopscope memory`: what it measures on this machine, what it shows of a file, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from results.database.memory_section import read_memories
+from results.memory.documents import encode, read_document
+from results.memory.model import Addressing, Outcome, Place
+from runner.cli import memory
+from runner.memory import MemoryUnknownError, Wanted, measure_memory
+from tests.results.memory.test_documents import REPORT
+from tests.runner.cli.commands import called, need_catalogue
+from xed_convert.catalogue.catalogue import Catalogue
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runner.backends.tsc import TscBackend
+
+FEW = Wanted(("r8", "r64"), (Place.LINE,), (Addressing.SAME,))
+
+
+@pytest.fixture
+def document(tmp_path: Path) -> Path:
+    path = tmp_path / "zen4.json"
+    path.write_text(json.dumps(encode(REPORT)))
+    return path
+
+
+def test_on_this_machine_loads_inside_of_a_store_take_less_than_those_that_reach_beyond_it(tsc: TscBackend) -> None:
+    need_catalogue()
+    report = measure_memory(tsc, Catalogue.load(), FEW)
+    found = report.forwarding
+    assert found is not None
+    assert report.problems == ()
+    assert len(found.rows) == 4
+    wide, narrow = found.row("r8", "r64"), found.row("r64", "r8")
+    assert wide is not None
+    assert narrow is not None
+    assert wide.outcomes.count(Outcome.FAILED) >= 7
+    assert narrow.outcomes.count(Outcome.FORWARDED) >= 6
+    penalty = found.penalty()
+    assert penalty is not None
+    assert penalty > 4
+
+
+def test_a_file_is_shown_and_written_in_all_forms(
+    document: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    files = {name: tmp_path / f"out.{name}" for name in ("json", "xml", "svg")}
+    options = ["--json", str(files["json"]), "--xml", str(files["xml"]), "--plot", str(files["svg"])]
+    assert called(["--from", str(document), *options], memory.app) == 0
+    assert "13.0 cycles more" in capsys.readouterr().out
+    assert read_document(files["json"]) == REPORT
+    assert read_memories(files["xml"]) == [REPORT]
+    assert b"<svg" in files["svg"].read_bytes()
+
+
+def test_standard_output_takes_one_form(document: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert called(["--from", str(document), "--json", "-"], memory.app) == 0
+    assert json.loads(capsys.readouterr().out) == encode(REPORT)
+    assert called(["--from", str(document), "--json", "-", "--xml", "-"], memory.app) == 2
+    assert "only one form" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--place", "moon"], 2, "not one of line, lines, pages"),
+        (["--addressing", "none"], 2, "not one of same, base"),
+        (["--access", "r7", "--backend", "tsc"], 2, "no store and load 'r7' here"),
+        (["--place", "pages", "--addressing", "base", "--backend", "tsc"], 2, "no case is left"),
+        (["--from", "missing.json"], 2, "missing.json"),
+        (["--from", "missing.json", "--place", "line"], 2, "--from shows what was measured before"),
+        (["--json", "/nowhere/x.json"], 3, "/nowhere"),
+        (["--backend", "nothing"], 2, "no backend 'nothing'"),
+    ],
+)
+def test_wrong_input_is_refused(
+    arguments: list[str],
+    code: int,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    need_catalogue()
+    monkeypatch.chdir(tmp_path)
+    assert called(arguments, memory.app) == code
+    message = capsys.readouterr().err
+    assert said in message
+    assert "a fault of uopscope" not in message
+
+
+def test_what_a_cpu_lacks_is_named(tsc: TscBackend) -> None:
+    need_catalogue()
+    with pytest.raises(MemoryUnknownError, match="'t1024'"):
+        measure_memory(tsc, Catalogue.load(), Wanted(("t1024",)))
