@@ -51,6 +51,7 @@ class LinkTime:
 
 
 MISSING = LinkTime(Fraction(1), exact=False, throughput=Fraction(1), ok=False)
+"""A link that the CPU or the catalogue lacks."""
 
 
 @dataclass(slots=True)

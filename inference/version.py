@@ -20,8 +20,10 @@ SOURCES = ("generator", "inference", "runner/measuring", "results/model.py", "re
 """Folders and files that decide what comes out of samples, relative to the top of the checkout."""
 
 ROOT = Path(__file__).resolve().parents[1]
+"""The top of the checkout, or where the packages are installed."""
 
 SUFFIXES = {".py", ".tsv", ".toml", ".j2"}
+"""Endings of the files that count: code, tables, templates."""
 
 
 @cache

@@ -2,8 +2,7 @@
 
 Reading order:
 
-- `model` (variants, operands, values), `datafiles` (reads XED), `expansion` (records to variants), `encoding` (variants
-  to bytes and back), `assembly` (text), `catalogue` (the stored result), `cpus` (their ISA sets);
-- for all packages: `errors`, `files` (written whole or not at all), `globs`, `extras` (packages that some commands
-  need), `memory`.
+- `model` (variants, operands, values), `datafiles` (reads XED), `expansion` (records to variants);
+- `catalogue` (the stored result), `encoding` (variants to bytes and back), `assembly` (text), `cpus` (their ISA sets);
+- for all packages: `errors`, `files` (written whole or not at all), `globs`, `extras` (optional packages), `memory`.
 """

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from results.model import Derivation, Failure, LatencyResult
 
 RESTORABLE = GPR_NODES | VECTOR_NODES
+"""Register files in which links can give a register its first value again."""
 
 ROUNDS = 3
 """Batches of chains for a pair: first ones, longer ones, and those of other lengths. There is nothing else to try."""

@@ -452,7 +452,10 @@ def check_load_alone(probe: PortProbe) -> Procedure[PortProbe]:
 
 
 LONG = range(MOST_SMALLER + 1, MOST_STEADY + 1)
+"""Numbers of µops of long microcode whose usage can be found."""
+
 TOLD = range(1, MOST_STEADY + 1)
+"""Numbers of µops of instructions whose usage can be found."""
 
 STAGES = (
     Stage("whole µops", When.UNDECIDED, check_sum, range(10**6)),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 _MOST_ROUNDS = 20
-"""How many times branches may grow until all labels are in reach."""
+"""Rounds in which branches may grow until all labels are in reach. Branches have few sizes, so it ends long before."""
 
 NOPS = ("", "90", "6690", "0f1f00", "0f1f4000", "0f1f440000", "660f1f440000", "0f1f8000000000", "0f1f840000000000")
 """The recommended multi-byte NOPs by length (Intel SDM volume 2, NOP, table 4-12)."""
@@ -32,14 +32,14 @@ NOPS = ("", "90", "6690", "0f1f00", "0f1f4000", "0f1f440000", "660f1f440000", "0
 
 @dataclass(frozen=True, slots=True)
 class Filler:
-    """Bytes between instructions: data, and before it NOPs up to a multiple of so many bytes from the beginning."""
+    """Bytes between instructions: data, after NOPs that align it to so many bytes from the beginning."""
 
     data: bytes = b""
     multiple: int = 1
     labels: tuple[str, ...] = ()
 
     def at(self, start: int) -> bytes:
-        """Return the bytes where the filler begins so many bytes behind the beginning."""
+        """Return the bytes of a filler that begins `start` bytes behind the beginning."""
         return nops(-start % self.multiple) + self.data
 
 
@@ -55,7 +55,7 @@ class Assembler:
     def __init__(
         self, catalogue: Catalogue | Iterable[InstructionVariant], *, keystone: KeystoneProcess | None = None
     ) -> None:
-        """Prepare; `keystone` is asked first if it is given."""
+        """Take the catalogue; `keystone`, if given, is asked first."""
         self._catalogue = catalogue if isinstance(catalogue, Catalogue) else Catalogue(catalogue)
         self.matcher = Matcher(self._catalogue)
         self._keystone = keystone

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from xed_convert.assembly.syntax import DEFAULT_FLAGS
 from xed_convert.encoding.encoder import ROUNDING, ROUNDING_MODES, encode
 from xed_convert.model import MemoryAddress, OperandKind
 
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from xed_convert.model import InstructionVariant, Operand, OperandValue
-
-_FLAG_BITS = (("of", 8), ("sf", 4), ("zf", 2), ("cf", 1))
 
 
 def format_number(value: int) -> str:
@@ -43,7 +42,7 @@ def format_address(address: MemoryAddress) -> str:
 
 def format_default_flags(value: int) -> str:
     """Write the default flags of CCMP and CTEST: `{dfv=of,cf}`."""
-    return "{dfv=" + ",".join(name for name, bit in _FLAG_BITS if value & bit) + "}"
+    return "{dfv=" + ",".join(name for name, bit in DEFAULT_FLAGS.items() if value & bit) + "}"
 
 
 def format_instance(variant: InstructionVariant, values: Mapping[int, OperandValue]) -> str:

@@ -10,10 +10,10 @@ import sys
 from typing import IO, cast
 
 TIMEOUT_SECONDS = 2.0
-"""How long one answer may take; keystone needs less than a millisecond for an instruction."""
+"""Seconds that one answer may take; keystone needs less than a millisecond for an instruction."""
 
 _MOST_CRASHES = 20
-"""The child is not started again after this many crashes."""
+"""Crashes after which the child is not started again: something is wrong with keystone itself then."""
 
 
 class KeystoneProcess:

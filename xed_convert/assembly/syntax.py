@@ -18,7 +18,7 @@ from xed_convert.errors import AssemblyError
 from xed_convert.model import MemoryAddress
 
 LONGEST_TEXT = 100_000
-"""The most characters of a text."""
+"""Characters of a text: more is a file that was given by mistake."""
 
 SIZES = {
     "byte": 8,
@@ -40,7 +40,8 @@ PSEUDO_PREFIXES = frozenset({"evex", "vex", "vex2", "vex3", "load", "store", "di
 
 _PREFIX_WORDS = frozenset({"LOCK", "REP", "REPE", "REPZ", "REPNE", "REPNZ", "REX64"})
 _SEGMENTS = ("CS", "DS", "ES", "SS", "FS", "GS")
-_FLAG_BITS = {"of": 8, "sf": 4, "zf": 2, "cf": 1}
+DEFAULT_FLAGS = {"of": 8, "sf": 4, "zf": 2, "cf": 1}
+"""The bits of the default flags of CCMP and CTEST, in the order in which they are written."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BRACED = re.compile(r"\{([^{}]*)\}")
 _LABEL = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*:(?!\s*\[)(.*)", re.DOTALL)
@@ -112,14 +113,14 @@ class _Decorations:
         elif word in (*ROUNDING_MODES, "sae") and not self.rounding:
             self.rounding = word
         elif word.startswith("dfv=") and self.default_flags is None:
-            self.default_flags = sum(_FLAG_BITS[name] for name in {*word[4:].split(",")} - {""} if _flag(name))
+            self.default_flags = sum(DEFAULT_FLAGS[name] for name in {*word[4:].split(",")} - {""} if _flag(name))
         else:
             raise ValueError(f"{{{inside}}} is not known here")
 
 
 def _flag(name: str) -> bool:
     """Refuse anything but a status flag of CCMP and CTEST."""
-    if name.strip() not in _FLAG_BITS or name != name.strip():
+    if name.strip() not in DEFAULT_FLAGS or name != name.strip():
         raise ValueError(f"{name!r} is not one of the default flags of, sf, zf, cf")
     return True
 

@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant, Operand
 
 MANY_REGISTERS = 8
-"""Of longer lists of registers only the first few and the last are shown."""
+"""Registers. Of longer lists only the first few and the last are shown, so that an operand stays one line."""
 
 OPERAND_SIZES = {"1": "16 bits", "2": "32 bits", "3": "64 bits"}
+"""The meaning of the attribute `eosz`."""
+
 _SHOWN_ELSEWHERE = frozenset({"idx", "name", "type", "r", "w", "conditionalWrite", "suppressed", "implicit", "width"})
 
 

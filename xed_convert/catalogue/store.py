@@ -1,7 +1,7 @@
 """The shipped catalogue's file: compressed blocks, so that a few variants load without the rest.
 
-The file has a magic line, a header (a line of JSON: where each block begins, how long it is, and the catalogue's
-source), and blocks, each compressed with zlib:
+The file has a magic line, a header, and blocks. The header is a line of JSON: the catalogue's source, and where each
+block begins and how long it is. Each block is compressed with zlib:
 
 - `strings`: the strings of all variants in order, one per line.
 - `iforms`, `iclasses`: each name once, one per line.
@@ -34,7 +34,11 @@ if TYPE_CHECKING:
     from xed_convert.catalogue.xml import WritesBytes
 
 MAGIC = b"uopscope catalogue 3\n"
+"""The first line of the file; the number is that of the format."""
+
 ROWS_PER_BLOCK = 128
+"""Variants that are read together: reading one variant decompresses one block."""
+
 SHIPPED = os.path.join(os.path.dirname(__file__), "..", "data", "catalogue.bin")  # noqa: PTH118, PTH120
 """The shipped catalogue. Not a `Path`: importing pathlib takes as long as opening the catalogue."""
 

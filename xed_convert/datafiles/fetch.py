@@ -25,6 +25,7 @@ REPOSITORY_VARIABLE = "UOPSCOPE_XED_REPOSITORY"
 """An environment variable that names another repository: a mirror or a local clone."""
 
 TIMEOUT_SECONDS = 900.0
+"""After this time a clone is given up; a slow connection is done by then."""
 
 
 class FetchError(UopscopeError):

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DEFAULT_PRIORITY = 1
+"""The priority of a file whose line names none."""
+
 IGNORED_KINDS = frozenset({"define", "add-source", "remove-source", "add-tests", "no-enc2-instructions"})
 """First words of lines without effect here."""
 

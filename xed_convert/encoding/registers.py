@@ -92,8 +92,7 @@ def canonical(name: str) -> str:
 def numbers_of(registers: tuple[str, ...], *, extended: bool) -> dict[str, int]:
     """Return the numbers of the registers that an operand may be, by name.
 
-    With `extended` they include R16 to R31, which the catalogue need not list: R16 and R24 where R8 is possible, R17
-    and R25 where R9 is, and so on.
+    `extended` adds R16 to R31, which the catalogue need not list. If R8 is possible, R16 and R24 are, and so on.
     """
     numbers = {name: NUMBERS[name] for name in registers if name in NUMBERS}
     if extended:

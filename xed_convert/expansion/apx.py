@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from xed_convert.expansion.facts import EVEX, LEGACY
 from xed_convert.expansion.iform import nonterminal_base
 from xed_convert.model import Operand, OperandKind
 
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
 
 PREFIXES = ("NP", "66", "F2", "F3")
 """Implied prefixes by VEX_PREFIX as XED numbers them."""
-
-EVEX = 2
-LEGACY = 0
 
 
 def is_promoted(facts: RecordFacts) -> bool:

@@ -44,8 +44,10 @@ LOW_RM, HIGH_RM = "0,1,2,3", "4,5,6,7"
 class Choice:
     """The attributes of one variant. None or "" means that the variant does not have the attribute.
 
-    `eosz` is 1, 2, 3 for 16, 32, 64 bits; `high8` holds the names of the operands that use AH, CH, DH, BH; `bcast`
-    is XED's broadcast code, 0 for none; `rep` the value of REP.
+    - `eosz`: 1, 2, 3 for 16, 32, 64 bits.
+    - `high8`: the names of the operands that use AH, CH, DH, BH.
+    - `bcast`: XED's broadcast code, 0 for none.
+    - `rep`: the value of REP.
     """
 
     eosz: int | None = None

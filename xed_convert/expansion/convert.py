@@ -139,7 +139,7 @@ class _Collector:
 
 
 def _variant(pending: PendingVariant) -> InstructionVariant:
-    """Return the variant that has become of a pending."""
+    """Return the finished variant."""
     record = pending.record
     return InstructionVariant(
         iform=pending.iform,

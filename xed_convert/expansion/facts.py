@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from xed_convert.datafiles.records import Record
     from xed_convert.expansion.layout import Layout
 
+LEGACY, VEX, EVEX = 0, 1, 2
+"""Values of VEXVALID."""
+
 LONG_MODE = {"MODE": frozenset({2}), "EASZ": frozenset({3}), "SMODE": frozenset({2})}
 """What 64-bit mode with 64-bit addresses means."""
 
@@ -30,7 +33,7 @@ class RecordFacts:
     """A record with its pattern, operands and constraints, computed once.
 
     - `calls`: the names of the pattern's nonterminals; `called`: the flat ones among them.
-    - `encoding_space`: VEXVALID, which is 0 for legacy, 1 VEX, 2 EVEX, 3 XOP.
+    - `encoding_space`: VEXVALID: `LEGACY`, `VEX`, `EVEX`, or 3 for XOP.
     - `is_apx`: the ISA set is one of APX (the extension does not tell).
     - `texts`: the names behind TXT= of all operands.
     - `sources`: by operand, the nonterminal that gives its registers ("" if none does).

@@ -31,8 +31,14 @@ STACK = {"STACKPUSH": "w", "STACKPOP": "r"}
 """XED's registers for the stack, and how the memory there is accessed."""
 
 HELPERS = ("BASE", "INDEX", "SEG", "SCALE")
+"""Beginnings of the names of operands that describe a memory operand's address."""
+
 ALWAYS_64 = frozenset({"RIP", "RSP"})
+"""Registers that are 64 bits wide in 64-bit mode, whatever their width code says."""
+
 POINTER_80 = "tbyte"
+"""The GNU assembler's name of an 80-bit floating-point number in memory."""
+
 _VSIB = {"VMODRM_XMM": "XMM", "VMODRM_YMM": "YMM"} | {f"UISA_VMODRM_{kind}": kind for kind in ("XMM", "YMM", "ZMM")}
 _RM_VALUES = {LOW_RM: frozenset(range(4)), HIGH_RM: frozenset(range(4, 8))}
 _UNWRITTEN_ST0 = frozenset({"FST", "FSTP", "FSTPNCE"})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from xed_convert.errors import EncodingError
 from xed_convert.expansion import apx
+from xed_convert.expansion.facts import EVEX, VEX
 from xed_convert.expansion.patterns import encoding_of
 from xed_convert.model import APX_KEY_ATTRIBUTES, KEY_ATTRIBUTES
 
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from xed_convert.expansion.attributes import Choice
     from xed_convert.expansion.facts import RecordFacts
     from xed_convert.model import Operand
-
-VEX, EVEX = 1, 2
-"""Values of VEXVALID."""
 
 
 @dataclass(slots=True)

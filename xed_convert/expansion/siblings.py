@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from xed_convert.expansion import apx, asm_syntax
-from xed_convert.expansion.pending import EVEX, VEX
+from xed_convert.expansion.facts import EVEX, VEX
 
 if TYPE_CHECKING:
     from xed_convert.expansion.asm_syntax import SyntaxTables
