@@ -62,7 +62,7 @@ def analyze(
     from pathlib import Path
 
     from analysis.bounds import Running
-    from runner.own_code.analyzed import assemble_region, tools_for
+    from runner.own_code.analyzed import of_bytes, of_text, tools_for
 
     if bool(asm) == bool(code):
         raise Error(
@@ -71,7 +71,7 @@ def analyze(
     if runs not in [one.value for one in Running]:
         raise Error(f"runs={runs!r}: not one of {', '.join(one.value for one in Running)}")
     tools = tools_for(arch, None if data is None else Path(data))
-    return tools.predict(code or assemble_region(asm), Running(runs))
+    return (of_text(asm) if asm else of_bytes(code)).predict(tools, Running(runs))
 
 
 def measure(

@@ -12,6 +12,11 @@ Reading order:
 - `front_end`: the bounds of predecoder, decoders, µop cache, loop buffer;
 - `bounds`: all bounds of a block, whose largest is the prediction (`bounds_of`);
 - `whatif`: what would make the code faster;
+- `loads`: how busy each port is, with the best and with an even distribution;
+- `paths`: the critical path of an iteration, and all dependencies from iteration to iteration;
+- `explanation`: a prediction with all that follows from it (`Facts`);
+- `flow`: the control-flow graph of a function, its loops, and the ways through them;
+- `loops`: what a loop of several blocks takes;
 - `report`: a prediction for people, and for programs;
 - `prediction`: one call from code to a prediction (`Tools.predict`).
 """

@@ -24,21 +24,36 @@ _END = re.compile(r"(?:#|//|;|/\*)\s*(?:OSACA|LLVM-MCA)-END\b")
 _ATT_REGISTER = re.compile(r"%[a-z][a-z0-9]+\b", re.IGNORECASE)
 
 
-def marked_text(text: str) -> str:
-    """Return the lines between the comments that mark a region, or all of the text without any.
+def marked_lines(text: str) -> tuple[int, int]:
+    """Return the first and last line (from 1) between the comments that mark a region, or of all of the text.
 
     Raises:
         AnalysisError: one of the two marks is missing, or they are in the wrong order.
     """
     lines = text.splitlines()
-    begin = next((number for number, line in enumerate(lines) if _BEGIN.search(line)), None)
-    end = next((number for number, line in enumerate(lines) if _END.search(line)), None)
+    begin = next((number for number, line in enumerate(lines, 1) if _BEGIN.search(line)), None)
+    end = next((number for number, line in enumerate(lines, 1) if _END.search(line)), None)
     if begin is None and end is None:
-        return text
+        return 1, len(lines)
     if begin is None or end is None or end < begin:
         missing = "-BEGIN" if begin is None or (end is not None and end < begin) else "-END"
         raise AnalysisError(f"the marked region has no {missing}", hint="# OSACA-BEGIN and # OSACA-END, in this order")
-    return "\n".join(lines[begin + 1 : end]) + "\n"
+    return begin + 1, end - 1
+
+
+def marked_bytes(code: bytes) -> tuple[int, int]:
+    """Return where the region begins and ends that bytes mark, or all of the code does.
+
+    Raises:
+        AnalysisError: one of the two marks is missing, or they are in the wrong order.
+    """
+    begin, end = code.find(BEGIN_BYTES), code.find(END_BYTES)
+    if begin < 0 and end < 0:
+        return 0, len(code)
+    if begin < 0 or end < begin:
+        missing = "beginning" if begin < 0 or end >= 0 else "end"
+        raise AnalysisError(f"the region that bytes mark has no {missing}", hint="MOV EBX, 111 begins it, 222 ends it")
+    return begin + len(BEGIN_BYTES), end
 
 
 def marked_code(code: bytes) -> bytes:
@@ -47,13 +62,8 @@ def marked_code(code: bytes) -> bytes:
     Raises:
         AnalysisError: one of the two marks is missing, or they are in the wrong order.
     """
-    begin, end = code.find(BEGIN_BYTES), code.find(END_BYTES)
-    if begin < 0 and end < 0:
-        return code
-    if begin < 0 or end < begin:
-        missing = "beginning" if begin < 0 or end >= 0 else "end"
-        raise AnalysisError(f"the region that bytes mark has no {missing}", hint="MOV EBX, 111 begins it, 222 ends it")
-    return code[begin + len(BEGIN_BYTES) : end]
+    begin, end = marked_bytes(code)
+    return code[begin:end]
 
 
 def is_att(text: str) -> bool:

@@ -3,26 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from analysis.addresses import BHIVE
 from analysis.bounds import Analyzer
 from analysis.code import Reader
+from analysis.explanation import Facts
 from analysis.report.data import json_of
 from analysis.report.text import lines_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from analysis.bounds import Bounds, Running
+    from analysis.explanation import Measured, SourceLine
     from simulator.machines.machine import MachineModel
     from xed_convert.encoding.decoder import Decoder
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Prediction:
-    """What code takes on a machine, and why; as text it is the report of the command."""
+    """What code takes on a machine, and why; as text it is the report of the command.
+
+    `lines` has where each instruction comes from, or nothing. `measured` is what was measured beside.
+    """
 
     bounds: Bounds
     machine: MachineModel
+    lines: Sequence[SourceLine | None] = ()
+    measured: Sequence[Measured] = ()
+
+    @cached_property
+    def facts(self) -> Facts:
+        """All that reports say."""
+        return Facts(self.bounds, self.machine, self.lines, self.measured)
 
     @property
     def cycles(self) -> float:
@@ -36,11 +51,11 @@ class Prediction:
 
     def json(self) -> dict[str, Any]:
         """Return all of it as JSON."""
-        return json_of(self.bounds, self.machine)
+        return json_of(self.facts)
 
     def __repr__(self) -> str:
         """Write the report."""
-        return "\n".join(lines_of(self.bounds, self.machine))
+        return "\n".join(lines_of(self.facts))
 
 
 @dataclass(frozen=True, slots=True)

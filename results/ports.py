@@ -92,6 +92,35 @@ def fullest(uops: Mapping[int, int]) -> tuple[Fraction, int]:
     return _fullest_union([(mask, count) for mask, count in uops.items() if mask and count])
 
 
+def distribution(uops: Mapping[int, int]) -> dict[int, dict[int, Fraction]]:
+    """Return on which ports the µops of each set run if all ports are loaded as evenly as can be.
+
+    The fullest ports take what can run nowhere else; what can also run elsewhere does. Then the next fullest follow.
+
+    Args:
+        uops: the number of µops by the ports that they can use, as for `fullest`.
+
+    Returns:
+        for each set the µops on each of its ports (a bit); their sum is the number of µops.
+    """
+    left = {able: able for able, count in uops.items() if able and count}
+    found: dict[int, dict[int, Fraction]] = {}
+    while left:
+        counts: Counter[int] = Counter()
+        for able, rest in left.items():
+            counts[rest] += uops[able]
+        load, full = fullest(counts)
+        inside = {rest: count for rest, count in counts.items() if not rest & ~full}
+        placed = _Distribution(inside, load)
+        assert not placed.overloaded()
+        for able, rest in [pair for pair in left.items() if pair[1] in inside]:
+            part = Fraction(uops[able], inside[rest] * load.denominator)
+            found[able] = {bit: part * on[rest] for bit, on in placed.on.items() if on[rest]}
+            del left[able]
+        left = {able: rest & ~full for able, rest in left.items()}
+    return found
+
+
 @cache
 def mask_of(ports: PortSet) -> int:
     """Return a set as an integer with a bit per port, which is quicker to unite and to compare."""

@@ -1,4 +1,5 @@
 """Reports of a prediction, for people and for programs.
 
-Reading order: `facts` (what every report says of an instruction), `text` (for a terminal), `data` (JSON).
+Reading order: `text` (for a terminal), `data` (JSON, which `schema.json` describes), `flow` (functions and loops),
+`compiler` (messages for editors), `drawing` (SVG), `dot` (Graphviz), `page` (HTML, from `templates/`).
 """

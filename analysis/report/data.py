@@ -1,24 +1,32 @@
-"""A prediction as JSON."""
+"""A prediction as JSON; `schema.json` beside this file describes it."""
 
 from __future__ import annotations
 
+import json
+from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from analysis.report.facts import latencies, port_usage, positions_on_cycle
+from analysis.explanation import latencies, port_usage
 from analysis.report.text import sentence
-from analysis.whatif import what_ifs
 
 if TYPE_CHECKING:
-    from analysis.bounds import Bounds
-    from simulator.machines.machine import MachineModel
+    from analysis.explanation import Facts
+    from analysis.loads import Load
 
 SCHEMA = 1
 """The version of the JSON: it grows when a name changes its meaning or goes."""
 
 
-def json_of(bounds: Bounds, machine: MachineModel) -> dict[str, Any]:
-    """Return a prediction as JSON; cycles are numbers, ports as `1*p0156+1*p23`."""
-    on_cycle = positions_on_cycle(bounds)
+def schema() -> dict[str, Any]:
+    """Return the JSON schema of what `uopscope analyze --json` writes."""
+    text = resources.files("analysis.report").joinpath("schema.json").read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def json_of(facts: Facts) -> dict[str, Any]:
+    """Return a prediction as JSON; cycles are numbers, ports as `1*p0156+1*p23`, positions count from 0."""
+    bounds, machine, loads = facts.bounds, facts.machine, facts.loads
     return {
         "schema": SCHEMA,
         "architecture": machine.name,
@@ -29,21 +37,49 @@ def json_of(bounds: Bounds, machine: MachineModel) -> dict[str, Any]:
         "explanation": sentence(bounds),
         "bounds": {one.value: float(cycles) for one, cycles in bounds.cycles_of.items()},
         "fullest_ports": "".join(sorted(bounds.full)),
-        "what_if": [{"change": one.change, "cycles": float(one.cycles)} for one in what_ifs(bounds)],
-        "unknown": [item.name for item in bounds.block.unknown],
-        "instructions": [
-            {
-                "offset": offset,
-                "code": item.data.hex(),
-                "text": item.text,
-                "variant": item.name,
-                "known": item.known,
-                "uops": item.effects.slots,
-                "ports": str(port_usage(item, machine)),
-                "latencies": latencies(item),
-                "fused_with_next": bounds.block.fused[position],
-                "on_cycle": position in on_cycle,
-            }
-            for position, (item, offset) in enumerate(zip(bounds.block.items, bounds.block.offsets, strict=True))
+        "port_loads": _load(loads.best),
+        "even_port_loads": _load(loads.even),
+        "critical_path": {"cycles": facts.path.cycles, "instructions": facts.positions(facts.path.nodes)},
+        "loop_carried": [
+            {"cycles": one.cycles, "iterations": one.iterations, "instructions": facts.in_order(one)}
+            for one in facts.carried
         ],
+        "what_if": [{"change": one.change, "cycles": float(one.cycles)} for one in facts.gains],
+        "measured": [
+            {
+                "running": one.running,
+                "predicted": one.predicted,
+                "cycles": one.cycles,
+                "spread": one.spread,
+                "reason": one.reason,
+            }
+            for one in facts.measured
+        ],
+        "unknown": [item.name for item in bounds.block.unknown],
+        "instructions": [_instruction(facts, position) for position in range(len(bounds.block.items))],
     }
+
+
+def _instruction(facts: Facts, position: int) -> dict[str, Any]:
+    block = facts.bounds.block
+    item, line = block.items[position], facts.line_of(position)
+    return {
+        "offset": block.offsets[position],
+        "code": item.data.hex(),
+        "text": item.text,
+        "variant": item.name,
+        "known": item.known,
+        "uops": item.effects.slots,
+        "ports": str(port_usage(item, facts.machine)),
+        "port_loads": _load(facts.loads.best_of[position]),
+        "even_port_loads": _load(facts.loads.even_of[position]),
+        "latencies": latencies(item),
+        "fused_with_next": block.fused[position],
+        "on_cycle": position in facts.on_cycle,
+        "on_critical_path": position in facts.on_path,
+        "source": None if line is None else {"file": line.file, "line": line.line, "text": line.text},
+    }
+
+
+def _load(load: Load) -> dict[str, float]:
+    return {port: float(uops) for port, uops in load.items()}

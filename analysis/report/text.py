@@ -6,45 +6,50 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from analysis.bounds import Component, Running
-from analysis.report.facts import latencies, port_usage, positions_on_cycle
-from analysis.whatif import what_ifs
+from analysis.explanation import latency_text, port_usage
 from results.model import port_set_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from fractions import Fraction
 
     from analysis.bounds import Bounds
-    from analysis.code import Block, Item
-    from analysis.dependencies import Cycle, Node
-    from simulator.machines.machine import MachineModel
+    from analysis.code import Block
+    from analysis.explanation import Facts, Measured
 
 RUNS = {Running.LOOP: "as a loop", Running.UNROLLED: "copies in a row"}
 MOST_NAMED = 8
-"""Instructions of a cycle, or unknown ones, that a sentence names."""
+"""Instructions of a cycle, unknown ones, or dependencies that are shown."""
 
 
-def lines_of(bounds: Bounds, machine: MachineModel) -> Iterator[str]:
-    """Yield a prediction for people: cycles, why, each bound, each instruction."""
+def lines_of(facts: Facts) -> Iterator[str]:
+    """Yield a prediction for people: cycles, why, each bound, paths, loads of ports, each instruction."""
+    bounds, machine = facts.bounds, facts.machine
     block = bounds.block
     count = f"{counted(len(block.items), 'instruction')}, {counted(block.size_bytes, 'byte')}"
     yield f"{machine.name}: {count}, {RUNS[bounds.running]}"
     yield f"  {machine.origin.text}"
     yield ""
-    yield f"{_cycles(bounds.cycles)} cycles per iteration. {sentence(bounds)}"
-    yield from _unknown(block)
+    yield f"{cycles_text(bounds.cycles)} cycles per iteration. {sentence(bounds)}"
+    yield from unknown_lines(block)
+    if facts.measured:
+        yield ""
+        yield from _measured(facts.measured)
     yield ""
     width = max(len(one.value) for one in bounds.cycles_of)
     yield f"{'bound':{width}}  cycles"
     for component, cycles in sorted(bounds.cycles_of.items(), key=lambda pair: -pair[1]):
         mark = "*" if component in bounds.limits else " "
-        yield f"{component.value:{width}} {mark}{_cycles(cycles):>6}  {_detail(bounds, component)}".rstrip()
-    if gains := what_ifs(bounds)[:MOST_NAMED]:
+        yield f"{component.value:{width}} {mark}{cycles_text(cycles):>6}  {detail(facts, component)}".rstrip()
+    if facts.gains:
         yield ""
         yield "what if"
-        yield from (f"{_cycles(one.cycles):>6}  {one.change}" for one in gains)
+        yield from (f"{cycles_text(one.cycles):>6}  {one.change}" for one in facts.gains[:MOST_NAMED])
     yield ""
-    yield from _listing(bounds, machine)
+    yield from path_lines(facts)
+    yield from _ports(facts)
+    yield ""
+    yield from _listing(facts)
 
 
 def counted(number: int, noun: str) -> str:
@@ -52,7 +57,8 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
-def _cycles(cycles: Fraction) -> str:
+def cycles_text(cycles: Fraction) -> str:
+    """Write cycles."""
     return f"{float(cycles):.2f}"
 
 
@@ -76,25 +82,37 @@ _REASONS = {
 }
 
 
-def _detail(bounds: Bounds, component: Component) -> str:
+def detail(facts: Facts, component: Component) -> str:
     """Return what a bound comes from, as far as there is more to say."""
+    bounds = facts.bounds
     if component is Component.PORTS and bounds.full:
         return f"{counted(bounds.full_uops, 'µop')} on {port_set_name(bounds.full)}"
     if component is Component.DEPENDENCIES and bounds.cycle is not None:
         cycle = bounds.cycle
         over = f" over {cycle.iterations} iterations" if cycle.iterations > 1 else ""
-        return f"{counted(cycle.cycles, 'cycle')}{over}: {_around(bounds.nodes, cycle)}"
+        return f"{counted(cycle.cycles, 'cycle')}{over}: {route(facts.in_order(cycle))}"
     return ""
 
 
-def _around(nodes: Sequence[Node], cycle: Cycle) -> str:
-    """Write the instructions of a cycle by their lines."""
-    lines = list(dict.fromkeys(nodes[number].position + 1 for number in cycle.nodes))
-    shown = [str(line) for line in lines[:MOST_NAMED]] + ["…"] * (len(lines) > MOST_NAMED)
-    return f"line{'s' * (len(lines) > 1)} {' → '.join(shown)}"
+def route(positions: Sequence[int]) -> str:
+    """Write the instructions of a path by their lines."""
+    shown = [str(one + 1) for one in positions[:MOST_NAMED]] + ["…"] * (len(positions) > MOST_NAMED)
+    return f"line{'s' * (len(positions) > 1)} {' → '.join(shown)}"
 
 
-def _unknown(block: Block) -> Iterator[str]:
+def side_by_side(found: Sequence[tuple[str, Mapping[str, Fraction]]]) -> Iterator[str]:
+    """Yield a table of CPUs, each with its bounds by component; the largest of each is its prediction."""
+    names = list(dict.fromkeys(name for _, bounds in found for name in bounds))
+    width = max(map(len, [*names, "prediction"]))
+    yield f"{'cycles':{width}}  " + " ".join(f"{machine:>8}" for machine, _ in found)
+    tops = [max(bounds.values(), default=None) for _, bounds in found]
+    yield f"{'prediction':{width}}  " + " ".join(f"{'-' if top is None else cycles_text(top):>8}" for top in tops)
+    for name in names:
+        cells = [cycles_text(bounds[name]) if name in bounds else "-" for _, bounds in found]
+        yield f"{name:{width}}  " + " ".join(f"{cell:>8}" for cell in cells)
+
+
+def unknown_lines(block: Block) -> Iterator[str]:
     """Yield a warning about instructions of which nothing is known."""
     counts = Counter(item.name for item in block.unknown)
     if not counts:
@@ -104,26 +122,62 @@ def _unknown(block: Block) -> Iterator[str]:
     yield f"! Nothing is known of {', '.join(named)}{more}: the real time is longer, or the same."
 
 
-def _listing(bounds: Bounds, machine: MachineModel) -> Iterator[str]:
+def _measured(rows: Sequence[Measured]) -> Iterator[str]:
+    """Yield the table of what was predicted and measured."""
+    yield "                 predicted  measured  error"
+    for one in rows:
+        if one.cycles is None or one.error is None:
+            yield f"{one.running:16} {one.predicted:9.2f}         -  {one.reason}"
+        else:
+            yield f"{one.running:16} {one.predicted:9.2f} {one.cycles:9.2f} {100 * one.error:+6.1f}%"
+
+
+def path_lines(facts: Facts) -> Iterator[str]:
+    """Yield the critical path of an iteration, and what leads from iteration to iteration."""
+    if facts.path.nodes:
+        cycles = counted(facts.path.cycles, "cycle")
+        yield f"critical path of an iteration: {cycles}: {route(facts.positions(facts.path.nodes))}"
+    for one in facts.carried[:MOST_NAMED]:
+        over = f" in {one.iterations} iterations" if one.iterations > 1 else ""
+        yield f"from iteration to iteration: {counted(one.cycles, 'cycle')}{over}: {route(facts.in_order(one))}"
+    if len(facts.carried) > MOST_NAMED:
+        yield f"  and {len(facts.carried) - MOST_NAMED} faster ones"
+
+
+def _ports(facts: Facts) -> Iterator[str]:
+    """Yield the loads of the ports: best, and with each port of a µop getting the same share."""
+    loads = facts.loads
+    names = sorted({*loads.best, *loads.even}, key=facts.bounds.port_names.index)
+    if not names:
+        return
+    yield ""
+    yield "port  " + " ".join(f"{name:>5}" for name in names)
+    for title, load in (("best", loads.best), ("even", loads.even)):
+        yield f"{title:5} " + " ".join(f"{float(load.get(name, 0)):5.2f}" for name in names)
+
+
+def _listing(facts: Facts) -> Iterator[str]:
     """Yield a line per instruction."""
-    on_cycle = positions_on_cycle(bounds)
+    block = facts.bounds.block
     rows = []
-    for position, item in enumerate(bounds.block.items):
-        fused = bounds.block.fused[position]
-        mark = "*" if position in on_cycle else "+" if fused else " " if item.known else "?"
-        usage = str(port_usage(item, machine)) if item.known else "?"
-        rows.append((position + 1, mark, item.effects.slots, usage or "-", _latency(item), item.text))
+    for position, item in enumerate(block.items):
+        usage = str(port_usage(item, facts.machine)) if item.known else "?"
+        line = facts.line_of(position)
+        text = item.text if line is None else f"{item.text}   [{line.file}:{line.line}]"
+        rows.append(
+            (position + 1, mark_of(facts, position), item.effects.slots, usage or "-", latency_text(item), text)
+        )
     width = max(5, *(len(row[3]) for row in rows))
-    yield f"line  µops  {'ports':{width}}  latency  instruction"
-    for line, mark, slots, usage, latency, text in rows:
-        yield f"{line:4}{mark} {slots:4}   {usage:{width}} {latency:>8}  {text}"
-    yield "* on the chain of dependencies, + one µop with the jump behind it, ? nothing is known of it"
+    yield f"line    µops  {'ports':{width}}  latency  instruction"
+    for number, mark, slots, usage, latency, text in rows:
+        yield f"{number:4} {mark:2} {slots:4}  {usage:{width}} {latency:>8}  {text}"
+    yield "* on the slowest chain from iteration to iteration, c on the critical path of an iteration,"
+    yield "+ one µop with the jump behind it, ? nothing is known of it"
 
 
-def _latency(item: Item) -> str:
-    """Return the cycles between what is read and what is written, as a range."""
-    found = latencies(item)
-    if not found:
-        return "-"
-    least, most = min(found), max(found)
-    return str(most) if least == most else f"{least}-{most}"
+def mark_of(facts: Facts, position: int) -> str:
+    """Return what is special about an instruction: `?`, or up to two of `*`, `c` and `+`."""
+    if not facts.bounds.block.items[position].known:
+        return "?"
+    marks = "*" * (position in facts.on_cycle) + "c" * (position in facts.on_path)
+    return (marks + "+" * facts.bounds.block.fused[position])[:2]

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import csv
 import io
-import json
-from pathlib import Path  # noqa: TC003 - typer looks at the annotations
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from runner.cli._counting import Counting
 from runner.cli._guard import UsageError
 from runner.cli._own_code import lines_of, one_source, write_text
-from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from analysis.bounds import Running
-    from analysis.prediction import Tools
+    from runner.own_code.analyzed import Given
+    from runner.own_code.many_blocks import Row, Task
+    from runner.own_code.text import Syntax
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 INITIAL_STATES = ("any", "bhive")
+FORMATS = ("text", "compiler")
+GRAPHS = ("dependencies", "flow")
 
 
 @app.command()
@@ -33,17 +35,27 @@ def analyze(
     ] = None,
     hexadecimal: Annotated[str | None, typer.Option("--bytes", metavar="HEX", help="Machine code.")] = None,
     object_file: Annotated[Path | None, typer.Option("--object", metavar="FILE", help="An object file.")] = None,
-    symbol: Annotated[str | None, typer.Option(metavar="NAME", help="The function in it.")] = None,
+    symbol: Annotated[
+        str | None, typer.Option("--function", "--symbol", metavar="NAME", help="The function in it, or in the text.")
+    ] = None,
+    loop: Annotated[
+        str | None, typer.Option(metavar="N", help="A loop of the code: auto (the innermost), or its number.")
+    ] = None,
+    taken: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ADDRESS=P", help="Of a loop: how likely a branch is taken. May be repeated."),
+    ] = None,
     blocks: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Basic blocks, one per line in hexadecimal (- is standard input)."),
     ] = None,
+    jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Of --blocks: so many processes.")] = 1,
     syntax: Annotated[
         str, typer.Option(metavar="NAME", help="intel, att, or auto: att if registers have percent signs.")
     ] = "auto",
     arch: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="The CPU, such as HSW; several are shown one after another."),
+        typer.Option(metavar="NAME", help="The CPU, such as HSW; several are shown side by side."),
     ] = None,
     data: Annotated[
         Path | None, typer.Option(metavar="FILE", help="An instructions.xml with measurements of these CPUs.")
@@ -55,89 +67,167 @@ def analyze(
         str,
         typer.Option(metavar="NAME", help="any; or bhive: registers and memory as BHive sets them."),
     ] = "any",
+    output_format: Annotated[
+        str, typer.Option("--format", metavar="NAME", help="text; or compiler: file:line: messages for editors.")
+    ] = "text",
     json_file: Annotated[
         str | None, typer.Option("--json", metavar="FILE", help="Write JSON (- is the output).")
     ] = None,
+    html_file: Annotated[
+        str | None, typer.Option("--html", metavar="FILE", help="Write a page that needs no other file.")
+    ] = None,
+    svg_file: Annotated[
+        str | None, typer.Option("--svg", metavar="FILE", help="Draw a graph of the first CPU as SVG.")
+    ] = None,
+    dot_file: Annotated[
+        str | None, typer.Option("--dot", metavar="FILE", help="Write a graph of the first CPU for Graphviz.")
+    ] = None,
+    graph: Annotated[
+        str, typer.Option(metavar="NAME", help="Which graph: dependencies, or flow (needs --loop).")
+    ] = "dependencies",
     csv_file: Annotated[
         str | None, typer.Option("--csv", metavar="FILE", help="Of --blocks: write CSV (- is the output).")
     ] = None,
+    cpu: Annotated[int | None, typer.Option(metavar="N", min=0, help="With --measure: the logical CPU.")] = None,
+    *,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Also measure the code on this CPU, and show both.")
+    ] = False,
 ) -> None:
     """Predict how many cycles code takes on a CPU, and say what limits it."""
-    from runner.own_code.analyzed import tools_for  # noqa: PLC0415 - `--help` needs none of these
-
     running = _running(runs)
-    if initial_state not in INITIAL_STATES:
-        raise UsageError(f"--initial-state {initial_state}: not one of {', '.join(INITIAL_STATES)}")
+    _one_of("--initial-state", initial_state, INITIAL_STATES)
+    _one_of("--format", output_format, FORMATS)
+    _one_of("--graph", graph, GRAPHS)
+    bhive = initial_state == "bhive"
     if blocks is not None:
-        if any((file, asm, hexadecimal, object_file, symbol, json_file)):
-            raise UsageError("--blocks brings its own code, and goes with --csv", hint="leave out the other code")
+        if any((file, asm, hexadecimal, object_file, symbol, json_file, html_file, svg_file, dot_file, loop, measure)):
+            raise UsageError("--blocks brings its own code, and goes with --csv", hint="leave out the other options")
         if len(arch or ()) > 1:
             raise UsageError("--blocks takes one --arch at a time")
-        tools = tools_for((arch or [""])[0], data, bhive=initial_state == "bhive")
-        write_text(csv_file or "-", lambda: _table(_block_rows(tools, blocks, running)))
+        _predict_blocks(blocks, _task((arch or [""])[0], data, running, bhive=bhive), jobs, csv_file or "-")
         return
     if csv_file is not None:
         raise UsageError("--csv goes with --blocks", hint="--json FILE for one piece of code")
-    code = _code(file, asm, _source(file, asm, hexadecimal, object_file, symbol), syntax)
-    found = [tools_for(name, data, bhive=initial_state == "bhive").predict(code, running) for name in arch or [""]]
-    write_text(json_file, lambda: json.dumps([one.json() for one in found], indent=2, ensure_ascii=False) + "\n")
-    if json_file != "-":
-        print("\n\n".join(map(repr, found)))
+    if loop is None and (taken or graph == "flow"):
+        raise UsageError(f"{'--taken' if taken else '--graph flow'} needs a loop", hint="--loop auto")
+    given = _given(file, asm, hexadecimal, object_file, symbol, _syntax(syntax), whole=loop is not None)
+    if loop is not None and runs == "unrolled":
+        raise UsageError("--loop and --runs unrolled contradict each other")
+    from runner.cli._analyzed import Wanted, write_reports  # noqa: PLC0415 - `--help` needs none of these
+
+    wanted = Wanted(
+        tuple(arch or [""]),
+        data,
+        running,
+        bhive,
+        loop,
+        _probabilities(taken or []),
+        measure,
+        cpu,
+        output_format,
+        json_file,
+        html_file,
+        svg_file,
+        dot_file,
+        graph,
+    )
+    write_reports(given, wanted)
+
+
+def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise UsageError(f"{option} {value}: not one of {', '.join(known)}")
 
 
 def _running(name: str) -> Running:
     from analysis.bounds import Running  # noqa: PLC0415
 
-    known = [one.value for one in Running]
-    if name not in known:
-        raise UsageError(f"--runs {name}: not one of {', '.join(known)}")
+    _one_of("--runs", name, tuple(one.value for one in Running))
     return Running(name)
 
 
-def _source(
-    file: Path | None, asm: str | None, hexadecimal: str | None, object_file: Path | None, symbol: str | None
-) -> str:
-    """Return the one source of the code (see `runner.own_code.sources`)."""
+def _syntax(name: str) -> Syntax | None:
+    from runner.own_code.text import Syntax  # noqa: PLC0415
+
+    _one_of("--syntax", name, ("auto", *(one.value for one in Syntax)))
+    return None if name == "auto" else Syntax(name)
+
+
+def _probabilities(taken: list[str]) -> dict[int, float]:
+    """Return how likely branches are taken, by the address behind them."""
+    found = {}
+    for text in taken:
+        address, equals, share = text.partition("=")
+        try:
+            place, probability = int(address, 0), float(share)
+        except ValueError:
+            equals = ""
+        if not equals or not 0 <= probability <= 1:
+            raise UsageError(f"--taken {text}: not an address and a probability", hint="as in --taken 0x1243=0.9")
+        found[place] = probability
+    return found
+
+
+def _given(
+    file: Path | None,
+    asm: str | None,
+    hexadecimal: str | None,
+    object_file: Path | None,
+    symbol: str | None,
+    syntax: Syntax | None,
+    *,
+    whole: bool,
+) -> Given:
+    """Return the code of the one source."""
+    from runner.own_code.analyzed import of_bytes, of_object, of_text  # noqa: PLC0415
+    from runner.own_code.listing import MOST_BYTES  # noqa: PLC0415
+    from runner.own_code.sources import bytes_of, read_text  # noqa: PLC0415
+
+    is_text = file is not None or asm is not None
     given = {
         "FILE": None if file is None else f"@{file}",
         "--asm": asm,
         "--bytes": None if hexadecimal is None else f"hex:{hexadecimal}",
     }
-    return one_source(given, object_file, symbol)
+    one_source(given, object_file, None if is_text and object_file is None else symbol)
+    if object_file is not None:
+        return of_object(object_file, symbol or "", whole=whole)
+    if hexadecimal is not None:
+        return of_bytes(bytes_of(hexadecimal))
+    text = read_text(file, MOST_BYTES) if file is not None else asm or ""
+    with Counting("statements") as counting:
+        return of_text(text, str(file) if file is not None else "", syntax, symbol, counting)
 
 
-def _code(file: Path | None, asm: str | None, source: str, syntax: str) -> bytes:
-    """Return the code of the marked region, or all of it without marks."""
-    from analysis.markers import marked_code  # noqa: PLC0415
-    from runner.own_code.analyzed import assemble_region  # noqa: PLC0415
-    from runner.own_code.sources import code_of, read_text  # noqa: PLC0415
-    from runner.own_code.text import Syntax  # noqa: PLC0415
+def _task(architecture: str, data: Path | None, running: Running, *, bhive: bool) -> Task:
+    from runner.own_code.many_blocks import Task  # noqa: PLC0415
 
-    known = ["auto", *(one.value for one in Syntax)]
-    if syntax not in known:
-        raise UsageError(f"--syntax {syntax}: not one of {', '.join(known)}")
-    text = read_text(file) if file is not None else asm
-    if text is None:
-        return marked_code(code_of(source))
-    return assemble_region(text, None if syntax == "auto" else Syntax(syntax))
+    return Task(architecture, "" if data is None else str(data), running.value, bhive)
 
 
-def _block_rows(tools: Tools, source: str, running: Running) -> Iterator[tuple[str, ...]]:
-    """Yield a row per block: its code, cycles, what limits it, how many instructions are not known, what went wrong."""
+def _predict_blocks(source: str, task: Task, jobs: int, target: str) -> None:
+    """Predict blocks; those of an output file go on where they were stopped."""
     from runner.own_code.blocks import read_blocks  # noqa: PLC0415
+    from runner.own_code.many_blocks import HEADER, journal_of, predict_blocks  # noqa: PLC0415
+    from xed_convert.files import check_writable  # noqa: PLC0415
 
-    yield ("hex", "cycles", "limits", "unknown", "problem")
-    for code in read_blocks(lines_of(source), source):
-        try:
-            bounds = tools.predict(code, running).bounds
-        except UopscopeError as error:
-            yield (code.hex(), "", "", "", error.message)
-            continue
-        limits = " ".join(one.value for one in bounds.limits)
-        yield (code.hex(), f"{float(bounds.cycles):.2f}", limits, str(len(bounds.block.unknown)), "")
+    codes = list(read_blocks(lines_of(source), source))
+    if target == "-":
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(HEADER)
+        with Counting("blocks") as counting:
+            writer.writerows(predict_blocks(codes, task, jobs, None, counting))
+        return
+    check_writable(target)
+    with journal_of(Path(target), task, codes) as journal:
+        with Counting("blocks") as counting:
+            rows = list(predict_blocks(codes, task, jobs, journal, counting))
+        write_text(target, lambda: _table([HEADER, *rows]))
+        journal.done()
 
 
-def _table(rows: Iterable[tuple[str, ...]]) -> str:
+def _table(rows: list[Row]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()

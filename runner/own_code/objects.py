@@ -96,17 +96,26 @@ def symbol_code(path: Path, name: str) -> bytes:
         ObjectError: there is no such symbol, or a linker would have to fill places in it; names near ones.
     """
     program = read_program(path)
-    found = program.functions(name)
-    if not found:
-        listed = ", ".join(program.names[:20]) or "no function at all"
-        raise ObjectError(f"{path}: no symbol {name!r}", hint=f"it has: {listed}")
-    symbol, code = found[0]
+    symbol, code = function_of(program, path, name)
     section = next(one for one in program.sections if one.index == symbol.section)
     start = symbol.address - section.address
     if any(number == symbol.section and start <= at < start + len(code) for number, at in program.relocations):
         message = f"{path}: {name} refers to symbols that only a linker knows"
         raise ObjectError(message, hint="link it first (ld -r does not suffice), or take code without references")
     return without_return(code)
+
+
+def function_of(program: Program, path: Path, name: str) -> tuple[Symbol, bytes]:
+    """Return the first function of a name with its code.
+
+    Raises:
+        ObjectError: there is none; the hint has the names that there are.
+    """
+    found = program.functions(name)
+    if not found:
+        listed = ", ".join(program.names[:20]) or "no function at all"
+        raise ObjectError(f"{path}: no symbol {name!r}", hint=f"it has: {listed}")
+    return found[0]
 
 
 def section_code(path: Path, name: str) -> bytes:

@@ -60,14 +60,14 @@ def bytes_of(text: str) -> bytes:
     return code
 
 
-def read_text(path: Path) -> str:
-    """Return a text file.
+def read_text(path: Path, most: int = 4 * LONGEST_TEXT) -> str:
+    """Return a text file of so many bytes at most.
 
     Raises:
         MeasureError: it cannot be read, or is no text.
     """
     try:
-        return _read(path, 4 * LONGEST_TEXT).decode()
+        return _read(path, most).decode()
     except UnicodeDecodeError:
         raise MeasureError(
             f"{path}: not a text", hint="machine code is raw:FILE, an object file object:FILE:SYMBOL"

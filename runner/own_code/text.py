@@ -65,9 +65,9 @@ def assemble(text: str, syntax: Syntax = Syntax.INTEL) -> bytes:
     """
     if len(text) > LONGEST_TEXT:
         raise AssemblyError(f"the text has more than {LONGEST_TEXT:,} characters")
-    reader = _Reader(shipped_assembler(), syntax)
+    reader = Reader(shipped_assembler(), syntax)
     try:
-        reader.read(_statements(text))
+        reader.read([part for _, part in statements(text)])
         return reader.assembler.code(reader.pieces)
     except DirectiveError:
         raise
@@ -84,16 +84,16 @@ def _suits_gnu_as(text: str) -> bool:
     return not any(word in lower for word in ("_counting", "|", ".inc", "\0"))
 
 
-def _statements(text: str) -> list[str]:
-    """Cut text at line ends and semicolons, without comments, with `.rept` done.
+def statements(text: str, most: int = MOST_STATEMENTS) -> list[tuple[int, str]]:
+    """Cut text at line ends and semicolons, without comments, with `.rept` done; return line numbers and statements.
 
     Raises:
-        AssemblyError: `.rept` without `.endr` or the other way round, or too much.
+        AssemblyError: `.rept` without `.endr` or the other way round, or more than `most` statements by it.
     """
-    without = re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL)
+    without = re.sub(r"/\*.*?\*/", lambda match: " " + "\n" * match[0].count("\n"), text, flags=re.DOTALL)
     lines = [re.split(r"#|//", line, maxsplit=1)[0] for line in without.splitlines()]
-    stack: list[tuple[int, list[str]]] = [(1, [])]
-    for part in (part.strip() for line in lines for part in line.split(";")):
+    stack: list[tuple[int, list[tuple[int, str]]]] = [(1, [])]
+    for number, part in ((number, part.strip()) for number, line in enumerate(lines, 1) for part in line.split(";")):
         word, _, rest = part.partition(" ")
         if word.lower() == ".rept":
             stack.append((_count(rest, part), []))
@@ -101,11 +101,11 @@ def _statements(text: str) -> list[str]:
             if len(stack) == 1:
                 raise DirectiveError(".endr without .rept")
             times, inner = stack.pop()
-            if times * len(inner) + len(stack[-1][1]) > MOST_STATEMENTS:
-                raise DirectiveError(f".rept makes more than {MOST_STATEMENTS:,} statements")
+            if times * len(inner) + len(stack[-1][1]) > most:
+                raise DirectiveError(f".rept makes more than {most:,} statements")
             stack[-1][1].extend(inner * times)
         elif part:
-            stack[-1][1].append(part)
+            stack[-1][1].append((number, part))
     if len(stack) > 1:
         raise DirectiveError(".rept without .endr")
     return stack[0][1]
@@ -122,26 +122,39 @@ def _count(text: str, statement: str) -> int:
 
 
 @dataclass(slots=True)
-class _Reader:
-    """Reads statements one after the other; `pieces` are what there is to encode."""
+class Reader:
+    """Reads statements one after the other; `pieces` are what there is to encode.
+
+    `labels` are those that stand before the next piece.
+    """
 
     assembler: Assembler
     syntax: Syntax
     pieces: list[Statement | Filler] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
 
-    def read(self, statements: list[str]) -> None:
-        for text in statements:
-            rest = text
-            while (match := _LABEL.fullmatch(rest)) and match[1].upper() not in _SEGMENTS:
-                self.labels.append(_name(match[1]))
-                rest = match[2].strip()
+    def read(self, parts: list[str]) -> None:
+        """Read statements.
+
+        Raises:
+            AssemblyError: one of them is none that is known.
+        """
+        for text in parts:
+            rest = self.take_labels(text)
             if rest:
                 self.read_one(rest)
         if self.labels:
             self.add(Filler())
 
+    def take_labels(self, text: str) -> str:
+        """Note the labels at the beginning of a statement, and return the rest."""
+        while (match := _LABEL.fullmatch(text)) and match[1].upper() not in _SEGMENTS:
+            self.labels.append(label_name(match[1]))
+            text = match[2].strip()
+        return text
+
     def add(self, piece: Filler) -> None:
+        """Add bytes, behind the labels that stand before them."""
         self.pieces.append(Filler(piece.data, piece.multiple, tuple(self.labels)))
         self.labels = []
 
@@ -166,6 +179,11 @@ class _Reader:
             self.labels = []
 
     def read_directive(self, word: str, rest: str, text: str) -> None:
+        """Read a directive.
+
+        Raises:
+            AssemblyError: it is not known, or wrong.
+        """
         if word in _IGNORED or word.startswith(".cfi_"):
             return
         if word in _SIZES:
@@ -213,10 +231,11 @@ def _here(statement: Statement) -> Statement:
 
 def _plain_labels(text: str) -> str:
     """Write labels like `.L3` without the dot, which our syntax does not have."""
-    return re.sub(r"(?<![\w.])\.([A-Za-z_][\w.$]*)", lambda match: _name("." + match[1]), text)
+    return re.sub(r"(?<![\w.])\.([A-Za-z_][\w.$]*)", lambda match: label_name("." + match[1]), text)
 
 
-def _name(label: str) -> str:
+def label_name(label: str) -> str:
+    """Return a label as our own syntax writes it."""
     return re.sub(r"[.$]", "_", label)
 
 

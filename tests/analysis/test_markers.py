@@ -3,7 +3,7 @@
 import pytest
 
 from analysis.errors import AnalysisError
-from analysis.markers import BEGIN_BYTES, END_BYTES, is_att, marked_code, marked_text
+from analysis.markers import BEGIN_BYTES, END_BYTES, is_att, marked_code, marked_lines
 from xed_convert.assembly.assembler import assemble
 from xed_convert.errors import UopscopeError
 
@@ -11,7 +11,7 @@ from xed_convert.errors import UopscopeError
 @pytest.mark.parametrize("begin", ["# OSACA-BEGIN", "# LLVM-MCA-BEGIN kernel", "// LLVM-MCA-BEGIN", "  #OSACA-BEGIN x"])
 @pytest.mark.parametrize("end", ["# OSACA-END", "# LLVM-MCA-END kernel"])
 def test_comments_mark_a_region(begin: str, end: str) -> None:
-    assert marked_text(f"before\n{begin}\none\ntwo\n{end}\nbehind\n") == "one\ntwo\n"
+    assert marked_lines(f"before\n{begin}\none\ntwo\n{end}\nbehind\n") == (3, 4)
 
 
 def test_bytes_mark_a_region() -> None:
@@ -27,14 +27,14 @@ def test_the_bytes_are_those_of_the_published_code() -> None:
 
 
 def test_code_without_marks_is_taken_whole() -> None:
-    assert marked_text("one\ntwo") == "one\ntwo"
+    assert marked_lines("one\ntwo") == (1, 2)
     assert marked_code(b"\x90\x90") == b"\x90\x90"
 
 
 @pytest.mark.parametrize("text", ["# OSACA-BEGIN\nnop", "nop\n# OSACA-END", "# OSACA-END\nnop\n# OSACA-BEGIN"])
 def test_half_a_mark_is_refused(text: str) -> None:
     with pytest.raises(AnalysisError, match=r"no -(BEGIN|END)"):
-        marked_text(text)
+        marked_lines(text)
 
 
 @pytest.mark.parametrize("code", [BEGIN_BYTES + b"\x90", b"\x90" + END_BYTES, END_BYTES + BEGIN_BYTES])

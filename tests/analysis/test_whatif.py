@@ -5,6 +5,7 @@ from fractions import Fraction
 import pytest
 
 from analysis.bounds import Running
+from analysis.explanation import Facts
 from analysis.report.data import json_of
 from analysis.report.text import lines_of
 from analysis.whatif import what_ifs
@@ -42,6 +43,9 @@ def test_where_two_limits_are_alike_none_alone_gains() -> None:
 
 def test_the_report_has_them() -> None:
     found = bounds("imul rax, rbx; imul rax, rcx", Running.UNROLLED)
-    text = "\n".join(lines_of(found, haswell()))
+    text = "\n".join(lines_of(Facts(found, haswell())))
     assert "without a limit by dependencies" in text
-    assert json_of(found, haswell())["what_if"][0] == {"change": "without a limit by dependencies", "cycles": 2.0}
+    assert json_of(Facts(found, haswell()))["what_if"][0] == {
+        "change": "without a limit by dependencies",
+        "cycles": 2.0,
+    }

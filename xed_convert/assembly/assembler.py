@@ -111,7 +111,15 @@ class Assembler:
         Raises:
             AssemblyError: a statement cannot be encoded, or names a label that does not exist.
         """
-        return b"".join(one if isinstance(one, bytes) else one.data for one in self._settle(pieces))
+        return b"".join(self.layout(pieces))
+
+    def layout(self, pieces: Sequence[Statement | Filler]) -> list[bytes]:
+        """Return the bytes of each statement and filler, as `code` joins them.
+
+        Raises:
+            AssemblyError: as `code`.
+        """
+        return [one if isinstance(one, bytes) else one.data for one in self._settle(pieces)]
 
     def _settle(self, pieces: Sequence[Statement | Filler]) -> list[Match | bytes]:
         """Choose encodings until no branch has to grow any more."""

@@ -1,0 +1,132 @@
+"""What every report says: a prediction with its paths, loads, changes, source lines and measurements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from analysis.loads import loads_of
+from analysis.paths import critical_path, loop_carried
+from analysis.whatif import what_ifs
+from results.model import PortUsage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from analysis.bounds import Bounds
+    from analysis.code import Item
+    from analysis.dependencies import Cycle
+    from analysis.loads import Loads
+    from analysis.paths import Path
+    from analysis.whatif import WhatIf
+    from simulator.machines.machine import MachineModel
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """Where an instruction comes from: a file, a line in it (from 1), and what stands there ("": not known)."""
+
+    file: str
+    line: int
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Core cycles per iteration that were measured beside those predicted for the same way of running.
+
+    `cycles` is None if it could not be measured; `reason` says why. `spread` is half the difference of the rounds that
+    agree best.
+    """
+
+    running: str
+    predicted: float
+    cycles: float | None
+    spread: float | None = None
+    reason: str = ""
+
+    @property
+    def error(self) -> float | None:
+        """The prediction's error, as a share of what was measured."""
+        return (self.predicted - self.cycles) / self.cycles if self.cycles else None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A prediction and what follows from it. `lines` has an entry per instruction, or none at all."""
+
+    bounds: Bounds
+    machine: MachineModel
+    lines: Sequence[SourceLine | None] = ()
+    measured: Sequence[Measured] = ()
+
+    @cached_property
+    def path(self) -> Path:
+        """The critical path of one iteration."""
+        return critical_path(self.bounds)
+
+    @cached_property
+    def carried(self) -> list[Cycle]:
+        """The dependencies from iteration to iteration, the slowest first."""
+        return loop_carried(self.bounds)
+
+    @cached_property
+    def loads(self) -> Loads:
+        """The loads of the ports."""
+        return loads_of(self.bounds)
+
+    @cached_property
+    def gains(self) -> list[WhatIf]:
+        """What would make the code faster."""
+        return what_ifs(self.bounds)
+
+    @cached_property
+    def on_path(self) -> set[int]:
+        """The positions of the instructions on the critical path."""
+        return set(self.positions(self.path.nodes))
+
+    @cached_property
+    def on_cycle(self) -> set[int]:
+        """The positions of the instructions on the slowest circle of dependencies."""
+        cycle = self.bounds.cycle
+        return set(self.positions(cycle.nodes)) if cycle is not None else set()
+
+    def positions(self, nodes: Sequence[int]) -> list[int]:
+        """Return the instructions of results, each once, in this order."""
+        return list(dict.fromkeys(self.bounds.nodes[number].position for number in nodes))
+
+    def in_order(self, cycle: Cycle) -> list[int]:
+        """Return the instructions of a circle, from the first one in the code on."""
+        found = self.positions(cycle.nodes)
+        start = found.index(min(found))
+        return [*found[start:], *found[:start]]
+
+    def line_of(self, position: int) -> SourceLine | None:
+        """Return where an instruction comes from, None if that is not known."""
+        return self.lines[position] if position < len(self.lines) else None
+
+
+def port_usage(item: Item, machine: MachineModel) -> PortUsage:
+    """Return the µops of an instruction by their ports."""
+    names = machine.parameters.ports
+    return PortUsage(
+        {
+            frozenset(name for number, name in enumerate(names) if mask >> number & 1): count
+            for mask, count in item.effects.port_masks
+        }
+    )
+
+
+def latencies(item: Item) -> list[int]:
+    """Return the cycles from each register or flag that is read to each that is written."""
+    return [cycles for output in item.effects.outputs if output.names for _, cycles in output.waits]
+
+
+def latency_text(item: Item) -> str:
+    """Return the cycles between what is read and what is written, as a range."""
+    found = latencies(item)
+    if not found:
+        return "-"
+    least, most = min(found), max(found)
+    return str(most) if least == most else f"{least}-{most}"

@@ -1,0 +1,123 @@
+"""The critical path of one iteration, and all dependencies from iteration to iteration.
+
+The critical path is the longest chain of results within an iteration, from what is there before it to its last result:
+the time of one iteration alone (OSACA's CP; Laukemann et al., PMBS 2019, section II-B). A loop-carried dependency leads
+from a result through later ones to the same result of another iteration (OSACA's LCD); the slowest one per iteration is
+the bound of `analysis.dependencies`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from analysis.dependencies import Cycle
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from analysis.bounds import Bounds
+    from analysis.dependencies import Node
+    from analysis.effects import Output
+
+MOST_EDGES = 400
+"""Edges from iteration to iteration that are followed one by one: each takes a walk through the block."""
+MOST_STEPS = 2_000_000
+"""Nodes that these walks visit; of longer blocks the slowest circle alone is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A chain of results in one iteration, in order, and its core cycles."""
+
+    nodes: tuple[int, ...]
+    cycles: int
+
+
+def critical_path(bounds: Bounds) -> Path:
+    """Return the longest chain within an iteration; an empty one if nothing takes time."""
+    nodes = bounds.nodes
+    if not nodes:
+        return Path((), 0)
+    own = _own_cycles(bounds)
+    lengths: list[int] = []
+    came: list[int | None] = []
+    for number, node in enumerate(nodes):
+        longest, source = own[number], None
+        for edge in node.edges:
+            if not edge.iterations and edge.source < number and lengths[edge.source] + edge.cycles > longest:
+                longest, source = lengths[edge.source] + edge.cycles, edge.source
+        lengths.append(longest)
+        came.append(source)
+    last = max(range(len(nodes)), key=lambda number: (lengths[number], -number))
+    return Path(tuple(reversed(_back(came, last))), lengths[last])
+
+
+def _own_cycles(bounds: Bounds) -> list[int]:
+    """Return for each node the cycles from the latest of what it reads, if that is there from the beginning."""
+    found: list[int] = []
+    for position, group in groupby(bounds.nodes, key=lambda node: node.position):
+        outputs = bounds.block.items[position].effects.outputs
+        synchronized = len(list(group)) - len(outputs)
+        found += [0] * synchronized + [_longest_wait(output) for output in outputs]
+    return found
+
+
+def _longest_wait(output: Output) -> int:
+    return max([cycles for _, cycles in output.waits] + [output.loads_wait or 0])
+
+
+def _back(came: Sequence[int | None], last: int) -> list[int]:
+    path: list[int] = []
+    at: int | None = last
+    while at is not None:
+        path.append(at)
+        at = came[at]
+    return path
+
+
+def loop_carried(bounds: Bounds) -> list[Cycle]:
+    """Return the dependencies from iteration to iteration, the slowest per iteration first.
+
+    There is one for each edge that leads into another iteration: the longest chain that it closes. The same
+    instructions count once.
+    """
+    nodes = bounds.nodes
+    closing = [(number, edge) for number, node in enumerate(nodes) for edge in node.edges if edge.iterations]
+    found: dict[frozenset[int], Cycle] = {}
+    if bounds.cycle is not None:
+        found[_positions(nodes, bounds.cycle)] = bounds.cycle
+    if len(closing) <= MOST_EDGES and len(closing) * len(nodes) <= MOST_STEPS:
+        for target, edge in closing:
+            path = _longest(nodes, target, edge.source)
+            if path is None:
+                continue
+            cycle = Cycle(path.nodes, path.cycles + edge.cycles, edge.iterations)
+            key = _positions(nodes, cycle)
+            if cycle.cycles and (key not in found or found[key].ratio < cycle.ratio):
+                found[key] = cycle
+    return sorted(found.values(), key=lambda cycle: (-cycle.ratio, cycle.nodes))
+
+
+def _positions(nodes: Sequence[Node], cycle: Cycle) -> frozenset[int]:
+    return frozenset(nodes[number].position for number in cycle.nodes)
+
+
+def _longest(nodes: Sequence[Node], start: int, end: int) -> Path | None:
+    """Return the longest chain from one node to another in the same iteration, None if there is none."""
+    lengths: dict[int, int] = {start: 0}
+    came: dict[int, int] = {}
+    for number in range(start + 1, end + 1):
+        for edge in nodes[number].edges:
+            if edge.iterations or edge.source not in lengths or edge.source >= number:
+                continue
+            reached = lengths[edge.source] + edge.cycles
+            if reached > lengths.get(number, -1):
+                lengths[number], came[number] = reached, edge.source
+    if end not in lengths:
+        return None
+    path = [end]
+    while path[-1] != start:
+        path.append(came[path[-1]])
+    return Path(tuple(reversed(path)), lengths[end])

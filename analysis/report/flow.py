@@ -1,0 +1,125 @@
+"""What a function's control flow and one of its loops take, for people and as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from analysis.flow import branches_in
+from analysis.report.data import SCHEMA, json_of
+from analysis.report.text import counted, cycles_text, lines_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from analysis.flow import Flow, FlowBlock, Loop
+    from analysis.loops import LoopPrediction
+
+MOST_SHOWN = 4
+"""Ways that are shown one by one, the likeliest ones."""
+
+
+def loop_lines(found: LoopPrediction, function: str) -> Iterator[str]:
+    """Yield the control flow, the loops, and what the chosen one takes; of a single way all that is known."""
+    yield from flow_lines(found.flow, function, found.loop)
+    yield ""
+    if len(found.ways) == 1:
+        yield from lines_of(found.facts[0])
+        return
+    machine = found.facts[0].machine
+    ways = counted(len(found.ways), "way")
+    yield f"{machine.name}: {ways} through an iteration"
+    yield f"  {machine.origin.text}"
+    yield ""
+    yield f"{cycles_text(found.cycles)} cycles per iteration in the mean. What limits it: {' and '.join(found.limits)}."
+    if found.left_out:
+        yield f"! Ways that are {100 * found.left_out:.1f}% likely together are left out."
+    yield ""
+    width = max(map(len, found.bounds))
+    yield f"{'mean bound':{width}}  cycles"
+    for name, cycles in sorted(found.bounds.items(), key=lambda pair: -pair[1]):
+        yield f"{name:{width}} {'*' if name in found.limits else ' '}{cycles_text(cycles):>6}"
+    yield ""
+    yield "A core predicts its branches. Those that it mispredicts take time that is not counted here."
+    for way, one in list(zip(found.ways, found.facts, strict=True))[:MOST_SHOWN]:
+        blocks = " → ".join(f"{found.flow.address + begin:#x}" for begin in way.blocks)
+        yield ""
+        yield f"{100 * way.probability:.0f}%: {blocks}; branches taken: {way.taken}"
+        yield ""
+        yield from lines_of(one)
+    if len(found.ways) > MOST_SHOWN:
+        yield ""
+        yield f"and {len(found.ways) - MOST_SHOWN} less likely ways"
+
+
+def flow_lines(flow: Flow, function: str, chosen: Loop | None) -> Iterator[str]:
+    """Yield the blocks of a function and its loops; of the chosen loop also the branches that may be given."""
+    count = counted(len(flow.blocks), "block")
+    yield f"{function} at {flow.address:#x}: {count}, {counted(len(flow.loops), 'loop')}"
+    for begin, block in flow.blocks.items():
+        depth = sum(begin in loop.blocks for loop in flow.loops)
+        yield f"  {flow.address + begin:#x} {'| ' * depth}{_block(flow, block)}"
+    for number, loop in enumerate(flow.loops, 1):
+        mark = "*" if loop == chosen else " "
+        inner = "" if loop.is_innermost else ", has loops inside"
+        size = f"{counted(len(loop.blocks), 'block')}, {counted(flow.size_of(loop), 'instruction')}"
+        yield f"{mark} loop {number} at {flow.address + loop.head:#x}: {size}{inner}"
+    for block in branches_in(flow, chosen) if chosen is not None else ():
+        end = flow.address + block.end
+        yield f"  its branch before {end:#x} goes either way: --taken {end:#x}=0.5"
+
+
+def _block(flow: Flow, block: FlowBlock) -> str:
+    calls = f", {counted(block.calls, 'call')}" if block.calls else ""
+    to = ", ".join(f"{flow.address + one:#x}" for one in block.successors)
+    return f"{counted(block.instructions, 'instruction')}{calls}, {block.ending.value}{f' to {to}' if to else ''}"
+
+
+def loop_json(found: LoopPrediction, function: str) -> dict[str, Any]:
+    """Return a loop's prediction as JSON."""
+    flow, machine = found.flow, found.facts[0].machine
+    return {
+        "schema": SCHEMA,
+        "architecture": machine.name,
+        "machine": machine.origin.text,
+        "running": "loop",
+        "cycles_per_iteration": float(found.cycles),
+        "limits": found.limits,
+        "bounds": {name: float(cycles) for name, cycles in found.bounds.items()},
+        "left_out": found.left_out,
+        "control_flow": flow_json(flow, function) | {"chosen": 1 + flow.loops.index(found.loop)},
+        "ways": [
+            {
+                "probability": way.probability,
+                "taken_branches": way.taken,
+                "blocks": [flow.address + begin for begin in way.blocks],
+                "prediction": json_of(one),
+            }
+            for way, one in zip(found.ways, found.facts, strict=True)
+        ],
+    }
+
+
+def flow_json(flow: Flow, function: str) -> dict[str, Any]:
+    """Return a control-flow graph as JSON; blocks are named by their addresses."""
+    return {
+        "function": function,
+        "address": flow.address,
+        "blocks": [
+            {
+                "address": flow.address + begin,
+                "instructions": block.instructions,
+                "ending": block.ending.value,
+                "successors": [flow.address + one for one in block.successors],
+            }
+            for begin, block in flow.blocks.items()
+        ],
+        "loops": [
+            {
+                "head": flow.address + loop.head,
+                "blocks": [flow.address + begin for begin in sorted(loop.blocks)],
+                "depth": loop.depth,
+                "innermost": loop.is_innermost,
+            }
+            for loop in flow.loops
+        ],
+    }

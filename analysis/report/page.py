@@ -1,0 +1,210 @@
+"""A report as one HTML page that needs no other file and no network, for screens of any size, light or dark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+from markupsafe import Markup
+
+from analysis.explanation import latency_text, port_usage
+from analysis.report.drawing import dependency_svg, flow_svg
+from analysis.report.text import (
+    RUNS,
+    counted,
+    cycles_text,
+    detail,
+    mark_of,
+    path_lines,
+    sentence,
+    unknown_lines,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from fractions import Fraction
+
+    from analysis.explanation import Facts, Measured
+    from analysis.loops import LoopPrediction
+
+WIDEST_BAR = 8
+"""Of the bars beside the bounds, in rem."""
+MOST_ROWS = 2000
+"""Instructions that the table has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What the page says of one CPU: one prediction, or the ways through a loop with their headings."""
+
+    facts: Sequence[tuple[str, Facts]]
+    cycles: Fraction
+    limits: Sequence[str]
+    means: Mapping[str, Fraction]
+
+    @classmethod
+    def of(cls, facts: Facts) -> Section:
+        """Return the section of a prediction."""
+        bounds = facts.bounds
+        means = {one.value: cycles for one, cycles in bounds.cycles_of.items()}
+        return cls([("", facts)], bounds.cycles, [one.value for one in bounds.limits], means)
+
+    @classmethod
+    def of_loop(cls, found: LoopPrediction) -> Section:
+        """Return the section of a loop."""
+        pairs = zip(found.ways, found.facts, strict=True)
+        named = [(f"{100 * way.probability:.0f}% of the iterations", one) for way, one in pairs]
+        if len(named) == 1:
+            return cls.of(named[0][1])
+        return cls(named, found.cycles, found.limits, found.bounds)
+
+
+@lru_cache(maxsize=1)
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("analysis.report", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def page_of(sections: Sequence[Section], title: str, loop: LoopPrediction | None = None) -> str:
+    """Return the page.
+
+    Args:
+        sections: one for each CPU.
+        title: what the code is called.
+        loop: the loop that was analyzed, whose function's control flow is shown.
+    """
+    style = resources.files("analysis.report").joinpath("templates/page.css").read_text(encoding="utf-8")
+    return (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            title=title,
+            style=Markup(style),  # noqa: S704 - our own file
+            several=len(sections) > 1,
+            views=[_view(number, one) for number, one in enumerate(sections)],
+            components=list(_components(sections)),
+            flow=None if loop is None else _flow_view(loop, title),
+        )
+    )
+
+
+def _components(sections: Sequence[Section]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Return the bounds side by side."""
+    names = list(dict.fromkeys(name for one in sections for name in one.means))
+    return [
+        (
+            name,
+            [
+                {"cycles": cycles_text(one.means[name]) if name in one.means else "-", "limits": name in one.limits}
+                for one in sections
+            ],
+        )
+        for name in names
+    ]
+
+
+def _flow_view(loop: LoopPrediction, title: str) -> dict[str, Any]:
+    flow = loop.flow
+    number = 1 + flow.loops.index(loop.loop)
+    summary = f"{counted(len(flow.blocks), 'block')}, {counted(len(flow.loops), 'loop')}; loop {number} is analyzed."
+    return {"summary": summary, "drawing": _drawn(flow_svg(flow, f"Control flow of {title}"))}
+
+
+def _drawn(svg: str) -> Markup:
+    """Return a drawing of ours as it is: all text in it is escaped."""
+    return Markup(svg)  # noqa: S704
+
+
+def _view(number: int, section: Section) -> dict[str, Any]:
+    first = section.facts[0][1]
+    block, machine = first.bounds.block, first.machine
+    is_loop = len(section.facts) > 1
+    size = f"{counted(len(block.items), 'instruction')}, {RUNS[first.bounds.running]}"
+    return {
+        "anchor": f"cpu{number}",
+        "name": machine.name,
+        "heading": f"{machine.name}: {f'{len(section.facts)} ways through an iteration' if is_loop else size}",
+        "origin": machine.origin.text,
+        "cycles": cycles_text(section.cycles),
+        "sentence": f"What limits it: {' and '.join(section.limits)}." if is_loop else sentence(first.bounds),
+        "warnings": list(
+            dict.fromkeys(line for _, facts in section.facts for line in unknown_lines(facts.bounds.block))
+        ),
+        "means": [(name, cycles_text(c), name in section.limits) for name, c in section.means.items()]
+        if is_loop
+        else [],
+        "parts": [_part(heading, facts) for heading, facts in section.facts],
+    }
+
+
+def _part(heading: str, facts: Facts) -> dict[str, Any]:
+    bounds = facts.bounds
+    loads = facts.loads
+    names = sorted({*loads.best, *loads.even}, key=bounds.port_names.index)
+    size = len(bounds.block.items)
+    return {
+        "heading": heading,
+        "measured": [_measured(one) for one in facts.measured],
+        "bounds": [
+            {
+                "name": component.value,
+                "cycles": cycles_text(cycles),
+                "limits": component in bounds.limits,
+                "share": round(WIDEST_BAR * float(cycles / bounds.cycles), 2) if bounds.cycles else 0,
+                "detail": detail(facts, component),
+            }
+            for component, cycles in sorted(bounds.cycles_of.items(), key=lambda pair: -pair[1])
+        ],
+        "gains": [{"cycles": cycles_text(one.cycles), "change": one.change} for one in facts.gains],
+        "ports": [
+            {
+                "name": name,
+                "best": _number(loads.best.get(name)),
+                "even": _number(loads.even.get(name)),
+                "full": name in bounds.full,
+            }
+            for name in names
+        ],
+        "has_source": any(one is not None for one in facts.lines),
+        "rows": [_row(facts, position, names) for position in range(min(size, MOST_ROWS))],
+        "more": f"… and {size - MOST_ROWS} more" if size > MOST_ROWS else "",
+        "paths": list(path_lines(facts)),
+        "drawing": _drawn(dependency_svg(facts)),
+    }
+
+
+def _row(facts: Facts, position: int, ports: Sequence[str]) -> dict[str, Any]:
+    item, line = facts.bounds.block.items[position], facts.line_of(position)
+    on_path = "critical" if position in facts.on_path else ""
+    return {
+        "number": position + 1,
+        "mark": mark_of(facts, position),
+        "kind": "cycle" if position in facts.on_cycle else on_path if item.known else "unknown",
+        "text": item.text,
+        "uops": item.effects.slots,
+        "ports": (str(port_usage(item, facts.machine)) if item.known else "?") or "-",
+        "latency": latency_text(item),
+        "loads": [_number(facts.loads.best_of[position].get(name)) for name in ports],
+        "source": "" if line is None else f"{line.file}:{line.line} {line.text}".strip(),
+    }
+
+
+def _number(value: Fraction | None) -> str:
+    return "" if not value else f"{float(value):.2f}"
+
+
+def _measured(one: Measured) -> dict[str, str]:
+    return {
+        "running": one.running,
+        "predicted": f"{one.predicted:.2f}",
+        "cycles": "-" if one.cycles is None else f"{one.cycles:.2f}",
+        "error": one.reason if one.error is None else f"{100 * one.error:+.1f}%",
+    }

@@ -1,0 +1,132 @@
+"""Control flow by hand: blocks, loops, ways through them."""
+
+from __future__ import annotations
+
+import pytest
+
+from analysis.errors import AnalysisError
+from analysis.flow import Ending, Flow, branches_in, flow_of, ways_through
+from analysis.loops import TAKEN_BRANCHES, predict_loop
+from analysis.prediction import Tools
+from tests.analysis.machine import haswell, reader
+from xed_convert.assembly.assembler import assemble
+
+NESTED = """
+    xor eax, eax
+outer:
+    mov rcx, 5
+inner:
+    cmp rdx, rcx
+    jz odd
+    imul rax, rbx
+    jmp next
+odd:
+    add rax, rbx
+next:
+    dec rcx
+    jnz inner
+    dec rsi
+    jnz outer
+    ret
+"""
+
+
+def flow(text: str) -> Flow:
+    reader()
+    return flow_of(assemble(text), 0x1000)
+
+
+def test_blocks_end_at_branches_and_before_their_targets() -> None:
+    found = flow(NESTED)
+    blocks = list(found.blocks.values())
+    assert [one.instructions for one in blocks] == [1, 1, 2, 2, 1, 2, 2, 1]
+    kinds = [Ending.FALLS, Ending.FALLS, Ending.BRANCHES, Ending.JUMPS, Ending.FALLS, Ending.BRANCHES, Ending.BRANCHES]
+    assert [one.ending for one in blocks] == [*kinds, Ending.RETURNS]
+    assert blocks[3].successors == (blocks[5].begin,)
+    assert blocks[2].successors == (blocks[4].begin, blocks[3].begin)  # taken, else
+    assert b"".join(found.code_of([one.begin]) for one in blocks) == found.code
+
+
+def test_loops_are_found_with_their_nesting() -> None:
+    found = flow(NESTED)
+    begins = list(found.blocks)
+    outer, inner = found.loops
+    assert (outer.head, outer.depth, outer.is_innermost) == (begins[1], 0, False)
+    assert (inner.head, inner.depth, inner.is_innermost) == (begins[2], 1, True)
+    assert outer.blocks == set(begins[1:7])
+    assert inner.blocks == set(begins[2:6])
+    assert found.innermost() == inner
+    with pytest.raises(AnalysisError, match="has loops inside"):
+        found.loop_number(1)
+    with pytest.raises(AnalysisError, match="no loop 3"):
+        found.loop_number(3)
+
+
+@pytest.mark.parametrize(
+    ("text", "loops"),
+    [
+        ("a: jmp a", 1),
+        ("a: dec rcx; jnz a; b: dec rdx; jnz b", 2),
+        ("a: dec rcx; jz b; dec rdx; jnz a; b: ret", 1),
+        ("jmp b; a: dec rcx; b: dec rdx; jnz a; ret", 1),
+        ("jz b; a: dec rcx; b: jnz a; ret", 0),  # two entries: no block dominates the other
+        ("nop", 0),
+        ("call rax; ret", 0),
+        ("jmp rax", 0),
+        ("a: xbegin a; ret", 1),
+    ],
+)
+def test_numbers_of_loops(text: str, loops: int) -> None:
+    assert len(flow(text).loops) == loops
+
+
+def test_a_function_without_a_loop_says_so() -> None:
+    with pytest.raises(AnalysisError, match="has no loop"):
+        flow("nop; ret").innermost()
+    with pytest.raises(AnalysisError, match="no instruction"):
+        flow_of(b"")
+
+
+def test_ways_have_equal_probabilities_or_given_ones() -> None:
+    found = flow(NESTED)
+    loop = found.innermost()
+    (branch,) = branches_in(found, loop)
+    ways, left_out = ways_through(found, loop, {})
+    assert [(way.probability, way.taken) for way in ways] == [(0.5, 2), (0.5, 2)]  # jz and jnz; jmp and jnz
+    assert left_out == 0
+    given, _ = ways_through(found, loop, {branch.end: 0.9})
+    assert [round(way.probability, 9) for way in given] == [0.9, 0.1]
+    assert branch.target in given[0].blocks
+    never, _ = ways_through(found, loop, {branch.end: 0.0})
+    assert len(never) == 1
+
+
+def test_many_ways_are_cut_off_and_said_to_be() -> None:
+    text = "a: " + "".join(f"test rax, rax; jz l{n}; nop; l{n}: " for n in range(8)) + "dec rcx; jnz a"
+    found = flow(text)
+    ways, left_out = ways_through(found, found.innermost(), {})
+    assert len(ways) == 64
+    assert left_out == pytest.approx(0.75)
+    assert sum(way.probability for way in ways) == pytest.approx(1)
+
+
+def test_a_loop_takes_the_mean_of_its_ways() -> None:
+    tools = Tools.of(haswell(), reader().decoder)
+    found = flow(NESTED)
+    loop = found.innermost()
+    (branch,) = branches_in(found, loop)
+    for share in (0.0, 0.25, 1.0):  # of the way with the addition
+        made = predict_loop(lambda code, how: tools.predict(code, how).facts, found, loop, {branch.end: share})
+        assert made.bounds["dependencies"] == share * 1 + (1 - share) * 3
+        assert made.bounds[TAKEN_BRANCHES] == 2
+        assert float(made.cycles) == max(2, 3 - 2 * share)
+
+
+def test_all_ways_share_the_ports() -> None:
+    tools = Tools.of(haswell(), reader().decoder)
+    text = "a: test rax, rax; jz odd; imul r8, rbx; imul r9, rbx; jmp next; odd: vaddps xmm0, xmm1, xmm2; next: "
+    found = flow(text + "dec rcx; jnz a")
+    made = predict_loop(lambda code, how: tools.predict(code, how).facts, found, found.innermost())
+    alone = [one.bounds.cycles_of for one in made.facts]
+    mean = sum(float(cycles) for bounds in alone for name, cycles in bounds.items() if name.value == "ports") / 2
+    assert float(made.bounds["ports"]) <= mean

@@ -1,0 +1,150 @@
+"""Reports: JSON by its schema, drawings as XML, pages without network, messages for editors."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import jsonschema
+import pytest
+from lxml import etree
+
+from analysis.explanation import Facts, Measured, SourceLine
+from analysis.flow import flow_of
+from analysis.loops import LoopPrediction, predict_loop
+from analysis.prediction import Tools
+from analysis.report.compiler import messages_of
+from analysis.report.data import json_of, schema
+from analysis.report.dot import dependency_dot, flow_dot
+from analysis.report.drawing import MOST_ROWS, dependencies, dependency_svg, flow_svg
+from analysis.report.flow import loop_json, loop_lines
+from analysis.report.page import Section, page_of
+from analysis.report.text import lines_of, side_by_side
+from tests.analysis.machine import bounds, haswell, reader
+from xed_convert.assembly.assembler import assemble
+
+LOOP = "a: mov rax, [rsi]; imul rbx, rax; mov [rdi], rbx; add rsi, r8; add rdi, r8; dec rcx; jnz a"
+BRANCHING = "a: mov rax, [rsi]; cmp rax, rdx; jz b; imul rbx, rax; b: add rsi, r8; dec rcx; jnz a"
+NAME = '<script>"&'
+
+
+def facts(text: str = LOOP, *, is_known: bool = True) -> Facts:
+    found = bounds(text)
+    lines = [SourceLine("k.s", 10 + n, "x.c:3") for n in range(len(found.block.items))]
+    measured = [Measured("copies in a row", 4.0, 5.0, 0.1), Measured("copies in a loop", 4.0, None, None, "SIGILL")]
+    return Facts(found, haswell(), lines if is_known else (), measured if is_known else ())
+
+
+def loop_of(text: str) -> LoopPrediction:
+    tools = Tools.of(haswell(), reader().decoder)
+    flow = flow_of(assemble(text), 0x401000)
+    return predict_loop(lambda code, how: tools.predict(code, how).facts, flow, flow.innermost())
+
+
+def test_json_is_as_its_schema_says() -> None:
+    jsonschema.Draft202012Validator.check_schema(schema())
+    found = [json_of(facts()), json_of(facts(is_known=False)), json_of(facts("aesenclast xmm1, xmm2; nop"))]
+    found += [loop_json(loop_of(BRANCHING), "f")]
+    written = json.loads(json.dumps(found))
+    jsonschema.validate(written, schema())
+    del written[0]["limits"]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(written, schema())
+
+
+def test_json_says_nothing_that_the_schema_does_not() -> None:
+    defined = schema()["$defs"]
+    assert set(json_of(facts())) == set(defined["prediction"]["properties"])
+    assert set(json_of(facts())["instructions"][0]) == set(defined["instruction"]["properties"])
+    assert set(loop_json(loop_of(BRANCHING), "f")) == set(defined["loop"]["properties"])
+
+
+def test_the_graph_has_each_dependency_with_its_cycles() -> None:
+    found = {(one.source, one.target, one.iterations): one for one in dependencies(facts())}
+    assert found[0, 1, 0].cycles == 3
+    assert found[1, 1, 1].kind == "cycle"
+    assert found[1, 2, 0].kind == "critical"
+    assert found[3, 0, 1].cycles == 5
+    assert found[5, 6, 0].cycles == 0  # the jump waits for flags
+
+
+@pytest.mark.parametrize("text", [LOOP, "nop", "; ".join(["imul rax, rbx"] * (MOST_ROWS + 50))])
+def test_drawings_are_xml_of_their_own(text: str) -> None:
+    drawing = dependency_svg(facts(text))
+    root = etree.fromstring(drawing.encode())
+    rows = min(MOST_ROWS, len(bounds(text).block.items))
+    assert len(root.findall(".//{http://www.w3.org/2000/svg}rect")) == rows
+    assert ("and 50 more" in drawing) == (rows == MOST_ROWS)
+    assert "http://" not in drawing.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_a_control_flow_graph_has_a_row_per_block() -> None:
+    flow = loop_of(BRANCHING).flow
+    root = etree.fromstring(flow_svg(flow, NAME).encode())
+    assert len(root.findall(".//{http://www.w3.org/2000/svg}rect")) == len(flow.blocks) == 3
+    text = flow_dot(flow)
+    assert text.count("->") == sum(len(one.successors) for one in flow.blocks.values()) == 4
+    assert "0x401000" in text
+
+
+def test_dot_has_a_node_per_instruction_and_an_edge_per_dependency() -> None:
+    text = dependency_dot(facts())
+    assert len(re.findall(r"^  n\d+ \[", text, re.MULTILINE)) == 7
+    assert text.count("->") == len(dependencies(facts()))
+    assert text.count("{") == text.count("}") == 1
+
+
+@pytest.mark.parametrize("loop", [None, loop_of])
+def test_the_page_needs_nothing_else(loop: object) -> None:
+    if loop is None:
+        page = page_of([Section.of(facts()), Section.of(facts("nop; aesenclast xmm1, xmm2"))], NAME)
+    else:
+        made = loop_of(BRANCHING)
+        page = page_of([Section.of_loop(made)], NAME, made)
+    assert not re.search(r"(?:src|href)\s*=\s*[\"'](?!#)|@import|url\(|<script", page)
+    assert NAME not in page
+    assert "prefers-color-scheme: dark" in page
+    assert 'name="viewport"' in page
+    plain = re.sub(r"<!doctype html>|<meta[^>]*>|<svg.*?</svg>", "", page, flags=re.DOTALL)
+    assert etree.fromstring(plain.encode()).tag == "html"  # every tag is closed
+
+
+def test_the_page_says_what_the_text_says() -> None:
+    page = page_of([Section.of(facts())], "k.s")
+    for said in ("3.00</b> cycles per iteration", "IMUL RBX, RAX", "k.s:11 x.c:3", "-20.0%", "SIGILL"):
+        assert said in page
+
+
+def test_messages_name_file_and_line() -> None:
+    found = list(messages_of(facts(), "code"))
+    assert found[0].startswith("k.s:10: note: HSW: 3.00 cycles per iteration.")
+    assert len(found) == 8
+    assert [line for line in found if ": warning: " in line] == [found[2]]
+    assert found[2].startswith("k.s:11: warning: HSW: IMUL RBX, RAX: 1*p1, latency 3, on the chain from iteration")
+    unknown = list(messages_of(facts("nop; aesenclast xmm1, xmm2", is_known=False), "code"))
+    assert unknown[2] == "code:2: warning: HSW: nothing is known of AESENCLAST (XMM, XMM)"
+
+
+def test_text_says_lines_measurements_and_both_distributions() -> None:
+    text = "\n".join(lines_of(facts()))
+    assert "[k.s:11]" in text
+    assert re.search(r"copies in a row +4\.00 +5\.00 +-20\.0%", text)
+    assert re.search(r"copies in a loop +4\.00 +- +SIGILL", text)
+    assert re.search(r"^best +\d.*\neven +\d", text, re.MULTILINE)
+    assert re.search(r"critical path of an iteration: \d+ cycles: lines 1 → 2 → 3$", text, re.MULTILINE)
+
+
+def test_a_loop_of_several_ways_shows_each() -> None:
+    text = "\n".join(loop_lines(loop_of(BRANCHING), "f"))
+    assert "f at 0x401000: 3 blocks, 1 loop" in text
+    assert text.count("50%: ") == 2
+    assert "--taken 0x40100" in text
+
+
+def test_cpus_stand_side_by_side() -> None:
+    one, other = (
+        {component.value: cycles for component, cycles in bounds(text).cycles_of.items()} for text in (LOOP, "nop")
+    )
+    lines = list(side_by_side([("HSW", one), ("SKL", other)]))
+    assert lines[1].split() == ["prediction", "3.00", "0.25"]
+    assert any(line.startswith("loop buffer") and line.endswith("-") for line in lines)
