@@ -2,7 +2,8 @@
 #
 # Source it with `here` set to the checkout's folder (POSIX sh). A complete environment holds a copy of the pyproject.toml
 # that it was made from. That copy is removed first and written last. So the next start sees an interrupted set-up, and
-# makes the environment anew. UOPSCOPE_VENV names another folder for it, PYTHON another interpreter.
+# goes on with it: an environment is made anew only if its pip does not run, since others may be using it.
+# UOPSCOPE_VENV names another folder for it, PYTHON another interpreter.
 
 venv=${UOPSCOPE_VENV:-$here/.venv}
 
@@ -87,9 +88,8 @@ set_up() {
     find_python
     need_venv_module
     say "setting up the Python environment in $venv (once; a minute or two)"
-    if [ -x "$venv/bin/python" ] && ls "$venv"/complete-*.toml >/dev/null 2>&1; then
-        rm -f "$venv"/complete-*.toml
-    else
+    rm -f "$venv"/complete-*.toml
+    if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
         rm -rf "$venv/bin" "$venv/lib" "$venv/lib64" "$venv/include" "$venv/pyvenv.cfg"
         "$python" -m venv "$venv" >&2 || give_up "$python -m venv $venv failed" "its message is above"
     fi
