@@ -83,7 +83,7 @@ class Characterizer:
         *,
         thorough: bool = False,
         candidates: CandidateCache | None = None,
-        by_time: bool = True,
+        by_time: bool = False,
     ) -> None:
         """Take a catalogue and what can be measured on the machine.
 

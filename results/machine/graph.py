@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from fractions import Fraction
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from results.model import LatencyPart, PortUsage
@@ -17,7 +18,7 @@ from xed_convert.errors import UopscopeError
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from xed_convert.model import InstructionVariant, Operand
 
@@ -149,22 +150,23 @@ def written_flags(operand: Operand) -> list[str]:
 
 def value_inputs(variant: InstructionVariant) -> tuple[Endpoint, ...]:
     """Everything that is read but memory and addresses: registers and single flags."""
-    found: list[Endpoint] = []
-    for operand in variant.operands:
-        if operand.kind is OperandKind.FLAGS:
-            found += [Endpoint(operand.index, flag=flag) for flag in read_flags(operand)]
-        elif tracked(operand) and (operand.read or operand.conditional_write):
-            found.append(Endpoint(operand.index))
-    return tuple(found)
+    return _values(variant, read_flags, attrgetter("read"))
 
 
 def value_outputs(variant: InstructionVariant) -> tuple[Endpoint, ...]:
     """Everything that is written but memory: registers and single flags."""
+    return _values(variant, written_flags, attrgetter("written"))
+
+
+def _values(
+    variant: InstructionVariant, flags: Callable[[Operand], Iterable[str]], is_used: Callable[[Operand], bool]
+) -> tuple[Endpoint, ...]:
+    """Return the flags of the flags operand, and registers that are used. A conditional write does both."""
     found: list[Endpoint] = []
     for operand in variant.operands:
         if operand.kind is OperandKind.FLAGS:
-            found += [Endpoint(operand.index, flag=flag) for flag in written_flags(operand)]
-        elif tracked(operand) and (operand.written or operand.conditional_write):
+            found += [Endpoint(operand.index, flag=flag) for flag in flags(operand)]
+        elif tracked(operand) and (is_used(operand) or operand.conditional_write):
             found.append(Endpoint(operand.index))
     return tuple(found)
 

@@ -68,7 +68,7 @@ def measure_sweep(
         with _journal(outputs, template, wanted, provenance) as journal:
             found = _measure(template, wanted, backend, journal)
             rows = rows_of((found[place] for place in sorted(found)), names)
-            _write(rows, names, outputs, provenance, is_brief=template.counters == Choice())
+            _write(rows, names, outputs, provenance, is_brief=template.settings.counters == Choice())
             if journal:
                 journal.done()
     return all(status == Status.OK.value for status in rows["status"])

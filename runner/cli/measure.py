@@ -107,6 +107,7 @@ def measure(
 ) -> None:
     """Measure any code: cycles per copy, unrolled and in a loop, and whatever else the backend counts."""
     from runner.own_code.counters import choose  # noqa: PLC0415 - `--help` needs none of these
+    from runner.own_code.measure import Settings  # noqa: PLC0415
     from runner.own_code.template import Template, runs_of, syntax_of, time_limit_of  # noqa: PLC0415
 
     if contiguous:
@@ -127,15 +128,17 @@ def measure(
         init,
         late_init,
         one_time_init,
-        syntax=syntax_of(syntax),
-        runs=runs_of(numbers, aggregate, basic=basic, normalize=not no_normalization),
-        counters=choose(counters),
-        offset_bytes=offset,
-        drained=drain,
-        on_demand=number if on_demand else None,
-        may_call=allow_syscalls,
-        force=force,
-        time_limit_seconds=time_limit_of(time_limit),
+        syntax_of(syntax),
+        Settings(
+            runs=runs_of(numbers, aggregate, basic=basic, normalize=not no_normalization),
+            counters=choose(counters),
+            offset_bytes=offset,
+            drained=drain,
+            on_demand=number if on_demand else None,
+            may_call=allow_syscalls,
+            force=force,
+            time_limit_seconds=time_limit_of(time_limit),
+        ),
     )
     if json_file == csv_file == "-":
         raise UsageError("only one of --json and --csv can go to standard output")

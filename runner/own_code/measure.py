@@ -118,15 +118,17 @@ class Runs:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """Code, how often to run it, what to count, and in what surroundings.
+class Settings:
+    """How code is run, and what is counted.
 
-    `on_demand`: the value of all registers and all memory, which is mapped as the code touches it; None: registers are
-    zero, and R14, RSI, RDI, RBP and RSP point to areas of 1 MiB. `may_call` allows system calls. `force` runs in the
-    kernel what no campaign runs.
+    - `runs`: just what to run (None: as often as it takes).
+    - `drained`: the pipeline is drained before and after the copies.
+    - `on_demand`: the value of all registers and all memory, which is mapped as the code touches it. None: registers
+      are zero, and R14, RSI, RDI, RBP and RSP point to areas of 1 MiB.
+    - `may_call`: system calls are allowed.
+    - `force`: the kernel runs what no campaign runs.
     """
 
-    code: Code
     runs: Runs | None = None
     counters: Choice = field(default_factory=Choice)
     offset_bytes: int = 0
@@ -135,6 +137,17 @@ class Request:
     may_call: bool = False
     force: bool = False
     time_limit_seconds: float = 1.0
+
+
+DEFAULTS = Settings()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Code that is to be measured."""
+
+    code: Code
+    settings: Settings = DEFAULTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,15 +226,16 @@ def measure(request: Request, backend: Backend, measurers: Measurers | None = No
         BackendError: the backend broke down, or cannot count what is asked for.
         RefusedError: the code must not run in the kernel.
     """
+    settings = request.settings
     benchmark = benchmark_of(request)
-    if request.counters.events or request.counters.msrs:
-        _define(request, backend)
+    if settings.counters.events or settings.counters.msrs:
+        _define(settings, backend)
     info = backend.info()
-    if not request.force:
+    if not settings.force:
         check_code(b"".join(_parts(request.code)), info)
-    if request.runs:
-        modes = {"runs": _run_exactly(request, request.runs, benchmark, backend, info)}
-    elif request.on_demand is not None:
+    if settings.runs:
+        modes = {"runs": _run_exactly(request, settings.runs, benchmark, backend, info)}
+    elif settings.on_demand is not None:
         modes = _as_block(request, backend)
     else:
         modes = _run_automatically(request, benchmark, backend, {} if measurers is None else measurers)
@@ -234,11 +248,11 @@ def benchmark_of(request: Request) -> Microbenchmark:
     Raises:
         MeasureError: there is no code, too much of it, or it writes a register that the harness needs.
     """
-    if request.runs:
-        request.runs.check()
-    if not 0 <= request.offset_bytes < 64:
-        raise MeasureError(f"--offset {request.offset_bytes} is not between 0 and 63 bytes")
-    code = request.code
+    settings, code = request.settings, request.code
+    if settings.runs:
+        settings.runs.check()
+    if not 0 <= settings.offset_bytes < 64:
+        raise MeasureError(f"--offset {settings.offset_bytes} is not between 0 and 63 bytes")
     benchmark = Microbenchmark(
         lines_of(code.init),
         lines_of(code.body),
@@ -246,9 +260,9 @@ def benchmark_of(request: Request) -> Microbenchmark:
         late=lines_of(code.late_init),
         once=lines_of(code.one_time_init),
     )
-    loops = request.runs is None or request.runs.loop > 0
-    check_body(benchmark, loops=loops and request.on_demand is None, automatic=request.runs is None)
-    if benchmark.has_marks and (request.on_demand is not None or request.runs is None):
+    loops = settings.runs is None or settings.runs.loop > 0
+    check_body(benchmark, loops=loops and settings.on_demand is None, automatic=settings.runs is None)
+    if benchmark.has_marks and (settings.on_demand is not None or settings.runs is None):
         message = "marks that pause counting need R13, and a number of copies"
         raise MeasureError(message, hint="say --unroll N, and leave out --on-demand")
     return benchmark
@@ -258,20 +272,20 @@ def _parts(code: Code) -> Sequence[bytes]:
     return (code.one_time_init, code.init, code.late_init, code.body)
 
 
-def _define(request: Request, backend: Backend) -> None:
+def _define(settings: Settings, backend: Backend) -> None:
     if not isinstance(backend, CountsOwnEvents):
         message = f"the backend {backend.name} has no counters to choose events for"
         raise MeasureError(message, hint="--backend kmod or --backend perf on a CPU with a PMU")
-    backend.define(request.counters.events, request.counters.msrs)
+    backend.define(settings.counters.events, settings.counters.msrs)
 
 
-def _wanted(request: Request, info: BackendInfo) -> tuple[str, ...]:
+def _wanted(settings: Settings, info: BackendInfo) -> tuple[str, ...]:
     """Return the counters to read: those asked for, and what turns ticks into cycles.
 
     Raises:
         MeasureError: the backend lacks one; names those that it has.
     """
-    there, choice = info.counters, request.counters
+    there, choice = info.counters, settings.counters
     if choice.names is None:
         return there
     clock = tuple(name for name in CLOCK_COUNTERS if name in there) if "core_cycles" not in there else ()
@@ -282,14 +296,14 @@ def _wanted(request: Request, info: BackendInfo) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*clock, *(name for name in names if name in there))))
 
 
-def _conditions(request: Request, free: str = "r15") -> Conditions:
+def _conditions(settings: Settings, free: str = "r15") -> Conditions:
     return Conditions(
-        offset_bytes=request.offset_bytes,
-        drained=request.drained,
-        state=State.ZERO if request.on_demand is None else State.GIVEN,
+        offset_bytes=settings.offset_bytes,
+        drained=settings.drained,
+        state=State.ZERO if settings.on_demand is None else State.GIVEN,
         loop_register=free,
-        value=request.on_demand or 0,
-        may_call=request.may_call,
+        value=settings.on_demand or 0,
+        may_call=settings.may_call,
     )
 
 
@@ -297,11 +311,11 @@ def _run_automatically(
     request: Request, benchmark: Microbenchmark, backend: Backend, measurers: Measurers
 ) -> dict[str, ModeResult]:
     """Measure unrolled and in a loop until the values are steady."""
-    options = Options(time_limit_seconds=request.time_limit_seconds, survey_looks=SURVEY_LOOKS)
-    conditions = _conditions(request)
+    options = Options(time_limit_seconds=request.settings.time_limit_seconds, survey_looks=SURVEY_LOOKS)
+    conditions = _conditions(request.settings)
     measurer = measurers.get((conditions, options)) or Measurer(backend, options, conditions)
     measurers[conditions, options] = measurer
-    wanted = _wanted(request, measurer.info)
+    wanted = _wanted(request.settings, measurer.info)
     modes = {"unrolled": Experiment(benchmark, Want.ALL), "loop": Experiment(benchmark, Want.ALL, loop=True)}
     found = measurer.measure(list(modes.values()))
     return {name: _mode_of(one, wanted) for name, one in zip(modes, found, strict=True)}
@@ -315,14 +329,15 @@ def _mode_of(measured: Measured, counters: Sequence[str]) -> ModeResult:
 
 def _as_block(request: Request, backend: Backend) -> dict[str, ModeResult]:
     """Measure code that reads and writes anywhere."""
+    settings = request.settings
     if any((request.code.init, request.code.late_init, request.code.one_time_init)):
         raise MeasureError("--on-demand gives all registers their value, so there is no --init", hint="say --unroll N")
-    assert request.on_demand is not None
+    assert settings.on_demand is not None
     options = BlockOptions(
-        value=request.on_demand,
+        value=settings.on_demand,
         modes=tuple(Mode),
-        time_limit_seconds=request.time_limit_seconds,
-        may_call=request.may_call,
+        time_limit_seconds=settings.time_limit_seconds,
+        may_call=settings.may_call,
     )
     (result,) = BlockMeasurer(backend, options).measure([request.code.body])
     modes = {}
@@ -337,13 +352,14 @@ def _run_exactly(
     request: Request, runs: Runs, benchmark: Microbenchmark, backend: Backend, info: BackendInfo
 ) -> ModeResult:
     """Run two sizes as often as the request says, and return the difference of their aggregates."""
-    wanted = _wanted(request, info)
+    settings = request.settings
+    wanted = _wanted(settings, info)
     free = _loop_register(request, benchmark) if runs.loop else "r15"
     sizes = (0, runs.unroll) if runs.basic else (runs.unroll, 2 * runs.unroll)
     jobs = [
-        Job(benchmark, copies, runs.loop if copies else 0, conditions=_conditions(request, free)) for copies in sizes
+        Job(benchmark, copies, runs.loop if copies else 0, conditions=_conditions(settings, free)) for copies in sizes
     ]
-    limit = request.time_limit_seconds
+    limit = settings.time_limit_seconds
     if runs.initial_warm_ups:
         backend.run(jobs[-1:], wanted, Repeat(0, runs.initial_warm_ups, limit))
     results = backend.run(jobs, wanted, Repeat(runs.warm_ups, runs.measurements, limit))
@@ -362,7 +378,7 @@ def _run_exactly(
 
 def _loop_register(request: Request, benchmark: Microbenchmark) -> str:
     """Return a register that can count the loop: R15, or on demand one that the body leaves alone."""
-    if request.on_demand is None:
+    if request.settings.on_demand is None:
         return "r15"
     free = shape_of(benchmark.body_code).free
     if not free:

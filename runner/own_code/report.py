@@ -35,7 +35,7 @@ def lines_of_result(result: Result, *, samples: bool = False) -> Iterator[str]:
         yield from _listing(lines, width)
     if result.counters:
         yield ""
-        unit = "per copy" if not result.request.runs or result.request.runs.normalize else "all copies"
+        unit = "per copy" if (runs := result.request.settings.runs) is None or runs.normalize else "all copies"
         yield f"{unit:{NAME_WIDTH}}" + "".join(f" {TITLES[mode]:>{VALUE_WIDTH}}" for mode in result.modes)
         yield from (_row(result, name) for name in result.counters)
     if samples:

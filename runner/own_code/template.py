@@ -9,13 +9,12 @@ Parameters named as in `OPTIONS` set that option instead.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.own_code.code import MeasureError
-from runner.own_code.counters import Choice
-from runner.own_code.measure import Aggregate, Code, Request, Runs
+from runner.own_code.measure import DEFAULTS, Aggregate, Code, Request, Runs, Settings
 from runner.own_code.sources import code_of, read_text
 from runner.own_code.text import Syntax, assemble
 
@@ -30,21 +29,14 @@ OPTIONS = ("offset", *RUN_OPTIONS)
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """All that a `Request` has, with code as sources (see `runner.own_code.sources`)."""
+    """A `Request` with code as sources (see `runner.own_code.sources`)."""
 
     body: str
     init: str = ""
     late_init: str = ""
     one_time_init: str = ""
     syntax: Syntax = Syntax.INTEL
-    runs: Runs | None = None
-    counters: Choice = field(default_factory=Choice)
-    offset_bytes: int = 0
-    drained: bool = False
-    on_demand: int | None = None
-    may_call: bool = False
-    force: bool = False
-    time_limit_seconds: float = 1.0
+    settings: Settings = DEFAULTS
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -77,21 +69,12 @@ class Template:
         """
         template = self.with_texts()
         parts = [_code_of(fill(source, values), self.syntax) for source in template.sources]
-        runs = self.runs
+        settings = replace(self.settings, offset_bytes=values.get("offset", self.settings.offset_bytes))
         if any(name in values for name in RUN_OPTIONS):
-            runs = runs or Runs()
+            runs = settings.runs or Runs()
             runs = replace(runs, unroll=values.get("unroll", runs.unroll), loop=values.get("loop", runs.loop))
-        return Request(
-            code=Code(*parts),
-            runs=runs,
-            counters=self.counters,
-            offset_bytes=values.get("offset", self.offset_bytes),
-            drained=self.drained,
-            on_demand=self.on_demand,
-            may_call=self.may_call,
-            force=self.force,
-            time_limit_seconds=self.time_limit_seconds,
-        )
+            settings = replace(settings, runs=runs)
+        return Request(Code(*parts), settings)
 
 
 def fill(source: str, values: Mapping[str, int]) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from runner.backends.registry import AUTO, open_backend
 from runner.own_code.counters import choose
+from runner.own_code.measure import Settings
 from runner.own_code.template import Template, runs_of, syntax_of, time_limit_of
 
 if TYPE_CHECKING:
@@ -66,20 +67,22 @@ def template_of(body: str, init: str, late_init: str, one_time_init: str, option
         init,
         late_init,
         one_time_init,
-        syntax=syntax_of(options.get("syntax", "intel")),
-        runs=runs_of(
-            numbers,
-            options.get("aggregate"),
-            basic=options.get("basic", False),
-            normalize=options.get("normalize", True),
+        syntax_of(options.get("syntax", "intel")),
+        Settings(
+            runs=runs_of(
+                numbers,
+                options.get("aggregate"),
+                basic=options.get("basic", False),
+                normalize=options.get("normalize", True),
+            ),
+            counters=choose(options.get("counters")),
+            offset_bytes=options.get("offset", 0),
+            drained=options.get("drain", False),
+            on_demand=options.get("on_demand"),
+            may_call=options.get("allow_syscalls", False),
+            force=options.get("force", False),
+            time_limit_seconds=time_limit_of(options.get("time_limit", 1.0)),
         ),
-        counters=choose(options.get("counters")),
-        offset_bytes=options.get("offset", 0),
-        drained=options.get("drain", False),
-        on_demand=options.get("on_demand"),
-        may_call=options.get("allow_syscalls", False),
-        force=options.get("force", False),
-        time_limit_seconds=time_limit_of(options.get("time_limit", 1.0)),
     )
 
 

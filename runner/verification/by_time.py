@@ -100,7 +100,7 @@ def run(
         cache: candidates of the same catalogue.
     """
     session = Session(Measurer(backend), limits=Limits(keep_raw=False))
-    characterizer = Characterizer(catalogue, backend.info().capabilities, candidates=cache)
+    characterizer = Characterizer(catalogue, backend.info().capabilities, candidates=cache, by_time=True)
     context = session.run_one(characterizer.prepare())
     outcome = Outcome(backend.machine.name)
     if context.timed is None or not context.timed.sets:

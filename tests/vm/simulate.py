@@ -32,7 +32,7 @@ def characterize(backend: Backend, variants: Sequence[InstructionVariant]) -> di
     measurer = Measurer(backend)
     with Store.in_memory() as store:
         store.begin(measurer.info.provenance, info_to_json(measurer.info))
-        method = Characterizer(catalogue, measurer.info.capabilities, by_time=False)
+        method = Characterizer(catalogue, measurer.info.capabilities)
         campaign = Campaign(store, measurer, method)
         return {result.string: result for result in campaign.run(variants, on_change=lambda _: None)}
 

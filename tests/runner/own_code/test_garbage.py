@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from runner.backends.tsc import TscBackend
-from runner.own_code.measure import Code, Request, Runs, measure
+from runner.own_code.measure import Code, Request, Runs, Settings, measure
 from runner.own_code.sources import code_of
 from runner.own_code.text import Syntax
 from xed_convert.errors import UopscopeError
@@ -36,7 +36,7 @@ def outcome(text: str, rng: random.Random, backend: TscBackend) -> str:
     runs = Runs(unroll=rng.choice((1, 10, 100)), loop=rng.choice((0, 10)), measurements=3, warm_ups=1)
     try:
         code = Code(code_of(text, rng.choice(list(Syntax))))
-        request = Request(code, runs, on_demand=rng.choice((None, 0x2324000)), time_limit_seconds=0.5)
+        request = Request(code, Settings(runs, on_demand=rng.choice((None, 0x2324000)), time_limit_seconds=0.5))
         (mode,) = measure(request, backend).modes.values()
     except UopscopeError as error:
         return "error" if error.message else "no message"

@@ -10,7 +10,7 @@ from runner.backends.registry import open_backend
 from runner.backends.tsc import TscBackend
 from runner.own_code.code import MeasureError
 from runner.own_code.counters import choose
-from runner.own_code.measure import Aggregate, Code, Request, Runs, measure
+from runner.own_code.measure import Aggregate, Code, Request, Runs, Settings, measure
 from runner.own_code.text import assemble
 from tests.runner.fake_backend import FakeBackend
 
@@ -43,7 +43,7 @@ def test_code_that_faults_is_a_result_with_a_reason() -> None:
     backend = FakeBackend(counts)
     backend.failing[IMUL] = JobResult(Status.FAULTED, {}, "SIGILL in the body at offset 0")
     for runs in (None, Runs()):
-        result = measure(Request(Code(IMUL), runs), backend)
+        result = measure(Request(Code(IMUL), Settings(runs)), backend)
         assert not result.ok
         assert result.cycles is None
         assert result.problems[0].endswith("faulted: SIGILL in the body at offset 0")
@@ -61,7 +61,7 @@ def test_code_that_faults_is_a_result_with_a_reason() -> None:
 )
 def test_just_what_is_said_is_run(runs: Runs, jobs: list[tuple[int, int]], cycles: int) -> None:
     backend = FakeBackend(counts, BOTH)
-    result = measure(Request(Code(IMUL), runs), backend)
+    result = measure(Request(Code(IMUL), Settings(runs)), backend)
     assert [(job.copies, job.iterations) for job in backend.batches[-1]] == jobs
     assert result.cycles == cycles
     assert len(result.modes["runs"].values["instructions"].samples) == runs.measurements
@@ -69,7 +69,7 @@ def test_just_what_is_said_is_run(runs: Runs, jobs: list[tuple[int, int]], cycle
 
 def test_initial_warm_ups_run_once_before_all() -> None:
     backend = FakeBackend(counts)
-    measure(Request(Code(IMUL), Runs(initial_warm_ups=30)), backend)
+    measure(Request(Code(IMUL), Settings(Runs(initial_warm_ups=30))), backend)
     assert [len(batch) for batch in backend.batches] == [1, 2]
 
 
@@ -85,7 +85,7 @@ def test_initial_warm_ups_run_once_before_all() -> None:
 )
 def test_aggregates(aggregate: Aggregate, cycles: Fraction) -> None:
     runs = Runs(measurements=20, aggregate=aggregate)
-    assert measure(Request(Code(IMUL), runs), FakeBackend(jumping)).cycles == cycles
+    assert measure(Request(Code(IMUL), Settings(runs)), FakeBackend(jumping)).cycles == cycles
 
 
 @pytest.mark.parametrize(
@@ -93,14 +93,14 @@ def test_aggregates(aggregate: Aggregate, cycles: Fraction) -> None:
     [
         (Request(Code(b"")), "no code"),
         (Request(Code(assemble("inc r15"))), "R15"),
-        (Request(Code(assemble("inc r15")), Runs(loop=3)), "R15"),
-        (Request(Code(IMUL), Runs(unroll=0)), "--unroll 0"),
-        (Request(Code(IMUL), Runs(measurements=100_000)), "--repeat"),
-        (Request(Code(IMUL), offset_bytes=64), "--offset 64"),
+        (Request(Code(assemble("inc r15")), Settings(Runs(loop=3))), "R15"),
+        (Request(Code(IMUL), Settings(Runs(unroll=0))), "--unroll 0"),
+        (Request(Code(IMUL), Settings(Runs(measurements=100_000))), "--repeat"),
+        (Request(Code(IMUL), Settings(offset_bytes=64)), "--offset 64"),
         (Request(Code(assemble("pause_counting; nop; resume_counting"))), "marks"),
-        (Request(Code(IMUL), counters=choose("p9")), "no counter 'p9'"),
-        (Request(Code(IMUL), counters=choose("C0.00 NAME")), "no counters to choose events for"),
-        (Request(Code(IMUL, init=IMUL), on_demand=0), "--on-demand"),
+        (Request(Code(IMUL), Settings(counters=choose("p9"))), "no counter 'p9'"),
+        (Request(Code(IMUL), Settings(counters=choose("C0.00 NAME"))), "no counters to choose events for"),
+        (Request(Code(IMUL, init=IMUL), Settings(on_demand=0)), "--on-demand"),
     ],
 )
 def test_what_makes_no_sense_is_refused(request_: Request, said: str) -> None:
@@ -109,12 +109,12 @@ def test_what_makes_no_sense_is_refused(request_: Request, said: str) -> None:
 
 
 def test_r15_may_be_written_where_nothing_is_looped() -> None:
-    assert measure(Request(Code(assemble("inc r15")), Runs()), FakeBackend(counts)).ok
+    assert measure(Request(Code(assemble("inc r15")), Settings(Runs())), FakeBackend(counts)).ok
 
 
 def test_only_the_counters_that_are_wanted_come_out() -> None:
     for runs in (None, Runs()):
-        request = Request(Code(IMUL), runs, choose("instructions"))
+        request = Request(Code(IMUL), Settings(runs, choose("instructions")))
         assert "instructions" in measure(request, FakeBackend(counts, BOTH)).counters
     assert measure(request, FakeBackend(counts, BOTH)).counters == ("instructions",)
 
@@ -124,16 +124,16 @@ def test_parts_and_marks_in_the_simulator() -> None:
     once = assemble("mov qword ptr [r14], 3")
     body = assemble("pause_counting; imul rax, rax; imul rax, rax; resume_counting; imul rbx, rbx")
     code = Code(body, init=assemble("mov rcx, 5"), late_init=assemble("mov rbx, 7"), one_time_init=once)
-    result = measure(Request(code, Runs(unroll=10)), backend)
+    result = measure(Request(code, Settings(Runs(unroll=10))), backend)
     assert result.ok, result.problems
     assert result.benchmark.has_marks
 
 
 def test_on_this_machine(tsc: TscBackend) -> None:
-    chain = measure(Request(Code(IMUL[:3] + b"\xc0"), Runs(unroll=100, loop=100, measurements=30)), tsc)
+    chain = measure(Request(Code(IMUL[:3] + b"\xc0"), Settings(Runs(unroll=100, loop=100, measurements=30))), tsc)
     assert float(chain.cycles or 0) == pytest.approx(3, rel=0.05)
-    anywhere = measure(Request(Code(assemble("mov rax, [rax]")), on_demand=0x2324000), tsc)
+    anywhere = measure(Request(Code(assemble("mov rax, [rax]")), Settings(on_demand=0x2324000)), tsc)
     assert anywhere.ok, anywhere.problems
-    looped = measure(Request(Code(assemble("mov rax, [rax]")), Runs(loop=100), on_demand=0x2324000), tsc)
+    looped = measure(Request(Code(assemble("mov rax, [rax]")), Settings(Runs(loop=100), on_demand=0x2324000)), tsc)
     assert looped.ok, looped.problems
     assert float(looped.cycles or 0) == pytest.approx(float(anywhere.cycles or 0), rel=0.1)

@@ -75,9 +75,9 @@ def test_values_go_where_their_names_stand_and_nowhere_else() -> None:
 
 
 def test_parameters_may_set_options() -> None:
-    request = Template("nop").request({"offset": 3, "unroll": 7, "loop": 2})
-    assert (request.offset_bytes, request.runs) == (3, Runs(unroll=7, loop=2))
-    assert Template("nop").request().runs is None
+    settings = Template("nop").request({"offset": 3, "unroll": 7, "loop": 2}).settings
+    assert (settings.offset_bytes, settings.runs) == (3, Runs(unroll=7, loop=2))
+    assert Template("nop").request().settings.runs is None
 
 
 def test_every_combination_is_a_point_and_the_last_parameter_changes_fastest() -> None:
