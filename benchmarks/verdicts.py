@@ -59,7 +59,7 @@ class Kept:
                 file.write(pickle.dumps(self.known))
 
 
-class Bench:
+class VerdictSource:
     """A catalogue and what is made of it, for machine after machine; measurements are kept in a folder."""
 
     def __init__(self, folder: Path) -> None:

@@ -98,7 +98,7 @@ class BackendInfo:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Surroundings that code of a user's own may ask for; `offset_bytes` to `loop_register` are those of `Style`.
+    """What code of a user may ask for; `offset_bytes` to `loop_register` are those of `Style`.
 
     In states but ZERO, `value` is in all registers and in the page that serves all addresses; `goes_on` keeps the pages
     that the job before has touched. System calls are refused unless the code `may_call`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 import tomllib
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING
@@ -82,3 +83,15 @@ def test_the_commands_of_the_checkout_can_be_executed() -> None:
     for name in ("characterize", "test", ".ci/run"):
         path = CHECKOUT / name
         assert os.access(path, os.X_OK), f"{name} is not executable"
+
+
+def test_ci_stops_after_80_minutes_and_lets_all_processes_end_by_themselves(tmp_path: Path) -> None:
+    run = (CHECKOUT / ".ci" / "run").read_text(encoding="utf-8")
+    seconds = [int(one) for one in re.findall(r"\b\d{2,}\b(?= bash)|(?<=--kill-after=)\d+", run)]
+    assert sum(seconds) == 80 * 60
+    (tmp_path / ".ci").mkdir()
+    (tmp_path / ".ci" / "run").write_text(run.replace(f" {max(seconds)} bash", " 5 bash"), encoding="utf-8")
+    child = "import time\ntry:\n    time.sleep(300)\nexcept KeyboardInterrupt:\n    print('1 passed')"
+    (tmp_path / "test").write_text(f'"{sys.executable}" -c "{child}"\nexit $?\n', encoding="utf-8")
+    done = subprocess.run(["bash", tmp_path / ".ci" / "run"], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (124, "1 passed\n"), done.stderr

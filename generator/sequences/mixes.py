@@ -58,7 +58,7 @@ def mix(
     own = _subject(subject, parts) if subject is not None else None
     taken = registers_of(own) | occupied(own.variant) if own is not None else set()
     columns = _columns([one for one in parts if one.count], taken)
-    lines = _spread([[assemble(column[place % len(column)]) for place in range(count)] for column, count in columns])
+    lines = _merged([[assemble(column[place % len(column)]) for place in range(count)] for column, count in columns])
     values = Values()
     if own is not None:
         kinds = kinds_of(own.variant)
@@ -105,7 +105,7 @@ def _allocate(parts: Sequence[Part], taken: set[str], most: int) -> list[tuple[l
     return columns
 
 
-def _spread(columns: Sequence[Sequence[Line]]) -> list[Line]:
+def _merged(columns: Sequence[Sequence[Line]]) -> list[Line]:
     """Merge columns so that the lines of each have equal distances."""
     places = [
         ((2 * place + 1) / (2 * len(column)), number, line)

@@ -88,7 +88,7 @@ def find_blocking(
     best = yield from shared.run(instructions)
     blocking = BlockingSet(layout, best, issued, tuple(shared.named))
     scheduling = yield from observe_scheduling(blocking, code)
-    if not scheduling.spreads:  # what has not kept its ports busy may have others that it happened not to use
+    if not scheduling.takes_turns:  # what has not kept its ports busy may have others that it happened not to use
         shown = {ports for ports, one in best.items() if one.usage.total == 1 and one.saturates}
         shown |= {ports for ports, one in best.items() if one.variant.key in released}
         best = {ports: one for ports, one in best.items() if ports in shown}

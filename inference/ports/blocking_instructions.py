@@ -82,11 +82,11 @@ class BlockingInstruction:
 class Scheduling:
     """What a core was seen to do with µops that have a choice (`inference.ports.scheduling`).
 
-    `spreads`: µops that run now and then use all of their ports. `keeps_away`: µops keep away from busy ports even if
-    they wait for a result from there. Both are False where they could not be tried.
+    `takes_turns`: µops that run now and then use all of their ports by turns. `keeps_away`: µops keep away from busy
+    ports even if they wait for a result from there. Both are False where they could not be tried.
     """
 
-    spreads: bool = False
+    takes_turns: bool = False
     keeps_away: bool = False
 
 

@@ -64,9 +64,9 @@ def observe_scheduling(blocking: BlockingSet, controls: Controls) -> Procedure[S
     known = [blocking.instructions[ports] for ports in blocking.sets()]
     single = [one for one in known if one.usage.total == 1 and one.saturates]
     preferred = yield from _preferred(single, blocking.layout, controls)
-    spreads = bool(preferred) and all(ports == preferred[ports] for ports in preferred)
+    takes_turns = bool(preferred) and all(ports == preferred[ports] for ports in preferred)
     keeps_away = yield from _keeps_away(single, preferred, blocking.layout, controls)
-    return Scheduling(spreads, spreads if keeps_away is None else keeps_away)
+    return Scheduling(takes_turns, takes_turns if keeps_away is None else keeps_away)
 
 
 def _preferred(

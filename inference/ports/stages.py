@@ -192,7 +192,7 @@ def _as_loaded(probe: PortProbe, usages: Sequence[PortUsage]) -> Sequence[PortUs
 
     That decides only on cores where each µop is known to use all of its ports by turns.
     """
-    if not probe.blocking.scheduling.spreads:
+    if not probe.blocking.scheduling.takes_turns:
         return usages
     isolated, layout = probe.space.isolated, probe.space.layout
     return [usage for usage in usages if not is_uneven(usage, isolated, layout)] or usages
@@ -260,7 +260,7 @@ def _reached(probe: PortProbe) -> PortSet:
     used = space.isolated.used(space.layout)
     if any(not ports <= used for ports in space.universe):
         return space.layout.ports
-    if not probe.blocking.scheduling.spreads and not (space.isolated.total == 1 and _is_saturated(space, used)):
+    if not probe.blocking.scheduling.takes_turns and not (space.isolated.total == 1 and _is_saturated(space, used)):
         return space.layout.ports
     return space.layout.ports if space.issue_limited and not space.layout.ports <= known else used
 
@@ -381,7 +381,7 @@ def exclude_others(probe: PortProbe) -> Procedure[PortProbe]:
     ]
     novel = [able for able, count in usage.uops.items() if count and able not in known]
     larger = [moved(usage, able, one, usage.uops[able]) for able in novel for one in known.sets() if able < one]
-    if known.scheduling.spreads:
+    if known.scheduling.takes_turns:
         larger = []  # isolation would have shown all ports of a larger set
     fitting = [other for other in larger if not is_uneven(other, space.isolated, space.layout)]
     slower = consistent_with_time(usage, space) if usage.total > MOST_SMALLER or is_slower(usage, space) else []
@@ -493,7 +493,7 @@ def _unverified(probe: PortProbe, usage: PortUsage) -> PortSet | None:
             return ports
         if not any(ports < other and not other <= used for other in probe.blocking.instructions):
             continue
-        if not _spread(space, ports):
+        if not _reaches_all(space, ports):
             return ports
     return None
 
@@ -503,7 +503,7 @@ def _overlapping(probe: PortProbe, one: PortSet, other: PortSet) -> bool:
     return any(ports & one and ports & other for ports in probe.blocking.instructions)
 
 
-def _spread(space: HypothesisSpace, ports: PortSet) -> bool:
+def _reaches_all(space: HypothesisSpace, ports: PortSet) -> bool:
     """Whether isolation shows that µops on these ports went to all ports that they can use."""
     isolated = space.isolated
     names = space.layout.touching(ports)

@@ -1,6 +1,6 @@
 """Campaigns: many variants on one machine, resumable, with every conclusion stored as it is drawn.
 
-Nothing is concluded or measured twice. A campaign on a simulated machine can be spread over processes: each works on
+Nothing is concluded or measured twice. Several processes can share a campaign on a simulated machine: each works on
 its own variants, and the parent alone writes the file. A real CPU is measured by one process.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from inference.experiment import Procedure
     from results.campaign.store import Store
     from results.model import Failure
-    from runner.campaigns.parallel import Spread
+    from runner.campaigns.parallel import ProcessPlan
     from runner.measuring.session import MeasuresRequests
     from xed_convert.model import InstructionVariant
 
@@ -150,11 +150,11 @@ class Campaign(Generic[Context]):
         measurer: MeasuresRequests,
         method: Method[Context],
         lacks: Lacks = lacks_nothing,
-        spread: Spread | None = None,
+        processes: ProcessPlan | None = None,
     ) -> None:
-        """Measure with that measurer, or spread over processes; `Store.begin` was called."""
+        """Measure with that measurer, or in processes; `Store.begin` was called."""
         self._store = store
-        self._spread = spread
+        self._processes = processes
         self._method = method
         self._lacks = lacks
         self._session = Session(measurer, StoreSource(store), Limits(remembered=5_000, keep_raw=False), self._progress)
@@ -179,7 +179,7 @@ class Campaign(Generic[Context]):
         reasons = {variant.key: skip_reason(variant, self._method, self._lacks) for variant in todo}
         skipped = ((about(variant, skipped=reasons[variant.key]), ()) for variant in todo if reasons[variant.key])
         possible = [variant for variant in todo if not reasons[variant.key]]
-        measure = self._measure_in_processes if self._spread else self._measure
+        measure = self._measure_in_processes if self._processes else self._measure
         for result, requests in chain(skipped, measure(possible) if possible else ()):
             self._store.conclude(result, requests, inference_version())
             tally.count(result)
@@ -197,15 +197,15 @@ class Campaign(Generic[Context]):
     def _measure_in_processes(
         self, variants: Sequence[InstructionVariant]
     ) -> Iterator[tuple[Characterization, tuple[str, ...]]]:
-        """Do the same, spread over processes."""
+        """Do the same in several processes."""
         from inference.context import Context as MachineContext  # noqa: PLC0415 - needs what one process does not
         from runner.campaigns import parallel  # noqa: PLC0415 - needs what one process does not
 
-        assert self._spread is not None
+        assert self._processes is not None
         context: object = self._session.run_one(self._method.prepare(variants))
         assert isinstance(context, MachineContext)
         by_name = {variant.key: variant for variant in variants}
-        for chunk in parallel.run(parallel.Order(self._spread, tuple(by_name), context.blocking, context.timed)):
+        for chunk in parallel.run(parallel.Order(self._processes, tuple(by_name), context.blocking, context.timed)):
             self._store.add(chunk.samples)
             if self._tally:
                 self._tally.measured += len(chunk.samples)

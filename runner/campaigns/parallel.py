@@ -1,4 +1,4 @@
-"""Simulated machines spread over processes: each has a backend and a session of its own, the parent alone writes.
+"""Simulated machines, with several processes: each has a backend and a session of its own, the parent alone writes.
 
 Samples and conclusions of a chunk of variants come back together. The parent measures once what belongs to the machine
 (blocking instructions), and gives it to every process. This needs a machine that gives the same answer each time, so a
@@ -52,8 +52,8 @@ PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """Over how many processes a campaign is spread, and which backend each of them opens."""
+class ProcessPlan:
+    """How many processes share a campaign, and which backend each of them opens."""
 
     processes: int
     backend: str
@@ -66,7 +66,7 @@ class Spread:
 class Order:
     """What a process needs to set itself up: the backend, the machine's blocking instructions, all variants."""
 
-    spread: Spread
+    plan: ProcessPlan
     keys: tuple[str, ...]
     blocking: Mapping[CodeKind, BlockingSet]
     timed: TimedMachine | None = None
@@ -111,11 +111,11 @@ class _Worker:
     @classmethod
     def set_up(cls, order: Order) -> _Worker:
         catalogue = Catalogue.load()
-        spread = order.spread
-        measurer = Measurer(open_backend(spread.backend, architecture=spread.architecture, model=spread.model))
+        plan = order.plan
+        measurer = Measurer(open_backend(plan.backend, architecture=plan.architecture, model=plan.model))
         memory = _Memory()
         session = Session(measurer, memory, Limits(keep_raw=False))
-        characterizer = Characterizer(catalogue, measurer.info.capabilities, thorough=order.spread.thorough)
+        characterizer = Characterizer(catalogue, measurer.info.capabilities, thorough=order.plan.thorough)
         return cls(catalogue, characterizer, characterizer.prepared(order.blocking, order.timed), session, memory)
 
     def work(self, keys: Sequence[str]) -> Chunk:
@@ -210,7 +210,7 @@ def _processes(order: Order) -> Iterator[list[_Process]]:
     try:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # none may be started and then not be known
         try:
-            started += [_start(order) for _ in range(order.spread.processes)]
+            started += [_start(order) for _ in range(order.plan.processes)]
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         yield started

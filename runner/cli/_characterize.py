@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from results.campaign.records import Conclusion
     from runner.backend import BackendInfo
-    from runner.campaigns.parallel import Spread
+    from runner.campaigns.parallel import ProcessPlan
     from runner.cli._options import CampaignOptions
 
 TABLE_AT_MOST = 500
@@ -76,7 +76,7 @@ def _stored(catalogue: Catalogue, options: CampaignOptions) -> Iterator[Campaign
 def _carry_out(setup: CampaignSetup, options: CampaignOptions) -> int:
     """Run the campaign until it is done or stopped, then show the results."""
     method = _method(setup, options)
-    campaign = Campaign(setup.store, setup.measurer, method, setup.lacks, _spread(setup.info, options))
+    campaign = Campaign(setup.store, setup.measurer, method, setup.lacks, _process_plan(setup.info, options))
     code: int = _guard.ExitCode.DONE
     tally = Tally(len(setup.variants))
     with Reporter(len(setup.variants), options.database, setup.info.provenance) as reporter:
@@ -102,19 +102,19 @@ def _method(setup: CampaignSetup, options: CampaignOptions) -> Characterizer:
     return Characterizer(setup.catalogue, capabilities, thorough=options.thorough, by_time=options.by_time)
 
 
-def _spread(info: BackendInfo, options: CampaignOptions) -> Spread | None:
-    """Return how to spread the campaign over processes (None: it runs in this one).
+def _process_plan(info: BackendInfo, options: CampaignOptions) -> ProcessPlan | None:
+    """Return how to divide the campaign among processes (None: it runs in this one).
 
     Raises:
         UsageError: a real CPU is measured by one process.
     """
     if options.jobs == 1 or options.reinfer:
         return None
-    from runner.campaigns.parallel import Spread  # noqa: PLC0415 - one process does without multiprocessing
+    from runner.campaigns.parallel import ProcessPlan  # noqa: PLC0415 - one process does without multiprocessing
 
     if not info.is_model:
         raise UsageError("--jobs is for simulated machines", hint="a real CPU is measured by one process at a time")
-    return Spread(options.jobs, info.name, options.machine, options.thorough, options.model)
+    return ProcessPlan(options.jobs, info.name, options.machine, options.thorough, options.model)
 
 
 def _plan(setup: CampaignSetup, options: CampaignOptions) -> int:

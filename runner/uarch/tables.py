@@ -279,8 +279,8 @@ def _check_counters(uarch: Microarchitecture, where: str) -> None:
     """Every counter once, derived ones from counters that exist, port counters only of ports that exist."""
     twice = [name for name, count in Counter(uarch.counters).items() if count > 1]
     absent = {name for row in uarch.derived for name in row.plus + row.minus} - set(uarch.counters)
-    strange = [name for name in uarch.counters if is_port_counter(name) and not set(name[1:]) <= set(uarch.ports)]
-    if twice or absent or strange:
+    no_port = [name for name in uarch.counters if is_port_counter(name) and not set(name[1:]) <= set(uarch.ports)]
+    if twice or absent or no_port:
         raise MicroarchitectureError(
-            f"{where}: counters twice: {twice}, derived from nothing: {sorted(absent)}, of no port: {strange}"
+            f"{where}: counters twice: {twice}, derived from nothing: {sorted(absent)}, of no port: {no_port}"
         )

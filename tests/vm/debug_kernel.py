@@ -36,7 +36,7 @@ insmod /allocfail.ko; insmod /uopscope.ko
 calls=$(cat /sys/module/allocfail/parameters/calls)
 contain 1 {rounds} 0; contain 0 3 2; contain 1 3 3
 for part in 0 1 2 3 4 5 6 7 8 9; do time fuzz {calls} $(({seed} + part)); done
-witness 2
+held_registers 2
 rmmod uopscope
 time cycle /uopscope.ko {loads} $calls
 rmmod allocfail
@@ -89,7 +89,7 @@ def check(target: Kernel, script: str, seconds: float) -> bool:
         "/bin/contain": program("contain", "blobs.S"),
         "/bin/fuzz": program("fuzz"),
         "/bin/cycle": program("cycle"),
-        "/bin/witness": program("witness", "blobs.S", flags=("-mgeneral-regs-only",)),
+        "/bin/held_registers": program("held_registers", "blobs.S", flags=("-mgeneral-regs-only",)),
     }
     started = time.monotonic()
     output = boot(Machine(target, 2, memory_mib=1536), files, script, seconds)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.vm
 
 LOOP_INSTRUCTIONS = 2
 CHAIN = 100 * (30 + LOOP_INSTRUCTIONS)
-WITNESS_LEAST = 4 * 400 * 8
+PROBE_LEAST = 4 * 400 * 8
 SCRIPT = """
 export UOPSCOPE_UNGUARDED=1 NO_COLOR=1 TERM=dumb COLUMNS=250
 insmod /uopscope.ko
@@ -56,7 +56,7 @@ def check_report(report: dict[str, Any]) -> None:
     difference = {b - a for a, b in zip(few[1]["tsc"], many[1]["tsc"], strict=True)}
     assert difference == {100}
     assert {*few[1]["calibration"], *many[1]["calibration"], *fenced[1]["calibration"]} == {CHAIN}
-    assert min(few[1]["witness"]) > WITNESS_LEAST
+    assert min(few[1]["witness"]) > PROBE_LEAST
     assert wrong[0] == "faulted"
     assert wrong[2] == "#UD invalid opcode in the body at offset 1 (copy 0)"
 

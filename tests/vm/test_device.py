@@ -28,7 +28,7 @@ echo "CALLS $calls"
 access user
 access hold 'access open; rmmod uopscope 2>&1; grep -c ^uopscope /proc/modules'
 fuzz {FUZZ_CALLS} 1
-witness 2
+held_registers 2
 rmmod uopscope
 cycle /uopscope.ko {LOADS} $calls
 echo "FAILED $(cat /sys/module/allocfail/parameters/failed)"
@@ -46,7 +46,7 @@ def run(kernel: Kernel, module: Path, fake: Path) -> Output:
             "/bin/fuzz": program("fuzz"),
             "/bin/access": program("access"),
             "/bin/cycle": program("cycle"),
-            "/bin/witness": program("witness", "blobs.S", flags=("-mgeneral-regs-only",)),
+            "/bin/held_registers": program("held_registers", "blobs.S", flags=("-mgeneral-regs-only",)),
         }
         output = boot(Machine(kernel, 2, CHECKED_MEMORY), files, SCRIPT, SECONDS)
     except Unavailable as reason:
@@ -60,7 +60,7 @@ def test_misuse_is_refused_and_nothing_is_left_behind(kernel: Kernel, module: Pa
     output = run(kernel, module, fake)
     check_access(output)
     check_fuzz(output)
-    assert "witness: 2 rounds, 0 problems" in output.lines, output.text
+    assert "held_registers: 2 rounds, 0 problems" in output.lines, output.text
     check_perf(output)
     check_loads(output)
 

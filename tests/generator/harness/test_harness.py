@@ -149,7 +149,7 @@ def test_places_in_a_blob_have_names() -> None:
     assert shape.place_of(shape.body_end) == shape.place_of(shape.setup_end) == "harness"
 
 
-def test_a_clocked_blob_measures_between_calibration_and_witness() -> None:
+def test_a_clocked_blob_measures_between_calibration_and_contention_probe() -> None:
     """The three counters of the kernel module's clock; the code under test runs, and the caller survives it."""
     clocked = native.clocked(benchmark(ADD_R8_1, STORE_R8, *BREAK_STATE, STD), 5, 20, 100)
     loaded = Loaded(clocked.blob)

@@ -1,4 +1,4 @@
-"""What loads in isolation say: even ones explain themselves, odd ones speak against a usage."""
+"""What loads in isolation say: even ones explain themselves, uneven ones speak against a usage."""
 
 from fractions import Fraction
 
@@ -27,7 +27,7 @@ def usage(*sets: str) -> PortUsage:
 
 
 @pytest.mark.parametrize(
-    ("loads", "sets", "odd"),
+    ("loads", "sets", "uneven"),
     [
         ({"p0": 1 / 2, "p1": 1 / 2}, ("01",), False),
         ({"p0": 1}, ("01",), False),  # each has a counter of its own, so that it can be blocked
@@ -38,9 +38,9 @@ def usage(*sets: str) -> PortUsage:
     ],
 )
 def test_a_usage_is_odd_if_it_would_be_spread_otherwise(
-    loads: dict[str, float], sets: tuple[str, ...], odd: bool
+    loads: dict[str, float], sets: tuple[str, ...], uneven: bool
 ) -> None:
-    assert is_uneven(usage(*sets), alone(**loads), LAYOUT) is odd
+    assert is_uneven(usage(*sets), alone(**loads), LAYOUT) is uneven
 
 
 def test_so_many_uops_may_be_so_many_times_as_uneven() -> None:
@@ -65,7 +65,7 @@ def test_the_likeliest_usage_explains_the_loads_then_has_the_fewest_new_sets() -
 
 
 def test_stranger_sets_that_loads_say_nothing_about_do_not_win_over_known_ones() -> None:
-    known, strange = PortUsage({ports("05"): 2}), usage("05", "5")
+    known, novel = PortUsage({ports("05"): 2}), usage("05", "5")
     loads = alone(p0=14 / 16, p5A=18 / 16)
     assert is_uneven(known, loads, LAYOUT)
-    assert likeliest([known, strange], [ports("05")], loads, LAYOUT) == [known, strange]
+    assert likeliest([known, novel], [ports("05")], loads, LAYOUT) == [known, novel]

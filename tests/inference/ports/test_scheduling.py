@@ -11,7 +11,7 @@ from tests.inference.simulated import candidates, catalogue, characterized
 
 
 @pytest.mark.parametrize(
-    ("machine", "spreads", "keeps_away"),
+    ("machine", "takes_turns", "keeps_away"),
     [
         ("random:4", True, True),
         ("random:lowest:4", False, True),
@@ -20,13 +20,13 @@ from tests.inference.simulated import candidates, catalogue, characterized
         ("random:counters:4", True, True),
     ],
 )
-def test_what_the_core_does_is_seen(machine: str, spreads: bool, keeps_away: bool) -> None:
+def test_what_the_core_does_is_seen(machine: str, takes_turns: bool, keeps_away: bool) -> None:
     backend = SimBackend(open_machine(machine), catalogue())
     characterizer = Characterizer(catalogue(), backend.info().capabilities, candidates=candidates())
     variant = catalogue().by_string("ADC_11 (R64, R64)")
     context = Session(Measurer(backend), limits=Limits(keep_raw=False)).run_one(characterizer.prepare([variant]))
     (blocking,) = context.blocking.values()
-    assert blocking.scheduling == Scheduling(spreads, keeps_away)
+    assert blocking.scheduling == Scheduling(takes_turns, keeps_away)
 
 
 @pytest.mark.parametrize(

@@ -85,9 +85,9 @@ def delayed(machine: MachineModel) -> MachineModel:
 
     def lookup(variant: InstructionVariant) -> Behaviour | None:
         behaviour = machine.behaviour(variant)
-        return later_in_vectors(variant, behaviour) if behaviour and variant.string in crossing else behaviour
+        return later_in_vectors(variant, behaviour) if behaviour and variant.string in cross_domain else behaviour
 
-    crossing = {*MOVED, *LINKS}
+    cross_domain = {*MOVED, *LINKS}
     return MachineModel("delayed", machine.parameters, machine.origin, lookup)
 
 

@@ -1,8 +1,8 @@
-"""Independent witnesses over the whole catalogue: iced-x86 decodes, the GNU assembler and llvm-mc assemble.
+"""Independent oracles over the whole catalogue: iced-x86 decodes, the GNU assembler and llvm-mc assemble.
 
-Every variant is encoded with random operands. What a witness does not know, and each disagreement, stands in the table
-tests/data/witnesses.tsv with its reason. An assembler is given text, and text does not always say which variant is
-meant (`ADD EAX, 5` can have an immediate of 8 or 32 bits): another encoding of the same text is no disagreement.
+Every variant is encoded with random operands. What an oracle does not know, and each disagreement, stands in the table
+tests/data/encoding_oracles.tsv with its reason. An assembler is given text, and text does not always say which variant
+is meant (`ADD EAX, 5` can have an immediate of 8 or 32 bits): another encoding of the same text is no disagreement.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import iced_x86
 import pytest
 
 from tests.shared import XED_NEW, XED_OLD, xed_datafiles
+from tests.xed_convert.encoding.oracles import Explanation, assemble_all, explanations, same_mnemonic, tool
 from tests.xed_convert.encoding.random_operands import plain_values
-from tests.xed_convert.encoding.witness import Explanation, assemble_all, explanations, same_mnemonic, tool
 from xed_convert.assembly.formatting import format_instance
 from xed_convert.assembly.matching import Matcher
 from xed_convert.assembly.syntax import parse_statement
@@ -87,17 +87,17 @@ def test_iced_decodes_the_same_instruction(version: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", [XED_NEW, XED_OLD])
-@pytest.mark.parametrize("witness", ["as", "llvm-mc"])
-def test_assemblers_make_the_same_bytes(version: str, witness: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("oracle", ["as", "llvm-mc"])
+def test_assemblers_make_the_same_bytes(version: str, oracle: str, tmp_path: Path) -> None:
     commands = {"as": ["--64"], "llvm-mc": ["-triple=x86_64", "-filetype=obj"]}
-    program = tool("as") if witness == "as" else tool("llvm-mc-19", "llvm-mc")
+    program = tool("as") if oracle == "as" else tool("llvm-mc-19", "llvm-mc")
     chosen = samples(version)
     variants = [variant for variant, _, _ in chosen]
     decoder, matcher = Decoder(variants), Matcher(variants)
     texts = [format_instance(variant, values) for variant, values, _ in chosen]
-    if witness == "llvm-mc":
+    if oracle == "llvm-mc":
         texts = [for_llvm(variant, text) for text, variant in zip(texts, variants, strict=True)]
-    results = assemble_all(texts, [program, *commands[witness]], tmp_path)
+    results = assemble_all(texts, [program, *commands[oracle]], tmp_path)
     outcomes = []
     for (variant, values, data), text, result in zip(chosen, texts, results, strict=True):
         if isinstance(result, str):
@@ -106,7 +106,7 @@ def test_assemblers_make_the_same_bytes(version: str, witness: str, tmp_path: Pa
             outcomes.append((variant, "agrees", ""))
         else:
             outcomes.append((variant, "differs", f"{text}: {data.hex()} {result.hex()} {values}"))
-    check(outcomes, explanations(witness))
+    check(outcomes, explanations(oracle))
 
 
 def for_llvm(variant: InstructionVariant, text: str) -> str:
@@ -118,7 +118,7 @@ def for_llvm(variant: InstructionVariant, text: str) -> str:
 
 
 def means_the_same(text: str, result: bytes, data: bytes, decoder: Decoder, matcher: Matcher) -> bool:
-    """Whether a witness chose another encoding of the same text: not ours, but one that the text can mean as well.
+    """Whether an oracle chose another encoding of the same text: not ours, but one that the text can mean as well.
 
     llvm-mc swaps the sources of commutative VEX instructions, and the operands of XCHG, where that is shorter or equal.
     """

@@ -1,4 +1,4 @@
-"""Independent witnesses of the encodings: iced-x86, the GNU assembler, llvm-mc."""
+"""Independent oracles of the encodings: iced-x86, the GNU assembler, llvm-mc."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
     from xed_convert.model import InstructionVariant
 
-TABLE = DATA / "witnesses.tsv"
+TABLE = DATA / "encoding_oracles.tsv"
 _ERROR = re.compile(r"[^:]*:(\d+)(?::\d+)?: (?:Error|error)\b: ?(.*)")
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A row of the table: what a witness says of some variants, and why.
+    """A row of the table: what an oracle says of some variants, and why.
 
-    `what` is `unknown` (the witness has no such instruction), `alias` (it calls it otherwise) or `differs`.
+    `what` is `unknown` (the oracle has no such instruction), `alias` (it calls it otherwise) or `differs`.
     """
 
-    witness: str
+    oracle: str
     what: str
     pattern: str
     meant: str
@@ -44,11 +44,11 @@ class Explanation:
         return any(fnmatch.fnmatchcase(name, self.pattern) for name in names)
 
 
-def explanations(witness: str) -> list[Explanation]:
-    """Return the table's rows about a witness."""
+def explanations(oracle: str) -> list[Explanation]:
+    """Return the table's rows about an oracle."""
     lines = [line for line in TABLE.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
     rows = csv.DictReader(lines, delimiter="\t")
-    return [Explanation(**row) for row in rows if row["witness"] == witness]
+    return [Explanation(**row) for row in rows if row["oracle"] == oracle]
 
 
 def tool(*names: str) -> str:

@@ -4,9 +4,9 @@
  * CPU overwrite them; and a debug register through perf, which has to work afterwards, as
  * does a software event (page faults), and hardware events if there are any.
  *
- *   witness ROUNDS
+ *   held_registers ROUNDS
  *
- * Prints `witness: ROUNDS rounds, PROBLEMS problems` and what differed.
+ * Prints `held_registers: ROUNDS rounds, PROBLEMS problems` and what differed.
  */
 #define _GNU_SOURCE
 #include <asm/prctl.h>
@@ -265,7 +265,7 @@ int main(int argc, char **argv)
 	breakpoint = open_breakpoint();
 	faults = open_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS);
 	if (device < 0 || breakpoint < 0 || faults < 0) {
-		perror("witness");
+		perror("held_registers");
 		return 1;
 	}
 	before = count_faults(faults, 100);
@@ -286,6 +286,6 @@ int main(int argc, char **argv)
 	printf("perf: page faults %ld before, %ld after; instructions %ld before, %ld after\n",
 	       before, after, instructions, count_instructions());
 	problems += before != 100 || after != 100;
-	printf("witness: %d rounds, %d problems\n", rounds, problems);
+	printf("held_registers: %d rounds, %d problems\n", rounds, problems);
 	return problems != 0;
 }
