@@ -14,6 +14,5 @@
 SYM_CODE_START_NOALIGN(uops_area)
 	ANNOTATE_NOENDBR
 	.fill 8, 1, 0xcc
-SYM_INNER_LABEL(uops_area_entry, SYM_L_GLOBAL)
 	.fill 0x101000 - 8, 1, 0xcc
 SYM_CODE_END(uops_area)

@@ -108,6 +108,9 @@ void uops_areas_fill(struct uops_areas *areas, const struct uops_job *job,
 	for (i = 0; i < UOPS_NUM_AREAS; i++)
 		context[UOPS_CTX_AREA_R14 / 8 + i] =
 			(unsigned long)areas->area[i] + UOPS_AREA_BYTES / 2;
+	if (job->flags & UOPS_JOB_ON_DEMAND)
+		context[UOPS_CTX_PAGE / 8] = (unsigned long)uops_demand_page();
+	context[UOPS_CTX_VALUE / 8] = job->value;
 	context[UOPS_CTX_ITERATIONS / 8] = job->iterations;
 	context[UOPS_CTX_NUM_COUNTERS / 8] = set->num_counters;
 	for (i = 0; i < set->num_counters; i++)

@@ -44,6 +44,7 @@ void uops_batch_exit(void)
 void uops_batch_close(void)
 {
 	uops_areas_free(&areas);
+	uops_demand_clear();
 	uops_code_clear();
 }
 
@@ -61,10 +62,18 @@ static int check_batch(const struct uops_batch *batch)
 	return uops_contain_possible();
 }
 
+static int check_flags(const struct uops_batch *batch, const struct uops_job *job)
+{
+	if (job->flags & ~UOPS_JOB_FLAGS)
+		return -EINVAL;
+	if (!(job->flags & UOPS_JOB_ON_DEMAND))
+		return job->flags || job->value ? -EINVAL : 0;
+	return batch->flags & UOPS_BATCH_MASK_LVT ? -EOPNOTSUPP : 0;
+}
+
 static int check_job(const struct uops_batch *batch, const struct uops_job *job)
 {
-	if (job->size != sizeof(*job) ||
-	    memchr_inv(job->reserved, 0, sizeof(job->reserved)))
+	if (job->size != sizeof(*job))
 		return -EINVAL;
 	if (job->set >= batch->num_sets)
 		return -EINVAL;
@@ -78,7 +87,7 @@ static int check_job(const struct uops_batch *batch, const struct uops_job *job)
 	if (job->time_limit_ns < UOPS_MIN_TIME_NS ||
 	    job->time_limit_ns > UOPS_MAX_TIME_NS)
 		return -EINVAL;
-	return 0;
+	return check_flags(batch, job);
 }
 
 static int check_samples(const struct uops_batch *batch, const struct uops_job *job)
@@ -174,6 +183,19 @@ static void count_clocks(struct uops_result *result, u64 last[2], int half)
 	memcpy(last, now, sizeof(now));
 }
 
+/* Once; on demand, again from the beginning after each page that was lacking. */
+static int run_whole(const struct uops_batch *batch, const struct uops_job *job)
+{
+	do {
+		if (signal_pending(current))
+			return -EINTR;
+		uops_areas_fill(&areas, job, &sets[job->set]);
+		run_once(batch, job);
+		cond_resched();
+	} while (job->flags & UOPS_JOB_ON_DEMAND && uops_demand_serve());
+	return 0;
+}
+
 static int run_repetitions(const struct uops_batch *batch, const struct uops_job *job,
 			   struct uops_result *result)
 {
@@ -185,17 +207,14 @@ static int run_repetitions(const struct uops_batch *batch, const struct uops_job
 	uops_areas_clean(&areas);
 	count_clocks(result, clocks, -1);
 	for (i = 0; i < job->warm_ups + job->repetitions; i++) {
-		if (signal_pending(current))
-			return -EINTR;
 		if (i == (job->warm_ups + job->repetitions) / 2)
 			count_clocks(result, clocks, 0);
-		uops_areas_fill(&areas, job, set);
-		run_once(batch, job);
+		if (run_whole(batch, job))
+			return -EINTR;
 		if (!take_run(result))
 			return uops_run.timed_out && signal_pending(current) ? -EINTR : 0;
 		if (i >= job->warm_ups)
 			take_samples(set, result->repetitions++);
-		cond_resched();
 	}
 	count_clocks(result, clocks, 1);
 	result->smis = smi_count() - smis;
@@ -228,6 +247,8 @@ static int run_job(const struct uops_batch *batch, const struct uops_job *job,
 		error = uops_pmu_program(&sets[job->set]);
 		*programmed = error ? NO_SET : job->set;
 	}
+	if (!error && job->flags & UOPS_JOB_ON_DEMAND)
+		error = uops_demand_begin(job);
 	if (error) {
 		result->error = error;
 		return 0;
@@ -236,7 +257,11 @@ static int run_job(const struct uops_batch *batch, const struct uops_job *job,
 				  (unsigned long)areas.context);
 	if (error)
 		return error;
+	uops_code_place(job->flags & UOPS_JOB_ON_DEMAND);
 	error = run_repetitions(batch, job, result);
+	uops_code_place(false);
+	if (job->flags & UOPS_JOB_ON_DEMAND)
+		result->pages = uops_demand_pages();
 	return error ?: copy_samples(batch, job, result);
 }
 

@@ -6,6 +6,7 @@
  * mapping that is read-write without execute. No text is ever both.
  */
 #include <linux/mm.h>
+#include <linux/pfn.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
@@ -14,6 +15,7 @@
 
 #define AREA_PAGES	(UOPS_CODE_BYTES / PAGE_SIZE)
 #define INT3		0xcc
+#define ENTRY_OFFSET	8	/* of a blob, behind its literal */
 
 static u8 *alias;
 static u32 used_bytes;
@@ -35,7 +37,7 @@ int uops_code_init(void)
 		pages[i] = vmalloc_to_page(text + i * PAGE_SIZE);
 	alias = vmap(pages, AREA_PAGES, VM_MAP, PAGE_KERNEL);
 	kfree(pages);
-	uops_run.area = (unsigned long)text;
+	uops_code_place(false);
 	return alias ? 0 : -ENOMEM;
 }
 
@@ -43,6 +45,26 @@ void uops_code_exit(void)
 {
 	vunmap(alias);
 	alias = NULL;
+}
+
+/* Where blobs run: in the module's text, or at their second place (demand.c). */
+void uops_code_place(bool on_demand)
+{
+	u8 *text = uops_area;
+
+	OPTIMIZER_HIDE_VAR(text);
+	uops_run.on_demand = on_demand;
+	uops_run.area = on_demand ? UOPS_STAGE : (unsigned long)text;
+	uops_run.entry = uops_run.area + ENTRY_OFFSET;
+}
+
+/* Where a page of the area is in memory; the last one is behind the longest blob. */
+u64 uops_code_physical(u32 page)
+{
+	u8 *text = uops_area;
+
+	OPTIMIZER_HIDE_VAR(text);
+	return PFN_PHYS(vmalloc_to_pfn(text + page * PAGE_SIZE));
 }
 
 /* Put a blob in place; what a longer one left behind becomes INT3 again. */

@@ -64,6 +64,7 @@ static void check_offsets(void)
 	BUILD_BUG_ON(offsetof(struct uops_run, code_stack) != RUN_CODE_STACK);
 	BUILD_BUG_ON(offsetof(struct uops_run, cr4) != RUN_CR4);
 	BUILD_BUG_ON(offsetof(struct uops_run, mended) != RUN_MENDED);
+	BUILD_BUG_ON(offsetof(struct uops_run, entry) != RUN_ENTRY);
 }
 
 int uops_contain_init(void)
@@ -187,6 +188,8 @@ void uops_contain_run(void)
 	};
 
 	store_idt(&live);
+	if (uops_run.on_demand)
+		uops_demand_load();
 	prepare();
 	uops_state_save(&state);
 	uops_adjust_begin(&adjusted);
@@ -200,6 +203,8 @@ void uops_contain_run(void)
 	load_idt(&live);
 	if (uops_adjust_end(&adjusted))
 		uops_run.changed |= UOPS_CHANGED_MSRS;
+	if (uops_run.on_demand)
+		uops_demand_unload();
 	if (uops_run.mended)
 		uops_run.changed |= UOPS_CHANGED_CONTROL;
 	if (uops_run.stack)

@@ -27,7 +27,9 @@ SYM_FUNC_START(uops_enter)
 	movl	$1, uops_run+RUN_INSIDE(%rip)
 	/* a stack of its own: what recursion overwrites must not be the task's */
 	movq	uops_run+RUN_CODE_STACK(%rip), %rsp
-	call	uops_area_entry
+	movq	uops_run+RUN_ENTRY(%rip), %rax
+	ANNOTATE_RETPOLINE_SAFE
+	call	*%rax
 	pushfq
 	popq	uops_run+RUN_FLAGS(%rip)
 	/* callee-saved registers and RSP must be what they were */

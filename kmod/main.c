@@ -185,6 +185,7 @@ static const struct {
 } parts[] = {
 	{ uops_code_init, uops_code_exit },
 	{ uops_contain_init, uops_contain_exit },
+	{ uops_demand_init, uops_demand_exit },
 	{ uops_batch_init, uops_batch_exit },
 	{ uops_guard_init, uops_guard_exit },
 };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Event selection. All of the PMU's registers are saved when a batch starts and
- * written back when it ends; nothing but them is ever written (pmu_write).
+ * written back when it ends; nothing but them is ever written here (pmu_write), and
+ * what a set asks for besides by registers.c.
  *
  * From version 6 on the registers of Intel's counters have addresses of their own,
  * with room for more than eight. Which counters there are is a bit each: there may
@@ -395,6 +396,7 @@ int uops_pmu_reserve(void)
 
 void uops_pmu_release(void)
 {
+	uops_registers_restore();
 	restore_registers();
 	give_counter_3_back();
 	give_back(UOPS_MAX_PROG);
@@ -402,15 +404,17 @@ void uops_pmu_release(void)
 
 static int check_msr(const struct uops_counter *counter)
 {
-	u64 needed = counter->index == UOPS_MSR_IRPERF ? UOPS_FEATURE_IRPERF :
-						       UOPS_FEATURE_APERFMPERF;
+	u64 value, needed = 0;
 
-	if (counter->index != UOPS_MSR_APERF && counter->index != UOPS_MSR_MPERF &&
-	    counter->index != UOPS_MSR_IRPERF)
-		return -EINVAL;
 	if (counter->config)
 		return -EINVAL;
-	return uops_pmu.features & needed ? 0 : -ENODEV;
+	if (counter->index == UOPS_MSR_APERF || counter->index == UOPS_MSR_MPERF)
+		needed = UOPS_FEATURE_APERFMPERF;
+	else if (counter->index == UOPS_MSR_IRPERF)
+		needed = UOPS_FEATURE_IRPERF;
+	if ((uops_pmu.features & needed) != needed)
+		return -ENODEV;
+	return uops_rdmsr(counter->index, &value) ? -ENODEV : 0;
 }
 
 static int check_counter(const struct uops_counter *counter)
@@ -450,7 +454,7 @@ int uops_pmu_check(const struct uops_counter_set *set)
 			    set->counters[i].index == set->counters[j].index)
 				return -EINVAL;
 	}
-	return 0;
+	return uops_registers_check(set);
 }
 
 static int program_one(const struct uops_counter *counter, u64 *enabled, u64 *fixed)
@@ -476,10 +480,11 @@ static int program_one(const struct uops_counter *counter, u64 *enabled, u64 *fi
 int uops_pmu_program(const struct uops_counter_set *set)
 {
 	u64 enabled = 0, fixed = 0;
+	int error = uops_registers_program(set);
 	u32 i;
 
-	if (uops_pmu.kind == UOPS_PMU_NONE)
-		return 0;
+	if (error || uops_pmu.kind == UOPS_PMU_NONE)
+		return error;
 	if (stop_all())
 		return -EIO;
 	for (i = 0; i < set->num_counters; i++)
@@ -499,5 +504,7 @@ u64 uops_pmu_mask(const struct uops_counter *counter)
 		width = uops_pmu.width_prog;
 	else if (counter->kind == UOPS_COUNTER_FIXED)
 		width = uops_pmu.width_fixed;
+	else if (counter->kind == UOPS_COUNTER_MSR)
+		width = uops_register_width(counter->index);
 	return width && width < 64 ? GENMASK_ULL(width - 1, 0) : ~0ULL;
 }

@@ -20,5 +20,6 @@
 #define RUN_CODE_STACK	0x58
 #define RUN_CR4		0x60
 #define RUN_MENDED	0x68
+#define RUN_ENTRY	0x70
 
 #endif /* UOPSCOPE_RUN_OFFSETS_H */

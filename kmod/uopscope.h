@@ -39,6 +39,8 @@ struct uops_run {
 	u64 code_stack;		/* RSP that the blob starts with, but for the return address */
 	u64 cr4;		/* at the start */
 	u32 mended;		/* CR4.FSGSBASE was put back for a handler of the kernel's */
+	u32 on_demand;		/* with the page tables of demand.c */
+	u64 entry;		/* of the blob, which begins at area */
 	/* from here on C only */
 	u64 blob_ns;
 	u64 quiet_ns;
@@ -64,6 +66,8 @@ void uops_enter(void);
 int uops_code_init(void);
 void uops_code_exit(void);
 int uops_code_install(u64 user_code, u32 bytes, u64 context);
+void uops_code_place(bool on_demand);
+u64 uops_code_physical(u32 page);
 bool uops_code_poison(u32 offset);
 void uops_code_clear(void);
 
@@ -80,6 +84,17 @@ void uops_areas_free(struct uops_areas *areas);
 void uops_areas_clean(struct uops_areas *areas);
 void uops_areas_fill(struct uops_areas *areas, const struct uops_job *job,
 		     const struct uops_counter_set *set);
+
+/* demand.c: memory that is mapped when code touches it */
+int uops_demand_init(void);
+void uops_demand_exit(void);
+void uops_demand_clear(void);
+int uops_demand_begin(const struct uops_job *job);
+void *uops_demand_page(void);
+u32 uops_demand_pages(void);
+bool uops_demand_serve(void);
+void uops_demand_load(void);
+void uops_demand_unload(void);
 
 /* contain.c: a run with faults contained and state put back */
 int uops_contain_init(void);
@@ -158,6 +173,12 @@ void uops_pmu_release(void);
 int uops_pmu_check(const struct uops_counter_set *set);
 int uops_pmu_program(const struct uops_counter_set *set);
 u64 uops_pmu_mask(const struct uops_counter *counter);
+
+/* registers.c: what events and counters outside of the core need */
+u32 uops_register_width(u32 msr);
+int uops_registers_check(const struct uops_counter_set *set);
+int uops_registers_program(const struct uops_counter_set *set);
+void uops_registers_restore(void);
 
 /* msr.c: noinline, so that a test can put a probe on each */
 int uops_rdmsr(u32 msr, u64 *value);

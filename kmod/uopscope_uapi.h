@@ -16,7 +16,7 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define UOPS_ABI_VERSION	2
+#define UOPS_ABI_VERSION	3
 
 /* Limits. Sizes in bytes, times in nanoseconds. */
 #define UOPS_CODE_BYTES		0x100000	/* longest blob */
@@ -25,6 +25,8 @@
 #define UOPS_MAX_JOBS		65536
 #define UOPS_MAX_SETS		4096
 #define UOPS_MAX_COUNTERS	16		/* counters of one set */
+#define UOPS_MAX_WRITES		64		/* registers that one set writes */
+#define UOPS_MAX_PAGES		8192		/* mapped on demand for one job */
 #define UOPS_MAX_WARM_UPS	1000
 #define UOPS_MAX_REPETITIONS	10000
 #define UOPS_MAX_ITERATIONS	1000000000
@@ -42,13 +44,20 @@
 #define UOPS_CTX_INDEX		0x080
 #define UOPS_CTX_START		0x100
 #define UOPS_CTX_END		0x180
+#define UOPS_CTX_PAGE		0x230	/* UOPS_JOB_ON_DEMAND: the page that serves all */
+#define UOPS_CTX_VALUE		0x238	/* likewise: uops_job.value */
 #define UOPS_CTX_ONCE		0x240	/* 0 at a job's first repetition, then the blob's */
+
+/* UOPS_JOB_ON_DEMAND: where such a blob runs, and which addresses are served. */
+#define UOPS_STAGE		0x500000000000ULL
+#define UOPS_FIRST_ADDRESS	0x10000ULL
+#define UOPS_END_ADDRESS	0x800000000000ULL
 
 /* What a counter of a set is; the blob reads it, the module programs it. */
 #define UOPS_COUNTER_TSC	0	/* the blob's clock number index: nothing to program */
 #define UOPS_COUNTER_PROG	1	/* programmable counter number index */
 #define UOPS_COUNTER_FIXED	2	/* fixed counter number index */
-#define UOPS_COUNTER_MSR	3	/* free running, index: UOPS_MSR_* */
+#define UOPS_COUNTER_MSR	3	/* register number index, read by RDMSR */
 
 #define UOPS_MSR_MPERF		0xe7
 #define UOPS_MSR_APERF		0xe8
@@ -104,11 +113,30 @@ struct uops_counter {
 	__u64 config;		/* event select register without EN, INT, USR, OS */
 };
 
+/* A register that events need, or of a counter outside of the core (registers.c). */
+struct uops_write {
+	__u32 msr;
+	__u32 reserved;
+	__u64 value;
+};
+
 struct uops_counter_set {
 	__u32 size;
 	__u32 num_counters;
 	struct uops_counter counters[UOPS_MAX_COUNTERS];
+	__u32 num_writes;
+	__u32 reserved;
+	struct uops_write writes[UOPS_MAX_WRITES];	/* in this order */
 };
+
+/*
+ * struct uops_job.flags. On demand, the lower half of the addresses is the job's own:
+ * a page that it touches is mapped when it faults, and the repetition begins again.
+ * All pages are the one at UOPS_CTX_PAGE.
+ */
+#define UOPS_JOB_ON_DEMAND	0x1ULL
+#define UOPS_JOB_KEEP_PAGES	0x2ULL	/* pages of the job before it stay */
+#define UOPS_JOB_FLAGS		0x3ULL
 
 struct uops_job {
 	__u32 size;
@@ -120,7 +148,8 @@ struct uops_job {
 	__u64 iterations;	/* for the context page */
 	__u64 time_limit_ns;	/* per repetition */
 	__u64 sample_offset;	/* in uops_batch.samples, in samples */
-	__u64 reserved[2];
+	__u64 flags;
+	__u64 value;		/* for the context page; 0 unless on demand */
 };
 
 /* What became of a job: struct uops_result.status */
@@ -164,7 +193,8 @@ struct uops_result {
 	__u64 smis;		/* system management interrupts during the job */
 	__u64 aperf[2];		/* ticks in the first and second half of its runs */
 	__u64 mperf[2];
-	__u64 reserved[2];
+	__u64 pages;		/* mapped on demand, for this job and kept */
+	__u64 reserved;
 };
 
 /* struct uops_batch.flags */

@@ -101,7 +101,8 @@ class Conditions:
     """What code of a user may ask for; `offset_bytes` to `loop_register` are those of `Style`.
 
     In states but ZERO, `value` is in all registers and in the page that serves all addresses; `goes_on` keeps the pages
-    that the job before has touched. System calls are refused unless the code `may_call`.
+    that the job before has touched. System calls are refused unless the code `may_call`. `stepped` code runs one
+    instruction at a time, in the state AGAIN; the result has no samples, and its detail says what is misaligned.
     """
 
     offset_bytes: int = 0
@@ -111,6 +112,7 @@ class Conditions:
     value: int = 0
     goes_on: bool = False
     may_call: bool = False
+    stepped: bool = False
 
 
 USUAL = Conditions()

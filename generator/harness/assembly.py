@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
+import struct
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,9 @@ PATCH_CONTEXT = 0x7E570001
 
 PATCH_LOOP = 0x7E570003
 """Marks the target of a jump at the end of a fragment; whoever knows the distance replaces the last four bytes."""
+
+_COUNTER = re.compile(r"mov ecx, (0x[0-9a-f]+)")
+"""Chooses a counter: any number is possible, so these lines are encoded here (MOV r32, imm32: B8+rd)."""
 
 FREE_RUNNING_MSRS = (0xE8, 0xE7)
 """APERF and MPERF (Intel SDM volume 4, table 2-2)."""
@@ -64,6 +68,8 @@ def bytes_of(line: str) -> bytes:
     Raises:
         TemplateError: the table does not have that line.
     """
+    if number := _COUNTER.fullmatch(line):
+        return b"\xb9" + struct.pack("<I", int(number[1], 16))
     try:
         return _table()[line]
     except KeyError:

@@ -132,11 +132,16 @@ def driver(name: str) -> bytes:
 
 
 def fault_handler(record_address: int) -> bytes:
-    """Return the code of a signal handler that maps pages, or fills the record and ends the process."""
+    """Return the code of a signal handler that maps pages, notes steps, or fills the record and ends the process."""
     parts = fixed_fragments("fault_handler")
-    fatal = ENTRY_OFFSET + sum(len(code) for name, code in parts.items() if name != "fatal")
+    places, at = {}, ENTRY_OFFSET
+    for name, part in parts.items():
+        places[name] = at
+        at += len(part)
     to_fatal = ("not_a_page_fault", "general_protection", "serves_nothing", "too_many", "too_low", "not_mapped")
-    code = bytearray(_joined(parts, dict.fromkeys(to_fatal, fatal)))
+    targets = dict.fromkeys((*to_fatal, "notes_nothing"), places["fatal"])
+    targets |= {"not_a_step": places["check_fault"], "no_room": places["end_of_steps"]}
+    code = bytearray(_joined(parts, targets))
     struct.pack_into("<Q", code, 0, record_address)
     return bytes(code)
 

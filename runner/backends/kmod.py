@@ -11,11 +11,11 @@ interrupts.
 from __future__ import annotations
 
 import dataclasses
+import errno
 import os
 from typing import TYPE_CHECKING
 
 from generator.harness import native
-from generator.harness.assembly import FREE_RUNNING_MSRS
 from generator.harness.harness import RDTSC, Layout, Reader, layout, render
 from generator.harness.style import State, Style
 from results.model import Status
@@ -25,7 +25,18 @@ from runner.host.conditions import conditions
 from runner.host.isa_sets import lacking
 from runner.host.kmod import abi
 from runner.host.kmod.device import BlobJob, BlobResult, Device
-from runner.host.kmod.passes import FREE_RUNNING, Hardware, Slot, countable, derive, plan, without_events
+from runner.host.kmod.passes import (
+    FREE_RUNNING,
+    Hardware,
+    Run,
+    Slot,
+    countable,
+    derive,
+    plan,
+    together,
+    without_events,
+)
+from runner.host.kmod.preflight import Preflight
 from runner.uarch import tables
 
 if TYPE_CHECKING:
@@ -94,6 +105,8 @@ class KmodBackend:
         self._free = without_events(information.features)
         self._clean_uppers = "avx" in self._cpu.flags
         self._msrs: tuple[Slot, ...] = ()
+        self._needs: dict[str, tuple[tuple[int, int], ...]] = {}
+        self._preflight = Preflight(self._cpu)
 
     def info(self) -> BackendInfo:
         """Say what this CPU's PMU counts, or what counts instead of one."""
@@ -113,23 +126,23 @@ class KmodBackend:
         )
 
     def define(self, events: Sequence[OwnEvent], msrs: Sequence[MsrCounter]) -> None:
-        """Count events that a user wrote down as well, and the MSRs that the module reads.
+        """Count events that a user wrote down as well, and counters that RDMSR reads, with the registers they need.
+
+        Whether the CPU has these registers, and the module writes them, is known only when they are counted.
 
         Raises:
-            BackendError: no counter here can count one of them, or it needs an MSR that the module does not touch.
+            BackendError: no counter here can count one of the events, or it needs too many registers.
         """
         for one in events:
             if self._uarch is None or not self._hardware.can_count(one.event):
                 raise BackendError(f"{one.name} ({one.event.event}) cannot be counted by the PMU of this CPU")
-            if one.msrs:
-                message = f"{one.name} needs MSR {min(one.msrs):#x}, which the kernel module does not write"
-                raise BackendError(message, hint="--backend perf can")
+            self._needs[one.name] = tuple(one.msrs.items())
         for row in msrs:
-            if row.writes or row.msr not in FREE_RUNNING_MSRS:
-                message = (
-                    f"{row.name}: the kernel module does not read MSR {row.msr:#x}, or does not write others for it"
+            if len(row.writes) > abi.MAX_WRITES or row.msr >> 32:
+                raise BackendError(
+                    f"{row.name}: more than {abi.MAX_WRITES} registers, or a number of more than 32 bits"
                 )
-                raise BackendError(message, hint="it reads APERF (msr_E8) and MPERF (msr_E7)")
+            self._needs[row.name] = row.writes
         if self._uarch:
             added = tuple(one.event for one in events)
             self._uarch = dataclasses.replace(self._uarch, events=(*self._uarch.events, *added))
@@ -145,17 +158,31 @@ class KmodBackend:
 
     def run(self, batch: Sequence[Job], counters: Sequence[str], repeat: Repeat) -> list[JobResult]:
         """Run every job once per set of counters that can be read together."""
-        msrs = tuple(slot for slot in self._msrs if slot.counter in counters)
-        rest = [name for name in counters if name not in {slot.counter for slot in msrs}]
-        runs = plan(self._uarch, self._hardware, rest) if self._uarch else [self._free]
-        runs += [msrs] if msrs else []
+        runs = self._runs(counters)
+        verdicts = self._preflight.check(batch, repeat.time_limit_seconds)
         jobs = [
-            blob_job(job, slots, repeat, job.style(clean_uppers=self._clean_uppers)) for slots in runs for job in batch
+            blob_job(job, run.slots, repeat, job.style(clean_uppers=self._clean_uppers), run.writes)
+            for run in runs
+            for job in batch
         ]
-        refused = [_refusal(job, blob.blob) for job, blob in zip([*batch] * len(runs), jobs, strict=True)]
+        refused = [verdict or _refusal(job.blob) for verdict, job in zip(verdicts * len(runs), jobs, strict=True)]
         done = iter(self._undisturbed([job for job, reason in zip(jobs, refused, strict=True) if not reason]))
         results = [reason or next(done) for reason in refused]
         return [self._merge(job, runs, results[index :: len(batch)], counters) for index, job in enumerate(batch)]
+
+    def _runs(self, counters: Sequence[str]) -> list[Run]:
+        """Return what is programmed and read together, run by run."""
+        slots = {slot.counter: slot for slot in self._msrs if slot.counter in counters}
+        rest = [name for name in counters if name not in slots]
+        runs = []
+        if self._uarch:
+            for names, writes in together(rest, self._needs, len(rest)):
+                runs += [Run(each, writes) for each in plan(self._uarch, self._hardware, names)]
+        else:
+            runs.append(Run(self._free))
+        for names, writes in together([*slots], self._needs, abi.MAX_COUNTERS):
+            runs.append(Run(tuple(slots[name] for name in names), writes))
+        return runs
 
     def _undisturbed(self, jobs: Sequence[BlobJob]) -> list[BlobResult]:
         """Run jobs, and those again that a system management interrupt fell into."""
@@ -178,6 +205,7 @@ class KmodBackend:
         if self._device:
             self._device.close()
             self._device = None
+        self._preflight.close()
 
     def _opened(self) -> Device:
         if self._device is None:
@@ -185,29 +213,29 @@ class KmodBackend:
         return self._device
 
     def _merge(
-        self, job: Job, runs: Sequence[tuple[Slot, ...]], results: Sequence[BlobResult | str], counters: Sequence[str]
+        self, job: Job, runs: Sequence[Run], results: Sequence[BlobResult | JobResult], counters: Sequence[str]
     ) -> JobResult:
         samples: dict[str, tuple[int, ...]] = {}
-        for slots, result in zip(runs, results, strict=True):
-            if isinstance(result, str):
-                return JobResult(Status.REFUSED, {}, result)
+        for run, result in zip(runs, results, strict=True):
+            if isinstance(result, JobResult):
+                return result
             if result.status is not abi.JobStatus.OK:
-                return JobResult(STATES[result.status], {}, self._detail(job, slots, result))
+                return JobResult(STATES[result.status], {}, self._detail(job, run, result))
             if is_disturbed(result):
                 return JobResult(Status.UNCLEAN, {}, SMI.format(count=result.smis, attempts=SMI_ATTEMPTS))
-            for slot, values in zip(slots, result.samples, strict=True):
+            for slot, values in zip(run.slots, result.samples, strict=True):
                 samples.setdefault(slot.counter, values)
         complete = derive(self._uarch, samples) if self._uarch else samples
-        change = max((result.frequency_change for result in results if not isinstance(result, str)), default=0.0)
+        change = max((result.frequency_change for result in results if isinstance(result, BlobResult)), default=0.0)
         note = FREQUENCY.format(change=change) if change > FREQUENCY_CHANGE else ""
         return JobResult(Status.OK, {name: complete[name] for name in counters if name in complete}, note)
 
-    def _detail(self, job: Job, slots: tuple[Slot, ...], result: BlobResult) -> str:
+    def _detail(self, job: Job, run: Run, result: BlobResult) -> str:
         if result.status is abi.JobStatus.REFUSED:
-            return f"the module refused it: {os.strerror(-result.error)}"
+            return _refused(run, -result.error)
         if result.status is abi.JobStatus.STATE:
             return f"it left the CPU in another state: {result.changed!s}"
-        place = _place(job, slots, result.offset, job.style(clean_uppers=self._clean_uppers))
+        place = _place(job, run.slots, result.offset, job.style(clean_uppers=self._clean_uppers))
         if result.status is abi.JobStatus.TIME_OUT:
             return f"stopped {place}: not done in time"
         name = abi.EXCEPTIONS.get(result.vector, f"interrupt {result.vector}")
@@ -259,8 +287,14 @@ def reader(slots: Sequence[Slot]) -> Reader:
     return Reader(tuple(slot.rdpmc for slot in slots), "rdmsr" if by_msr else "rdpmc")
 
 
-def blob_job(job: Job, slots: tuple[Slot, ...], repeat: Repeat, style: Style) -> BlobJob:
-    """Render one job for one set of counters."""
+def blob_job(
+    job: Job, slots: tuple[Slot, ...], repeat: Repeat, style: Style, writes: tuple[tuple[int, int], ...] = ()
+) -> BlobJob:
+    """Render one job for one set of counters, and the registers that these need."""
+    asked = job.conditions
+    flags = abi.JobFlag(0)
+    if asked.state is not State.ZERO:
+        flags = abi.JobFlag.ON_DEMAND | (abi.JobFlag.KEEP_PAGES if asked.goes_on else abi.JobFlag(0))
     return BlobJob(
         blob=_render(job, slots, style)[0],
         slots=slots,
@@ -268,14 +302,28 @@ def blob_job(job: Job, slots: tuple[Slot, ...], repeat: Repeat, style: Style) ->
         repetitions=repeat.repetitions,
         time_limit_ns=min(max(round(repeat.time_limit_seconds * 1e9), abi.MIN_TIME_NS), abi.MAX_TIME_NS),
         iterations=job.iterations,
+        writes=writes,
+        flags=flags,
+        value=asked.value if flags else 0,
     )
 
 
-def _refusal(job: Job, blob: bytes) -> str:
-    """Return why the module cannot run a job ("": it can)."""
-    if job.conditions.state is not State.ZERO:
-        return "the kernel module does not map memory on demand; the backends tsc and perf do"
-    return f"more than {abi.CODE_BYTES} bytes of code" if len(blob) > abi.CODE_BYTES else ""
+def _refusal(blob: bytes) -> JobResult | None:
+    """Return why the module cannot run a blob (None: it can)."""
+    if len(blob) <= abi.CODE_BYTES:
+        return None
+    return JobResult(Status.REFUSED, {}, f"more than {abi.CODE_BYTES} bytes of code")
+
+
+def _refused(run: Run, error: int) -> str:
+    """Say why the module refused a job."""
+    registers = ", ".join(f"{msr:#x}" for msr, _ in run.writes)
+    if run.writes and error == errno.EPERM:
+        return f"the module writes none of, or not all of, the registers {registers}: see kmod/registers.c"
+    names = ", ".join(slot.counter for slot in run.slots if slot.kind == abi.COUNTER_MSR)
+    if (run.writes or names) and error == errno.ENODEV:
+        return f"this CPU lacks one of the registers of {names or registers}"
+    return f"the module refused it: {os.strerror(error)}"
 
 
 def _render(job: Job, slots: tuple[Slot, ...], style: Style) -> tuple[bytes, int]:

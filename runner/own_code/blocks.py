@@ -60,6 +60,8 @@ TARGET_CYCLES = 16_000
 TOO_SHORT = 3
 """A run that is shorter by this factor starts anew."""
 MOST_ROUNDS_OF_LOOP = 400
+MOST_STEPS = 100
+"""Instructions that are looked at for accesses across cache lines."""
 LOOP_ITERATIONS = 100
 
 AGREEMENT = 0.005
@@ -153,6 +155,7 @@ class _Entry:
     disturbed: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))
     rounds: int = 0
     timing: Timing | None = None
+    remark: str = ""
 
 
 def read_blocks(lines: Iterable[str], where: str) -> Iterator[bytes]:
@@ -210,8 +213,9 @@ class BlockMeasurer:
         shapes = [shape_of(code) for code in batch]
         lines = [Microbenchmark((), (Line(code, code.hex()),), "a basic block") for code in batch]
         timings: list[dict[Mode, Timing]] = [{} for _ in batch]
+        remarks = self._misaligned(lines, shapes)
         for mode in self.options.modes:
-            entries = [_Entry(line, shape, mode) for line, shape in zip(lines, shapes, strict=True)]
+            entries = [_Entry(*each, mode, remark=remark) for *each, remark in zip(lines, shapes, remarks, strict=True)]
             self._measure_entries(entries)
             for entry, found in zip(entries, timings, strict=True):
                 assert entry.timing is not None
@@ -233,6 +237,21 @@ class BlockMeasurer:
             without = [entry for entry in active if entry.timing is None and not all(entry.times)]
             if self._quiet and 2 * len(without) > len(active):
                 self._patience.wait(self._looks_quiet)
+
+    def _misaligned(self, blocks: Sequence[Microbenchmark], shapes: Sequence[Shape]) -> list[str]:
+        """Return for each block which access crosses a cache line ("": none does, or it is not known)."""
+        remarks = [""] * len(blocks)
+        if self.info.is_model:
+            return remarks
+        numbers = [number for number, shape in enumerate(shapes) if shape.uses_memory and not shape.reason]
+        asked = Conditions(state=State.AGAIN, value=self.options.value, may_call=self.options.may_call, stepped=True)
+        copies = [max(1, MOST_STEPS // shapes[number].instructions) for number in numbers]
+        jobs = [Job(blocks[number], count, 1, conditions=asked) for number, count in zip(numbers, copies, strict=True)]
+        results = self.backend.run(jobs, self._clock, Repeat(0, 1, self.options.time_limit_seconds)) if jobs else []
+        for number, result in zip(numbers, results, strict=True):
+            if result.status is Status.OK:
+                remarks[number] = result.detail
+        return remarks
 
     def _probe(self, entries: Sequence[_Entry]) -> None:
         """Run each block for a moment: one that faults is done with, and the others get their iterations.
@@ -320,7 +339,7 @@ class BlockMeasurer:
         usual = USUAL_ROUNDS if entry.shape.uses_memory and not self.info.is_model else LEAST_ROUNDS
         found = _difference(entry, entry.times) if entry.rounds >= usual else None
         if found and found[1] <= AGREEMENT * found[0] and found[0] >= LEAST_CYCLES:
-            entry.timing = Timing(Status.OK, *found)
+            entry.timing = Timing(Status.OK, *found, entry.remark)
         elif entry.rounds >= (self.options.rounds if self._patience.is_left else USUAL_ROUNDS):
             entry.timing = _last_word(entry)
 
@@ -365,7 +384,7 @@ def _last_word(entry: _Entry) -> Timing:
         remark = "another thread used the same core all the time"
     if found is None or found[0] < LEAST_CYCLES or found[1] > STEADY * found[0]:
         return Timing(Status.UNCLEAN, reason=f"unsteady: no two of {entry.rounds} rounds agree")
-    return Timing(Status.OK, *found, remark)
+    return Timing(Status.OK, *found, "; ".join(filter(None, (entry.remark, remark))))
 
 
 def _copies(entry: _Entry) -> tuple[int, int]:

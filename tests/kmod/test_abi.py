@@ -11,8 +11,14 @@ import pytest
 from runner.host.kmod import abi
 
 HEADER = Path(__file__).parents[2] / "kmod" / "uopscope_uapi.h"
-STRUCTURES = ("uops_info", "uops_counter", "uops_counter_set", "uops_job", "uops_result", "uops_batch")
-PREFIXES = {"FEATURE_": abi.Feature, "STATUS_": abi.JobStatus, "CHANGED_": abi.Changed, "BATCH_": abi.BatchFlag}
+STRUCTURES = ("uops_info", "uops_counter", "uops_write", "uops_counter_set", "uops_job", "uops_result", "uops_batch")
+PREFIXES = {
+    "FEATURE_": abi.Feature,
+    "STATUS_": abi.JobStatus,
+    "CHANGED_": abi.Changed,
+    "BATCH_": abi.BatchFlag,
+    "JOB_": abi.JobFlag,
+}
 
 
 def defined() -> list[str]:

@@ -18,3 +18,19 @@ CORES = {
     "ZEN2": Pmu(AMD, version=1, programmable=6),
     "ZEN4": Pmu(AMD, version=2, programmable=6),
 }
+
+UNCORE_COUNTER = 0x706
+REGISTERS = {0x1A6: 5, 0x700: 6, UNCORE_COUNTER: 7, 0xE01: 8}
+"""Registers beside the PMU's own, with what is in them: off-core responses, a C-box's selector and counter, and the
+uncore's global control on Skylake."""
+
+REGISTER_SETS: tuple[tuple[tuple[tuple[int, int], ...], bool], ...] = (
+    (((0x1A6, 0x10001),), False),
+    ((), False),
+    (((0xE01, 0x20000000), (0x700, 0x408F34)), True),
+    (((0xE01, 0x20000000), (0x700, 0x408F34)), True),
+    (((0x770, 1),), False),
+    (((0x700, 9), (0x701, 9)), False),
+    (((0x700, 10), (0x700, 11)), False),
+)
+"""What one job after another writes, and whether it reads the counter: 0x770 is nobody's to write, 0x701 is missing."""

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from runner.host.kmod import abi
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 RECORD = struct.Struct("<4Q")
 ACCESS = struct.Struct("<4Q")
@@ -157,6 +161,11 @@ class Pmu:
         if self.clock_steps:
             rows += [(MSR, msr, 0, step) for msr, step in zip(CLOCKS, self.clock_steps, strict=True)]
         return b"".join(RECORD.pack(*row) for row in rows)
+
+
+def register_records(values: Mapping[int, int]) -> bytes:
+    """Return what /dev/fakepmu is written for registers beside a PMU's own."""
+    return b"".join(RECORD.pack(MSR, msr, value, 0) for msr, value in values.items())
 
 
 def free_running_records() -> bytes:

@@ -1,5 +1,6 @@
 """What the module writes to each register of the PMU, bit by bit, for one core of every generation."""
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,21 @@ def reports_of(kernel: Kernel, module: Path, fake: Path) -> dict[str, Any]:
     lines = [line.removeprefix("REPORT ") for line in output.lines if line.startswith("REPORT ")]
     assert len(lines) == len(CORES), output.everything
     assert any(line.startswith("HELD the counters are taken") for line in output.lines), output.text
+    check_other_registers(output.lines)
     return {report["core"]: report for report in map(json.loads, lines)}
+
+
+def check_other_registers(lines: list[str]) -> None:
+    """Written in order where a set says so, put back in the opposite order when another set is programmed."""
+    found = json.loads(next(line for line in lines if line.startswith("REGISTERS ")).removeprefix("REGISTERS "))
+    ok, not_permitted, missing = ["OK", 0], ["REFUSED", -errno.EPERM], ["REFUSED", -errno.ENODEV]
+    assert found["results"] == [ok, ok, ok, ok, not_permitted, missing, ok]
+    assert [tuple(each) for each in found["written"]] == [
+        *((0x1A6, 0x10001), (0x1A6, 5)),
+        *((0xE01, 0x20000000), (0x700, 0x408F34), (0x700, 6), (0xE01, 8)),
+        *((0x700, 9), (0x700, 6)),
+        *((0x700, 10), (0x700, 11), (0x700, 10), (0x700, 6)),
+    ]
 
 
 def selector(event: tables.Event) -> int:

@@ -1,4 +1,5 @@
 """The kernel module from user space.
 
-Reading order: `abi` (its interface), `device` (opened, batches run), `passes` (counters per run), `selftest`.
+Reading order: `abi` (its interface), `device` (opened, batches run), `passes` (counters per run), `preflight` (blocks,
+in a process first), `selftest`.
 """

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 from enum import IntEnum, IntFlag
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 
 CODE_BYTES = 0x100000
 AREA_BYTES = 0x100000
@@ -16,6 +16,8 @@ AREA_CLEAN = 0x2000
 MAX_JOBS = 65536
 MAX_SETS = 4096
 MAX_COUNTERS = 16
+MAX_WRITES = 64
+MAX_PAGES = 8192
 MAX_WARM_UPS = 1000
 MAX_REPETITIONS = 10000
 MAX_ITERATIONS = 1000000000
@@ -32,7 +34,13 @@ CTX_NUM_COUNTERS = 0x070
 CTX_INDEX = 0x080
 CTX_START = 0x100
 CTX_END = 0x180
+CTX_PAGE = 0x230
+CTX_VALUE = 0x238
 CTX_ONCE = 0x240
+
+STAGE = 0x500000000000
+FIRST_ADDRESS = 0x10000
+END_ADDRESS = 0x800000000000
 
 COUNTER_TSC = 0
 COUNTER_PROG = 1
@@ -50,6 +58,7 @@ PMU_AMD = 2
 NO_CPU = 0xFFFFFFFF
 NO_OFFSET = 0xFFFFFFFFFFFFFFFF
 BATCH_FLAGS = 7
+JOB_FLAGS = 3
 
 
 class Feature(IntFlag):
@@ -100,6 +109,13 @@ class BatchFlag(IntFlag):
     UNGUARDED = 0x4
 
 
+class JobFlag(IntFlag):
+    """Options of a job (`uops_job.flags`)."""
+
+    ON_DEMAND = 0x1
+    KEEP_PAGES = 0x2
+
+
 class uops_info(ctypes.Structure):  # noqa: N801 - named as in the header
     """What the module says of itself and of the CPU that it is asked on."""
 
@@ -134,6 +150,12 @@ class uops_counter(ctypes.Structure):  # noqa: N801 - named as in the header
     _fields_ = (("kind", ctypes.c_uint32), ("index", ctypes.c_uint32), ("config", ctypes.c_uint64))
 
 
+class uops_write(ctypes.Structure):  # noqa: N801 - named as in the header
+    """One register that a set writes while it counts."""
+
+    _fields_ = (("msr", ctypes.c_uint32), ("reserved", ctypes.c_uint32), ("value", ctypes.c_uint64))
+
+
 class uops_counter_set(ctypes.Structure):  # noqa: N801 - named as in the header
     """The counters of a job."""
 
@@ -141,6 +163,9 @@ class uops_counter_set(ctypes.Structure):  # noqa: N801 - named as in the header
         ("size", ctypes.c_uint32),
         ("num_counters", ctypes.c_uint32),
         ("counters", uops_counter * MAX_COUNTERS),
+        ("num_writes", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+        ("writes", uops_write * MAX_WRITES),
     )
 
 
@@ -157,7 +182,8 @@ class uops_job(ctypes.Structure):  # noqa: N801 - named as in the header
         ("iterations", ctypes.c_uint64),
         ("time_limit_ns", ctypes.c_uint64),
         ("sample_offset", ctypes.c_uint64),
-        ("reserved", ctypes.c_uint64 * 2),
+        ("flags", ctypes.c_uint64),
+        ("value", ctypes.c_uint64),
     )
 
 
@@ -180,7 +206,8 @@ class uops_result(ctypes.Structure):  # noqa: N801 - named as in the header
         ("smis", ctypes.c_uint64),
         ("aperf", ctypes.c_uint64 * 2),
         ("mperf", ctypes.c_uint64 * 2),
-        ("reserved", ctypes.c_uint64 * 2),
+        ("pages", ctypes.c_uint64),
+        ("reserved", ctypes.c_uint64),
     )
 
 

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from runner.backend import BackendError
 from runner.host.kmod import abi
@@ -33,15 +33,24 @@ LKRG = ("sys/module/lkrg", "sys/module/p_lkrg", "proc/sys/lkrg")
 """What there is below / while the Linux Kernel Runtime Guard is loaded (its module by its two names, its sysctls)."""
 
 NO_FLAGS = abi.BatchFlag(0)
+NO_JOB_FLAGS = abi.JobFlag(0)
 MAX_BATCH_CODE = 32 << 20
 """Bytes of code in one batch, so that a batch's memory stays small."""
 MAX_BATCH_SAMPLES = 4 << 20
 """Samples (8 bytes each) in one batch, likewise."""
 
 
+CounterSet: TypeAlias = "tuple[tuple[Slot, ...], tuple[tuple[int, int], ...]]"
+"""Counters, and registers with their values that these need."""
+
+
 @dataclass(frozen=True, slots=True)
 class BlobJob:
-    """A blob (its bytes), the counters that it reads in that order, and how often it runs."""
+    """A blob (its bytes), the counters that it reads in that order, and how often it runs.
+
+    `writes` are registers and their values, which the counters need. `value` is what registers and memory begin with
+    where pages are mapped on demand.
+    """
 
     blob: bytes
     slots: tuple[Slot, ...]
@@ -49,14 +58,22 @@ class BlobJob:
     repetitions: int
     time_limit_ns: int
     iterations: int = 0
+    writes: tuple[tuple[int, int], ...] = ()
+    flags: abi.JobFlag = NO_JOB_FLAGS
+    value: int = 0
+
+    @property
+    def counter_set(self) -> CounterSet:
+        """What has to be programmed for it."""
+        return self.slots, self.writes
 
 
 @dataclass(frozen=True, slots=True)
 class BlobResult:
     """What the module reports of a job; `samples[i]` are the differences of its counter i, one per repetition.
 
-    `smis` counts system management interrupts during the job; `aperf` and `mperf` are ticks of the core's clock and of
-    the reference clock in each half of its runs, where there are such counters.
+    `pages` were mapped on demand. `smis` counts system management interrupts during the job; `aperf` and `mperf` are
+    ticks of the core's clock and of the reference clock in each half of its runs, where there are such counters.
     """
 
     status: abi.JobStatus
@@ -73,6 +90,7 @@ class BlobResult:
     aperf: tuple[int, ...]
     mperf: tuple[int, ...]
     samples: tuple[tuple[int, ...], ...]
+    pages: int = 0
 
     @property
     def frequency_change(self) -> float:
@@ -157,11 +175,11 @@ class _Batch:
 
     def __init__(self, jobs: Sequence[BlobJob], cpu: int, flags: abi.BatchFlag) -> None:
         self._jobs = jobs
-        sets: dict[tuple[Slot, ...], int] = {}
+        sets: dict[CounterSet, int] = {}
         for job in jobs:
-            sets.setdefault(job.slots, len(sets))
+            sets.setdefault(job.counter_set, len(sets))
         self._code = b"".join(job.blob for job in jobs)
-        self._sets = (abi.uops_counter_set * max(1, len(sets)))(*(_counter_set(slots) for slots in sets))
+        self._sets = (abi.uops_counter_set * max(1, len(sets)))(*(_counter_set(*one) for one in sets))
         self._c_jobs = (abi.uops_job * len(jobs))()
         self._results = (abi.uops_result * len(jobs))()
         count = self._fill_jobs(sets)
@@ -182,11 +200,12 @@ class _Batch:
             num_jobs=len(jobs),
         )
 
-    def _fill_jobs(self, sets: dict[tuple[Slot, ...], int]) -> int:
+    def _fill_jobs(self, sets: dict[CounterSet, int]) -> int:
         code = samples = 0
         for job, row in zip(self._jobs, self._c_jobs, strict=True):
             row.size = ctypes.sizeof(abi.uops_job)
-            row.set = sets[job.slots]
+            row.set = sets[job.counter_set]
+            row.flags, row.value = job.flags, job.value
             row.code_offset, row.code_bytes = code, len(job.blob)
             row.warm_ups, row.repetitions = job.warm_ups, job.repetitions
             row.iterations, row.time_limit_ns = job.iterations, job.time_limit_ns
@@ -221,12 +240,16 @@ class _Batch:
             smis=row.smis,
             aperf=tuple(row.aperf),
             mperf=tuple(row.mperf),
+            pages=row.pages,
             samples=tuple(tuple(taken[slot::width]) for slot in range(width)),
         )
 
 
-def _counter_set(slots: tuple[Slot, ...]) -> abi.uops_counter_set:
-    row = abi.uops_counter_set(size=ctypes.sizeof(abi.uops_counter_set), num_counters=len(slots))
+def _counter_set(slots: tuple[Slot, ...], writes: tuple[tuple[int, int], ...]) -> abi.uops_counter_set:
+    size = ctypes.sizeof(abi.uops_counter_set)
+    row = abi.uops_counter_set(size=size, num_counters=len(slots), num_writes=len(writes))
+    for index, (msr, value) in enumerate(writes):
+        row.writes[index] = abi.uops_write(msr=msr, value=value)
     for index, slot in enumerate(slots):
         row.counters[index] = abi.uops_counter(slot.kind, slot.index, slot.config)
     return row

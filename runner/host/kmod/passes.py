@@ -8,7 +8,7 @@ first). The same request always gives the same runs.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from runner.backend import CLOCK_COUNTERS
 from runner.host.kmod import abi
@@ -133,6 +133,38 @@ def plan(uarch: Microarchitecture, hardware: Hardware, counters: Sequence[str]) 
         slots = [Slot(event.counter, abi.COUNTER_PROG, place, event.selector) for event, place in placed]
         runs.append(_cycles_first((*(fixed if not runs else cycles), *slots)))
     return runs or ([_cycles_first(fixed)] if fixed else [])
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Counters that are read together, and the registers that are written before."""
+
+    slots: tuple[Slot, ...]
+    writes: tuple[tuple[int, int], ...] = ()
+
+
+Needs: TypeAlias = "Mapping[str, tuple[tuple[int, int], ...]]"
+"""Registers and their values, in order, by the counter that needs them."""
+
+
+def together(counters: Sequence[str], needs: Needs, most: int) -> list[tuple[list[str], tuple[tuple[int, int], ...]]]:
+    """Part counters into groups of at most `most` in which no register needs two values; each with what it writes.
+
+    A counter that needs nothing is in the first group that has room.
+    """
+    groups: list[tuple[list[str], dict[int, int]]] = []
+    for name in counters:
+        wanted = dict(needs.get(name, ()))
+        for names, writes in groups:
+            merged = writes | wanted
+            agree = all(writes.get(msr, value) == value for msr, value in wanted.items())
+            if agree and len(names) < most and len(merged) <= abi.MAX_WRITES:
+                names.append(name)
+                writes.update(wanted)
+                break
+        else:
+            groups.append(([name], wanted))
+    return [(names, tuple(writes.items())) for names, writes in groups]
 
 
 def _cycles_first(slots: Iterable[Slot]) -> tuple[Slot, ...]:

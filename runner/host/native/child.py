@@ -41,11 +41,16 @@ class OnDemand:
 
 
 class NativeJob(NamedTuple):
-    """A blob to be run so often (warm-ups included)."""
+    """A blob to be run so often (warm-ups included). A `stepped` one sets its trap flag: its steps are noted."""
 
     blob: bytes
     repetitions: int
     memory: OnDemand | None = None
+    stepped: bool = False
+
+    def data_bytes(self, events: int) -> int:
+        """Return the room that its samples and steps take."""
+        return self.repetitions * _sample_size(events) + server.STEPS_SIZE * self.stepped
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,8 @@ class NativeResult(NamedTuple):
 
     The columns are the clock's ticks, calibration and contention probe, or the events. In other states, `signal` (an
     exit code if EXITED) says how it ended, and `fault` (if FAULTED) where and why. In `missed` repetitions other
-    users had the counters. `pages` were mapped on demand.
+    users had the counters. `pages` were mapped on demand. `steps` are the registers (`REGISTERS`) after each
+    instruction of a stepped job.
     """
 
     state: int
@@ -93,6 +99,7 @@ class NativeResult(NamedTuple):
     fault: Fault | None = None
     missed: int = 0
     pages: int = 0
+    steps: tuple[tuple[int, ...], ...] = ()
 
 
 class NativeChild:
@@ -151,6 +158,9 @@ class NativeChild:
         for index, job in enumerate(jobs):
             self._load(blob_at, job.blob, self._context_at)
             flags = (server.ON_DEMAND | server.FRESH * job.memory.is_fresh) if job.memory else 0
+            if job.stepped:
+                flags |= server.STEPPED
+                samples += server.STEPS_SIZE
             value = job.memory.value if job.memory else 0
             fields = (blob_at + 8, len(job.blob), job.repetitions, samples, flags, value, server.PENDING, 0)
             server.JOB.pack_into(self._control, server.JOBS + index * server.JOB.size, *fields)
@@ -181,7 +191,22 @@ class NativeChild:
         size = job.repetitions * _sample_size(events)
         words = self._words[samples // 8 : (samples + size) // 8].tolist()
         result = _counted(state, words, events) if events else _clocked(state, words)
-        return result._replace(pages=detail)
+        return result._replace(pages=detail, steps=self._steps(index, job, blob_at, samples))
+
+    def _steps(self, index: int, job: NativeJob, blob_at: int, samples: int) -> tuple[tuple[int, ...], ...]:
+        """Return what was noted in front of the samples of a job, RIP from the beginning of its blob."""
+        if not job.stepped:
+            return ()
+        first, size = (samples - server.STEPS_SIZE) // 8, server.STEP_SIZE // 8
+        count = min(self._words[first], server.MOST_STEPS)
+        starts = range(first + 1, first + 1 + count * size, size)
+        base, rip = self._base(index, job, blob_at), REGISTERS.index("RIP")
+        rows = (self._words[start : start + size].tolist() for start in starts)
+        return tuple((*row[:rip], row[rip] - base, *row[rip + 1 :]) for row in rows)
+
+    def _base(self, index: int, job: NativeJob, blob_at: int) -> int:
+        """Return where a blob was when it ran."""
+        return server.STAGE + index * server.STAGE_STEP if job.memory else self._code_at + blob_at
 
     def _fault(self, index: int, job: NativeJob, blob_at: int) -> Fault:
         at = server.RECORDS + index * server.RECORD_SIZE
@@ -189,7 +214,7 @@ class NativeChild:
         words = struct.unpack_from(f"<{len(REGISTERS)}Q", self._control, at + server.RECORD_REGISTERS)
         if number == signal.SIGSYS:
             rip -= SYSCALL_BYTES
-        offset = rip - (server.STAGE + index * server.STAGE_STEP if job.memory else self._code_at + blob_at)
+        offset = rip - self._base(index, job, blob_at)
         inside = offset if 0 <= offset < len(job.blob) else None
         return Fault(number, inside, address, cause, call, dict(zip(REGISTERS, words, strict=True)))
 
@@ -237,7 +262,7 @@ def fitting(jobs: Sequence[NativeJob], events: int = 0) -> int:
     code, samples = server.FIRST_BLOB, server.SAMPLES
     for index, job in enumerate(jobs[: server.MAX_JOBS]):
         code += _room(job.blob)
-        samples += job.repetitions * _sample_size(events)
+        samples += job.data_bytes(events)
         if code > server.CODE_SIZE or samples > server.CONTROL_SIZE:
             return index
     return min(len(jobs), server.MAX_JOBS)

@@ -12,6 +12,7 @@ from runner.backend import Job, JobResult, Repeat
 from runner.host.native import server
 from runner.host.native.child import NativeChild, NativeJob, NativeResult, OnDemand, PerfEvent, fitting
 from runner.host.native.faults import fault_text
+from runner.host.native.steps import misaligned, with_trap_flag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,6 +87,8 @@ class NativeRunner:
             raise
 
     def _render(self, job: Job) -> bytes:
+        if job.conditions.stepped:
+            job = with_trap_flag(job)
         style = job.style(clean_uppers=self._clean_uppers)
         return render(job.benchmark, job.copies, job.iterations, RDTSC, style)
 
@@ -93,9 +96,11 @@ class NativeRunner:
         blob = self._rendered(job)
         asked = job.conditions
         memory = OnDemand(asked.value, not asked.goes_on) if asked.state is not State.ZERO else None
-        return NativeJob(blob, repetitions, memory)
+        return NativeJob(blob, 1 if asked.stepped else repetitions, memory, asked.stepped)
 
     def _layout(self, job: Job) -> Layout:
+        if job.conditions.stepped:
+            job = with_trap_flag(job)
         style = job.style(clean_uppers=self._clean_uppers)
         return layout(job.benchmark, job.copies, job.iterations, RDTSC, style)
 
@@ -105,6 +110,11 @@ class NativeRunner:
             return JobResult(status, {}, f"not done after {repeat.time_limit_seconds:g} s for one job")
         if status is Status.FAULTED:
             return JobResult(status, {}, self._reason(job, result))
+        if job.conditions.stepped:
+            shape = self._layout(job)
+            return JobResult(
+                status, {}, misaligned(job.benchmark.body_code, result.steps, shape.body_offset, shape.body_end)
+            )
         columns = [values[repeat.warm_ups :] for values in result.columns]
         if result.missed and not all(columns):
             return JobResult(Status.REFUSED, {}, "something else had the counters (perf, the NMI watchdog)")

@@ -46,7 +46,12 @@ RECORD = struct.Struct("<5Q")
 RECORD_SERVES = 0x28
 SERVES = struct.Struct("<q3Q")
 """From there on: file descriptor of the serving page (-1: none), pages mapped, most pages, address of their list."""
+RECORD_STEPS = 0x48
+STEPS = struct.Struct("<3Q")
+"""From there on: address of the list of steps (0: none are noted), steps noted, most steps."""
 RECORD_REGISTERS = 0x80
+STEP_SIZE = 0x90
+"""Bytes of the registers after a step, in the order of `runner.host.native.child.REGISTERS`."""
 CURRENT = 0x2600
 JOBS = 0x3000
 MAX_JOBS = 512
@@ -58,8 +63,12 @@ The detail is the number of the signal or the exit code, and RIP in the upper 56
 of pages that were mapped for it.
 """
 JOB_STATE = 48
-ON_DEMAND, FRESH = 1, 2
-"""Flags of a job: pages are mapped on faults; those of the jobs before it are unmapped first."""
+ON_DEMAND, FRESH, STEPPED = 1, 2, 4
+"""Flags of a job: pages are mapped on faults; those of the jobs before it are unmapped first; the code sets its trap
+flag, and the registers after each instruction are noted in the STEPS_SIZE bytes before its samples: their number, then
+the list."""
+MOST_STEPS = 128
+STEPS_SIZE = 8 + MOST_STEPS * STEP_SIZE
 RECORDS = JOBS + MAX_JOBS * JOB.size
 PAGES = RECORDS + MAX_JOBS * RECORD_SIZE
 MOST_PAGES = 8192
@@ -365,10 +374,15 @@ class Server:
                 struct.pack_into("<q", self.control, FAULT + RECORD_SERVES, -1)
                 for area in self.areas:
                     ctypes.memset(area - AREA_CLEAN, 0, 2 * AREA_CLEAN)
+            noted = samples - STEPS_SIZE if flags & STEPPED else 0
+            row = (self.control_at + noted + 8, 0, MOST_STEPS) if noted else (0, 0, 0)
+            STEPS.pack_into(self.control, FAULT + RECORD_STEPS, *row)
             if self.events:
                 self.run_counted(leader, entry, repetitions, samples)
             else:
                 self.run_clocked(entry, repetitions, samples)
+            if noted:
+                struct.pack_into("<Q", self.control, noted, self.u64(FAULT + RECORD_STEPS + 8))
             pages = self.u64(FAULT + RECORD_SERVES + 8)
             struct.pack_into("<2Q", self.control, JOBS + index * JOB.size + JOB_STATE, DONE, pages)
         struct.pack_into("<Q", self.control, CURRENT, count)

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from generator.harness.style import State
 from generator.microbenchmark import Line, Microbenchmark
 from results.model import Status
-from runner.backend import BackendError, Job, Repeat
+from runner.backend import BackendError, Conditions, Job, Repeat
 from runner.backends import kmod
 from runner.campaigns.start import check_number
 from runner.host import cpu as cpus
 from runner.host.kmod import abi, device
 from runner.host.kmod.device import BlobJob, BlobResult, Device, lkrg_is_loaded
+from runner.own_code.counters import MsrCounter, read_config
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,11 +36,13 @@ class FakeDevice:
     def __init__(self, answers: list[list[BlobResult]], guard_cpu: int = 0) -> None:
         self.answers = answers
         self.calls: list[int] = []
+        self.jobs: list[BlobJob] = []
         features = abi.Feature.APERFMPERF | abi.Feature.SPEC_CTRL
         self.information = abi.uops_info(features=features, tsc_khz=2_500_000, guard_cpu=guard_cpu)
 
     def run(self, jobs: Sequence[BlobJob]) -> list[BlobResult]:
         self.calls.append(len(jobs))
+        self.jobs = list(jobs)
         answers = self.answers.pop(0)
         return [
             dataclasses.replace(answer, samples=tuple((7,) * job.repetitions for _ in job.slots))
@@ -55,6 +59,71 @@ def backend_with(
     fake = FakeDevice(answers, guard_cpu)
     monkeypatch.setattr(kmod, "Device", lambda *_: fake)
     return kmod.KmodBackend(), fake
+
+
+def test_registers_that_counters_need_are_written_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two rows that want different values in one register are read apart; energy needs none."""
+    text = """
+    msr_E01=0x20000000.msr_700=0x408F34 msr_706 LOOKUPS
+    msr_700=0x408F35 msr_706 OTHERS
+    msr_611 ENERGY
+    """
+    _, rows = read_config(text, "mine.txt")
+    backend, fake = backend_with(monkeypatch, [[GOOD] * 3])
+    backend.define((), rows)
+    names = ("core_cycles", "LOOKUPS", "OTHERS", "ENERGY")
+    assert set(names) <= set(backend.info().counters)
+    (result,) = backend.run([Job(NOP, 1)], names, FEW)
+    assert result.status is Status.OK
+    assert set(result.samples) == set(names)
+    assert [job.writes for job in fake.jobs] == [(), ((0xE01, 0x20000000), (0x700, 0x408F34)), ((0x700, 0x408F35),)]
+    assert [[slot.index for slot in job.slots] for job in fake.jobs[1:]] == [[0x706, 0x611], [0x706]]
+    assert bytes.fromhex("b9060700000f32") in fake.jobs[1].blob  # MOV ECX, 0x706; RDMSR
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [(errno.EPERM, "the module writes none of, or not all of, the registers 0x770"), (errno.ENODEV, "this CPU lacks")],
+)
+def test_a_register_that_cannot_be_written_is_a_result_with_a_reason(
+    monkeypatch: pytest.MonkeyPatch, error: int, text: str
+) -> None:
+    refused = dataclasses.replace(GOOD, status=abi.JobStatus.REFUSED, error=-error)
+    backend, _ = backend_with(monkeypatch, [[GOOD, refused]])
+    backend.define((), [MsrCounter("MINE", ((0x770, 1),), 0x706)])
+    (result,) = backend.run([Job(NOP, 1)], ("MINE",), FEW)
+    assert result.status is Status.REFUSED
+    assert text in result.detail
+
+
+BLOCKS = {
+    "488b00": "",  # MOV RAX, [RAX]
+    "65488b00": "GS",
+    "48c7c000f0ffff488b00": "is not a user's",
+    "fa": "privileged",
+    "0f05": "system call",
+}
+
+
+def test_blocks_go_to_the_kernel_only_if_a_process_runs_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is tried once, the first time; a stepped one is for the process only."""
+    asked = Conditions(state=State.AGAIN, value=0x2324000)
+    blocks = [Microbenchmark((), (Line(bytes.fromhex(code), code),), "a block") for code in BLOCKS]
+    jobs = [Job(block, 4, 2, conditions=asked) for block in blocks]
+    stepped = Microbenchmark((), (Line(bytes.fromhex("488b433e"), "MOV RAX, [RBX+62]"),), "a block")
+    jobs.append(Job(stepped, 4, 1, conditions=dataclasses.replace(asked, stepped=True)))
+    jobs.append(Job(blocks[0], 4, 2, conditions=dataclasses.replace(asked, may_call=True)))
+    backend, fake = backend_with(monkeypatch, [[GOOD], [GOOD]])
+    try:
+        for _ in range(2):
+            results = backend.run(jobs, ("core_cycles",), FEW)
+            for result, reason in zip(results, (*BLOCKS.values(), "misaligned", "cannot let code call"), strict=True):
+                assert reason in result.detail
+                assert bool(result.samples) is not bool(reason)
+    finally:
+        backend.close()
+    assert fake.calls == [1, 1]
+    assert [(job.flags, job.value) for job in fake.jobs] == [(abi.JobFlag.ON_DEMAND, 0x2324000)]
 
 
 def run(backend: kmod.KmodBackend, jobs: int) -> list[tuple[Status, str]]:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.host.kmod import abi
-from runner.host.kmod.passes import Hardware, Slot, countable, derive, needed, plan
+from runner.host.kmod.passes import Hardware, Slot, countable, derive, needed, plan, together
 from runner.uarch import tables
 
 ANY = (1 << 64) - 1
@@ -94,3 +94,15 @@ def test_as_few_runs_as_the_fullest_counters_need(places: list[set[int]]) -> Non
 def test_all_counters_of_a_core(core: str, hardware: Hardware, runs: int) -> None:
     uarch = tables.by_name(core)
     assert len(plan(uarch, hardware, countable(uarch, hardware))) == runs
+
+
+def test_counters_that_need_different_values_in_a_register_are_read_apart() -> None:
+    needs = {"a": ((0x1A6, 1),), "b": ((0x1A6, 2),), "c": ((0x1A7, 3),), "d": ((0x1A6, 1), (0x3F7, 4))}
+    assert together(["x", "a", "b", "c", "y", "d"], needs, 16) == [
+        (["x", "a", "c", "y", "d"], ((0x1A6, 1), (0x1A7, 3), (0x3F7, 4))),
+        (["b"], ((0x1A6, 2),)),
+    ]
+    assert [names for names, _ in together(["x", "y", "a"], needs, 2)] == [["x", "y"], ["a"]]
+    many = {f"c{number}": ((number, number),) for number in range(abi.MAX_WRITES + 1)}
+    assert [len(writes) for _, writes in together(list(many), many, 100)] == [abi.MAX_WRITES, 1]
+    assert together([], needs, 0) == []

@@ -44,6 +44,15 @@ REASONS = {
     "90" * 20000: "too many for the instruction cache",
 }
 
+MISALIGNED = {
+    "488b433e": "mov rax,[rbx+3Eh] crosses a cache line (8 bytes at 0x232403e)",
+    "4883c0034889084883c105": "mov [rax],rcx crosses a cache line (8 bytes at 0x2324039)",
+    "678b433f": "mov eax,[ebx+3Fh] crosses a cache line (4 bytes at 0x232403f)",
+    "4883ec3c50": "push rax crosses a cache line (8 bytes at 0x2323fbc)",
+    "488b40388b8dfe000000": "mov ecx,[rbp+0FEh] crosses a cache line (4 bytes at 0x23240fe)",
+}
+ALIGNED = ("488b4338", "f30f6f4301", "8b433c", "50", "8a433f", "64488b04253e000000", "480fafc0", "660f6f4330")
+
 
 def test_a_chain_takes_its_latency_unrolled_and_in_a_loop(tsc: TscBackend) -> None:
     measurer = BlockMeasurer(tsc, BlockOptions(modes=BOTH))
@@ -66,6 +75,17 @@ def test_blocks_without_a_number_say_why_and_cost_no_other_its_own(tsc: TscBacke
         assert good.unrolled.cycles == pytest.approx(3, rel=0.03)
         assert not bad.unrolled.ok
         assert REASONS[bad.code.hex()] in bad.unrolled.reason
+
+
+def test_a_block_whose_access_crosses_a_cache_line_is_told(tsc: TscBackend) -> None:
+    """In whichever copy; registers of addresses may be written before."""
+    measurer = BlockMeasurer(tsc, BlockOptions(modes=BOTH))
+    for result in some(list(measurer.measure(map(bytes.fromhex, MISALIGNED)))):
+        for timing in result.timings.values():
+            assert timing.ok
+            assert timing.reason.startswith(f"misaligned: {MISALIGNED[result.code.hex()]}")
+    for result in some(list(measurer.measure(map(bytes.fromhex, ALIGNED)))):
+        assert "misaligned" not in result.unrolled.reason, result
 
 
 def test_a_block_that_uses_all_registers_has_no_loop(tsc: TscBackend) -> None:

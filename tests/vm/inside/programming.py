@@ -8,14 +8,16 @@ from generator.microbenchmark import Line, Microbenchmark
 from runner.backend import BackendError
 from runner.host.kmod import abi
 from runner.host.kmod.device import BlobJob, Device
-from runner.host.kmod.passes import Hardware, countable, plan
+from runner.host.kmod.passes import Hardware, Slot, countable, plan
 from runner.uarch import tables
-from tests.vm.cores import CORES
-from tests.vm.fakepmu import accesses
+from tests.vm.cores import CORES, REGISTER_SETS, REGISTERS, UNCORE_COUNTER
+from tests.vm.fakepmu import accesses, register_records
 
 FAKE = Path("/dev/fakepmu")
 HELD = Path("/sys/module/fakepmu/parameters/held")
 NOP = Microbenchmark((), (Line(b"\x90", "NOP"),), "nothing")
+SLOT = Slot("uncore", abi.COUNTER_MSR, UNCORE_COUNTER, 0)
+READ = Reader((UNCORE_COUNTER,), "rdmsr")
 
 
 def main() -> None:
@@ -46,6 +48,24 @@ def main() -> None:
         print("REPORT", json.dumps(report))
         if name == list(CORES)[-1]:
             print("HELD", while_held(jobs))
+    print("REGISTERS", json.dumps(registers()))
+
+
+def registers() -> dict[str, object]:
+    """Run `REGISTER_SETS` one after another; return the statuses, and the writes of registers beside the PMU's own."""
+    with FAKE.open("wb", buffering=0) as fake:
+        fake.write(CORES["HSW"].records() + register_records(REGISTERS))
+    device = Device(0)
+    results = device.run(
+        [
+            BlobJob(render(NOP, 1, 0, READ), (SLOT,) if reads else (), 0, 1, abi.MAX_TIME_NS, writes=writes)
+            for writes, reads in REGISTER_SETS
+        ]
+    )
+    device.close()
+    known = {*REGISTERS, *(msr for writes, _ in REGISTER_SETS for msr, _ in writes)}
+    written = [(each.msr, each.value) for each in accesses(FAKE.read_bytes()) if each.is_write and each.msr in known]
+    return {"results": [(one.status.name, one.error) for one in results], "written": written}
 
 
 def while_held(jobs: list[BlobJob]) -> str:
