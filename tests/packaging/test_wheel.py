@@ -86,6 +86,22 @@ def test_in_an_empty_environment_it_does_the_main_job(wheel: Path, tmp_path: Pat
     done = run(environment / "bin" / "python", "-c", code, folder=elsewhere)
     assert done.stdout.startswith(str(environment)), done.stderr
     assert done.stdout.endswith(" 4801d8\n")
+    check_types(environment / "bin" / "python", elsewhere)
+
+
+def check_types(python: Path, folder: Path) -> None:
+    """A type checker finds the types of the installed module, and a mistake."""
+    for name, code in {
+        "right": "size: int = len(uopscope.encode('nop'))",
+        "wrong": "text: str = uopscope.encode(3)",
+    }.items():
+        (folder / f"{name}.py").write_text(f"import uopscope\n{code}\n")
+    mypy = (sys.executable, "-m", "mypy", "--strict", "--python-executable", python)
+    right, wrong = (run(*mypy, f"{name}.py", folder=folder) for name in ("right", "wrong"))
+    assert "no issues" in right.stdout, right.stdout
+    assert [line.rpartition("[")[2] for line in wrong.stdout.splitlines()[:2]] == ["assignment]", "arg-type]"], (
+        wrong.stdout
+    )
 
 
 @pytest.mark.slow

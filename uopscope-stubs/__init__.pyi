@@ -1,0 +1,1 @@
+../uopscope.py
