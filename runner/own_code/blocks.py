@@ -215,7 +215,10 @@ class BlockMeasurer:
         timings: list[dict[Mode, Timing]] = [{} for _ in batch]
         remarks = self._misaligned(lines, shapes)
         for mode in self.options.modes:
-            entries = [_Entry(*each, mode, remark=remark) for *each, remark in zip(lines, shapes, remarks, strict=True)]
+            entries = [
+                _Entry(line, shape, mode, remark=remark)
+                for line, shape, remark in zip(lines, shapes, remarks, strict=True)
+            ]
             self._measure_entries(entries)
             for entry, found in zip(entries, timings, strict=True):
                 assert entry.timing is not None

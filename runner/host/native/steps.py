@@ -52,10 +52,10 @@ def with_trap_flag(job: Job) -> Job:
 
 
 class _Access(NamedTuple):
-    """An access of an instruction: the numbers of its registers in `REGISTERS`, and what they are cut to."""
+    """An access of an instruction: the places of its registers in `REGISTERS`, and the bits of its address."""
 
     base: int | None
-    index: int | None
+    scaled: int | None
     scale: int
     displacement: int
     mask: int
@@ -65,8 +65,8 @@ class _Access(NamedTuple):
         address = self.displacement
         if self.base is not None:
             address += registers[self.base]
-        if self.index is not None:
-            address += self.scale * registers[self.index]
+        if self.scaled is not None:
+            address += self.scale * registers[self.scaled]
         return address & self.mask
 
 
@@ -109,7 +109,7 @@ def _access(used: UsedMemory, instruction: Instruction) -> _Access | None:
     is_relative = instruction.is_ip_rel_memory_operand and not registers
     return _Access(
         base=RIP if is_relative else _number(used.base),
-        index=_number(used.index),
+        scaled=_number(used.index),
         scale=used.scale,
         displacement=used.displacement - instruction.ip * is_relative,
         mask=0xFFFFFFFF if used.address_size == CodeSize.CODE32 else MASK,

@@ -11,7 +11,7 @@ from generator.microbenchmark import Line, Microbenchmark
 from runner.backend import Conditions, Job, Repeat
 from runner.backends.kmod import create
 from runner.host.kmod import abi
-from runner.host.kmod.device import BlobJob, Device
+from runner.host.kmod.device import BlobJob, BlobResult, Device
 from tests.vm.on_demand import BLOBS, BLOCKS, ENTRY, VALUE
 
 
@@ -58,7 +58,7 @@ def raw() -> None:
     masked.close()
 
 
-def told(result: object) -> dict[str, object]:
+def told(result: BlobResult) -> dict[str, object]:
     names = ("vector", "error", "error_code", "offset", "address", "pages")
     return {"status": result.status.name, "changed": int(result.changed)} | {one: getattr(result, one) for one in names}
 
