@@ -27,7 +27,7 @@ from results.ports import PortSet, confined, joined
 
 if TYPE_CHECKING:
     from inference.experiment import Measured
-    from inference.ports.layout import PortLayout
+    from inference.ports.blocking_instructions import BlockingSet
     from inference.ports.probe import PortProbe
     from results.model import PortUsage
 
@@ -63,6 +63,7 @@ class Load:
     - `ran`: other µops that its counters counted, those of ports that share a counter with it included.
     - `time`: other µops for which the set had time in the cycles of the copy.
     - `told`: the same, where ports with counters of their own had time only for what these counted.
+    - `error`: µops by which counters and clock may be off.
     """
 
     own: int
@@ -70,6 +71,7 @@ class Load:
     time: Fraction
     told: Fraction
     separable: bool
+    error: Fraction = Fraction(0)
 
     @property
     def count(self) -> Fraction:
@@ -80,13 +82,20 @@ class Load:
     def most(self) -> int:
         """How many µops at most are confined to it."""
         # Time is off where the window holds no whole periods, so a bound by time is rounded up
-        counted = floor(self.ran + CLEAR)
-        return max(0, counted if self.separable else min(counted, ceil(self.told - CLEAR)))
+        counted = floor(self.ran + CLEAR + self.error)
+        return max(0, counted if self.separable else min(counted, ceil(self.told + self.error - CLEAR)))
 
     @property
     def busy(self) -> bool:
         """Whether its ports were hardly ever idle, as far as counters and time show."""
-        return self.time - self.count <= IDLE and self.count <= self.ran + CLEAR
+        known = self.error <= IDLE and self.count <= self.ran + CLEAR + self.error
+        return known and self.time - self.count <= IDLE
+
+    @property
+    def whole(self) -> bool:
+        """Whether one integer is near the count, and no other one as far as counters are off."""
+        off = abs(self.count - max(0, round(self.count)))
+        return off <= CLEAR + self.error < 1 - off
 
 
 def lengthened(probe: PortProbe) -> Procedure[PortProbe]:
@@ -163,9 +172,9 @@ def _control(probe: PortProbe, ports: PortSet, blockers: Blockers, count: int) -
     (measured,) = yield [request]
     if not measured.ok:
         return probe, False
-    ran = _load(measured, blockers.usage, ports, probe.space.layout).count
-    step = PortControl(Blocked(count, other.variant.string), ports, ran)
-    return probe.noted(request.benchmark.id, step), ran >= 1 - CLEAR
+    load = _load(measured, blockers.usage, ports, probe.blocking)
+    step = PortControl(Blocked(count, other.variant.string), ports, load.count)
+    return probe.noted(request.benchmark.id, step), load.count >= 1 - CLEAR - load.error
 
 
 def _ask_for_longer(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure[tuple[PortProbe, Blockers]]:
@@ -228,14 +237,14 @@ def _learn(probe: PortProbe, measured: Measured, blockers: Blockers, ports: Port
     if not measured.ok or not _adds_up(probe, measured, blockers):
         return probe.answered(ports, Answer(limit, exact=False))
     load = load_of(probe, measured, blockers, ports)
-    if load.ran < -CLEAR:  # the blocking instructions ran elsewhere
+    if load.ran < -CLEAR - load.error:  # the blocking instructions ran elsewhere
         return probe.answered(ports, Answer(limit, exact=False))
     # On a set as wide as issue nothing queues up: the time counts what is issued, wherever it runs
     spare = probe.blocking.width - len(ports)
     queued = spare > 1 or (spare == 1 and (load.separable or space.isolated.total <= PAIR))
     keeps_away = probe.blocking.scheduling.keeps_away
     nearest = max(0, round(load.count))
-    clear = load.busy and abs(load.count - nearest) <= CLEAR and _whole(probe, measured, blockers, nearest, ports)
+    clear = load.busy and load.whole and _whole(probe, measured, blockers, nearest, ports)
     if nearest > limit:
         answer = Answer(limit, exact=False)
     elif queued and clear and (nearest == 0 or keeps_away):
@@ -249,14 +258,16 @@ def _adds_up(probe: PortProbe, measured: Measured, blockers: Blockers) -> bool:
     """Whether all ports together ran as many µops as they were given. If not, counters are off by whole µops."""
     layout = probe.space.layout
     given = blockers.usage.total + probe.subject.extra.total + probe.space.isolated.total
-    return abs(layout.on(layout.ports, measured.values) - given) <= MOST_MISSING
+    off = given * probe.blocking.accuracy.counts
+    return abs(layout.on(layout.ports, measured.values) - given) <= MOST_MISSING + off
 
 
 def conclude(probe: PortProbe, measured: Measured, blockers: Blockers, ports: PortSet, answer: Answer) -> PortProbe:
     """Keep what blocking a set has shown, and how."""
     usage = joined(blockers.usage, probe.subject.extra)
     step = _step(blockers, ports, load_of(probe, measured, blockers, ports), answer)
-    space = probe.space.observe(Observation(ports, measured.values, usage), answer)
+    observation = Observation(ports, measured.values, usage, probe.blocking.accuracy.counts)
+    space = probe.space.observe(observation, answer)
     return replace(probe, space=space, steps=(*probe.steps, step))
 
 
@@ -279,11 +290,12 @@ def _whole(probe: PortProbe, measured: Measured, blockers: Blockers, count: int,
 
 def load_of(probe: PortProbe, measured: Measured, blockers: Blockers, ports: PortSet) -> Load:
     """Return what ran on a set of ports while it was blocked."""
-    return _load(measured, joined(blockers.usage, probe.subject.extra), ports, probe.space.layout)
+    return _load(measured, joined(blockers.usage, probe.subject.extra), ports, probe.blocking)
 
 
-def _load(measured: Measured, usage: PortUsage, ports: PortSet, layout: PortLayout) -> Load:
+def _load(measured: Measured, usage: PortUsage, ports: PortSet, blocking: BlockingSet) -> Load:
     """Return what ran on a set of ports besides the µops of a usage."""
+    layout, accuracy = blocking.layout, blocking.accuracy
     own, counted, shared = confined(usage, ports), Fraction(0), 0
     for name in layout.touching(ports):
         if layout.counters[name] <= ports:
@@ -293,8 +305,10 @@ def _load(measured: Measured, usage: PortUsage, ports: PortSet, layout: PortLayo
     # No port runs more than a µop per cycle. If it seems so, the window begins and ends in other parts of a period
     loads = [measured.values[name] / len(sharing) for name, sharing in layout.counters.items()]
     cycles = max(measured.cycles, *loads)
-    ran = layout.on(ports, measured.values) - own
-    return Load(own, ran, cycles * len(ports) - own, counted + cycles * shared - own, layout.separable(ports))
+    ran = layout.on(ports, measured.values)
+    error = accuracy.counts * ran + accuracy.clock * cycles * shared
+    told = counted + cycles * shared
+    return Load(own, ran - own, cycles * len(ports) - own, told - own, layout.separable(ports), error)
 
 
 def _step(blockers: Blockers, ports: PortSet, load: Load, answer: Answer) -> PortAnswer:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from generator.errors import GenerationError
 from inference.calibration import LEAST_WIDTH
 from inference.experiment import Procedure, Request, Want
+from inference.ports.accuracy import accuracy_of
 from inference.ports.blocking_instructions import SATURATED, BlockingInstruction, BlockingSet, Candidate
 from inference.ports.isolation import (
     TOLERANCE_PER_UOP,
@@ -67,6 +68,7 @@ def find_blocking(
         for candidate, answer in zip(candidates, measured, strict=True)
         if answer.ok
     ]
+    accuracy = accuracy_of([isolated for _, isolated in observed], layout)
     released = {} if code is None else (yield from _release(observed, layout, code))
     if released:  # other stores may have used a part of their ports only
         observed = [
@@ -80,13 +82,13 @@ def find_blocking(
         known = best.get(one.ports)
         if known is None or one.is_better_than(known):
             best[one.ports] = one
-    blocking = BlockingSet(layout, best, issued)
+    blocking = BlockingSet(layout, best, issued, accuracy=accuracy)
     if code is None:
         return blocking
     names = {one.variant.key: one.ports for other in elsewhere for one in other.named}
     shared = SharedCounters(layout, code.mix, blocking.width, names)
     best = yield from shared.run(instructions)
-    blocking = BlockingSet(layout, best, issued, tuple(shared.named))
+    blocking = BlockingSet(layout, best, issued, tuple(shared.named), accuracy=accuracy)
     scheduling = yield from observe_scheduling(blocking, code)
     if not scheduling.takes_turns:  # what has not kept its ports busy may have others that it happened not to use
         shown = {ports for ports, one in best.items() if one.usage.total == 1 and one.saturates}

@@ -9,6 +9,7 @@ from math import ceil, floor
 from typing import TYPE_CHECKING
 
 from inference.calibration import LEAST_WIDTH
+from inference.ports.accuracy import EXACT, Accuracy
 from inference.throughput import FASTER
 from results.model import PortUsage
 
@@ -99,7 +100,8 @@ class BlockingSet:
     """The blocking instructions that one kind of code can be measured with, by the set of ports that they block.
 
     `issued` is a number of µops per cycle that other code was issued with. `named` are all instructions on ports with a
-    shared counter, with the names that these ports were given. `scheduling` is how the core chooses among free ports.
+    shared counter, with the names that these ports were given. `scheduling` is how the core chooses among free ports,
+    `accuracy` how far its counters are off.
     """
 
     layout: PortLayout
@@ -107,6 +109,7 @@ class BlockingSet:
     issued: int = LEAST_WIDTH
     named: tuple[BlockingInstruction, ...] = ()
     scheduling: Scheduling = UNKNOWN
+    accuracy: Accuracy = EXACT
 
     def __contains__(self, ports: PortSet) -> bool:
         """Whether there is an instruction for exactly these ports."""

@@ -37,15 +37,19 @@ THROUGHPUT_TOLERANCE = Fraction(1, 25)
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What ran while a set of ports was blocked: µops per counter; `own` are those of the blocking instructions."""
+    """What ran while a set of ports was blocked: µops per counter; `own` are those of the blocking instructions.
+
+    `off` is the share of itself by which a count may be off.
+    """
 
     blocked: PortSet
     uops: Mapping[str, Fraction]
     own: PortUsage
+    off: Fraction = Fraction(0)
 
     def most(self, layout: PortLayout, ports: PortSet) -> Fraction:
         """Return how many µops besides the blockers' own ran on the ports, of which `blocked` is a part."""
-        return layout.on(ports, self.uops) - confined(self.own, ports)
+        return layout.on(ports, self.uops) * (1 + self.off) - confined(self.own, ports)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,8 @@ class Answer:
 class HypothesisSpace:
     """The hypotheses that agree with isolation and all answers so far: multisets of sets of the `universe`.
 
-    `width` is how many µops are issued per cycle, at least (0: that is not known).
+    `width` is how many µops are issued per cycle, at least (0: that is not known). `clock` is the share of itself by
+    which a number of cycles may be off.
     """
 
     layout: PortLayout
@@ -78,12 +83,14 @@ class HypothesisSpace:
     answers: Mapping[PortSet, Answer] = field(default_factory=dict)
     observations: tuple[Observation, ...] = ()
     width: int = 0
+    clock: Fraction = Fraction(0)
     _limits: dict[PortSet, int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def issue_limited(self) -> bool:
         """Whether the instruction alone took just as long as it takes to issue its µops."""
-        return self.width > 0 and self.isolated.issued / self.width >= self.isolated.cycles * WHOLE_TIME
+        whole = WHOLE_TIME - self.clock
+        return self.width > 0 and self.isolated.issued / self.width >= self.isolated.cycles * whole
 
     def observe(self, observation: Observation, answer: Answer) -> HypothesisSpace:
         """Return the space with what blocking a set has shown."""

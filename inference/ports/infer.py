@@ -74,7 +74,8 @@ def begin(subject: Subject, isolated: Isolated, blocking: BlockingSet) -> PortPr
     """Return the state before the first stage: hypotheses with sets of the ports that the instruction used alone."""
     used = isolated.used(blocking.layout)
     sets = [*(ports for ports in blocking.sets() if ports <= used), *_shown(isolated, blocking)]
-    space = HypothesisSpace(blocking.layout, isolated, tuple(dict.fromkeys(sets)), width=blocking.width)
+    universe, clock = tuple(dict.fromkeys(sets)), blocking.accuracy.clock
+    space = HypothesisSpace(blocking.layout, isolated, universe, width=blocking.width, clock=clock)
     return PortProbe(subject, blocking, space, tuple(ports for ports in blocking.sets() if ports & used))
 
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING
 
-from inference.ports.ask import CLEAR, ask, conclude, doubt, lengthened, load_of, measure
+from inference.ports.ask import ask, conclude, doubt, lengthened, load_of, measure
 from inference.ports.blocking_instructions import FEW_UOPS, SATURATED, Blockers
 from inference.ports.equalize import equalize_queues
 from inference.ports.every_usage import another_usage, every_usage, known_usages, subsets_of
@@ -417,7 +417,7 @@ def count_steadily(probe: PortProbe) -> Procedure[PortProbe]:
                 load = load_of(probe, measured, more, ports)
                 busy = load.own >= BUSY * measured.cycles * len(ports)
                 queued = busy and len(ports) * 2 <= probe.blocking.width
-                counts += [load.ran] if queued and abs(load.ran - round(load.ran)) <= CLEAR else []
+                counts += [load.ran] if queued and load.whole else []
                 most = Answer(min(probe.space.limit(ports), load.most), exact=False)
                 probe = conclude(probe, measured, more, ports, most)
         if sum(round(count) == probe.space.limit(ports) for count in counts) > 1:

@@ -89,12 +89,13 @@ class Observer:
         except GenerationError:
             return probe
         load = load_of(probe, measured, blockers, ports) if measured.ok else None
-        if load is None or load.ran < -CLEAR:
+        if load is None or load.ran < -CLEAR - load.error:
             return probe
         count = confined(self.true, ports)
         answer = Answer(count, exact=count == 0 or probe.blocking.scheduling.keeps_away)
         own = joined(blockers.usage, probe.subject.extra)
-        return replace(probe, space=probe.space.observe(Observation(ports, measured.values, own), answer))
+        observation = Observation(ports, measured.values, own, probe.blocking.accuracy.counts)
+        return replace(probe, space=probe.space.observe(observation, answer))
 
 
 def _blockable(blocking: BlockingSet) -> dict[PortSet, tuple[BlockingInstruction, ...]]:

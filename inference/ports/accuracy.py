@@ -1,0 +1,59 @@
+"""By how much counters and the clock are off although repeating a measurement does not show it.
+
+A count that is off by a share of itself may be off by whole µops among a hundred blocking instructions. So that share
+is measured: each candidate for blocking executes a whole number of µops, and one that keeps its ports busy takes as
+long as these need. By how much they miss that is the error of the counters and of the clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from inference.latency.evidence import DRIFT
+from inference.ports.isolation import TOLERANCE_PER_UOP, UNUSED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from inference.ports.isolation import Isolated
+    from inference.ports.layout import PortLayout
+
+MOST_WRONG = Fraction(1, 20)
+"""Share of the candidates that may be off for reasons of their own: one in twenty, as many as replay loads."""
+
+MARGIN = Fraction(3, 2)
+"""Counts of other code may be off by so many times what candidates show: they are few, and not the worst."""
+
+SETTLED = Fraction(1, 200)
+"""Share by which the clock may miss whole cycles and still count as steady: half a percent, the ends of a window."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """The share of itself by which a count of µops, and a number of core cycles, may be off."""
+
+    counts: Fraction = Fraction(0)
+    clock: Fraction = Fraction(0)
+
+
+EXACT = Accuracy()
+"""Counters that show what repeating shows."""
+
+
+def accuracy_of(isolated: Sequence[Isolated], layout: PortLayout) -> Accuracy:
+    """Return how accurate a machine's counters are, from what candidates for blocking do alone."""
+    single = [one for one in isolated if one.total == 1 and abs(sum(one.uops.values()) - 1) <= TOLERANCE_PER_UOP]
+    on_one = [one for one in single if sum(one.uops[name] > UNUSED for name in layout.counters) == 1]
+    counts = [abs(sum(one.uops.values()) - 1) for one in on_one or single]
+    whole = [(one.cycles, ports) for one in single if one.cycles and (ports := round(1 / one.cycles))]
+    clock = [off for cycles, ports in whole if (off := abs(cycles * ports - 1)) <= TOLERANCE_PER_UOP]
+    off = MARGIN * _usual(clock)
+    return Accuracy(MARGIN * _usual(counts), max(off, DRIFT) if off > SETTLED else off)
+
+
+def _usual(shares: Iterable[Fraction]) -> Fraction:
+    """Return the largest share but for those that are off for reasons of their own (0: there is none)."""
+    ordered = sorted(shares)
+    return ordered[len(ordered) - 1 - int(len(ordered) * MOST_WRONG)] if ordered else Fraction(0)
