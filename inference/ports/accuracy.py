@@ -44,13 +44,18 @@ EXACT = Accuracy()
 
 def accuracy_of(isolated: Sequence[Isolated], layout: PortLayout) -> Accuracy:
     """Return how accurate a machine's counters are, from what candidates for blocking do alone."""
-    single = [one for one in isolated if one.total == 1 and abs(sum(one.uops.values()) - 1) <= TOLERANCE_PER_UOP]
+    single = [one for one in isolated if one.total == 1 and _missing(one) <= TOLERANCE_PER_UOP]
     on_one = [one for one in single if sum(one.uops[name] > UNUSED for name in layout.counters) == 1]
-    counts = [abs(sum(one.uops.values()) - 1) for one in on_one or single]
+    counts = [_missing(one) for one in on_one or single]
     whole = [(one.cycles, ports) for one in single if one.cycles and (ports := round(1 / one.cycles))]
     clock = [off for cycles, ports in whole if (off := abs(cycles * ports - 1)) <= TOLERANCE_PER_UOP]
     off = MARGIN * _usual(clock)
     return Accuracy(MARGIN * _usual(counts), max(off, DRIFT) if off > SETTLED else off)
+
+
+def _missing(isolated: Isolated) -> Fraction:
+    """Return by how many µops the counters of an instruction of one µop are off."""
+    return abs(sum(isolated.uops.values(), Fraction(0)) - 1)
 
 
 def _usual(shares: Iterable[Fraction]) -> Fraction:

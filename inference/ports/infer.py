@@ -16,13 +16,16 @@ from typing import TYPE_CHECKING
 from inference.ports.every_usage import known_usages
 from inference.ports.hypotheses import HypothesisSpace
 from inference.ports.isolation import name_ports
-from inference.ports.load_balance import evenly_loaded, likeliest
+from inference.ports.load_balance import evenly_loaded, likeliest, novelty
 from inference.ports.probe import PortProbe, Subject
 from inference.ports.shared_counters import interchangeable, names_of
 from inference.ports.stages import STAGES
+from inference.ports.timing import has_the_time
 from results.findings import Indistinguishable, NoUsage, TooManyUsages
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from inference.experiment import Procedure
     from inference.ports.blocking_instructions import BlockingSet
     from inference.ports.isolation import Isolated
@@ -98,6 +101,19 @@ def _failure(probe: PortProbe) -> Failure:
         contradictory = known_usages(space) == []
         return NoUsage(probe.blocking.sets(), space.facts()) if contradictory else TooManyUsages(space.facts())
     left = probe.indistinguishable
-    likely = likeliest(left, tuple(probe.blocking.instructions), space.isolated, space.layout)
-    named = sorted(left if len(left) <= MOST_NAMED else likely, key=str)[:MOST_NAMED]
+    named = sorted(left, key=str) if len(left) <= MOST_NAMED else _likeliest_first(probe, left)[:MOST_NAMED]
     return Indistinguishable(tuple(named), len(left) - len(named), space.facts())
+
+
+def _likeliest_first(probe: PortProbe, usages: Sequence[PortUsage]) -> list[PortUsage]:
+    """Order usages: first those that loads and known sets speak for, then those that take the measured time.
+
+    Of ports that share a counter, time may be all that speaks for some: an x87 store on one of two ports takes a cycle.
+    """
+    known, space = tuple(probe.blocking.instructions), probe.space
+    likely = likeliest(usages, known, space.isolated, space.layout)
+
+    def rank(usage: PortUsage) -> tuple[bool, bool, int, str]:
+        return usage not in likely, not has_the_time(usage, space), novelty(usage, known), str(usage)
+
+    return sorted(usages, key=rank)

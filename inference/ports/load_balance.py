@@ -74,7 +74,7 @@ def is_first(usage: PortUsage, layout: PortLayout) -> bool:
     )
 
 
-def _novelty(usage: PortUsage, known: Sequence[PortSet]) -> int:
+def novelty(usage: PortUsage, known: Sequence[PortSet]) -> int:
     """Return how many µops are of sets that nothing else has."""
     return sum(count for ports, count in usage.uops.items() if ports not in known)
 
@@ -89,11 +89,11 @@ def likeliest(
     """
     fitting = [usage for usage in usages if not is_uneven(usage, isolated, layout)] or list(usages)
     if fitting and not any(_is_apart(usage, layout) for usage in fitting):
-        least = min(_novelty(usage, known) for usage in fitting)
-        uneven = [usage for usage in usages if usage not in fitting and _novelty(usage, known) < least]
+        least = min(novelty(usage, known) for usage in fitting)
+        uneven = [usage for usage in usages if usage not in fitting and novelty(usage, known) < least]
         if uneven:
             return [*uneven, *fitting]
-    novel = [_novelty(usage, known) for usage in fitting]
+    novel = [novelty(usage, known) for usage in fitting]
     least = min(novel, default=0)
     best = [usage for usage, count in zip(fitting, novel, strict=True) if count == least]
     if least == 0:

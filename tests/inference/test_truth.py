@@ -111,6 +111,7 @@ def test_what_no_experiment_tells_apart_is_stated_as_such() -> None:
     found = characterized("ADL-P", "FST (M32, ST0, ST(0))")  # ports 4 and 9 share a counter
     assert found.ports is None
     assert any("cannot be told apart: " in text for text in map(failure, found.failures))
+    assert open_machine("ADL-P").truth(catalogue().by_string("FST (M32, ST0, ST(0))")).ports in named(found.failures)
 
 
 @pytest.mark.parametrize(("machine", "width"), [("HSW", 4), ("ICX", 5), ("ADL-P", 6), ("random:2", 4), ("random:5", 5)])
