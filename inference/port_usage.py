@@ -26,6 +26,7 @@ from results.findings import (
     Code,
     EliminatedPorts,
     Elimination,
+    Indistinguishable,
     NotRun,
     PrologueNotPart,
     PrologueRemoved,
@@ -96,12 +97,18 @@ def measure_prologues(factory: ThroughputFactory) -> Procedure[Measured | None]:
 def _without_prologues(
     conclusion: PortConclusion, prologues: Measured, factory: ThroughputFactory, context: Context
 ) -> Procedure[PortConclusion]:
-    """Subtract the ports of what stands around an instruction: they were inferred together with its own."""
-    if conclusion.usage is None:
+    """Subtract the ports of what stands around an instruction: they were inferred together with its own.
+
+    Of usages that are only named, those without these µops are ruled out.
+    """
+    failure = conclusion.failure
+    named = failure.usages if isinstance(failure, Indistinguishable) else ()
+    together = named if conclusion.usage is None else (conclusion.usage,)
+    if not together:
         return conclusion
     if not prologues.ok:
-        failure = NotRun(Code.PROLOGUE, prologues.status, prologues.detail)
-        return PortConclusion(None, failure, conclusion.steps, conclusion.experiments)
+        not_run = NotRun(Code.PROLOGUE, prologues.status, prologues.detail)
+        return PortConclusion(None, not_run, conclusion.steps, conclusion.experiments)
     combiner = Combiner(context.instructions, factory.variant, prologue_only=True)
     isolated = isolated_of(prologues, context.layout)
     blocking = context.blocking[kind_of(factory.variant)]
@@ -112,12 +119,21 @@ def _without_prologues(
     if own.failure is not None or own.usage is None:
         unknown = None if own.failure is None else PrologueUnknown(own.failure)
         return PortConclusion(None, unknown, conclusion.steps, experiments)
-    rest = {ports: count - own.usage.uops.get(ports, 0) for ports, count in conclusion.usage.uops.items()}
-    if min(rest.values(), default=0) < 0 or not own.usage.uops.keys() <= rest.keys():
-        return PortConclusion(None, PrologueNotPart(conclusion.usage, own.usage), conclusion.steps, experiments)
-    usage = PortUsage({ports: count for ports, count in rest.items() if count})
-    subtracted = PrologueRemoved(conclusion.usage, own.usage)
-    return PortConclusion(usage, None, (*conclusion.steps, subtracted), experiments)
+    rest = [usage for one in together if (usage := _difference(one, own.usage)) is not None]
+    if not rest:
+        return PortConclusion(None, PrologueNotPart(together[0], own.usage), conclusion.steps, experiments)
+    if isinstance(failure, Indistinguishable) and (len(rest) > 1 or failure.others):
+        return PortConclusion(None, replace(failure, usages=tuple(rest)), conclusion.steps, experiments)
+    removed = PrologueRemoved(joined(rest[0], own.usage), own.usage)
+    return PortConclusion(rest[0], None, (*conclusion.steps, removed), experiments)
+
+
+def _difference(usage: PortUsage, part: PortUsage) -> PortUsage | None:
+    """Return a usage without the µops of another one, None if it does not have all of them."""
+    rest = {ports: count - part.uops.get(ports, 0) for ports, count in usage.uops.items()}
+    if min(rest.values(), default=0) < 0 or not part.uops.keys() <= rest.keys():
+        return None
+    return PortUsage({ports: count for ports, count in rest.items() if count})
 
 
 def _ports(found: ConclusionBuilder, search: Search, context: Context) -> Procedure[PortConclusion]:

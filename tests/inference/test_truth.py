@@ -107,6 +107,29 @@ def test_what_stands_around_an_instruction_is_not_counted_with_it(string: str) -
     assert found.uops == found.attributes["uops_issued"] == found.ports.total
 
 
+def test_of_usages_with_what_stands_around_an_instruction_those_without_its_uops_are_ruled_out() -> None:
+    """The count is set before every repeated instruction: one of the usages of both does not have that µop."""
+    found = characterized("random:hidden:3001", "MOVSQ_REPNE")
+    assert found.ports == open_machine("random:hidden:3001").truth(catalogue().by_string("MOVSQ_REPNE")).ports
+
+
+@pytest.mark.parametrize(
+    ("machine", "string"),
+    [
+        ("random:counters:2", "MOV (M64, R64)"),  # the address port shares a counter with two that compute
+        ("random:counters:2", "ADD (M64, R64)"),
+        ("random:counters:1", "PUSH (R64)"),  # one of two data ports does
+    ],
+)
+def test_of_stores_nothing_wrong_is_stated_where_their_ports_share_a_counter(machine: str, string: str) -> None:
+    found, model = characterized(machine, string), open_machine(machine)
+    variant = catalogue().by_string(string)
+    known = [catalogue().by_string(one) for one in ("MOV (R64, M64)", string)]
+    names = port_names(model, [(one, characterized(machine, one.string)) for one in known])
+    stated = [found.ports] if found.ports else named(found.failures)
+    assert not is_complete(found) or model.truth(variant).ports in [renamed(usage, names) for usage in stated]
+
+
 def test_what_no_experiment_tells_apart_is_stated_as_such() -> None:
     found = characterized("ADL-P", "FST (M32, ST0, ST(0))")  # ports 4 and 9 share a counter
     assert found.ports is None
