@@ -18,5 +18,6 @@ Reading order:
 - `flow`: the control-flow graph of a function, its loops, and the ways through them;
 - `loops`: what a loop of several blocks takes;
 - `report`: a prediction for people, and for programs;
+- `aarch64`: kernels for AArch64, by the models of an installed LLVM;
 - `prediction`: one call from code to a prediction (`Tools.predict`).
 """

@@ -11,6 +11,8 @@ from analysis.bounds import Analyzer
 from analysis.code import Reader
 from analysis.explanation import Facts
 from analysis.report.data import json_of
+from analysis.report.dot import dependency_dot
+from analysis.report.drawing import dependency_svg
 from analysis.report.text import lines_of
 
 if TYPE_CHECKING:
@@ -52,6 +54,20 @@ class Prediction:
     def json(self) -> dict[str, Any]:
         """Return all of it as JSON."""
         return json_of(self.facts)
+
+    def html(self, title: str = "code") -> str:
+        """Return all of it as a page that needs no other file."""
+        from analysis.report.page import Section, page_of  # noqa: PLC0415 - templates are slow to load
+
+        return page_of([Section.of(self.facts)], title)
+
+    def svg(self) -> str:
+        """Return the dependency graph as SVG."""
+        return dependency_svg(self.facts)
+
+    def dot(self) -> str:
+        """Return the dependency graph for Graphviz."""
+        return dependency_dot(self.facts)
 
     def __repr__(self) -> str:
         """Write the report."""

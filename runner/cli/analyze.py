@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -111,6 +112,12 @@ def analyze(
         raise UsageError("--csv goes with --blocks", hint="--json FILE for one piece of code")
     if loop is None and (taken or graph == "flow"):
         raise UsageError(f"{'--taken' if taken else '--graph flow'} needs a loop", hint="--loop auto")
+    if arch and all(map(_is_aarch64, arch)):
+        if any((hexadecimal, object_file, symbol, loop, data, html_file, svg_file, dot_file, measure)):
+            raise UsageError("AArch64 kernels come from FILE or --asm, and are written as text or with --json")
+        one_source({"FILE": None if file is None else str(file), "--asm": asm}, None, None)
+        _analyze_aarch64(file, asm or "", arch, json_file)
+        return
     given = _given(file, asm, hexadecimal, object_file, symbol, _syntax(syntax), whole=loop is not None)
     if loop is not None and runs == "unrolled":
         raise UsageError("--loop and --runs unrolled contradict each other")
@@ -133,6 +140,25 @@ def analyze(
         graph,
     )
     write_reports(given, wanted)
+
+
+def _is_aarch64(name: str) -> bool:
+    from analysis.aarch64.kernel import is_aarch64  # noqa: PLC0415
+
+    return is_aarch64(name)
+
+
+def _analyze_aarch64(file: Path | None, asm: str, names: list[str], json_file: str | None) -> None:
+    """Analyze a kernel by LLVM's models."""
+    from analysis.aarch64.kernel import analyze as analyze_kernel  # noqa: PLC0415
+    from runner.own_code.sources import read_text  # noqa: PLC0415
+
+    text = read_text(file) if file is not None else asm.replace(";", "\n")
+    found = [analyze_kernel(text, name) for name in names]
+    written = [one.json() for one in found]
+    write_text(json_file, lambda: json.dumps(written, indent=2, ensure_ascii=False) + "\n")
+    if json_file != "-":
+        print("\n\n".join(map(repr, found)))
 
 
 def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:

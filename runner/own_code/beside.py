@@ -2,6 +2,8 @@
 
 Copies of a block follow each other, so a jump at its end is left out, and the prediction beside it is for the same code
 without that jump. Registers and memory begin as `runner.own_code.blocks` sets them; so the prediction begins there too.
+In both modes the same copies run again and again, so they come out of the µop cache where there is one: predicted is a
+loop of many copies.
 """
 
 from __future__ import annotations
@@ -12,16 +14,22 @@ from iced_x86 import Decoder, FlowControl
 
 from analysis.bounds import Running
 from analysis.explanation import Measured
-from runner.own_code.blocks import BlockMeasurer, BlockOptions, Mode
+from runner.own_code.blocks import (
+    LOOP_GROWTH,
+    LOOP_INSTRUCTIONS,
+    MORE_INSTRUCTIONS,
+    BlockMeasurer,
+    BlockOptions,
+    Mode,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from analysis.prediction import Tools
     from runner.backend import Backend
     from runner.own_code.blocks import Timing
 
-RUNNINGS = {Mode.UNROLLED: Running.UNROLLED, Mode.LOOP: Running.LOOP}
+INSTRUCTIONS = {Mode.UNROLLED: MORE_INSTRUCTIONS, Mode.LOOP: LOOP_INSTRUCTIONS * LOOP_GROWTH}
+"""How many the predicted copies have together, as the measured ones."""
 NAMES = {Mode.UNROLLED: "copies in a row", Mode.LOOP: "copies in a loop"}
 
 
@@ -57,5 +65,17 @@ def beside(code: bytes, timings: dict[Mode, Timing], tools: Tools) -> list[Measu
         AnalysisError: the code cannot be analyzed.
     """
     plain = without_jump(code)
-    predict: Callable[[Mode], float] = lambda mode: tools.predict(plain, RUNNINGS[mode]).cycles  # noqa: E731
-    return [Measured(NAMES[mode], predict(mode), one.cycles, one.spread, one.reason) for mode, one in timings.items()]
+    return [
+        Measured(NAMES[mode], predict_copies(plain, mode, tools), one.cycles, one.spread, one.reason)
+        for mode, one in timings.items()
+    ]
+
+
+def predict_copies(code: bytes, mode: Mode, tools: Tools) -> float:
+    """Return the core cycles that are predicted for each of many copies, as they are measured.
+
+    Raises:
+        AnalysisError: the code cannot be analyzed.
+    """
+    copies = max(1, INSTRUCTIONS[mode] // len(tools.reader.block(code).items))
+    return tools.predict(code * copies, Running.LOOP).cycles / copies
