@@ -53,8 +53,11 @@ class Evidence:
 
     @property
     def doubtful(self) -> bool:
-        """Whether a longer chain should be measured: throughput interferes, or the latency is 0 or no integer."""
-        return self.limited or self.latency < HALF or self.fractional
+        """Whether a longer chain should be measured.
+
+        It should if throughput interferes, if the latency is 0 or no integer, or if samples are too far apart.
+        """
+        return self.limited or self.latency < HALF or self.fractional or is_unsteady(self.cycles, self.spread)
 
     def uncertainty(self, drift: Fraction) -> Fraction:
         """By how many cycles the latency may be off: its spread, or what a drifting clock may have added.
@@ -76,6 +79,11 @@ class Evidence:
     def fractional(self) -> bool:
         """Whether the latency is not near an integer."""
         return abs(self.latency - round(self.latency)) > NEAR + self.cycles * NEAR_SHARE
+
+
+def is_unsteady(cycles: Fraction, spread: Fraction) -> bool:
+    """Whether samples of a chain are so far apart that another whole number of cycles may be meant."""
+    return spread > HALF + cycles * NEAR_SHARE
 
 
 def best_of(found: Sequence[Evidence], drift: Fraction) -> Evidence:

@@ -24,7 +24,7 @@ from generator.chains.links import GPR_NODES, VECTOR_NODES, restoring
 from generator.chains.links import pads as pad_links
 from generator.operands.values import ValueKind
 from inference.latency.conclusions import conclude, derivations, key_of, merge_flags
-from inference.latency.evidence import HALF, Attempt, Evidence, best_of, drift_seen
+from inference.latency.evidence import HALF, Attempt, Evidence, best_of, drift_seen, is_unsteady
 from results.findings import Code, LinksMissing, NoLatency, NotGenerated, NotPlanned, NotRun
 from xed_convert.errors import UopscopeError
 
@@ -219,15 +219,16 @@ class _ChainProbe:
         bound = self._throughput_bound(pair, chain)
         limited = bound is None or measured.cycles <= bound + MARGIN * measured.cycles
         latency = max(rest - chain.cross_domain_links, Fraction(0))
+        spread = measured.spread.get("core_cycles", Fraction(0))
         exact = (
             not limited
+            and not is_unsteady(measured.cycles, spread)
             and chain.isolated
             and not pair.shared
             and not chain.cross_domain_links
             and all(self.times[name].exact for name in chain.links)
             and all(self._exact(link) for link in chain.route.links if link.calibrations)
         )
-        spread = measured.spread.get("core_cycles", Fraction(0))
         identity = measured.request.benchmark.id
         return Evidence(pair, chain, measured.cycles, latency, limited, exact, rest < -HALF, spread, identity)
 
