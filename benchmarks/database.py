@@ -3,7 +3,8 @@
 Parts (default: all): `build` 8 campaigns of the full ISA into one instructions.xml; `diff` of two full-ISA files;
 `site` for one architecture with 14 experiments per variant; `key`, the time that a keystroke in the search takes in
 Chromium; `fuzz`, mutated XML and SQLite files for the readers. The campaigns hold what the model of SPR says about all
-its variants (that of `build` under 8 names: each is as large as the largest), with samples as noisy as the clock's.
+its variants, with samples as noisy as the clock's. For `build` they stand under 8 names, so that each is as large as
+the largest.
 
 The table goes to standard output as TSV: what, goal, wall seconds, CPU seconds (of all processes), peak memory of a
 process in MB, and what else there is to say.

@@ -1,9 +1,10 @@
 """What a campaign costs besides running code: `python -m benchmarks.overhead [--backend sim --arch SKX] [--every 40]`.
 
-Every N-th variant is characterized into a file as `characterize --all --db` would, and the CPU time of this process is
-divided by the number of microbenchmarks: generating, encoding, rendering, submitting, judging, storing and inferring.
-With `tsc` the code runs in another process, whose time does not count; with `sim` the time within the backend's `run`
-is shown apart, since that is the machine. The last columns are the size of the file and the peak of memory.
+Every N-th variant is characterized into a file, as by `characterize --all --db`. The CPU time of this process is
+divided by the number of microbenchmarks. It is for generating, encoding, rendering, submitting, judging, storing,
+inferring. With `tsc` the code runs in another process, whose time does not count; with `sim` the time within the
+backend's `run` is shown apart, since that is the machine. The last columns are the size of the file and the peak of
+memory.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     python -m benchmarks.predictions bhive-haswell.csv.xz --data HSW.uops-info.xml.xz --arch HSW --initial-state bhive
 
 The table of blocks has columns `hex` and `cycles` (copies in a row, as BHive measures them). Blocks are divided by a
-hash of their bytes: one half may be looked at while rules are made (`--half tuning`), the figures to publish are those
-of the other half. The error of a block is |predicted - measured| / measured; τ is Kendall's, by `scipy`.
+hash of their bytes. One half may be looked at while rules are made (`--half tuning`). Published figures are those of
+the other half. The error of a block is |predicted - measured| / measured; τ is Kendall's, by `scipy`.
 """
 
 from __future__ import annotations

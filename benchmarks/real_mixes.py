@@ -2,9 +2,9 @@
 
     python -m benchmarks.real_mixes --campaign zen4.sqlite --mixes 2000 --seed 1
 
-Takes the stated usages of a campaign (`characterize --all --db FILE`), draws random mixes of 3 to 8 instructions that
-inference has not seen, times them, and compares with the linear program and with a contention table, which is made of
-a half of the mixes and judged by the other half. No mix should be faster than the linear program.
+It takes the stated usages of a campaign (`characterize --all --db FILE`) and draws random mixes of 3 to 8 instructions,
+which inference has not seen. Their times are compared with the linear program, which no mix should beat. They are also
+compared with a contention table: a half of the mixes makes it, and the other half judges it.
 """
 
 from __future__ import annotations

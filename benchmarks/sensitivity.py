@@ -1,10 +1,10 @@
 """What each numeric constant of inference matters: `python -m benchmarks.sensitivity [--jobs 2] [--only WORD]`.
 
-Every constant that a module of `inference/` gives a number is set to half and to twice its value (a share between 0.9
-and 1.1 is a tolerance around 1: its distance from 1 is). Inference then characterizes variants of simulated machines,
-and what it says is compared with what it says otherwise. A machine on which inference never looks at a constant is left
-out for it. Each run is kept in `--work` under the version of inference and is not done again, so a run that was stopped
-goes on where it was.
+Every numeric constant of `inference/` is set to half and to twice its value. (A share between 0.9 and 1.1 is a
+tolerance around 1, so its distance from 1 is.) Inference then characterizes variants of simulated machines, and what it
+says is compared with what it says otherwise. A machine on which inference never looks at a constant is left out for it.
+Each run is kept in `--work` under the version of inference and is not done again, so a run that was stopped goes on
+where it was.
 
 Columns of `sensitivity.tsv`: the constant, its value, the factor and the value that was tried; `machines` on which it
 is looked at; `verdicts` that were compared (ports, µops, throughput, each latency); `lost`: right before, not stated

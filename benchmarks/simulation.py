@@ -1,9 +1,9 @@
 """How fast machines are simulated: `python -m benchmarks.simulation [MACHINE ...]`.
 
-For each machine (default: SNB, HSW, SKX, SPR) the same microbenchmarks are run: one instruction beside blocking
-instructions, with 10 and with 110 copies, through the whole of backend `sim` (rendering, decoding, simulation). The
-table goes to standard output as TSV. Simulated µops are those of all copies, which a core without shortcuts would have
-to step through; stepped µops are those that the core takes one by one, with no period to be found.
+Each machine (default: SNB, HSW, SKX, SPR) runs the same microbenchmarks, with 10 and with 110 copies: one instruction
+beside blocking instructions. They go through the whole backend `sim` (rendering, decoding, simulation). The table goes
+to standard output as TSV. Simulated µops are those of all copies: a core without shortcuts would have to step through
+them. Stepped µops are those that the core takes one by one, because there is no period to be found.
 """
 
 from __future__ import annotations

@@ -23,12 +23,12 @@ COUNTERS = ("uops_retire_slots", "uops_issued")
 """Either counts a fused pair once."""
 
 CLEAR = Fraction(1, 10)
-"""Share of pairs by which the share of fused ones may be off 0, 1/2 or 1: less than half the way to the next of them,
-and ten times the noise of an exact counter."""
+"""Share of pairs by which the share of fused ones may be off 0, 1/2 or 1. It is less than half the way to the next of
+them, and ten times the noise of an exact counter."""
 
 SENSITIVE = Fraction(1, 25)
 """Share of a sequence's cycles. One filler more must take so much longer, or time does not tell whether a pair is one
-µop less: four times the 1 % that a stable measurement may spread by."""
+µop less. It is four times the 1 % that a stable measurement may spread by."""
 
 FUSED, NOT_FUSED = (Fraction(3, 5), Fraction(3, 2)), (Fraction(-1, 4), Fraction(1, 4))
 """What a pair saves, in cycles of a filler: about one if it fuses, about none if not; anything else says nothing.

@@ -7,7 +7,7 @@ Three of these follow from what is known already:
 - **unlamination**: it takes more slots at retirement than µops came from the front end.
 
 Two are measured. **Moves** of a register to itself need a port even where other moves are eliminated. **Results** may
-wait for the register that they only write: results of 8 or 16 bits are merged with the rest of the register, and some
+wait for the register that they only write. Results of 8 or 16 bits are merged with the rest of the register, and some
 instructions have a false dependency (POPCNT on Haswell). Copies of one instance show it, which write the same register
 over and over:
 

@@ -268,7 +268,7 @@ def confirm(search: Search, bound: Fraction | None) -> Procedure[None]:
     instances. If the longer window agrees with the loop, no faster sequence counts.
 
     A longer window may leave the µop cache. So it is not measured where lines of code take less time than a front end
-    may need. A clock is the exception, since the ends of short windows look fast there: on Zen 4 PSHUFW alone takes
+    may need. A clock is the exception, since the ends of short windows look fast there. On Zen 4 PSHUFW alone takes
     0.28 cycles, and 0.33 in any loop, as its three pipes allow. Code that leaves the µop cache is then slower than the
     loop.
     """

@@ -48,7 +48,7 @@ def throughput_of(usage: PortUsage) -> Fraction:
     """Return the least cycles per instruction that the ports allow, exactly.
 
     This is the optimum of the linear program of §5.3.2. By max-flow/min-cut it equals the highest load of any set of
-    ports, |µops confined to it| / |ports in it|, and only unions of the µops' own sets can be the highest.
+    ports: |µops confined to it| / |ports in it|. Only unions of the µops' own sets can be the highest.
     """
     sets = tuple(sorted((able for able, count in usage.uops.items() if count), key=sorted))
     if len(sets) > CLOSED_FORM_SETS:

@@ -1,6 +1,6 @@
 """Code without a chain through it.
 
-`throughput` makes independent instances, `memory` their places, `blocking` an instance among blocking instructions,
-`mixes` the same spread evenly, for timing, `fusion` pairs that may fuse, `decoding` instances among NOPs,
-`renaming` one that writes the same register over and over.
+`throughput` makes independent instances, `memory` their places. `blocking` puts an instance among blocking
+instructions, and `mixes` distributes them evenly, for timing. `fusion` makes pairs that may fuse, `decoding` instances
+among NOPs, `renaming` one that writes the same register over and over.
 """

@@ -57,10 +57,13 @@ def find_blocking(
 ) -> Procedure[BlockingSet]:
     """Measure the candidates in isolation and choose one for each set of ports that was found.
 
-    Args: candidates: instructions that may block ports. layout: the counters. code: makes code of blocking instructions
-    alone. With it, ports that share a counter are told apart, and the core's choice among free ports is observed (None:
-    neither). issued: µops per cycle that the core is known to issue. elsewhere: blocking instructions of other kinds of
-    code: ports of the same instruction keep their names.
+    Args:
+        candidates: instructions that may block ports.
+        layout: the counters.
+        code: makes code of blocking instructions alone. With it, ports that share a counter are told apart, and the
+            core's choice among free ports is observed (None: neither).
+        issued: µops per cycle that the core is known to issue.
+        elsewhere: blocking instructions of other kinds of code: ports of the same instruction keep their names.
     """
     measured = yield [Request(candidate.benchmark, Want.ALL) for candidate in candidates]
     observed = [

@@ -2,7 +2,7 @@
 
 Published are an instructions.xml, or a table as uops.info's pages show it, as CSV: `string`, `latency`, `throughput`,
 and what else there is. A latency there is a number, `≤` an upper bound, or `[least;greatest]` over all pairs of
-operands; a throughput is what was measured, after what was computed from ports and a slash.
+operands. A throughput is what was measured; what was computed from ports may stand before it, with a slash.
 """
 
 from __future__ import annotations

@@ -169,8 +169,8 @@ ROUNDED = 0.01
 def _contradictions(entry: Entry) -> Iterator[tuple[str, str]]:
     """Yield throughputs that cannot both be true.
 
-    No code is faster than its ports allow. Where unrolled code of the plain form is as fast as a loop of it, the same
-    holds for every other form: otherwise its instances wait for something that those in the loop do not wait for.
+    No code is faster than its ports allow. If unrolled code of the plain form is as fast as a loop of it, the same
+    holds for every other form. If not, unrolled instances wait for something that those in the loop do not wait for.
     """
     for result in entry.results.values():
         values = numbers(result.measurement or {})

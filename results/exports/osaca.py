@@ -1,7 +1,7 @@
 """Machine files for OSACA (https://github.com/RRZE-HPC/OSACA), in the form that its version 0.7 loads.
 
-OSACA knows one latency and one port pressure per instruction form, looks forms up by the name that the code has, and
-does not tell general-purpose registers of different widths apart. So
+OSACA knows one latency and one port pressure per instruction form. It looks forms up by the name in the code, and does
+not tell general-purpose registers of different widths apart. So
 
 - a form is written under every spelling of its name (`results.exports.mnemonics`);
 - of several variants with the same operand classes, the one that code most likely means is written: no prefix, no fixed

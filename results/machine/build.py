@@ -3,8 +3,8 @@
 Measurements do not say what each µop does. The graph is made by fixed rules, such that the longest path between two
 operands is the measured latency, and that each µop has its measured ports:
 
-- **Roles**: where the variant reads memory, µops on load ports load; where it writes memory, µops on the ports of store
-  data and of store addresses store; all others compute.
+- **Roles**: if the variant reads memory, µops on load ports load. If it writes memory, µops on the ports of store data
+  and of store addresses store. All others compute.
 - **The chain**: computing µops stand one after another, those with the fewest ports first, as many as the least
   latency of a result has cycles. The first takes what the others, of one cycle each, leave. µops beyond that stand
   beside the chain. A result that comes later than another one comes out of the chain with a delay.
@@ -14,14 +14,14 @@ operands is the measured latency, and that each µop has its measured ports:
   latency, a delay leads from the source to the result beside it. So every measured pair comes out exactly, and a pair
   that was not measured does not come up.
 - **The way through memory** is stated twice, with the store and with the load, each time as the whole way less a cycle
-  (Abel and Reineke, ASPLOS 2019, section 5.2.4). The load's part of the way is a cycle. So what the way of a plain load
-  of that kind has beyond a cycle is taken off a load, unless the variant stores as well: that is one round trip. A
-  store of 8 or 16 bits is measured with a load that merges what it reads, which is a cycle more: that is taken off.
+  (Abel and Reineke, ASPLOS 2019, section 5.2.4). The load's part of the way is a cycle. So a load loses what the way of
+  a plain load of that kind has beyond a cycle. A variant that also stores does not: that is one round trip. A store of
+  8 or 16 bits is measured with a load that merges what it reads, which is a cycle more: that is taken off.
 - **Stack pointer and string addresses** are moved at rename, at no cost, unless a latency says otherwise.
 - **A latency of 0** of an instruction with ports means that there is no dependency. Of one without ports it is a move
   that is eliminated; with the same register it is an idiom that breaks the dependency.
-- **Throughput**: if an instruction takes longer than its ports, issue slots, divider, and what one instance passes on
-  to the next explain, it occupies a unit of its own for the measured time.
+- **Throughput**: an instruction may take longer than explained by ports, issue slots, divider, and what one instance
+  passes on to the next. Then it occupies a unit of its own for the measured time.
 """
 
 from __future__ import annotations

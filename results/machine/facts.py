@@ -1,8 +1,8 @@
 """What an instructions.xml says of one variant on one architecture, as numbers.
 
-Attributes are those of docs/database.md. Files of others leave many of them out; what is not there is None. Where a
-latency is a range, the least counts, because more of it comes from the instructions beside: but with a divider the
-greatest counts, and the least is that of fast operand values.
+Attributes are those of docs/database.md. Files of others leave many of them out; what is not there is None. If a
+latency is a range, the least counts, because the rest comes from the instructions beside. With a divider the greatest
+counts, and the least is that of fast operand values.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The data types of a machine model: µops, and what a variant does with them.
 
-A µop has a set of ports that it may use (none: it is done at rename), a latency, inputs (operands and earlier µops of
-the same instruction) and outputs (operands). The latency of a pair of operands is the longest path between them. All of
-it is data; `simulator.machines.notation` writes it as text.
+A µop has a set of ports that it may use (none: it is done at rename) and a latency. Its inputs are operands and earlier
+µops of the same instruction, its outputs are operands. The latency of a pair of operands is the longest path between
+them. All of it is data; `simulator.machines.notation` writes it as text.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ class Behaviour:
 
     `same_register` replaces it where all explicit register operands are one register, `indexed` where memory is
     addressed with an index (None: nothing is different). `eliminated_share` is (e, n): of n instances, e are done at
-    rename without a port (move elimination). `occupies` is for how many core cycles an instance keeps the next one of
-    the same variant from starting, whatever its ports are: what is known is the throughput, not the cause.
+    rename without a port (move elimination). `occupies`: for so many core cycles an instance keeps the next one of the
+    same variant from starting, whatever its ports are: what is known is the throughput, not the cause.
 
     `decoding` is None where a model says nothing of the front end. `fuses_with` are the mnemonics of the conditional
     jumps that it fuses with (None: the machine has a rule for all).

@@ -9,10 +9,10 @@ On a clock each repetition's ticks are divided by those of the calibration chain
 those of the fastest rhythm count (see `rhythms`). The center is the mean between their quartiles, since the median of a
 clock that jumps is a multiple of its jumps.
 
-There may be four sizes, which make a short window (while no scheduler is full) and a steady one. On Zen 5 next to a
-busy sibling thread a chain of 1-cycle instructions runs at 1.00 cycles per link in the short window and at 1.02 to 1.04
-in the steady one, and a chain of PADDD always at 1 in the short and 2 in the steady one. Where the short window says
-less than the steady one by no more than `WINDOW_TOLERANCE`, it is taken, else the steady one: what a window of 50
+There may be four sizes, which make a short window (while no scheduler is full) and a steady one. On Zen 5, next to a
+busy sibling thread, a chain of 1-cycle instructions runs at 1.00 cycles per link in the short window and at 1.02 to
+1.04 in the steady one, and a chain of PADDD always at 1 in the short and 2 in the steady one. Where the short window
+says less than the steady one by no more than `WINDOW_TOLERANCE`, it is taken, else the steady one: what a window of 50
 instructions does not see (front end, a full scheduler) belongs to the instruction.
 """
 

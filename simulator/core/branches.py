@@ -1,8 +1,8 @@
 """Where branches lead: direct ones by their displacement, indirect ones by what the code before them has set up.
 
-A copy of the code under test is followed once, with the addresses of the code that are known: LEA of an address
-relative to RIP, moves of it through registers and memory, and return addresses on the stack. A branch to anywhere else
-is a fault: a real CPU could not go on there either.
+A copy of the code under test is followed once. Addresses of code are known from LEA relative to RIP, from moves of them
+through registers and memory, and from return addresses on the stack. A branch to anywhere else is a fault: a real CPU
+could not go on there either.
 """
 
 from __future__ import annotations

@@ -146,9 +146,9 @@ def _fetched(
     """Return what the front end sees of an instruction.
 
     A prefix 66 changes the length of what has an immediate of 16 bits (Intel's Optimization Reference Manual, section
-    on length-changing prefixes). The bytes say so, whatever attributes a variant has. The encoding of POP R12 is also
-    that of POP RSP, which is complex: the first decoder alone takes it (Abel and Reineke, uiCA, ICS 2022, and its
-    artifact); a file has one row for all registers.
+    on length-changing prefixes). The bytes say so, whatever attributes a variant has. POP R12 is encoded like POP RSP
+    but for a prefix, so only the first decoder takes it (Abel and Reineke, uiCA, ICS 2022, and its artifact). A file
+    has one row for all registers.
     """
     jump = variant.category in BRANCHES
     opcode = opcode_offset(data)

@@ -8,7 +8,7 @@ its µops in program order. Retirement is in order, a fixed number of µops per 
 
 Under these rules no µop can delay an older one, so `advance` does not walk through the cycles. It takes the µops in
 program order and gives each the first cycle in which its port is free. Tests compare the outcome with a core that walks
-through all cycles. A repeated stretch of code is not simulated to the end: once the state after a copy equals the state
+through all cycles. A repeated stretch of code is not simulated to the end. Once the state after a copy equals that
 after an earlier one, but for a shift in time, everything repeats.
 """
 

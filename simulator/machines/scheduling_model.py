@@ -11,8 +11,8 @@ fixed rules make up a graph in which everything stated holds:
   beside the chain;
 - with two latencies stated, the first register written is ready after the first of them;
 - a store's data is ready for a load after what remains of the stated latency, at least one cycle;
-- registers that an implicit address updates (RSP of PUSH, RDI of STOS) come out of µops of their own, if the model has
-  enough of them; else they come out of the rename stage at no cost.
+- registers that an implicit address updates (RSP of PUSH, RDI of STOS) come out of µops of their own. If the model has
+  too few µops, they come out of the rename stage at no cost.
 """
 
 from __future__ import annotations
