@@ -69,7 +69,8 @@ class BackendInfo:
     `ports` are the port sets that `counters` can tell apart, as counter names ("p0", "p23"), empty if there are none.
     `is_model` is true where no CPU is measured. `preferred_iterations` is 0 where unrolled code can be measured
     exactly. Else every benchmark needs a loop of so many iterations, to rise above the clock's resolution.
-    `most_variants` is 0 where one campaign may have any number of variants.
+    `most_variants` is 0 where one campaign may have any number of variants. `has_memory`: there are caches and a store
+    buffer.
     """
 
     name: str
@@ -82,6 +83,7 @@ class BackendInfo:
     calibration_core_cycles: int = 0
     supports_privileged: bool = False
     most_variants: int = 0
+    has_memory: bool = True
 
     @property
     def capabilities(self) -> Capabilities:

@@ -56,8 +56,11 @@ def measure_memory(
     """
     asked = wanted or Wanted()
     info = backend.info()
-    if info.is_model:
-        raise MemoryUnknownError(f"{info.provenance.architecture} is a model without caches and store buffers")
+    if not info.has_memory:
+        name = info.provenance.architecture
+        raise MemoryUnknownError(
+            f"{name} is a model without caches and store buffers", hint="--arch SKX:memory has some"
+        )
     instructions = InstructionFactory(catalogue)
     known = _chosen(accesses_of(instructions, _lacking(backend)), asked.names)
     chosen = [

@@ -1,5 +1,6 @@
 """An out-of-order core driven by a machine model: the machines whose truth is known.
 
-Reading order: `machines` (what a core does with each variant), `core` (executes bytes), `judging` (conclusions against
+Reading order: `machines` (what a core does with each variant), `memory` (caches and
+store buffers), `core` (executes bytes), `judging` (conclusions against
 the truth), `errors`.
 """

@@ -23,6 +23,7 @@ from simulator.machines.noise import CounterNoise
 from simulator.machines.random_machine import RandomMachine
 from simulator.machines.random_shape import KINDS
 from simulator.machines.shipped import load_machine, names
+from simulator.memory.parameters import TYPICAL
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.encoding.decoder import Decoder
 from xed_convert.errors import UopscopeError
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 CAVEAT = "a simulated core: every number is the model's, nothing is measured"
 OPTIONS: dict[str, Callable[[MachineModel], MachineModel]] = {
     "separate": lambda machine: machine.with_parameters(shared_counters=()),
+    "memory": lambda machine: machine.with_parameters(memory=TYPICAL),
     "job1": lambda machine: machine.with_parameters(noise=CounterNoise(job_percent=1)),
     "job2": lambda machine: machine.with_parameters(noise=CounterNoise(job_percent=2)),
     **{
@@ -47,8 +49,8 @@ OPTIONS: dict[str, Callable[[MachineModel], MachineModel]] = {
 }
 """Words after the name of a model.
 
-`SKX:separate`: every port has a counter of its own. The others name a rule that binds µops to ports, or
-noise: all counts of a run are off by up to 1% or 2%."""
+`SKX:separate`: every port has a counter of its own. `SKX:memory`: it has caches and a store buffer. The others name a
+rule that binds µops to ports, or noise: all counts of a run are off by up to 1% or 2%."""
 
 HIDDEN_CAVEAT = "its counters are hidden: only time is read"
 
@@ -98,7 +100,14 @@ class SimBackend:
             is_model=True,
         )
         return BackendInfo(
-            self.name, provenance, self._counters, self._ports, caveats, is_model=True, supports_privileged=True
+            self.name,
+            provenance,
+            self._counters,
+            self._ports,
+            caveats,
+            is_model=True,
+            supports_privileged=True,
+            has_memory=self._machine.parameters.memory is not None,
         )
 
     def run(self, batch: Sequence[Job], counters: Sequence[str], repeat: Repeat) -> list[JobResult]:

@@ -38,6 +38,7 @@ def memory(
         typer.Option(metavar="NAME", help="Only this: same, base, index, or other_index. May be repeated."),
     ] = None,
     backend: Annotated[str, typer.Option(metavar="NAME", help="auto, or one that `uopscope doctor` lists.")] = "auto",
+    arch: Annotated[str | None, typer.Option(metavar="NAME", help="What to simulate, such as SKX:memory.")] = None,
     cpu: Annotated[int | None, typer.Option(metavar="N", min=0, help="The logical CPU to measure on.")] = None,
     from_file: Annotated[
         Path | None, typer.Option("--from", metavar="FILE", help="Measure nothing; show what --json wrote.")
@@ -66,11 +67,11 @@ def memory(
 
         check_matplotlib()
     if from_file is not None:
-        if access or place or addressing or cpu is not None:
+        if access or place or addressing or cpu is not None or arch:
             raise UsageError("--from shows what was measured before", hint="leave out what says how to measure")
         report = read_document(from_file)
     else:
-        report = _measured(backend, cpu, _wanted(access or [], place or [], addressing or []))
+        report = _measured(backend, cpu, arch, _wanted(access or [], place or [], addressing or []))
     _write(report, json_file, xml_file, plot)
     if "-" not in (json_file, xml_file):
         from results.memory.text import lines_of  # noqa: PLC0415 - likewise
@@ -78,12 +79,12 @@ def memory(
         print("\n".join(lines_of(report, every_offset=every_offset)))
 
 
-def _measured(backend: str, cpu: int | None, wanted: Wanted) -> MemoryReport:
+def _measured(backend: str, cpu: int | None, arch: str | None, wanted: Wanted) -> MemoryReport:
     from runner.backends.registry import open_backend  # noqa: PLC0415 - likewise
     from runner.memory import measure_memory  # noqa: PLC0415 - likewise
     from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415 - likewise
 
-    opened = open_backend(backend, cpu=cpu)
+    opened = open_backend(backend, cpu=cpu, architecture=arch)
     try:
         return measure_memory(opened, Catalogue.load(), wanted, _progress())
     finally:

@@ -82,6 +82,8 @@ class Frontend:
         self._chunks: defaultdict[tuple[bytes, bool], list[Chunk]] = defaultdict(list)
         self._bodies: dict[bytes, tuple[Run, ...] | None] = {}
         self._heads: dict[bytes, Head] = {}
+        self.memory_forms: dict[tuple[Compiled, object], Compiled] = {}
+        """Instructions with what their loads and stores wait for (see `simulator.core.memory`)."""
 
     def at(self, data: bytes, offset: int) -> Compiled:
         """Return the instruction at an offset.

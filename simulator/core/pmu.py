@@ -9,6 +9,7 @@ from simulator.core.compiler import Numbering, steps_of
 from simulator.core.core import FETCH, Core, RepeatedRun
 from simulator.core.delivery import Layout
 from simulator.core.frontend import Frontend
+from simulator.core.memory import MemoryPass
 from simulator.core.runs import STATIC, Repetition, Run, Sequel, add, flat, reads, segments, values_matter
 from simulator.core.trace import Tracer
 from simulator.core.values import Values
@@ -110,6 +111,8 @@ class Simulator:
             ModelError: the machine has nothing about an instruction between the reads.
         """
         runs = Tracer(self.frontend, data, copies).run()
+        if self.parameters.memory is not None:
+            runs = MemoryPass(self.frontend, self.parameters.memory).resolve(runs)
         trace = segments(Values(self.frontend).resolve(runs) if values_matter(runs) else runs)
         timed = [number for number, (part, _) in enumerate(trace) if not isinstance(part, Sequel) and reads(part)]
         now: EventCounts = (0,) * len(self._names)

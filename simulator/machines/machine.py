@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from results.machine.constants import Core
+    from simulator.memory.parameters import Memory
     from xed_convert.model import InstructionVariant
 
 
@@ -41,7 +42,8 @@ class Parameters:
     `no_index` are the ports that form no store address with an index register, `fusing` the mnemonics that a following
     conditional jump can fuse with. `noise` is how far counters are off. `alternating` are the ports that µops with
     just these ports take by turns under Intel's rule. `front` is the core whose front end there is (None: there is
-    nothing before issue).
+    nothing before issue). `memory` are its caches and store buffer (None: every load hits, and places in memory are
+    the same if they are written the same way).
     """
 
     issue_width: int
@@ -56,6 +58,7 @@ class Parameters:
     binding: Binding = Binding.FEWEST_WAITING
     alternating: str = ""
     front: Core | None = None
+    memory: Memory | None = None
 
     @classmethod
     def of(cls, core: Core) -> Self:

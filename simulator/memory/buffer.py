@@ -1,0 +1,87 @@
+"""Stores that are not done yet, and what a load gets of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simulator.memory.parameters import PAGE_BYTES
+
+if TYPE_CHECKING:
+    from simulator.memory.parameters import Forwarding
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Bytes from `offset` on behind what `symbol` stands for, moved from or to registers of a file."""
+
+    symbol: str
+    offset: int
+    size_bytes: int
+    file: str
+
+    @property
+    def name(self) -> str:
+        """The location in the core that holds what was stored there."""
+        return f"stored {self.symbol}{self.offset:+}:{self.size_bytes} {self.file}"
+
+    def overlaps(self, other: Access) -> bool:
+        """Whether both have a byte in common."""
+        first, second = sorted((self, other), key=lambda one: one.offset)
+        return self.symbol == other.symbol and second.offset < first.offset + first.size_bytes
+
+    def contains(self, other: Access) -> bool:
+        """Whether it has all bytes of another one."""
+        end, other_end = self.offset + self.size_bytes, other.offset + other.size_bytes
+        return self.symbol == other.symbol and self.offset <= other.offset and other_end <= end
+
+    @property
+    def in_two_pages(self) -> bool:
+        """Whether it reaches from one page to the next."""
+        return self.offset // PAGE_BYTES != (self.offset + self.size_bytes - 1) // PAGE_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Forwarded:
+    """What a load waits for: the stores that it overlaps, and for how many cycles after they have their data."""
+
+    stores: tuple[Access, ...]
+    cycles: int
+
+    @property
+    def renamed(self) -> bool:
+        """Whether the load takes the register that was stored."""
+        return self.cycles == 0
+
+
+class StoreBuffer:
+    """The last stores, the youngest last."""
+
+    def __init__(self, rules: Forwarding) -> None:
+        """Begin empty."""
+        self.rules = rules
+        self.stores: list[Access] = []
+
+    def store(self, access: Access) -> None:
+        """Take a store in; the oldest is done if there is no room."""
+        self.stores.append(access)
+        del self.stores[: -self.rules.entries]
+
+    def drain(self) -> None:
+        """Let all stores be done."""
+        self.stores.clear()
+
+    def load(self, access: Access) -> Forwarded | None:
+        """Return what a load gets from the stores, None if it gets nothing."""
+        youngest = next((one for one in reversed(self.stores) if one.overlaps(access)), None)
+        if youngest is None:
+            return None
+        rules, files = self.rules, (youngest.file, access.file)
+        whole = youngest.contains(access) and (rules.across_pages or not youngest.in_two_pages)
+        if not whole:
+            found = dict.fromkeys(one for one in self.stores if one.overlaps(access))
+            return Forwarded(tuple(found), rules.failed[files])
+        same = (youngest.offset, youngest.size_bytes) == (access.offset, access.size_bytes)
+        if same and files == ("general", "general") and access.size_bytes in rules.renamed_bytes:
+            return Forwarded((youngest,), 0)
+        return Forwarded((youngest,), rules.forwarded[files])

@@ -1,0 +1,88 @@
+"""What the memory of a simulated machine is like: its caches, and how loads get what stores have just written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PAGE_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Forwarding:
+    """How a load gets what one of the last `entries` stores has written; cycles go from register to register.
+
+    They are those of the load's µop: what an instruction does with what was loaded comes on top.
+
+    Files of registers are "general" and "vector"; a pair of them is that of the store and that of the load. A load is
+
+    - renamed, in no cycle, if it is at the address of the store, of its size, one of `renamed_bytes`, and both are of
+      general registers;
+    - forwarded, in `forwarded` cycles, if the store has written all of it;
+    - failed, in `failed` cycles, otherwise, and where the store is in two pages unless `across_pages`.
+    """
+
+    forwarded: Mapping[tuple[str, str], int]
+    failed: Mapping[tuple[str, str], int]
+    renamed_bytes: frozenset[int] = frozenset()
+    across_pages: bool = True
+    entries: int = 48
+
+
+@dataclass(frozen=True, slots=True)
+class CacheLevel:
+    """A level of cache: its size, and what a load takes more if it misses the level above and hits this one.
+
+    `policy` is a name of `simulator.memory.policies`. Sets are chosen by the lowest bits of the line's number.
+    """
+
+    size_bytes: int
+    ways: int
+    extra_cycles: int
+    policy: str = "LRU"
+    line_bytes: int = 64
+
+    @property
+    def sets(self) -> int:
+        """The number of sets."""
+        return self.size_bytes // (self.ways * self.line_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """All of it: levels from the nearest one on (its `extra_cycles` are none), and what a load from memory takes more.
+
+    A load in two lines or pages takes `crossing_line_cycles` or `crossing_page_cycles` more.
+    """
+
+    forwarding: Forwarding | None = None
+    caches: tuple[CacheLevel, ...] = ()
+    memory_cycles: int = 0
+    crossing_line_cycles: int = 0
+    crossing_page_cycles: int = 0
+
+
+TYPICAL = Memory(
+    Forwarding(
+        forwarded={
+            ("general", "general"): 5,
+            ("general", "vector"): 7,
+            ("vector", "general"): 7,
+            ("vector", "vector"): 7,
+        },
+        failed=dict.fromkeys([(store, load) for store in ("general", "vector") for load in ("general", "vector")], 15),
+        across_pages=False,
+        entries=56,
+    ),
+    (
+        CacheLevel(32 << 10, 8, 0, "PLRU"),
+        CacheLevel(256 << 10, 8, 8, "QLRU_H00_M1_R0_U1"),
+    ),
+    memory_cycles=60,
+    crossing_line_cycles=6,
+    crossing_page_cycles=20,
+)
+"""Made up, of the size of a Skylake's: for `--arch NAME:memory`, and for tests."""
