@@ -70,7 +70,7 @@ class BackendInfo:
     `is_model` is true where no CPU is measured. `preferred_iterations` is 0 where unrolled code can be measured
     exactly. Else every benchmark needs a loop of so many iterations, to rise above the clock's resolution.
     `most_variants` is 0 where one campaign may have any number of variants. `has_memory`: there are caches and a store
-    buffer.
+    buffer. `area_bytes` is the size of the area that R14 points to the middle of.
     """
 
     name: str
@@ -84,6 +84,7 @@ class BackendInfo:
     supports_privileged: bool = False
     most_variants: int = 0
     has_memory: bool = True
+    area_bytes: int = 1 << 20
 
     @property
     def capabilities(self) -> Capabilities:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from generator.factory import InstructionFactory
 from generator.memory.accesses import WITHOUT_AVX, accesses_of
-from generator.memory.forwarding import cells
+from generator.memory.forwarding import Cell, cells
+from generator.memory.times import TimingCode
 from inference.memory.forwarding import measure_forwarding
+from inference.memory.levels import levels, measure_levels
+from inference.memory.times import measure_times
 from results.memory.model import Addressing, MemoryReport, Place
 from runner.backend import KnowsCpu
 from runner.measuring.protocol import Measurer, Options
@@ -32,10 +36,26 @@ class MemoryUnknownError(UopscopeError):
     """What is asked for cannot be measured here."""
 
 
+STEADY = Options(repetitions=20, rounds=8, enough_quiet=8, survey_looks=5, patience_seconds=2.0, patience_ratio=0.5)
+"""Loads that miss caches: they are few, and others use the same caches."""
+
+
+class Part(StrEnum):
+    """What can be measured: the matrix of store forwarding, times of loads and stores, levels of cache."""
+
+    FORWARDING = "forwarding"
+    TIMES = "times"
+    LEVELS = "levels"
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to measure: stores and loads by name (r64, x128), places, and addressings; none: all that there are."""
+    """What to measure: parts; of forwarding, stores and loads by name (r64, x128), places, and addressings.
 
+    None: all that there are.
+    """
+
+    parts: tuple[Part, ...] = ()
     names: tuple[str, ...] = ()
     places: tuple[Place, ...] = ()
     addressings: tuple[Addressing, ...] = ()
@@ -48,7 +68,7 @@ def measure_memory(
     wanted: Wanted | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> MemoryReport:
-    """Measure store forwarding.
+    """Measure what is wanted of a machine's memory.
 
     Raises:
         MemoryUnknownError: the CPU has none of the stores and loads that are wanted, or the machine has no caches.
@@ -61,8 +81,39 @@ def measure_memory(
         raise MemoryUnknownError(
             f"{name} is a model without caches and store buffers", hint="--arch SKX:memory has some"
         )
+    parts = asked.parts or tuple(part for part in Part if not info.is_model or part is Part.FORWARDING)
     instructions = InstructionFactory(catalogue)
     known = _chosen(accesses_of(instructions, _lacking(backend)), asked.names)
+    report = MemoryReport(info.provenance)
+    session = _session(backend, asked.options, on_progress)
+    if Part.FORWARDING in parts:
+        forwarding, problems = session.run_one(measure_forwarding(instructions, _cells(known, asked)))
+        report = replace(report, forwarding=forwarding, problems=problems)
+    if Part.TIMES in parts:
+        cases = list(TimingCode(instructions, _lacking(backend)).cases(known))
+        times, problems = session.run_one(measure_times(cases))
+        report = replace(report, times=times, problems=(*report.problems, *problems))
+    if Part.LEVELS in parts:
+        steady = _session(backend, STEADY, on_progress)
+        chased = steady.run_one(measure_levels(instructions, min(MOST_BYTES, info.area_bytes // 2)))
+        report = replace(report, chased=chased, levels=levels(chased))
+    return report
+
+
+MOST_BYTES = 64 << 20
+"""Of memory that pointers are followed through."""
+
+
+def _session(backend: Backend, options: Options, on_progress: Callable[[Progress], None] | None) -> Session:
+    return Session(Measurer(backend, options), limits=Limits(keep_raw=False), on_progress=on_progress)
+
+
+def _cells(known: Sequence[Access], asked: Wanted) -> list[Cell]:
+    """Return the cases that are wanted.
+
+    Raises:
+        MemoryUnknownError: there is none.
+    """
     chosen = [
         cell
         for cell in cells(known)
@@ -73,10 +124,7 @@ def measure_memory(
         raise MemoryUnknownError(
             "no case is left", hint="other addressings than `same` are measured inside a line only"
         )
-    measurer = Measurer(backend, asked.options)
-    session = Session(measurer, limits=Limits(keep_raw=False), on_progress=on_progress)
-    forwarding, problems = session.run_one(measure_forwarding(instructions, chosen))
-    return MemoryReport(info.provenance, forwarding, problems)
+    return chosen
 
 
 def _lacking(backend: Backend) -> Callable[[InstructionVariant], str]:

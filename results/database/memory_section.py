@@ -14,12 +14,13 @@ from lxml import etree
 
 from results.database.reader import SAFE, DatabaseError, provenance_of
 from results.database.writer import clean, provenance_attributes
-from results.memory.documents import forwarding_row, letters
-from results.memory.model import Forwarding, ForwardingRow, MemoryReport, Size
+from results.memory.documents import cycles_of, forwarding_row, letters
+from results.memory.model import Chased, Forwarding, ForwardingRow, Level, MemoryReport, Size, Time
 from xed_convert.catalogue.xml import attributes_text, escape, open_catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from fractions import Fraction
     from pathlib import Path
 
 
@@ -44,7 +45,25 @@ def memory_text(report: MemoryReport) -> str:
     lines += [f"    <problem>{escape(clean(one))}</problem>" for one in report.problems]
     if report.forwarding is not None:
         lines += _forwarding_lines(report.forwarding)
+    lines += [f"    <time{attributes_text(_time_values(one))}/>" for one in report.times]
+    lines += [f"    <chased{attributes_text(_chased_values(one))}/>" for one in report.chased]
+    lines += [f"    <level{attributes_text(_level_values(one))}/>" for one in report.levels]
     return "\n".join([*lines, "  </memory>\n"])
+
+
+def _time_values(one: Time) -> dict[str, str]:
+    parameters = "; ".join(f"{name}={value}" for name, value in one.parameters)
+    return {"kind": one.kind, "parameters": parameters, "cycles": f"{float(one.cycles):.2f}"}
+
+
+def _chased_values(one: Chased) -> dict[str, str]:
+    cycles = {"cycles": one.cycles, "page_cycles": one.page_cycles}
+    return {"bytes": str(one.size_bytes), **{name: f"{float(value):.2f}" for name, value in cycles.items()}}
+
+
+def _level_values(one: Level) -> dict[str, str]:
+    last = {"is_last": "1"} if one.is_last else {}
+    return {"bytes": str(one.size_bytes), "cycles": f"{float(one.cycles):.2f}", **last}
 
 
 def _forwarding_lines(forwarding: Forwarding) -> Iterator[str]:
@@ -102,7 +121,29 @@ def _report(element: etree._Element) -> MemoryReport:
     matrix = element.find("store_forwarding")
     forwarding = None if matrix is None else _forwarding(matrix)
     problems = tuple(child.text or "" for child in element.iterchildren("problem"))
-    return MemoryReport(provenance_of(element), forwarding, problems)
+    times, chased, levels = (tuple(element.iterchildren(tag)) for tag in ("time", "chased", "level"))
+    return MemoryReport(
+        provenance_of(element),
+        forwarding,
+        problems,
+        tuple(map(_time, times)),
+        tuple(Chased(_bytes(one), _cycles(one), _cycles(one, "page_cycles")) for one in chased),
+        tuple(Level(_bytes(one), _cycles(one), is_last=one.get("is_last") == "1") for one in levels),
+    )
+
+
+def _bytes(element: etree._Element) -> int:
+    return int(element.attrib["bytes"])
+
+
+def _cycles(element: etree._Element, name: str = "cycles") -> Fraction:
+    return cycles_of(str(element.attrib[name]))
+
+
+def _time(element: etree._Element) -> Time:
+    pairs = (pair.partition("=") for pair in filter(None, str(element.attrib["parameters"]).split("; ")))
+    parameters = tuple((name, value) for name, _, value in pairs)
+    return Time(str(element.attrib["kind"]), parameters, cycles_of(str(element.attrib["cycles"])))
 
 
 def _forwarding(element: etree._Element) -> Forwarding:

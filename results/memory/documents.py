@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from results.campaign.codec import decode_provenance, encode_provenance
 from results.campaign.scalars import checked
-from results.memory.model import Addressing, Forwarding, ForwardingRow, MemoryReport, Outcome, Place, Size
+from results.memory.model import (
+    Addressing,
+    Chased,
+    Forwarding,
+    ForwardingRow,
+    Level,
+    MemoryReport,
+    Outcome,
+    Place,
+    Size,
+    Time,
+)
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
@@ -39,6 +50,14 @@ def encode(report: MemoryReport) -> Json:
         "provenance": encode_provenance(report.provenance),
         "problems": list(report.problems),
         "store_forwarding": None if forwarding is None else _encode_forwarding(forwarding),
+        "times": [{"kind": one.kind, **dict(one.parameters), "cycles": float(one.cycles)} for one in report.times],
+        "chased": [
+            {"bytes": one.size_bytes, "cycles": float(one.cycles), "page_cycles": float(one.page_cycles)}
+            for one in report.chased
+        ],
+        "levels": [
+            {"bytes": one.size_bytes, "cycles": float(one.cycles), "is_last": one.is_last} for one in report.levels
+        ],
     }
 
 
@@ -58,7 +77,23 @@ def decode(data: Json) -> MemoryReport:
         decode_provenance(data["provenance"]),
         None if forwarding is None else _decode_forwarding(forwarding),
         tuple(checked(str, one) for one in checked(list, data["problems"])),
+        tuple(map(_decode_time, checked(list, data["times"]))),
+        tuple(
+            Chased(checked(int, one["bytes"]), cycles_of(repr(one["cycles"])), cycles_of(repr(one["page_cycles"])))
+            for one in checked(list, data["chased"])
+        ),
+        tuple(
+            Level(checked(int, one["bytes"]), cycles_of(repr(one["cycles"])), checked(bool, one["is_last"]))
+            for one in checked(list, data["levels"])
+        ),
     )
+
+
+def _decode_time(data: Json) -> Time:
+    members = dict(checked(dict, data))
+    kind, cycles = checked(str, members.pop("kind")), cycles_of(repr(members.pop("cycles")))
+    parameters = tuple((checked(str, name), checked(str, value)) for name, value in members.items())
+    return Time(kind, parameters, cycles)
 
 
 def read_document(path: Path) -> MemoryReport:
@@ -133,7 +168,7 @@ def forwarding_row(
     Raises:
         ValueError: a text is something else, or there are not as many of both.
     """
-    values = tuple(None if text == "-" else _cycles(text) for text in cycles)
+    values = tuple(None if text == "-" else cycles_of(text) for text in cycles)
     found = tuple(_OUTCOMES[letter] for letter in outcomes if letter in _OUTCOMES)
     if not len(values) == len(found) == len(outcomes):
         message = f"{len(values)} cycles and the outcomes {outcomes[:40]!r} do not go together"
@@ -146,7 +181,12 @@ def letters(outcomes: tuple[Outcome, ...]) -> str:
     return "".join(LETTERS[one] for one in outcomes)
 
 
-def _cycles(text: str) -> Fraction:
+def cycles_of(text: str) -> Fraction:
+    """Read cycles.
+
+    Raises:
+        ValueError: the text is no decimal number, or too large a one.
+    """
     if not _NUMBER.fullmatch(text):
         message = f"{text[:40]!r} are no cycles"
         raise ValueError(message)

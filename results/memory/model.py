@@ -1,4 +1,4 @@
-"""What is known of a machine's memory: how a load gets what a store has just written.
+"""What is known of a machine's memory: store forwarding, times of loads and stores, levels of cache.
 
 Cycles are core cycles, in hundredths (`Fraction`). Sizes and offsets are in bytes.
 """
@@ -147,12 +147,54 @@ class Forwarding:
 
 
 @dataclass(frozen=True, slots=True)
+class Time:
+    """What a load, a store, or a few of them take: a latency or the time of each; `parameters` say which, in order."""
+
+    kind: str
+    parameters: tuple[tuple[str, str], ...]
+    cycles: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Chased:
+    """What a load takes whose address is the result of the one before, through so many bytes.
+
+    `cycles` is with a pointer in every line. `page_cycles` is how much of it is due to the pages: what a load takes
+    with one pointer in every page, less what it takes through as many lines that adjoin.
+    """
+
+    size_bytes: int
+    cycles: Fraction
+    page_cycles: Fraction
+
+    @property
+    def cache_cycles(self) -> Fraction:
+        """What is left without the pages."""
+        return max(Fraction(0), self.cycles - self.page_cycles)
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A level of cache: the largest size that it seems to hold, and what a load from it takes, without misses of TLBs.
+
+    `is_last`: it goes on to the largest size that was measured, so it is memory, or a cache that is larger than that.
+    """
+
+    size_bytes: int
+    cycles: Fraction
+    is_last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryReport:
     """Everything about the memory of one machine, and where it comes from. `problems` are sentences."""
 
     provenance: Provenance
     forwarding: Forwarding | None = None
     problems: tuple[str, ...] = ()
+    times: tuple[Time, ...] = ()
+    chased: tuple[Chased, ...] = ()
+    levels: tuple[Level, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

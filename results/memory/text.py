@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from results.memory.model import Addressing, Outcome, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from fractions import Fraction
 
-    from results.memory.model import Forwarding, ForwardingRow, MemoryReport
+    from results.memory.model import Forwarding, ForwardingRow, Level, MemoryReport, Time
 
 PLACES = {Place.LINE: "inside a line", Place.LINES: "across two lines", Place.PAGES: "across two pages"}
 ADDRESSINGS = {
@@ -31,10 +32,30 @@ def lines_of(report: MemoryReport, *, every_offset: bool = False) -> Iterator[st
     if report.forwarding is not None:
         yield from forwarding_lines(report.forwarding, every_offset=every_offset)
         yield ""
+    yield from _time_lines(report.times)
+    if report.levels:
+        yield "levels of cache, by a pointer followed through more and more bytes, core cycles per load"
+        yield from map(_level_line, report.levels)
+        yield ""
     yield from (f"! {problem}" for problem in report.problems)
     where = report.provenance
     yield f"{'model of ' if where.is_model else ''}{where.architecture} ({where.cpu}), backend {where.backend}"
     yield from (f"  {caveat}" for caveat in where.caveats)
+
+
+def _time_lines(times: Sequence[Time]) -> Iterator[str]:
+    """Yield loads and stores by kind, a line each."""
+    for kind, group in groupby(sorted(times, key=lambda one: one.kind), key=lambda one: one.kind):
+        yield f"{kind}, core cycles"
+        for one in group:
+            told = ", ".join(f"{name} {value}" for name, value in one.parameters)
+            yield f"  {float(one.cycles):8.2f}  {told}"
+        yield ""
+
+
+def _level_line(level: Level) -> str:
+    size = f"{level.size_bytes >> 10} KiB" if level.size_bytes < 1 << 20 else f"{level.size_bytes / (1 << 20):g} MiB"
+    return f"  {float(level.cycles):8.2f}  {'as far as was measured' if level.is_last else 'up to'} {size}"
 
 
 def forwarding_lines(forwarding: Forwarding, *, every_offset: bool) -> Iterator[str]:

@@ -48,6 +48,8 @@ def page(report: MemoryReport, architectures: Sequence[str]) -> str:
         problems=report.problems,
         sizes=() if forwarding is None else forwarding.sizes,
         penalties={name: f"{float(cycles):.1f}" for name, cycles in penalties.items() if cycles is not None},
+        levels=report.levels,
+        times=report.times,
         panels=[] if forwarding is None else panels(forwarding),
     )
 

@@ -16,6 +16,7 @@ from runner.backend import CLOCK_COUNTERS, BackendError, BackendInfo, Job, JobRe
 from runner.host import cpu as cpus
 from runner.host.isa_sets import lacking
 from runner.host.native.runner import NativeRunner
+from runner.host.native.server import R14_AREA_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,6 +67,7 @@ class TscBackend:
             caveats=caveats,
             preferred_iterations=PREFERRED_ITERATIONS,
             calibration_core_cycles=self._calibration.core_cycles,
+            area_bytes=R14_AREA_SIZE,
         )
 
     def run(self, batch: Sequence[Job], counters: Sequence[str], repeat: Repeat) -> list[JobResult]:

@@ -1,4 +1,4 @@
-"""Measure how loads get what stores have just written: the matrix of store forwarding."""
+"""Measure what memory does to time: store forwarding, loads and stores, levels of cache."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 @app.command()
 def memory(
+    parts: Annotated[
+        list[str] | None, typer.Argument(metavar="PART", help="forwarding, times, levels; all if none is named.")
+    ] = None,
     access: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Only this store and load, such as r64 or x128. May be repeated."),
@@ -53,7 +56,7 @@ def memory(
     *,
     every_offset: Annotated[bool, typer.Option("--every-offset", help="Show every case, not only tables.")] = False,
 ) -> None:
-    """Measure how loads get what stores have just written: the matrix of store forwarding."""
+    """Measure what memory does to time: store forwarding, loads and stores, levels of cache."""
     from results.memory.documents import read_document  # noqa: PLC0415 - `--help` needs none of these
     from xed_convert.files import check_writable  # noqa: PLC0415 - likewise
 
@@ -67,11 +70,11 @@ def memory(
 
         check_matplotlib()
     if from_file is not None:
-        if access or place or addressing or cpu is not None or arch:
+        if parts or access or place or addressing or cpu is not None or arch:
             raise UsageError("--from shows what was measured before", hint="leave out what says how to measure")
         report = read_document(from_file)
     else:
-        report = _measured(backend, cpu, arch, _wanted(access or [], place or [], addressing or []))
+        report = _measured(backend, cpu, arch, _wanted(parts or [], access or [], place or [], addressing or []))
     _write(report, json_file, xml_file, plot)
     if "-" not in (json_file, xml_file):
         from results.memory.text import lines_of  # noqa: PLC0415 - likewise
@@ -91,13 +94,14 @@ def _measured(backend: str, cpu: int | None, arch: str | None, wanted: Wanted) -
         opened.close()
 
 
-def _wanted(names: list[str], places: list[str], addressings: list[str]) -> Wanted:
+def _wanted(parts: list[str], names: list[str], places: list[str], addressings: list[str]) -> Wanted:
     from results.memory.model import Addressing, Place  # noqa: PLC0415 - likewise
-    from runner.memory import Wanted  # noqa: PLC0415 - likewise
+    from runner.memory import Part, Wanted  # noqa: PLC0415 - likewise
 
-    for option, given, known in (("--place", places, Place), ("--addressing", addressings, Addressing)):
+    wanted = (("PART", parts, Part), ("--place", places, Place), ("--addressing", addressings, Addressing))
+    for option, given, known in wanted:
         _check(option, given, known)
-    return Wanted(tuple(names), tuple(map(Place, places)), tuple(map(Addressing, addressings)))
+    return Wanted(tuple(map(Part, parts)), tuple(names), tuple(map(Place, places)), tuple(map(Addressing, addressings)))
 
 
 def _check(option: str, given: list[str], known: type[StrEnum]) -> None:

@@ -98,8 +98,10 @@ HELLO = struct.Struct("<QQ")
 """Addresses of `code` and of `control` in this process."""
 
 AREA_SIZE = 1 << 20
+R14_AREA_SIZE = 128 << 20
+"""Of the first area: more than caches hold, to each side. What is not touched takes no memory."""
 AREA_CLEAN = 8 << 10
-AREA_ADDRESSES = (0x20000000, 0x21000000, 0x22000000, 0x23000000, 0x24000000)
+AREA_ADDRESSES = (0x28000000, 0x21000000, 0x22000000, 0x23000000, 0x24000000)
 """Where the areas for R14, RSI, RDI, RBP and RSP are if the addresses are free: below 2 GiB for 32-bit addressing.
 
 The registers point to the middle of their areas, and what is around that is zero when a job begins.
@@ -259,7 +261,11 @@ class Server:
         self.page_at = memory.map(PAGE, read_write, shared, self.page_fd, SERVING_PAGE)
         self.memory = memory
         self.staged: tuple[int, int] | None = None
-        self.areas = [memory.map(AREA_SIZE, read_write, private, wanted=at) + AREA_SIZE // 2 for at in AREA_ADDRESSES]
+        sizes = (R14_AREA_SIZE, *[AREA_SIZE] * (len(AREA_ADDRESSES) - 1))
+        self.areas = [
+            memory.map(size, read_write, private, wanted=at) + size // 2
+            for at, size in zip(AREA_ADDRESSES, sizes, strict=True)
+        ]
         self.libc = memory.libc
         function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
         self.clock_driver, self.perf_driver = (

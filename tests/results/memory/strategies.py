@@ -4,7 +4,18 @@ from fractions import Fraction
 
 from hypothesis import strategies as st
 
-from results.memory.model import Addressing, Forwarding, ForwardingRow, MemoryReport, Outcome, Place, Size
+from results.memory.model import (
+    Addressing,
+    Chased,
+    Forwarding,
+    ForwardingRow,
+    Level,
+    MemoryReport,
+    Outcome,
+    Place,
+    Size,
+    Time,
+)
 from results.model import Provenance
 from tests.results.strategies import names
 
@@ -33,4 +44,14 @@ def forwardings(draw: st.DrawFn) -> Forwarding:
     return Forwarding(tuple(rows))
 
 
-reports = st.builds(MemoryReport, provenances, st.none() | forwardings(), st.lists(words, max_size=2).map(tuple))
+parameters = st.dictionaries(names, names, max_size=3).map(lambda found: tuple(found.items()))
+sizes = st.integers(1, 1 << 30)
+reports = st.builds(
+    MemoryReport,
+    provenances,
+    st.none() | forwardings(),
+    st.lists(words, max_size=2).map(tuple),
+    st.lists(st.builds(Time, words, parameters, hundredths), max_size=2).map(tuple),
+    st.lists(st.builds(Chased, sizes, hundredths, hundredths), max_size=2).map(tuple),
+    st.lists(st.builds(Level, sizes, hundredths, st.booleans()), max_size=2).map(tuple),
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+from fractions import Fraction
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,8 +18,9 @@ from results.campaign.records import Sample, StoredBenchmark
 from results.campaign.store import Store
 from results.database.reader import ArchitectureResult, DatabaseError, Entry, LatencyRow
 from results.findings import Stated, Text
+from results.memory.model import Level, Time
 from results.model import Characterization, Derivation, Measurement, PortUsage, Provenance, Series, Status
-from results.site import experiments, pages, views
+from results.site import experiments, memory, pages, views
 from results.site.build import Site, build_site
 from tests.nonempty import faults, some
 from tests.results.database.strategies import variant
@@ -117,6 +119,13 @@ def test_the_page_about_memory_shows_every_case_and_is_linked(tmp_path: Path) ->
     page = (tmp_path / "site" / "memory" / "SKL.html").read_text()
     for text in ("13.0 cycles more", '<td class="case-renamed">', "-7 to -1: 19.0! failed", "&lt;script&gt;"):
         assert text in page
+    assert "Loads and stores" not in page
+    times = dataclasses.replace(
+        hostile, times=(Time("load latency", (("load", "MOV"),), Fraction(9, 2)),), levels=(Level(32768, Fraction(4)),)
+    )
+    with_times = memory.page(times, ["SKL"])
+    for text in ("<td>load MOV</td><td>4.50</td>", "<td>4.0</td><td>32</td>"):
+        assert text in with_times
     assert 'href="../memory/SKL.html"' in (tmp_path / "site" / "arch" / "SKL.html").read_text()
     assert "memory/" not in (tmp_path / "site" / "arch" / "HSW.html").read_text()
 

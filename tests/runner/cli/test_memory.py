@@ -11,7 +11,7 @@ from results.database.memory_section import read_memories
 from results.memory.documents import encode, read_document
 from results.memory.model import Addressing, Outcome, Place
 from runner.cli import memory
-from runner.memory import MemoryUnknownError, Wanted, measure_memory
+from runner.memory import MemoryUnknownError, Part, Wanted, measure_memory
 from tests.results.memory.test_documents import REPORT
 from tests.runner.cli.commands import called, need_catalogue
 from xed_convert.catalogue.catalogue import Catalogue
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from runner.backends.tsc import TscBackend
 
-FEW = Wanted(("r8", "r64"), (Place.LINE,), (Addressing.SAME,))
+FEW = Wanted((Part.FORWARDING,), ("r8", "r64"), (Place.LINE,), (Addressing.SAME,))
 
 
 @pytest.fixture
@@ -100,4 +100,4 @@ def test_wrong_input_is_refused(
 def test_what_a_cpu_lacks_is_named(tsc: TscBackend) -> None:
     need_catalogue()
     with pytest.raises(MemoryUnknownError, match="'t1024'"):
-        measure_memory(tsc, Catalogue.load(), Wanted(("t1024",)))
+        measure_memory(tsc, Catalogue.load(), Wanted(names=("t1024",)))

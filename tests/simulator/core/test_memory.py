@@ -84,7 +84,7 @@ def test_the_matrix_of_a_simulated_machine_is_its_rules(name: str) -> None:
 
 
 def test_a_machine_without_memory_is_refused_and_one_with_it_is_a_model() -> None:
-    report = measure_memory(machine(TYPICAL), catalogue(), Wanted(("r8", "r64")))
+    report = measure_memory(machine(TYPICAL), catalogue(), Wanted(names=("r8", "r64"), places=(Place.LINE,)))
     assert report.provenance.is_model
     assert report.forwarding is not None
     assert report.forwarding.penalty() == 10

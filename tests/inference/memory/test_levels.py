@@ -1,0 +1,92 @@
+"""Levels of cache out of the times of pointers that are followed, on made-up curves."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from generator.factory import InstructionFactory
+from generator.memory.chase import LOADS, PAGE_STRIDE, chase, step_of
+from generator.memory.forwarding import LINE_BYTES
+from inference.memory.levels import levels, sizes
+from results.memory.model import Chased, Level
+from tests.nonempty import some
+from xed_convert.catalogue.catalogue import Catalogue
+
+INSTRUCTIONS = InstructionFactory(Catalogue.load())
+
+
+@given(st.integers(2, 1 << 20))
+@settings(max_examples=30)
+def test_a_ring_comes_to_every_place(places: int) -> None:
+    step = step_of(places)
+    assert len({step * number % places for number in range(min(places, 5000))}) == min(places, 5000)
+    assert 0 < step < 2 * places
+
+
+def test_sizes_are_two_for_each_doubling() -> None:
+    found = sizes(64 << 10)
+    assert found == [4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152, 65536]
+
+
+def curve(caches: list[tuple[int, int]], memory: int, most: int = 64 << 20) -> list[Chased]:
+    """Return times of a machine of these caches (bytes, cycles)."""
+    return [
+        Chased(size, Fraction(next((cycles for held, cycles in caches if size <= held), memory)), Fraction(0))
+        for size in sizes(most)
+    ]
+
+
+@given(
+    st.integers(0, 3),
+    st.integers(2, 5),
+    st.lists(st.integers(2, 4), min_size=1, max_size=3),
+    st.integers(-5, 5),
+)
+def test_levels_of_a_machine_are_found(first: int, nearest: int, factors: list[int], noise: int) -> None:
+    held, cycles = 16384 << first, nearest
+    caches = [(held, cycles)]
+    for factor in factors:
+        held, cycles = held * 8, cycles * factor
+        caches.append((held, cycles))
+    most = caches[-1][0] * 4
+    found = levels(
+        [
+            Chased(one.size_bytes, one.cycles + Fraction(noise * (number % 3), 100), Fraction(0))
+            for number, one in enumerate(curve(caches, cycles * 3, most))
+        ]
+    )
+    assert [level.size_bytes for level in found] == [*(held for held, _ in caches), most]
+    for level, expected in zip(found, [*(one for _, one in caches), cycles * 3], strict=True):
+        assert abs(level.cycles - expected) < Fraction(1, 4)
+    assert [level.is_last for level in found] == [False] * len(caches) + [True]
+
+
+def test_what_pages_cost_is_no_level() -> None:
+    plain = curve([(32768, 4), (1 << 20, 14)], 60, 8 << 20)
+    paged = [Chased(one.size_bytes, one.cycles + 7, Fraction(7)) if one.size_bytes > 1 << 18 else one for one in plain]
+    assert levels(paged) == levels(plain)
+    assert levels(plain)[0] == Level(32768, Fraction(4))
+
+
+def test_a_single_size_between_two_levels_is_none() -> None:
+    plain = curve([(32768, 4), (1 << 20, 14)], 100, 8 << 20)
+    between = [Chased(one.size_bytes, Fraction(8), Fraction(0)) if one.size_bytes == 49152 else one for one in plain]
+    assert [level.cycles for level in levels(between)] == [4, 14, 100]
+
+
+@pytest.mark.parametrize("size", [1024, 6144])
+def test_the_ring_is_written_in_a_loop_and_followed(size: int) -> None:
+    for stride in (LINE_BYTES, PAGE_STRIDE):
+        benchmark = chase(INSTRUCTIONS, size, stride)
+        assert [line.text for line in benchmark.body[:-1]] == ["MOV RAX, qword ptr [RAX]"] * LOADS
+        assert (
+            benchmark.once[1].text
+            == f"MOV ECX, {hex(max(2, size // stride)) if size // stride > 9 else max(2, size // stride)}"
+        )
+        loop = some(benchmark.once[3:-1], 8)
+        jump = benchmark.once[-1].code
+        assert int.from_bytes(jump[1:], "little", signed=True) == -sum(len(line.code) for line in loop) - len(jump)
