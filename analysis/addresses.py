@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from results.machine.graph import tracked
@@ -66,6 +67,27 @@ class Forwarding:
     whole: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Accesses of an iteration that lie close together and move on by less than a page: how many, and pages."""
+
+    accesses: int
+    pages: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What came out of following addresses: which loads read from which stores, and who goes to new pages.
+
+    Pages are known with an `Environment` only. `far` are the positions of instructions that use a new page in each
+    iteration.
+    """
+
+    forwardings: tuple[Forwarding, ...] = ()
+    streams: tuple[Stream, ...] = ()
+    far: frozenset[int] = frozenset()
+
+
 @dataclass(slots=True)
 class _State:
     """Registers and memory while a block is followed."""
@@ -80,6 +102,8 @@ class _State:
     symbols: int = 0
     here: int = 0
     """Where the instruction ends, from the beginning of the block."""
+    touched: list[tuple[int, int]] = field(default_factory=list)
+    """Position and address of each access in this iteration whose address is a number."""
 
     def fresh(self) -> Value:
         self.symbols += 1
@@ -163,8 +187,9 @@ class _State:
         known = self.contents.get(address)
         if known is not None and known[0] == size:
             return known[1]
-        if self.environment is not None and known is None and size <= 8 and address not in self.writers:
-            value = (NUMBER, self.environment.value & ((1 << 8 * size) - 1))
+        if self.environment is not None and not address[0] and size <= 8 and address not in self.writers and not known:
+            twice = self.environment.value << 64 | self.environment.value  # numbers of 64 bits, one after another
+            value = (NUMBER, twice >> 8 * (address[1] % 8) & ((1 << 8 * size) - 1))
         else:
             value = self.fresh()
         if known is None:
@@ -216,26 +241,71 @@ class Follower:
 
     def forwardings(self, items: Sequence[Item]) -> tuple[Forwarding, ...]:
         """Return which loads of a block read from which stores once it has run a few times, in each iteration."""
+        return self.follow(items).forwardings
+
+    def follow(self, items: Sequence[Item]) -> Followed:
+        """Follow the addresses of a block through a few iterations."""
         meanings = [self._meaning(item) for item in items]
         accesses = [access for meaning in meanings for access in meaning.accesses]
-        if not any(one.writes for one in accesses) or not any(one.reads for one in accesses):
-            return ()
+        linked = any(one.writes for one in accesses) and any(one.reads for one in accesses)
+        if not linked and (self.environment is None or not accesses):
+            return Followed()
         state = _State(self.environment)
+        touched: list[list[tuple[int, int]]] = []
         before: set[Forwarding] = set()
         found: set[Forwarding] = set()
         for iteration in range(ITERATIONS):
             before, found = found, set()
-            state.here = 0
+            state.here, state.touched = 0, []
             for position, meaning in enumerate(meanings):
                 state.here += len(items[position].data)
                 meaning.follow(state, iteration, position, found)
-        return tuple(sorted(found & before, key=lambda one: (one.load, one.store, one.iterations)))
+            touched.append(state.touched)
+        forwardings = tuple(sorted(found & before, key=lambda one: (one.load, one.store, one.iterations)))
+        if self.environment is None:
+            return Followed(forwardings)
+        return Followed(forwardings, *_movements(touched, self.environment.page_bytes))
 
     def _meaning(self, item: Item) -> _Meaning:
         found = self._known.get(item)
         if found is None:
             found = self._known[item] = _Meaning(item.compiled)
         return found
+
+
+def _movements(
+    touched: Sequence[Sequence[tuple[int, int]]], page_bytes: int
+) -> tuple[tuple[Stream, ...], frozenset[int]]:
+    """Return the streams of the last iteration, and the instructions that use a new page in each.
+
+    Only addresses that go on by the same number of bytes count: others come back to pages.
+
+    Args:
+        touched: positions and addresses of each iteration, in order.
+        page_bytes: the size of a page.
+    """
+    *_, first, second, last = touched
+    if not len(first) == len(second) == len(last):
+        return (), frozenset()
+    places = zip(first, second, last, strict=True)
+    steps = [_signed(c - b) if c - b == b - a else 0 for (_, a), (_, b), (_, c) in places]
+    if not any(steps):
+        return (), frozenset()
+    far = {position for step, (position, _) in zip(steps, last, strict=True) if abs(step) >= page_bytes}
+    near = sorted((step, address) for step, (_, address) in zip(steps, last, strict=True) if 0 < abs(step) < page_bytes)
+    streams: list[Stream] = []
+    for number, (step, address) in enumerate(near):
+        before = near[number - 1] if number else (0, 0)
+        together = before[0] == step and address - before[1] < page_bytes
+        count = streams.pop().accesses if together else 0
+        streams.append(Stream(count + 1, Fraction(abs(step), page_bytes)))
+    return tuple(streams), frozenset(far)
+
+
+def _signed(number: int) -> int:
+    """Return a difference of two addresses as a signed number of 64 bits."""
+    number &= FULL
+    return number - (1 << 64) if number >> 63 else number
 
 
 BITWISE: dict[str, Callable[[int, int], int]] = {
@@ -297,6 +367,7 @@ class _Meaning:
     def follow(self, state: _State, iteration: int, position: int, found: set[Forwarding]) -> None:
         """Execute it, and note the stores that its loads read from."""
         places = [state.effective(access.place) for access in self.accesses]
+        state.touched += [(position, offset) for symbol, offset in places if symbol == NUMBER]
         for access, address in zip(self.accesses, places, strict=True):
             if access.reads:
                 for when, store, whole in state.wrote(address, access.size):

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from results.machine.graph import FLAGS
 from simulator.core.compiler import BRANCHES
 from simulator.core.core import TICKS
 from simulator.core.delivery import Fetched, usual_decoding
@@ -63,6 +64,7 @@ class Effects:
     """Whether the stack engine changes RSP."""
     uses_stack_pointer: bool = False
     """Whether a µop reads or writes RSP."""
+    flags_read: tuple[str, ...] = ()
 
 
 def effects_of(one: Compiled | None, data: bytes) -> Effects:
@@ -88,6 +90,7 @@ def effects_of(one: Compiled | None, data: bytes) -> Effects:
         _pointer(one),
         bool(one.stack_change) and not one.resets_stack,
         not one.stack_change and any("RSP" in (*uop.reads, *uop.writes) for uop in uops),
+        tuple(dict.fromkeys(place for uop in uops for place in uop.reads if isinstance(place, str) and place in FLAGS)),
     )
 
 

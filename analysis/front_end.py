@@ -16,7 +16,7 @@ from simulator.core.delivery import Fetched, Layout, usual_decoding
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from analysis.code import Block
+    from analysis.code import Block, Item
     from results.machine.constants import Core, FrontEnd, Microcode
 
 MOST_COPIES = 64
@@ -31,15 +31,18 @@ def fetched_of(block: Block) -> list[Fetched]:
         if skip:
             skip = False
             continue
-        one = item.effects.fetched or Fetched(
-            (len(item.data),), usual_decoding(item.effects.slots), opcode_offsets=(item.effects.opcode_offset,)
-        )
+        one = item.effects.fetched or unknown_fetched(item)
         jump = after.effects.fetched if fused and after is not None else None
         if jump is not None:
             one = one.fused_with(jump)
             skip = True
         found.append(one)
     return found
+
+
+def unknown_fetched(item: Item) -> Fetched:
+    """Return what the front end sees of an instruction of which only the length and the issue slots are known."""
+    return Fetched((len(item.data),), usual_decoding(item.effects.slots), opcode_offsets=(item.effects.opcode_offset,))
 
 
 def predecoder_bound(block: Block, front: FrontEnd, *, loop: bool) -> Fraction:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from simulator.core.binding import LAST, RULES, WAITING
 from simulator.core.delivery import Delivery
@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from simulator.core.delivery import Fetched
     from simulator.machines.machine import Parameters
 
-PORT, NO_PORT, SHARED, ROTATE, UNIT, FETCH = range(6)
+PORT, NO_PORT, SHARED, ROTATE, UNIT, FETCH, COMMIT = range(7)
 """Kinds of steps: a µop with ports, one without, a move that is eliminated now and then, a turn of the x87 stack, the
-use of a unit that instances of one variant share, and the begin of an instruction where there is a front end."""
+use of a unit that instances of one variant share, the begin of an instruction where there is a front end, and the way
+of a store into the cache, so many cycles behind the retirement of all that stands before."""
 
 TICKS = 60
 """Parts of a cycle in which the time of a unit is counted: all fractions down to sixths, and tenths, are whole."""
@@ -42,6 +43,21 @@ occupied, or for kind SHARED the share that is eliminated: e of n as e << 8 | n.
 ticks, and the location written is the unit; of kind FETCH it is the number of the instruction in `Core.fetched`."""
 
 _ENDLESS = 1 << 62
+
+
+class Moment(NamedTuple):
+    """What happened to a µop, in absolute cycles: when it was issued, and when its operands and its result were there.
+
+    The front end had delivered it at `arrived`; front end and reorder buffer allowed its issue at `allowed`. `logged` is
+    how many dispatches had been logged behind it: one more than before it if it has gone to a port.
+    """
+
+    issued: int
+    arrived: int
+    allowed: int
+    needed: int
+    done: int
+    logged: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +193,9 @@ class Core:
         return tuple([port for _, port in sorted([(w % WAITING, port) for port, w in enumerate(self.weights)])])
 
     def advance(  # noqa: C901, PLR0912, PLR0915 - the inner loop of all simulations: one more call per µop would be felt
-        self, steps: Sequence[Step], log: list[tuple[int, int]] | None = None
+        self, steps: Sequence[Step], log: list[tuple[int, int]] | None = None, trace: list[Moment] | None = None
     ) -> None:
-        """Execute the steps once; `log` receives (cycle, port) of every dispatch."""
+        """Execute the steps once; `log` receives (cycle, port) of every dispatch, `trace` a moment of every µop."""
         width, capacity = self.parameters.issue_width, self.parameters.scheduler
         locations, retired, dispatch = self.locations, self.retired, self._dispatch
         self.log = log
@@ -206,6 +222,7 @@ class Core:
                     ready = locations[location]
 
             # Execute: dispatch to a port, or be done at rename
+            needed = ready
             if kind == PORT or (kind == SHARED and not self._eliminates(extra)):
                 divided = extra if kind == PORT else 0
                 ready = dispatch(ports, ready if ready > now else now + 1, divided, free) + latency
@@ -217,9 +234,14 @@ class Core:
             elif kind == FETCH and front is not None:
                 arrived = front.fetch(self.fetched[extra], now)
                 continue
+            elif kind == COMMIT:
+                locations[targets[0]] = self.last_retired + latency
+                continue
             elif kind == UNIT:
                 complete = max(complete, self._use(targets[0], now, latency))
                 continue
+            if trace is not None:
+                trace.append(Moment(now, arrived, until, needed, ready, len(log or ())))
             for location in targets:
                 locations[location] = ready
 

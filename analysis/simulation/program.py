@@ -1,0 +1,272 @@
+"""A block as steps of the simulated core (`simulator/core/core.py`).
+
+Steps of an instruction are made once. What is different from a microbenchmark there:
+
+- Loads wait for the stores that the followed addresses name (`analysis.addresses`), not for those whose addresses are
+  written alike.
+- A load that cannot be forwarded waits until the store is in the cache, which is some cycles behind its retirement.
+- A µop brings RSP up to date where it is used behind PUSH or POP (`synchronizations`).
+- Flags that nothing in the block reads are left out, which saves time.
+- Instructions of which nothing is known take a place in the front end and an issue slot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from analysis.dependencies import STACK_POINTER, synchronizations
+from analysis.front_end import unknown_fetched
+from results.machine.graph import FLAGS
+from simulator.core.compiler import Numbering, steps_of
+from simulator.core.core import COMMIT, FETCH, NO_PORT, PORT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from analysis.addresses import Followed, Forwarding
+    from analysis.code import Block, Item
+    from simulator.core.compiler import LocatedUop, Location
+    from simulator.core.core import Step
+    from simulator.core.delivery import Fetched
+
+COMMIT_CYCLES = 9
+"""Cycles from the retirement of a store to the moment from which a load that was not forwarded can read it.
+
+With them such a load takes 11 cycles more than one that is forwarded, if the store retires as soon as it can (Agner
+Fog, "The microarchitecture of Intel, AMD and VIA CPUs", sections on store forwarding of Intel's cores).
+"""
+
+PAGE_CYCLES = 8
+"""Cycles for a page that the first-level TLB does not have, and the second one does.
+
+Intel's Optimization Reference Manual states 7 more than for a page that the first level has (chapter 2, cache and TLB
+parameters); the load begins anew in the cycle behind them.
+"""
+
+MOST_COPIES = 4
+"""A value that is stored and loaded this many iterations later; of a longer way the last part is left out."""
+
+MOST_LOCATIONS = 20_000
+"""Locations of a numbering; then a new one begins."""
+
+LOADED, STORED = "what is loaded", "what is stored"
+"""Names for the places in memory of one instruction, until it is known which they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Steps of one or more copies of a block, by instruction.
+
+    `groups` are (position in the block, steps); a jump that is fused with the instruction before has no group.
+    `locations` is how many locations there are, `fetched` what the steps of kind FETCH mean.
+    """
+
+    groups: tuple[tuple[int, tuple[Step, ...]], ...]
+    copies: int
+    locations: int
+    fetched: Sequence[Fetched]
+
+    @property
+    def steps(self) -> list[Step]:
+        """All steps in order."""
+        return [step for _, group in self.groups for step in group]
+
+
+@dataclass(frozen=True, slots=True)
+class _Template:
+    """The steps of an instruction: `alone` if it reads from no store of the block and no load of it reads from it."""
+
+    steps: tuple[Step, ...]
+    alone: tuple[Step, ...]
+
+
+class Programs:
+    """Makes programs for one machine."""
+
+    def __init__(self, stack_ports: tuple[int, ...], load_ports: frozenset[int], *, fast: bool) -> None:
+        """Begin without any instruction.
+
+        Args:
+            stack_ports: where the µop goes that brings RSP up to date.
+            load_ports: where loads go.
+            fast: whether a load is a cycle quicker if its base comes out of a load.
+        """
+        self._stack_ports, self._load_ports, self._fast = stack_ports, load_ports, fast
+        self._begin()
+
+    def _begin(self) -> None:
+        self._numbering = Numbering()
+        self._templates: dict[tuple[Item, Item | None, frozenset[str], int], _Template] = {}
+        self._loaded, self._stored, self._pointer = (
+            self._numbering.of(name) for name in (LOADED, STORED, STACK_POINTER)
+        )
+
+    def program(self, block: Block, followed: Followed) -> Program:
+        """Return the steps of a block with its loads linked to its stores."""
+        forwardings = followed.forwardings
+        if len(self._numbering) > MOST_LOCATIONS:
+            self._begin()
+        templates = self._templates_of(block, {one.load for one in forwardings}, followed.far)
+        synchronized = synchronizations(block)
+        copies = min(MOST_COPIES, max([1, *(one.iterations + (one.store < one.load) for one in forwardings)]))
+        places = _Places(forwardings, copies, len(self._numbering))
+        groups: list[tuple[int, tuple[Step, ...]]] = []
+        for copy in range(copies):
+            for position, template in templates:
+                before = (self._synchronization(),) if position in synchronized else ()
+                linked = self._linked(position, copy, template, places)
+                groups.append((position, before + linked if before else linked))
+        return Program(tuple(groups), copies, len(self._numbering) + places.count, self._numbering.fetched)
+
+    def _templates_of(
+        self, block: Block, forwarded: set[int], far: frozenset[int]
+    ) -> list[tuple[int, _Template]]:
+        read = flags_read(block.items)
+        quick = quick_loads(block.items) if self._fast else set()
+        quick -= forwarded
+        found: list[tuple[int, _Template]] = []
+        fused = block.fused
+        for position, item in enumerate(block.items):
+            if position and fused[position - 1]:
+                continue
+            jump = block.items[position + 1] if fused[position] else None
+            key = (item, jump, read, PAGE_CYCLES if position in far else -1 if position in quick else 0)
+            template = self._templates.get(key)
+            if template is None:
+                template = self._templates[key] = self._template(*key)
+            found.append((position, template))
+        return found
+
+    def _template(self, item: Item, jump: Item | None, read: frozenset[str], longer: int) -> _Template:
+        """Make the steps of an instruction with the jump that is fused with it; its loads take so much longer."""
+        one = item.compiled
+        if one is None or one.uops is None:
+            steps = self._unknown(item)
+            return _Template(steps, steps)
+        moves = item.effects.moves_stack
+        uops = [self._adapted(uop, read, moves_stack=moves, longer=longer) for uop in one.uops]
+        code = [replace(one, uops=_needed(uops), stack_change=0)]
+        if jump is not None and jump.compiled is not None:
+            code.append(jump.compiled)
+        steps = tuple(steps_of(code, self._numbering))
+        return _Template(steps, tuple(self._cut(steps)))
+
+    def _unknown(self, item: Item) -> tuple[Step, ...]:
+        self._numbering.fetched.append(item.effects.fetched or unknown_fetched(item))
+        return (
+            (FETCH, (), 0, (), (), len(self._numbering.fetched) - 1, 0, 0),
+            (NO_PORT, (), 0, (), (), 0, 1, 1),
+        )
+
+    def _adapted(self, uop: LocatedUop, read: frozenset[str], *, moves_stack: bool, longer: int) -> LocatedUop:
+        """Return a µop with names for what is in memory, that writes only what counts."""
+        reads = tuple(LOADED if isinstance(place, tuple) else place for place in uop.reads)
+        writes: list[Location] = []
+        for place in uop.writes:
+            if isinstance(place, tuple):
+                writes.append(STORED)
+            elif (place in read or place not in FLAGS) and not (moves_stack and place == STACK_POINTER):
+                writes.append(place)
+        loads = longer and uop.ports and self._load_ports.issuperset(uop.ports) and uop.latency > 1
+        return replace(uop, reads=reads, writes=tuple(writes), latency=uop.latency + longer if loads else uop.latency)
+
+    def _cut(self, steps: Iterable[Step]) -> Iterable[Step]:
+        """Leave out what is in memory."""
+        for step in steps:
+            sources, targets = step[3], step[4]
+            if self._loaded in sources:
+                sources = tuple([one for one in sources if one != self._loaded])
+            if self._stored in targets:
+                targets = tuple([one for one in targets if one != self._stored])
+            yield (*step[:3], sources, targets, *step[5:])
+
+    def _linked(self, position: int, copy: int, template: _Template, places: _Places) -> tuple[Step, ...]:
+        """Return the steps of an instruction in one copy, with the places that it loads from and stores to."""
+        if not (position in places.loads or position in places.feeding):
+            return template.alone
+        loaded = places.loaded(position, copy)
+        stored = places.stored(position, copy)
+        found: list[Step] = []
+        for step in template.steps:
+            sources, targets = step[3], step[4]
+            if self._loaded in sources:
+                sources = (*(one for one in sources if one != self._loaded), *loaded)
+            if self._stored in targets:
+                targets = (*(one for one in targets if one != self._stored), *stored)
+            found.append((*step[:3], sources, targets, *step[5:]))
+        if (committed := places.committed(position, copy)) is not None:
+            found.append((COMMIT, (), COMMIT_CYCLES, (), (committed,), 0, 0, 0))
+        return tuple(found)
+
+    def _synchronization(self) -> Step:
+        return (PORT, self._stack_ports, 1, (self._pointer,), (self._pointer,), 0, 1, 1)
+
+
+class _Places:
+    """Numbers for what the stores of each copy of a block write, as data that is forwarded and as data in the cache."""
+
+    def __init__(self, forwardings: Sequence[Forwarding], copies: int, first: int) -> None:
+        self.copies, self.first = copies, first
+        self.loads: dict[int, list[Forwarding]] = {}
+        for one in forwardings:
+            self.loads.setdefault(one.load, []).append(one)
+        stores = sorted({one.store for one in forwardings})
+        self.feeding: Mapping[int, int] = {store: number for number, store in enumerate(stores)}
+        self.failing = {one.store for one in forwardings if not one.whole}
+        self.count = 2 * len(stores) * copies
+
+    def _number(self, store: int, copy: int) -> int:
+        return self.first + 2 * (self.feeding[store] * self.copies + copy % self.copies)
+
+    def loaded(self, position: int, copy: int) -> tuple[int, ...]:
+        """Return what a load waits for."""
+        found = self.loads.get(position, ())
+        return tuple([self._number(one.store, copy - one.iterations) + (not one.whole) for one in found])
+
+    def stored(self, position: int, copy: int) -> tuple[int, ...]:
+        """Return where the data of a store is for loads that it is forwarded to."""
+        return (self._number(position, copy),) if position in self.feeding else ()
+
+    def committed(self, position: int, copy: int) -> int | None:
+        """Return where the data of a store is once it is in the cache, None if no load waits for that."""
+        return self._number(position, copy) + 1 if position in self.failing else None
+
+
+def flags_read(items: Sequence[Item]) -> frozenset[str]:
+    """Return the flags that any instruction of a block reads."""
+    return frozenset([name for item in items for name in item.effects.flags_read])
+
+
+def quick_loads(items: Sequence[Item]) -> set[int]:
+    """Return the loads whose base is the result of a plain load."""
+    holds: dict[str, bool] = {}
+    found: set[int] = set()
+    for _ in range(2):
+        found.clear()
+        for position, item in enumerate(items):
+            effects = item.effects
+            if effects.pointer and holds.get(effects.pointer, False):
+                found.add(position)
+            for output in effects.outputs:
+                for name in output.names:
+                    holds[name] = output.is_load
+    return found
+
+
+def _needed(uops: Sequence[LocatedUop]) -> tuple[LocatedUop, ...]:
+    """Leave out µops without ports that no result waits for."""
+    used: set[int] = set()
+    kept: list[int] = []
+    for number in range(len(uops) - 1, -1, -1):
+        uop = uops[number]
+        if uop.ports or uop.writes or number in used:
+            kept.append(number)
+            used.update(uop.results)
+    kept.reverse()
+    if not kept:
+        return tuple(uops[:1])
+    places = {old: new for new, old in enumerate(kept)}
+    return tuple(
+        replace(uops[old], results=tuple(places[result] for result in uops[old].results)) for old in kept
+    )
