@@ -42,6 +42,7 @@ def analyze(
     arch: str = "",
     data: str | PathLike[str] | None = None,
     runs: str = "auto",
+    mode: str = "simulation",
 ) -> Prediction:
     """Predict how many core cycles an iteration of code takes, and what limits it.
 
@@ -55,6 +56,7 @@ def analyze(
         arch: a microarchitecture, such as "SKL" (none: the only one of the file, or the CPU at hand).
         data: an instructions.xml with its measurements; else what is shipped counts.
         runs: "loop", "unrolled", or "auto": as a loop if the code ends with a jump back.
+        mode: "simulation", or "bounds": the largest bound of a single component.
 
     Raises:
         Error: there is no code, it cannot be read, or nothing is known of the machine.
@@ -62,6 +64,7 @@ def analyze(
     from pathlib import Path
 
     from analysis.bounds import Running
+    from analysis.prediction import Mode
     from runner.own_code.analyzed import of_bytes, of_text, tools_for
 
     if bool(asm) == bool(code):
@@ -70,8 +73,10 @@ def analyze(
         )
     if runs not in [one.value for one in Running]:
         raise Error(f"runs={runs!r}: not one of {', '.join(one.value for one in Running)}")
+    if mode not in [one.value for one in Mode]:
+        raise Error(f"mode={mode!r}: not one of {', '.join(one.value for one in Mode)}")
     tools = tools_for(arch, None if data is None else Path(data))
-    return (of_text(asm) if asm else of_bytes(code)).predict(tools, Running(runs))
+    return (of_text(asm) if asm else of_bytes(code)).predict(tools, Running(runs), Mode(mode))
 
 
 def measure(

@@ -12,6 +12,8 @@ Reading order:
 - `front_end`: the bounds of predecoder, decoders, µop cache, loop buffer;
 - `bounds`: all bounds of a block, whose largest is the prediction (`bounds_of`);
 - `whatif`: what would make the code faster;
+- `simulation`: the same code on the simulated core: cycles, waits, timeline, changes (`Study`);
+- `intervals`: how far the data leave a prediction open;
 - `loads`: how busy each port is, with the best and with an even distribution;
 - `paths`: the critical path of an iteration, and all dependencies from iteration to iteration;
 - `explanation`: a prediction with all that follows from it (`Facts`);

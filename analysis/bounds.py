@@ -94,7 +94,7 @@ class Analyzer:
         """Take the machine, and what registers and memory hold in the beginning (None: anything)."""
         self.machine = machine
         self.core = machine.parameters.front
-        self._follower = Follower(environment)
+        self.follower = Follower(environment)
 
     def bounds(self, block: Block, running: Running = Running.AUTO) -> Bounds:
         """Return the bounds of a block.
@@ -113,7 +113,7 @@ class Analyzer:
         cycles, full = fullest(counts)
         found[Component.PORTS] = cycles
         names = self.machine.parameters.ports
-        nodes = graph_of(block, self._follower.forwardings(block.items), self.core)
+        nodes = graph_of(block, self.follower.forwardings(block.items), self.core)
         cycle = slowest_cycle(nodes)
         found[Component.DEPENDENCIES] = cycle.ratio if cycle is not None else Fraction(0)
         return Bounds(

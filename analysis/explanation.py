@@ -13,12 +13,15 @@ from results.model import PortUsage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from fractions import Fraction
 
     from analysis.bounds import Bounds
     from analysis.code import Item
     from analysis.dependencies import Cycle
+    from analysis.intervals import Interval
     from analysis.loads import Loads
     from analysis.paths import Path
+    from analysis.simulation.study import Study
     from analysis.whatif import WhatIf
     from simulator.machines.machine import MachineModel
 
@@ -54,12 +57,23 @@ class Measured:
 
 @dataclass(frozen=True)
 class Facts:
-    """A prediction and what follows from it. `lines` has an entry per instruction, or none at all."""
+    """A prediction and what follows from it. `lines` has an entry per instruction, or none at all.
+
+    `study` is the simulation of the same code (None: the bounds are the prediction). `interval` says how far the data
+    leave the prediction open (None: they do not).
+    """
 
     bounds: Bounds
     machine: MachineModel
     lines: Sequence[SourceLine | None] = ()
     measured: Sequence[Measured] = ()
+    study: Study | None = None
+    interval: Interval | None = None
+
+    @property
+    def cycles(self) -> Fraction:
+        """The prediction: core cycles per iteration."""
+        return self.bounds.cycles if self.study is None else self.study.cycles
 
     @cached_property
     def path(self) -> Path:
@@ -79,7 +93,7 @@ class Facts:
     @cached_property
     def gains(self) -> list[WhatIf]:
         """What would make the code faster."""
-        return what_ifs(self.bounds)
+        return what_ifs(self.bounds) if self.study is None else self.study.gains
 
     @cached_property
     def on_path(self) -> set[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +11,17 @@ from analysis.addresses import BHIVE
 from analysis.bounds import Analyzer
 from analysis.code import Reader
 from analysis.explanation import Facts
+from analysis.intervals import interval_of
 from analysis.report.data import json_of
 from analysis.report.dot import dependency_dot
 from analysis.report.drawing import dependency_svg
 from analysis.report.text import lines_of
+from analysis.simulation.run import Simulation
+from analysis.simulation.study import Study
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from fractions import Fraction
 
     from analysis.bounds import Bounds, Running
     from analysis.explanation import Measured, SourceLine
@@ -28,23 +33,34 @@ if TYPE_CHECKING:
 class Prediction:
     """What code takes on a machine, and why; as text it is the report of the command.
 
-    `lines` has where each instruction comes from, or nothing. `measured` is what was measured beside.
+    `lines` has where each instruction comes from, or nothing. `measured` is what was measured beside, `study` the
+    simulation (None: the bounds are the prediction). `shortest` predicts with every latency that is an upper bound as
+    short as it can be (None: there is none).
     """
 
     bounds: Bounds
     machine: MachineModel
     lines: Sequence[SourceLine | None] = ()
     measured: Sequence[Measured] = ()
+    study: Study | None = None
+    shortest: Callable[[], Fraction] | None = None
 
     @cached_property
     def facts(self) -> Facts:
         """All that reports say."""
-        return Facts(self.bounds, self.machine, self.lines, self.measured)
+        shortest = self.shortest if self.shortest is not None else lambda: self.exact_cycles
+        interval = interval_of(self.bounds.block, self.exact_cycles, shortest)
+        return Facts(self.bounds, self.machine, self.lines, self.measured, self.study, interval)
+
+    @property
+    def exact_cycles(self) -> Fraction:
+        """Core cycles per iteration, as a fraction."""
+        return self.bounds.cycles if self.study is None else self.study.cycles
 
     @property
     def cycles(self) -> float:
         """Core cycles per iteration."""
-        return float(self.bounds.cycles)
+        return float(self.exact_cycles)
 
     @property
     def limits(self) -> list[str]:
@@ -74,9 +90,16 @@ class Prediction:
         return "\n".join(lines_of(self.facts))
 
 
-@dataclass(frozen=True, slots=True)
+class Mode(StrEnum):
+    """How code is predicted: by the largest bound, or by simulating it."""
+
+    BOUNDS = "bounds"
+    SIMULATION = "simulation"
+
+
+@dataclass(frozen=True)
 class Tools:
-    """What reads code and works out its bounds on one machine."""
+    """What reads code, works out its bounds on one machine, and simulates it there."""
 
     machine: MachineModel
     reader: Reader
@@ -87,10 +110,29 @@ class Tools:
         """Prepare a machine; with `bhive`, registers and memory begin as BHive sets them."""
         return cls(machine, Reader(machine, decoder), Analyzer(machine, BHIVE if bhive else None))
 
-    def predict(self, code: bytes, running: Running) -> Prediction:
+    @cached_property
+    def simulation(self) -> Simulation:
+        """What simulates code."""
+        return Simulation(self.machine, self.reader)
+
+    @cached_property
+    def shortest(self) -> Tools | None:
+        """The same for the machine with the shortest latencies that its data allow, None if they are known."""
+        if self.machine.shortest is None:
+            return None
+        machine = self.machine.shortest()
+        return Tools(
+            machine, Reader(machine, self.reader.decoder), Analyzer(machine, self.analyzer.follower.environment)
+        )
+
+    def predict(self, code: bytes, running: Running, mode: Mode = Mode.BOUNDS) -> Prediction:
         """Predict what code takes.
 
         Raises:
             AnalysisError: it cannot be analyzed, or not run like that.
         """
-        return Prediction(self.analyzer.bounds(self.reader.block(code), running), self.machine)
+        bounds = self.analyzer.bounds(self.reader.block(code), running)
+        study = Study(self.simulation, self.analyzer.follower, bounds) if mode is Mode.SIMULATION else None
+        short = self.shortest
+        shortest = None if short is None else lambda: short.predict(code, running, mode).exact_cycles
+        return Prediction(bounds, self.machine, study=study, shortest=shortest)

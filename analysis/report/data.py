@@ -7,11 +7,15 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from analysis.explanation import latencies, port_usage
-from analysis.report.text import sentence
+from analysis.report.text import reason_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from fractions import Fraction
+
     from analysis.explanation import Facts
-    from analysis.loads import Load
+    from analysis.intervals import Interval
+    from analysis.simulation.study import Study
 
 SCHEMA = 1
 """The version of the JSON: it grows when a name changes its meaning or goes."""
@@ -26,15 +30,16 @@ def schema() -> dict[str, Any]:
 
 def json_of(facts: Facts) -> dict[str, Any]:
     """Return a prediction as JSON; cycles are numbers, ports as `1*p0156+1*p23`, positions count from 0."""
-    bounds, machine, loads = facts.bounds, facts.machine, facts.loads
+    bounds, machine, loads, interval = facts.bounds, facts.machine, facts.loads, facts.interval
     return {
         "schema": SCHEMA,
         "architecture": machine.name,
         "machine": machine.origin.text,
         "running": bounds.running.value,
-        "cycles_per_iteration": float(bounds.cycles),
+        "cycles_per_iteration": float(facts.cycles),
+        "interval": None if interval is None else _interval(interval),
         "limits": [one.value for one in bounds.limits],
-        "explanation": sentence(bounds),
+        "explanation": reason_of(facts),
         "bounds": {one.value: float(cycles) for one, cycles in bounds.cycles_of.items()},
         "fullest_ports": "".join(sorted(bounds.full)),
         "port_loads": _load(loads.best),
@@ -55,6 +60,7 @@ def json_of(facts: Facts) -> dict[str, Any]:
             }
             for one in facts.measured
         ],
+        "simulation": None if facts.study is None else _simulation(facts.study),
         "unknown": [item.name for item in bounds.block.unknown],
         "instructions": [_instruction(facts, position) for position in range(len(bounds.block.items))],
     }
@@ -81,5 +87,46 @@ def _instruction(facts: Facts, position: int) -> dict[str, Any]:
     }
 
 
-def _load(load: Load) -> dict[str, float]:
+def _interval(interval: Interval) -> dict[str, Any]:
+    high = interval.high
+    return {
+        "low": float(interval.low),
+        "high": None if high is None else float(high),
+        "reasons": list(interval.reasons),
+    }
+
+
+def _simulation(study: Study) -> dict[str, Any]:
+    """Return what was simulated: loads of ports, waits of each instruction, and the first instances of all."""
+    explanation = study.explanation
+    return {
+        "port_loads": _load(study.simulated.ports),
+        "page_cycles": float(study.simulated.page_cycles),
+        "instructions": [
+            {
+                "port_loads": _load(line.ports),
+                "waits": {one.value: float(cycles) for one, cycles in line.waits.items()},
+                "caused": {one.value: float(cycles) for one, cycles in line.caused.items()},
+            }
+            for line in explanation.lines
+        ],
+        "timeline": [
+            {
+                "instruction": one.position,
+                "iteration": one.iteration,
+                "issued": one.issued,
+                "dispatched": one.dispatched,
+                "executed": one.executed,
+                "retired": one.retired,
+                "uops": [
+                    {"port": uop.port, "ready": uop.ready, "dispatched": uop.dispatched, "done": uop.done}
+                    for uop in one.uops
+                ],
+            }
+            for one in explanation.timeline
+        ],
+    }
+
+
+def _load(load: Mapping[str, Fraction]) -> dict[str, float]:
     return {port: float(uops) for port, uops in load.items()}

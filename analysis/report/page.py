@@ -19,7 +19,7 @@ from analysis.report.text import (
     detail,
     mark_of,
     path_lines,
-    sentence,
+    reason_of,
     unknown_lines,
 )
 
@@ -50,7 +50,7 @@ class Section:
         """Return the section of a prediction."""
         bounds = facts.bounds
         means = {one.value: cycles for one, cycles in bounds.cycles_of.items()}
-        return cls([("", facts)], bounds.cycles, [one.value for one in bounds.limits], means)
+        return cls([("", facts)], facts.cycles, [one.value for one in bounds.limits], means)
 
     @classmethod
     def of_loop(cls, found: LoopPrediction) -> Section:
@@ -134,7 +134,7 @@ def _view(number: int, section: Section) -> dict[str, Any]:
         "heading": f"{machine.name}: {f'{len(section.facts)} ways through an iteration' if is_loop else size}",
         "origin": machine.origin.text,
         "cycles": cycles_text(section.cycles),
-        "sentence": f"What limits it: {' and '.join(section.limits)}." if is_loop else sentence(first.bounds),
+        "sentence": f"What limits it: {' and '.join(section.limits)}." if is_loop else reason_of(first),
         "warnings": list(
             dict.fromkeys(line for _, facts in section.facts for line in unknown_lines(facts.bounds.block))
         ),

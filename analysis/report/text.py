@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from analysis.bounds import Component, Running
 from analysis.explanation import latency_text, port_usage
+from analysis.report.timeline import timeline_lines, waits_lines
 from results.model import port_set_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from fractions import Fraction
 
     from analysis.bounds import Bounds
     from analysis.code import Block
@@ -30,7 +31,7 @@ def lines_of(facts: Facts) -> Iterator[str]:
     yield f"{machine.name}: {count}, {RUNS[bounds.running]}"
     yield f"  {machine.origin.text}"
     yield ""
-    yield f"{cycles_text(bounds.cycles)} cycles per iteration. {sentence(bounds)}"
+    yield f"{cycles_text(facts.cycles)} cycles per iteration{error_bars(facts)}. {reason_of(facts)}"
     yield from unknown_lines(block)
     if facts.measured:
         yield ""
@@ -50,6 +51,33 @@ def lines_of(facts: Facts) -> Iterator[str]:
     yield from _ports(facts)
     yield ""
     yield from _listing(facts)
+    if facts.study is not None:
+        yield ""
+        yield from waits_lines(facts)
+        yield ""
+        yield from timeline_lines(facts.study)
+
+
+MUCH = Fraction(21, 20)
+"""A simulation that takes this many times the largest bound is not explained by it."""
+
+
+def reason_of(facts: Facts) -> str:
+    """Say in words what limits the code; where no bound explains the simulated time, say what would help most."""
+    bounds = facts.bounds
+    if facts.study is None or facts.cycles <= bounds.cycles * MUCH:
+        return sentence(bounds)
+    most = f" Most is gained by: {facts.gains[0].change} ({cycles_text(facts.gains[0].cycles)})." if facts.gains else ""
+    return f"No component alone explains it: the largest bound is {cycles_text(bounds.cycles)}.{most}"
+
+
+def error_bars(facts: Facts) -> str:
+    """Write the interval that the data allow, "" if they allow one prediction only."""
+    interval = facts.interval
+    if interval is None:
+        return ""
+    high = "more" if interval.high is None else cycles_text(interval.high)
+    return f" ({cycles_text(interval.low)} to {high}: {'; '.join(interval.reasons)})"
 
 
 def counted(number: int, noun: str) -> str:
@@ -152,7 +180,10 @@ def _ports(facts: Facts) -> Iterator[str]:
         return
     yield ""
     yield "port  " + " ".join(f"{name:>5}" for name in names)
-    for title, load in (("best", loads.best), ("even", loads.even)):
+    rows = [("best", loads.best), ("even", loads.even)]
+    if facts.study is not None:
+        rows.append(("sim.", dict(facts.study.simulated.ports)))
+    for title, load in rows:
         yield f"{title:5} " + " ".join(f"{float(load.get(name, 0)):5.2f}" for name in names)
 
 

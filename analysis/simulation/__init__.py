@@ -4,6 +4,8 @@ Reading order:
 
 - `results`: what comes out: `Simulated`, and with it per instruction `LineTimes`, `Instance`;
 - `program`: a block as steps of the core, with its loads linked to the stores that they read from;
-- `run`: until it repeats (`Simulation.run`), and with notes about each instance (`Simulation.explain`);
-- `waits`: who waited for what and for whom, out of these notes.
+- `waits`: who waited for what and for whom, out of notes about each instance;
+- `run`: until it repeats (`Simulation.run`), and with these notes (`Simulation.explain`);
+- `changes`: what the code would take if one thing were otherwise;
+- `study`: one block with all of this, worked out when it is asked for (`Study`).
 """

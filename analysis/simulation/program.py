@@ -4,7 +4,8 @@ Steps of an instruction are made once. What is different from a microbenchmark t
 
 - Loads wait for the stores that the followed addresses name (`analysis.addresses`), not for those whose addresses are
   written alike.
-- A load that cannot be forwarded waits until the store is in the cache, which is some cycles behind its retirement.
+- A load that cannot be forwarded waits until the store is in the cache. A store is retired when its data could be
+  forwarded; it is in the cache so many cycles later as a failed forwarding costs.
 - A µop brings RSP up to date where it is used behind PUSH or POP (`synchronizations`).
 - Flags that nothing in the block reads are left out, which saves time.
 - Instructions of which nothing is known take a place in the front end and an issue slot.
@@ -15,27 +16,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from analysis.dependencies import STACK_POINTER, synchronizations
+from analysis.dependencies import FAILED_FORWARDING_CYCLES, STACK_POINTER, synchronizations
 from analysis.front_end import unknown_fetched
 from results.machine.graph import FLAGS
 from simulator.core.compiler import Numbering, steps_of
 from simulator.core.core import COMMIT, FETCH, NO_PORT, PORT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from analysis.addresses import Followed, Forwarding
     from analysis.code import Block, Item
     from simulator.core.compiler import LocatedUop, Location
     from simulator.core.core import Step
     from simulator.core.delivery import Fetched
-
-COMMIT_CYCLES = 9
-"""Cycles from the retirement of a store to the moment from which a load that was not forwarded can read it.
-
-With them such a load takes 11 cycles more than one that is forwarded, if the store retires as soon as it can (Agner
-Fog, "The microarchitecture of Intel, AMD and VIA CPUs", sections on store forwarding of Intel's cores).
-"""
 
 PAGE_CYCLES = 8
 """Cycles for a page that the first-level TLB does not have, and the second one does.
@@ -67,6 +61,20 @@ class Program:
     locations: int
     fetched: Sequence[Fetched]
 
+    def changed(self, change: Callable[[int, int, Step], Step | None]) -> Program:
+        """Return the program with other steps: of (copy, position, step) comes a step, or None to leave it out."""
+        groups, copy, before = [], -1, 0
+        for number, (position, group) in enumerate(self.groups):
+            copy += not number or position <= before
+            before = position
+            made = (change(copy, position, step) for step in group)
+            groups.append((position, tuple([step for step in made if step is not None])))
+        return replace(self, groups=tuple(groups))
+
+    def twice(self) -> Program:
+        """Return the program with twice as many copies."""
+        return replace(self, groups=self.groups * 2, copies=self.copies * 2)
+
     @property
     def steps(self) -> list[Step]:
         """All steps in order."""
@@ -84,15 +92,16 @@ class _Template:
 class Programs:
     """Makes programs for one machine."""
 
-    def __init__(self, stack_ports: tuple[int, ...], load_ports: frozenset[int], *, fast: bool) -> None:
+    def __init__(self, stack_ports: tuple[int, ...], load_ports: frozenset[int], *, fast: bool, fetches: bool) -> None:
         """Begin without any instruction.
 
         Args:
             stack_ports: where the µop goes that brings RSP up to date.
             load_ports: where loads go.
             fast: whether a load is a cycle quicker if its base comes out of a load.
+            fetches: whether there is a front end.
         """
-        self._stack_ports, self._load_ports, self._fast = stack_ports, load_ports, fast
+        self._stack_ports, self._load_ports, self._fast, self._fetches = stack_ports, load_ports, fast, fetches
         self._begin()
 
     def _begin(self) -> None:
@@ -119,9 +128,11 @@ class Programs:
                 groups.append((position, before + linked if before else linked))
         return Program(tuple(groups), copies, len(self._numbering) + places.count, self._numbering.fetched)
 
-    def _templates_of(
-        self, block: Block, forwarded: set[int], far: frozenset[int]
-    ) -> list[tuple[int, _Template]]:
+    def number_of(self, register: str) -> int:
+        """Return the number of a register's location."""
+        return self._numbering.of(register)
+
+    def _templates_of(self, block: Block, forwarded: set[int], far: frozenset[int]) -> list[tuple[int, _Template]]:
         read = flags_read(block.items)
         quick = quick_loads(block.items) if self._fast else set()
         quick -= forwarded
@@ -154,10 +165,9 @@ class Programs:
 
     def _unknown(self, item: Item) -> tuple[Step, ...]:
         self._numbering.fetched.append(item.effects.fetched or unknown_fetched(item))
-        return (
-            (FETCH, (), 0, (), (), len(self._numbering.fetched) - 1, 0, 0),
-            (NO_PORT, (), 0, (), (), 0, 1, 1),
-        )
+        fetch: Step = (FETCH, (), 0, (), (), len(self._numbering.fetched) - 1, 0, 0)
+        place: Step = (NO_PORT, (), 0, (), (), 0, 1, 1)
+        return (fetch, place) if self._fetches else (place,)
 
     def _adapted(self, uop: LocatedUop, read: frozenset[str], *, moves_stack: bool, longer: int) -> LocatedUop:
         """Return a µop with names for what is in memory, that writes only what counts."""
@@ -196,7 +206,7 @@ class Programs:
                 targets = (*(one for one in targets if one != self._stored), *stored)
             found.append((*step[:3], sources, targets, *step[5:]))
         if (committed := places.committed(position, copy)) is not None:
-            found.append((COMMIT, (), COMMIT_CYCLES, (), (committed,), 0, 0, 0))
+            found.append((COMMIT, (), FAILED_FORWARDING_CYCLES, (), (committed,), 0, 0, 0))
         return tuple(found)
 
     def _synchronization(self) -> Step:
@@ -267,6 +277,4 @@ def _needed(uops: Sequence[LocatedUop]) -> tuple[LocatedUop, ...]:
     if not kept:
         return tuple(uops[:1])
     places = {old: new for new, old in enumerate(kept)}
-    return tuple(
-        replace(uops[old], results=tuple(places[result] for result in uops[old].results)) for old in kept
-    )
+    return tuple(replace(uops[old], results=tuple(places[result] for result in uops[old].results)) for old in kept)

@@ -1,15 +1,16 @@
-"""Runs a block on the simulated core until it repeats."""
+"""Runs a block on the simulated core until it repeats, or with notes about each instance."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from analysis.simulation.program import PAGE_CYCLES, Programs
-from analysis.simulation.results import Simulated
+from analysis.simulation.results import Explanation, Simulated
+from analysis.simulation.waits import Watcher
 from simulator.core.core import FETCH, Core, RepeatedRun
 from simulator.core.delivery import Layout
+from simulator.machines.machine import Binding
 
 if TYPE_CHECKING:
     from analysis.addresses import Followed
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 
 FEW_INSTRUCTIONS, MORE_INSTRUCTIONS = 150, 300
 """Instructions after which the buffers are full, and so many more, whose time counts."""
+
+WATCHED_INSTRUCTIONS = 400
+"""Instructions of which there are notes: means over fewer would depend on where they begin."""
+
+SHOWN_INSTRUCTIONS = 24
+"""Instructions that a timeline has, but always whole iterations."""
 
 MANY_COPIES = 1_000_000
 """More than any cache holds."""
@@ -32,40 +39,65 @@ class Simulation:
 
     def __init__(self, machine: MachineModel, reader: Reader) -> None:
         """Take a machine, and what reads code for it."""
-        self.parameters: Parameters = machine.parameters
         core = machine.parameters.front
+        alternating = bool(machine.parameters.alternating)
+        published = machine.with_parameters(binding=Binding.INTEL) if alternating else machine
+        self.parameters: Parameters = published.parameters
         addition = reader.block(ADD_TO_STACK).items[0].compiled
         ports = [uop.ports for uop in (addition.uops if addition is not None else None) or () if uop.ports]
         every = tuple(range(len(self.parameters.ports)))
         loads = frozenset(every if core is None else map(self.parameters.ports.index, core.ports.load))
         fast = core is not None and core.memory.fast_pointer_chasing
-        self.programs = Programs(ports[0] if ports else every, loads, fast=fast)
+        self.programs = Programs(ports[0] if ports else every, loads, fast=fast, fetches=core is not None)
 
     def run(self, block: Block, followed: Followed, *, loop: bool) -> Simulated:
         """Simulate a block; instructions of which nothing is known take a place and no time."""
-        program = self.programs.program(block, followed)
+        found = self.simulate(self.programs.program(block, followed), self.parameters, loop=loop)
+        pages = page_cycles(followed)
+        return Simulated(found.cycles + pages, found.ports, pages)
+
+    def simulate(self, program: Program, parameters: Parameters, *, loop: bool) -> Simulated:
+        """Simulate a program on a core, which may be another one than that of the machine."""
         steps = program.steps
-        run = RepeatedRun(self._core(program, loop=loop), steps)
-        instructions = len(block.items) * program.copies
-        few = -(-FEW_INSTRUCTIONS // instructions)
-        more = few + -(-MORE_INSTRUCTIONS // instructions)
+        run = RepeatedRun(_core(program, parameters, loop=loop), steps)
+        few = -(-FEW_INSTRUCTIONS // max(1, len(program.groups)))
+        more = few + -(-MORE_INSTRUCTIONS // max(1, len(program.groups)))
         found = []
         for copies in (few, more):
             state, skipped = run.after(copies)
             found.append(state.totals().plus(skipped))
         first, last = found
         per = (more - few) * program.copies
-        ports = zip(self.parameters.ports, first.ports, last.ports, strict=True)
-        pages = sum((min(PAGE_CYCLES * one.pages, Fraction(one.accesses, 2)) for one in followed.streams), Fraction(0))
-        cycles = Fraction(last.cycles - first.cycles, per) + pages
-        return Simulated(cycles, {name: Fraction(b - a, per) for name, a, b in ports}, pages)
+        ports = zip(parameters.ports, first.ports, last.ports, strict=True)
+        return Simulated(
+            Fraction(last.cycles - first.cycles, per), {name: Fraction(b - a, per) for name, a, b in ports}
+        )
 
-    def _core(self, program: Program, *, loop: bool) -> Core:
-        """Return a drained core at the beginning of the code."""
-        core = Core(self.parameters, program.locations)
-        core.fetched = program.fetched
-        front = self.parameters.front
-        if core.front is not None and front is not None and front.uop_cache is not None:
-            items = [program.fetched[step[5]] for step in program.steps if step[0] == FETCH]
-            core.front.begin(Layout(items, front.uop_cache), 1 if loop else MANY_COPIES)
-        return core
+    def explain(self, block: Block, followed: Followed, *, loop: bool) -> Explanation:
+        """Say what happens to each instruction: first from a drained core on, then as a mean once buffers are full."""
+        program = self.programs.program(block, followed)
+        core = _core(program, self.parameters, loop=loop)
+        steps, count = program.steps, max(1, len(program.groups))
+        begun = Watcher(core, program, len(block.items)).watch(-(-SHOWN_INSTRUCTIONS // count))
+        for _ in range(-(-FEW_INSTRUCTIONS // count)):
+            core.advance(steps)
+        settled = Watcher(core, program, len(block.items)).watch(-(-WATCHED_INSTRUCTIONS // count))
+        return Explanation(settled.lines, begun.timeline)
+
+
+def page_cycles(followed: Followed) -> Fraction:
+    """Return the core cycles per iteration for pages that streams of addresses come to.
+
+    What is accessed until the page is known begins anew: two accesses are lost per cycle.
+    """
+    return sum((min(PAGE_CYCLES * one.pages, Fraction(one.accesses, 2)) for one in followed.streams), Fraction(0))
+
+
+def _core(program: Program, parameters: Parameters, *, loop: bool) -> Core:
+    """Return a drained core at the beginning of the code."""
+    core = Core(parameters, program.locations)
+    core.fetched = program.fetched
+    if core.front is not None and parameters.front is not None and parameters.front.uop_cache is not None:
+        items = [program.fetched[step[5]] for step in program.steps if step[0] == FETCH]
+        core.front.begin(Layout(items, parameters.front.uop_cache), 1 if loop else MANY_COPIES)
+    return core

@@ -7,7 +7,7 @@ counts, and the least is that of fast operand values.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -104,6 +104,15 @@ def facts_of(result: ArchitectureResult) -> Facts | None:
         divider,
         frozenset(one.split(" ")[0] for one in jumps.split(";") if one) if jumps is not None else None,
     )
+
+
+def shortened(facts: Facts) -> Facts:
+    """Return facts with latencies that are upper bounds as short as they can be: there is a dependency, of a cycle."""
+
+    def least(latencies: Mapping[Pair, Cycles]) -> dict[Pair, Cycles]:
+        return {pair: Cycles(1, 1) if one.bounded and one.cycles > 1 else one for pair, one in latencies.items()}
+
+    return replace(facts, latencies=least(facts.latencies), same_register=least(facts.same_register))
 
 
 def _form(values: Mapping[str, str], form: Form) -> FormFacts | None:

@@ -11,14 +11,14 @@ Graphs are made when they are first asked for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from results.database.merge import current_key
 from results.database.reader import read_database, read_provenances
 from results.machine.build import behaviour_from
 from results.machine.constants import core_of
-from results.machine.facts import facts_of
+from results.machine.facts import facts_of, shortened
 from results.machine.graph import ModelError
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ class Row:
 class MachineFile:
     """A machine read from a file: the constants of its core, and a behaviour per variant.
 
-    `repairs` are values of the file that cannot be true and were left out.
+    `repairs` are values of the file that cannot be true and were left out. With `shortest`, latencies that are upper
+    bounds count as one cycle.
     """
 
     architecture: str
@@ -59,12 +60,17 @@ class MachineFile:
     repairs: tuple[Repair, ...]
     by_key: Mapping[str, Row]
     by_string: Mapping[str, Row]
+    shortest: bool = False
     _facts: dict[str, Facts | None] = field(default_factory=dict, repr=False)
     _behaviours: dict[str, Behaviour | None] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         """Return of how many variants something is known."""
         return len(self.by_string)
+
+    def with_shortest_latencies(self) -> MachineFile:
+        """Return the same machine with every latency that is an upper bound as short as it can be."""
+        return replace(self, shortest=True, _facts={}, _behaviours={})
 
     def row(self, variant: InstructionVariant) -> Row | None:
         """Return what the file says of a variant, by key, else by string; None if nothing, or of other operands."""
@@ -81,9 +87,10 @@ class MachineFile:
         if variant.string not in self._facts:
             row = self.row(variant)
             try:
-                self._facts[variant.string] = facts_of(row.result) if row is not None else None
+                found = facts_of(row.result) if row is not None else None
             except ValueError as error:
                 raise ModelError(f"{self.source}: {variant.string}: {error}") from error
+            self._facts[variant.string] = shortened(found) if found is not None and self.shortest else found
         return self._facts[variant.string]
 
     def behaviour(self, variant: InstructionVariant) -> Behaviour | None:

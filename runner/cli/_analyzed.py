@@ -25,16 +25,18 @@ if TYPE_CHECKING:
     from analysis.bounds import Running
     from analysis.explanation import Facts
     from analysis.loops import LoopPrediction
+    from analysis.prediction import Mode
     from runner.own_code.analyzed import Given
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """The options: CPUs, their data, how the code runs, the loop in it, measuring, and the reports with their files."""
+    """The options: CPUs, their data, how the code runs and is predicted, its loop, measuring, the reports."""
 
     architectures: Sequence[str]
     data: Path | None
     running: Running
+    mode: Mode
     bhive: bool
     loop: str | None
     taken: Mapping[int, float]
@@ -97,7 +99,7 @@ def write_reports(given: Given, wanted: Wanted) -> None:
 def _predict(given: Given, wanted: Wanted, architecture: str) -> Found:
     tools = tools_for(architecture, wanted.data, bhive=wanted.bhive)
     if wanted.loop is None:
-        return Found(given.predict(tools, wanted.running).facts, None)
+        return Found(given.predict(tools, wanted.running, wanted.mode).facts, None)
     loop = given.predict_loop(tools, wanted.loop, wanted.taken)
     return Found(loop.facts[0], loop)
 

@@ -17,6 +17,7 @@ from runner.cli._own_code import lines_of, one_source, write_text
 
 if TYPE_CHECKING:
     from analysis.bounds import Running
+    from analysis.prediction import Mode
     from runner.own_code.analyzed import Given
     from runner.own_code.many_blocks import Row, Task
     from runner.own_code.text import Syntax
@@ -64,6 +65,9 @@ def analyze(
     runs: Annotated[
         str, typer.Option(metavar="NAME", help="auto, loop, or unrolled: copies in a row, from the decoders.")
     ] = "auto",
+    mode: Annotated[
+        str, typer.Option(metavar="NAME", help="simulation; or bounds: the largest bound of a single component.")
+    ] = "simulation",
     initial_state: Annotated[
         str,
         typer.Option(metavar="NAME", help="any; or bhive: registers and memory as BHive sets them."),
@@ -97,6 +101,7 @@ def analyze(
 ) -> None:
     """Predict how many cycles code takes on a CPU, and say what limits it."""
     running = _running(runs)
+    chosen = _mode(mode)
     _one_of("--initial-state", initial_state, INITIAL_STATES)
     _one_of("--format", output_format, FORMATS)
     _one_of("--graph", graph, GRAPHS)
@@ -106,7 +111,7 @@ def analyze(
             raise UsageError("--blocks brings its own code, and goes with --csv", hint="leave out the other options")
         if len(arch or ()) > 1:
             raise UsageError("--blocks takes one --arch at a time")
-        _predict_blocks(blocks, _task((arch or [""])[0], data, running, bhive=bhive), jobs, csv_file or "-")
+        _predict_blocks(blocks, _task((arch or [""])[0], data, running, chosen, bhive=bhive), jobs, csv_file or "-")
         return
     if csv_file is not None:
         raise UsageError("--csv goes with --blocks", hint="--json FILE for one piece of code")
@@ -127,6 +132,7 @@ def analyze(
         tuple(arch or [""]),
         data,
         running,
+        chosen,
         bhive,
         loop,
         _probabilities(taken or []),
@@ -171,6 +177,13 @@ def _running(name: str) -> Running:
 
     _one_of("--runs", name, tuple(one.value for one in Running))
     return Running(name)
+
+
+def _mode(name: str) -> Mode:
+    from analysis.prediction import Mode  # noqa: PLC0415
+
+    _one_of("--mode", name, tuple(one.value for one in Mode))
+    return Mode(name)
 
 
 def _syntax(name: str) -> Syntax | None:
@@ -226,10 +239,10 @@ def _given(
         return of_text(text, str(file) if file is not None else "", syntax, symbol, counting)
 
 
-def _task(architecture: str, data: Path | None, running: Running, *, bhive: bool) -> Task:
+def _task(architecture: str, data: Path | None, running: Running, mode: Mode, *, bhive: bool) -> Task:
     from runner.own_code.many_blocks import Task  # noqa: PLC0415
 
-    return Task(architecture, "" if data is None else str(data), running.value, bhive)
+    return Task(architecture, "" if data is None else str(data), running.value, mode.value, bhive)
 
 
 def _predict_blocks(source: str, task: Task, jobs: int, target: str) -> None:

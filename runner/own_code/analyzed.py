@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from analysis.bounds import Running
     from analysis.flow import Flow, Loop
     from analysis.loops import LoopPrediction
-    from analysis.prediction import Prediction
+    from analysis.prediction import Mode, Prediction
     from runner.own_code.listing import Listing
     from runner.own_code.text import Syntax
 
@@ -61,13 +61,13 @@ class Given:
     address: int = 0
     line_at: Callable[[int], SourceLine | None] = lambda _offset: None
 
-    def predict(self, tools: Tools, running: Running) -> Prediction:
+    def predict(self, tools: Tools, running: Running, mode: Mode) -> Prediction:
         """Predict what it takes on one machine.
 
         Raises:
             AnalysisError: it cannot be analyzed, or not run like that.
         """
-        found = tools.predict(self.code, running)
+        found = tools.predict(self.code, running, mode)
         lines = [self.line_at(offset) for offset in found.bounds.block.offsets]
         return replace(found, lines=lines) if any(lines) else found
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.bounds import Running
+from analysis.prediction import Mode
 from runner.own_code.analyzed import tools_for
 from runner.own_code.journal import Journal
 from xed_convert.errors import UopscopeError
@@ -34,11 +35,12 @@ Row = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """How to predict: the CPU, the file about it ("": what is shipped), how code runs, what registers hold."""
+    """How to predict: the CPU, the file about it ("": what is shipped), how code runs, the mode, the initial state."""
 
     architecture: str
     data: str
     running: str
+    mode: str
     bhive: bool
 
     def tools(self) -> Tools:
@@ -50,14 +52,13 @@ class Task:
         return tools_for(self.architecture, Path(self.data) if self.data else None, bhive=self.bhive)
 
 
-def row_of(code: bytes, tools: Tools, running: Running) -> Row:
+def row_of(code: bytes, tools: Tools, running: Running, mode: Mode) -> Row:
     """Return a block's row: its code, cycles, what limits it, how many instructions are not known, what went wrong."""
     try:
-        bounds = tools.predict(code, running).bounds
+        found = tools.predict(code, running, mode)
     except UopscopeError as error:
         return (code.hex(), "", "", "", error.message)
-    limits = " ".join(one.value for one in bounds.limits)
-    return (code.hex(), f"{float(bounds.cycles):.2f}", limits, str(len(bounds.block.unknown)), "")
+    return (code.hex(), f"{found.cycles:.2f}", " ".join(found.limits), str(len(found.bounds.block.unknown)), "")
 
 
 def journal_of(output: Path, task: Task, blocks: Sequence[bytes]) -> Journal:
@@ -126,14 +127,14 @@ def _made(blocks: Sequence[bytes], starts: Sequence[int], task: Task, jobs: int)
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-_worker: list[tuple[Tools, Running]] = []
+_worker: list[tuple[Tools, Running, Mode]] = []
 """This process's tools: a pool's processes have no other place for what they open once."""
 
 
 def _start(task: Task) -> None:
-    _worker[:] = [(task.tools(), Running(task.running))]
+    _worker[:] = [(task.tools(), Running(task.running), Mode(task.mode))]
 
 
 def _chunk(codes: Sequence[bytes]) -> list[Row]:
-    ((tools, running),) = _worker
-    return [row_of(code, tools, running) for code in codes]
+    ((tools, running, mode),) = _worker
+    return [row_of(code, tools, running, mode) for code in codes]

@@ -33,6 +33,9 @@ PORT, NO_PORT, SHARED, ROTATE, UNIT, FETCH, COMMIT = range(7)
 use of a unit that instances of one variant share, the begin of an instruction where there is a front end, and the way
 of a store into the cache, so many cycles behind the retirement of all that stands before."""
 
+TRACED = (PORT, NO_PORT, SHARED)
+"""The kinds of steps that are µops: of each there is a `Moment` if they are asked for."""
+
 TICKS = 60
 """Parts of a cycle in which the time of a unit is counted: all fractions down to sixths, and tenths, are whole."""
 
@@ -48,13 +51,12 @@ _ENDLESS = 1 << 62
 class Moment(NamedTuple):
     """What happened to a µop, in absolute cycles: when it was issued, and when its operands and its result were there.
 
-    The front end had delivered it at `arrived`; front end and reorder buffer allowed its issue at `allowed`. `logged` is
-    how many dispatches had been logged behind it: one more than before it if it has gone to a port.
+    The front end had delivered it at `arrived`. `logged` is how many dispatches had been logged behind it: one more
+    than before it if it has gone to a port.
     """
 
     issued: int
     arrived: int
-    allowed: int
     needed: int
     done: int
     logged: int
@@ -241,7 +243,7 @@ class Core:
                 complete = max(complete, self._use(targets[0], now, latency))
                 continue
             if trace is not None:
-                trace.append(Moment(now, arrived, until, needed, ready, len(log or ())))
+                trace.append(Moment(now, arrived, needed, ready, len(log or ())))
             for location in targets:
                 locations[location] = ready
 

@@ -113,6 +113,8 @@ class MachineModel:
         self.lookup = lookup
         self._behaviours: dict[str, Behaviour | None] = {}
         self.stand_ins = stand_ins
+        self.shortest: Callable[[], MachineModel] | None = None
+        """Makes the machine with every latency that is an upper bound as short as it can be (None: none is)."""
 
     def with_parameters(self, **changes: Any) -> MachineModel:  # noqa: ANN401 - each parameter has its own type
         """Return the same machine with other values of `Parameters`."""

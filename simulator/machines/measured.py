@@ -29,4 +29,6 @@ def machine_of(file: MachineFile) -> MachineModel:
     parameters = replace(Parameters.of(file.core), no_index="", front=front)
     cpus = ", ".join(dict.fromkeys(one.cpu for one in file.provenances if one.cpu))
     text = f"measurements of {file.architecture} in {file.source}{f' ({cpus})' if cpus else ''}"
-    return MachineModel(file.architecture, parameters, Origin(text, "as the file's"), file.behaviour, HARNESS)
+    made = MachineModel(file.architecture, parameters, Origin(text, "as the file's"), file.behaviour, HARNESS)
+    made.shortest = lambda: machine_of(file.with_shortest_latencies())
+    return made

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from runner.own_code.many_blocks import Row
 
-TASK = Task("HSW", str(measured_haswell()), "unrolled", bhive=False)
+TASK = Task("HSW", str(measured_haswell()), "unrolled", "bounds", bhive=False)
 BLOCKS = [bytes.fromhex(code) * (1 + n % 5) for n in range(CHUNK) for code in ("480fafc3", "4801d8", "06")]
 
 
@@ -67,4 +67,4 @@ def test_another_task_begins_anew(tmp_path: Path) -> None:
 
 def test_an_unknown_cpu_is_said_before_processes_start() -> None:
     with pytest.raises(UopscopeError, match="NOSUCH"):
-        next(predict_blocks(BLOCKS, Task("NOSUCH", "", "auto", bhive=False), 2))
+        next(predict_blocks(BLOCKS, Task("NOSUCH", "", "auto", "bounds", bhive=False), 2))

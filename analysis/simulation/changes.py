@@ -1,0 +1,170 @@
+"""What code would take if one thing were otherwise, simulated: a resource without limit, a latency of 0, other code."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+from analysis.addresses import Followed
+from analysis.code import Block
+from analysis.whatif import WhatIf
+from results.machine.graph import FLAGS
+from simulator.core.core import COMMIT, FETCH, NO_PORT, PORT, SHARED, UNIT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from analysis.code import Item
+    from analysis.simulation.program import Program
+    from analysis.simulation.study import Study
+    from simulator.core.core import Step
+    from simulator.machines.machine import Parameters
+
+MOST_LINES = 24
+"""Instructions whose latency is taken away, one at a time: those on the slowest circle, from the first on."""
+
+WITHOUT_LIMIT = 16
+"""So many times the width or the entries are as good as any number."""
+
+
+class Tried(Protocol):
+    """Simulates a changed program on the usual core, and says what came out in the words of the change."""
+
+    def __call__(self, change: str, changed: Program) -> WhatIf:
+        """Simulate it."""
+
+
+def changes_of(study: Study) -> Iterator[WhatIf]:
+    """Yield all changes that are tried, with the cycles per iteration that each gives."""
+    simulation = study.simulation
+    program = simulation.programs.program(study.block, study.followed)
+    usual = simulation.parameters
+    pages = study.simulated.page_cycles
+
+    def tried(change: str, changed: Program, parameters: Parameters = usual) -> WhatIf:
+        found = simulation.simulate(changed, parameters, loop=study.loop)
+        return WhatIf(change, found.cycles + pages)
+
+    wide = replace(
+        usual, issue_width=usual.issue_width * WITHOUT_LIMIT, retire_width=usual.retire_width * WITHOUT_LIMIT
+    )
+    deep = replace(
+        usual, reorder_buffer=usual.reorder_buffer * WITHOUT_LIMIT, scheduler=usual.scheduler * WITHOUT_LIMIT
+    )
+    if usual.front is not None:
+        unfetched = program.changed(lambda _c, _p, step: None if step[0] == FETCH else step)
+        yield tried("front end without limits", unfetched, replace(usual, front=None))
+    yield tried("issue and retirement without limits", program, wide)
+    yield tried("reorder buffer and scheduler without limits", program, deep)
+    yield tried("no dependencies", program.changed(_independent))
+    if pages or any(step[0] == COMMIT for step in program.steps):
+        memory = simulation.programs.program(study.block, _perfect(study))
+        yield WhatIf("perfect memory", simulation.simulate(memory, usual, loop=study.loop).cycles)
+    if any(step[0] == PORT and step[5] for step in program.steps):
+        yield tried("divider without limits", program.changed(_undivided))
+    for number, name in enumerate(usual.ports):
+        if study.simulated.ports[name]:
+            yield tried(f"port {name} without limits", program.changed(_without_port(number)))
+    yield from _lines(study, program, tried)
+    yield from _accumulators(study, program, tried)
+    yield from _unrolled(study)
+
+
+def _perfect(study: Study) -> Followed:
+    """Return what was followed, with every load forwarded and no page new."""
+    forwardings = tuple(replace(one, whole=True) for one in study.followed.forwardings)
+    return Followed(forwardings)
+
+
+def _independent(_copy: int, _position: int, step: Step) -> Step:
+    """Let a µop wait for nothing."""
+    return (*step[:3], (), *step[4:])
+
+
+def _undivided(_copy: int, _position: int, step: Step) -> Step:
+    """Let a µop not occupy the divider."""
+    return (*step[:5], 0, *step[6:]) if step[0] == PORT else step
+
+
+def _without_port(port: int) -> Callable[[int, int, Step], Step]:
+    """Let µops that can go to a port always find it free."""
+
+    def change(_copy: int, _position: int, step: Step) -> Step:
+        if step[0] in (PORT, SHARED) and port in step[1]:
+            return (NO_PORT, (), step[2] + 1, step[3], step[4], 0, step[6], step[7])
+        return step
+
+    return change
+
+
+def _at_once(chosen: int) -> Callable[[int, int, Step], Step]:
+    """Let the results of an instruction be there at once."""
+
+    def change(_copy: int, position: int, step: Step) -> Step:
+        return (step[0], step[1], 0, *step[3:]) if position == chosen and step[0] != UNIT else step
+
+    return change
+
+
+def _lines(study: Study, program: Program, tried: Tried) -> Iterator[WhatIf]:
+    """Try each instruction of the slowest circle of dependencies without its latency."""
+    bounds = study.bounds
+    if bounds.cycle is None:
+        return
+    positions = sorted({bounds.nodes[number].position for number in bounds.cycle.nodes})
+    for position in positions[:MOST_LINES]:
+        name = study.block.items[position].text
+        yield tried(f"line {position + 1} without latency ({name})", program.changed(_at_once(position)))
+
+
+def _accumulators(study: Study, program: Program, tried: Tried) -> Iterator[WhatIf]:
+    """Let every second iteration use another register, where one register is carried on from iteration to iteration."""
+    bounds = study.bounds
+    if bounds.cycle is None:
+        return
+    nodes = [bounds.nodes[number] for number in bounds.cycle.nodes]
+    shared = set(nodes[0].names).intersection(*(node.names for node in nodes))
+    users = {node.position for node in nodes}
+    for name in sorted(shared.difference(FLAGS))[:1]:
+        if any(_is_pointer(study.block.items[position], name) for position in users):
+            continue
+        number = study.simulation.programs.number_of(name)
+        readers = {
+            position
+            for position, item in enumerate(study.block.items)
+            if any(name == source for output in item.effects.outputs for source, _ in output.waits)
+        }
+        if readers <= users:
+            doubled = replace(program.twice(), locations=program.locations + 1)
+            yield tried(
+                f"one more accumulator beside {name}",
+                doubled.changed(_renamed(number, program.locations, program.copies)),
+            )
+
+
+def _is_pointer(item: Item, name: str) -> bool:
+    """Whether an instruction reads memory at an address in a register: what is there cannot be shared out."""
+    uops = (item.compiled.uops if item.compiled is not None else None) or ()
+    return any(isinstance(place, tuple) and name in place[:2] for uop in uops for place in uop.reads)
+
+
+def _renamed(old: int, new: int, copies: int) -> Callable[[int, int, Step], Step]:
+    """Let copies beyond the first so many use another location."""
+
+    def change(copy: int, _position: int, step: Step) -> Step:
+        if copy < copies or not (old in step[3] or old in step[4]):
+            return step
+        sources, targets = (tuple([new if one == old else one for one in places]) for places in (step[3], step[4]))
+        return (*step[:3], sources, targets, *step[5:])
+
+    return change
+
+
+def _unrolled(study: Study) -> Iterator[WhatIf]:
+    """Let the jump of a loop be taken half as often."""
+    if not study.loop or not study.block.is_loop or len(study.block.items) < 2:
+        return
+    items = study.block.items
+    twice = Block((*items[:-1], *items))
+    found = study.simulation.run(twice, study.follower.follow(twice.items), loop=True)
+    yield WhatIf("unrolled by two: the jump half as often", found.cycles / 2)

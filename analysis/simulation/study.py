@@ -1,0 +1,65 @@
+"""A block simulated on one machine, with all that can be asked about it; answers are worked out when needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from analysis.bounds import Running
+from analysis.simulation.changes import changes_of
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from analysis.addresses import Followed, Follower
+    from analysis.bounds import Bounds
+    from analysis.code import Block
+    from analysis.simulation.results import Explanation, Simulated
+    from analysis.simulation.run import Simulation
+    from analysis.whatif import WhatIf
+
+
+@dataclass(frozen=True)
+class Study:
+    """What the simulation says of a block. `bounds` are those of the same block."""
+
+    simulation: Simulation
+    follower: Follower
+    bounds: Bounds
+
+    @property
+    def block(self) -> Block:
+        """The block."""
+        return self.bounds.block
+
+    @property
+    def loop(self) -> bool:
+        """Whether it runs as a loop."""
+        return self.bounds.running is Running.LOOP
+
+    @cached_property
+    def followed(self) -> Followed:
+        """Which loads read from which stores, and the pages that are used."""
+        return self.follower.follow(self.block.items)
+
+    @cached_property
+    def simulated(self) -> Simulated:
+        """Core cycles per iteration, and the loads of the ports."""
+        return self.simulation.run(self.block, self.followed, loop=self.loop)
+
+    @property
+    def cycles(self) -> Fraction:
+        """The prediction: core cycles per iteration."""
+        return self.simulated.cycles
+
+    @cached_property
+    def explanation(self) -> Explanation:
+        """What each instruction waited for, and a few iterations of all."""
+        return self.simulation.explain(self.block, self.followed, loop=self.loop)
+
+    @cached_property
+    def gains(self) -> list[WhatIf]:
+        """What would make the code faster, by simulating it so; what gains most first."""
+        tried = changes_of(self)
+        return sorted((one for one in tried if one.cycles < self.cycles), key=lambda one: (one.cycles, one.change))

@@ -1,0 +1,174 @@
+"""Who waited for what, and for whom: out of what happened to each µop of some iterations.
+
+Instructions are taken in program order. SUACA shows the same of a simulated pipeline (Meerkamp, "Statically predicting
+performance of basic blocks", bachelor's thesis, Saarland University 2018).
+
+- **Front end**: cycles in which a µop could have been issued, if it had been delivered.
+- **Buffer**: further cycles until there was an entry in the reorder buffer and in the scheduler. They are caused by the
+  instruction at the head of the reorder buffer that had not yet executed.
+- **Operand**: cycles from the one after issue to that of the last operand. The instruction that made it is the cause;
+  an operand that another µop of the same instruction made does not count.
+- **Port**: cycles from then to the one in which it began. Each is caused by the instruction that had the port then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from analysis.simulation.results import Explanation, Instance, LineTimes, UopTimes, Wait
+from simulator.core.core import TRACED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from analysis.simulation.program import Program
+    from simulator.core.core import Core, Moment, Step
+
+
+@dataclass(slots=True)
+class _Line:
+    """Sums of one instruction."""
+
+    ports: dict[str, int] = field(default_factory=dict)
+    waits: dict[Wait, int] = field(default_factory=dict)
+    caused: dict[Wait, int] = field(default_factory=dict)
+
+    def means(self, iterations: int) -> LineTimes:
+        """Divide by the number of iterations."""
+        return LineTimes(
+            {name: Fraction(count, iterations) for name, count in sorted(self.ports.items())},
+            {one: Fraction(count, iterations) for one, count in self.waits.items() if count},
+            {one: Fraction(count, iterations) for one, count in self.caused.items() if count},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Passed:
+    """An instance that has passed: its position, and the cycles in which it had executed and was retired."""
+
+    position: int
+    executed: int
+    retired: int
+
+
+class Watcher:
+    """Executes iterations on a core, and takes notes."""
+
+    def __init__(self, core: Core, program: Program, instructions: int) -> None:
+        """Take a core in the state after some copies of a program, and how many instructions the block has."""
+        self.core, self.program = core, program
+        self.names = core.parameters.ports
+        self.lines = [_Line() for _ in range(instructions)]
+        self.made: dict[int, tuple[int, int]] = {}  # by location: when it was ready, and the instance that wrote it
+        self.passed: list[_Passed] = []
+        self.users: dict[tuple[int, int], int] = {}  # by cycle and port: the position of the instruction
+        self.owners: dict[int, int] = {}  # by entry of the reorder buffer: the number of the instance
+        self.cycle, self.used = core.cycle, core.parameters.issue_width - core.free_slots
+
+    def watch(self, repetitions: int) -> Explanation:
+        """Execute the program so many times."""
+        shown: list[Instance] = []
+        for repetition in range(repetitions):
+            before, copy = -1, -1
+            for position, steps in self.program.groups:
+                copy += position <= before
+                before = position
+                shown.append(self._instance(position, repetition * self.program.copies + max(0, copy), steps))
+        first = shown[0].issued if shown else 0
+        iterations = repetitions * self.program.copies
+        lines = tuple(line.means(iterations) for line in self.lines)
+        return Explanation(lines, tuple(_moved(one, first) for one in shown))
+
+    def _instance(self, position: int, iteration: int, steps: Sequence[Step]) -> Instance:
+        """Execute the steps of one instruction."""
+        core, line = self.core, self.lines[position]
+        log: list[tuple[int, int]] = []
+        trace: list[Moment] = []
+        entry = len(core.retired) - core.parameters.reorder_buffer
+        self.owners |= dict.fromkeys(range(len(core.retired), len(core.retired) + len(steps)), len(self.passed))
+        core.advance(steps, log, trace)
+        waited = (0, 0)
+        uops: list[UopTimes] = []
+        executed, logged = 0, 0
+        for step, moment in zip([step for step in steps if step[0] in TRACED], trace, strict=True):
+            if step[6]:
+                self._issued(line, moment, entry)
+                entry += 1
+            executed = max(executed, moment.done)
+            if moment.logged > logged:
+                logged = moment.logged
+                cycle, port = log[logged - 1]
+                waited = max(waited, self._dispatched(position, step, moment, cycle, port), key=sum)
+                ready = max(moment.needed, moment.issued + 1)
+                uops.append(UopTimes(self.names[port], ready, cycle, moment.done))
+            self.made |= dict.fromkeys(step[4], (moment.done, len(self.passed)))
+        _add(line.waits, Wait.OPERAND, waited[0])
+        _add(line.waits, Wait.PORT, waited[1])
+        self.passed.append(_Passed(position, executed, core.last_retired))
+        first = min((one.dispatched for one in uops), default=None)
+        return Instance(position, iteration, self.cycle, first, executed, core.last_retired, tuple(uops))
+
+    def _issued(self, line: _Line, moment: Moment, entry: int) -> None:
+        """Note how long a µop waited for its issue."""
+        full = self.used >= self.core.parameters.issue_width
+        possible = self.cycle + 1 if full else self.cycle
+        delivered = min(max(possible, moment.arrived), moment.issued)
+        _add(line.waits, Wait.FRONT_END, delivered - possible)
+        _add(line.waits, Wait.BUFFER, moment.issued - max(possible, delivered))
+        if moment.issued > max(possible, delivered):
+            self._blocked(entry, moment.issued - max(possible, delivered))
+        self.used = 1 if moment.issued > self.cycle else self.used + 1
+        self.cycle = moment.issued
+
+    def _blocked(self, entry: int, cycles: int) -> None:
+        """Blame the instruction that kept an entry of the reorder buffer: the oldest that had not executed."""
+        number = self.owners.get(entry)
+        if number is None or number >= len(self.passed):
+            return
+        while number and self.passed[number].executed < self.passed[number].retired == self.passed[number - 1].retired:
+            number -= 1
+        _add(self.lines[self.passed[number].position].caused, Wait.BUFFER, cycles)
+
+    def _dispatched(self, position: int, step: Step, moment: Moment, cycle: int, port: int) -> tuple[int, int]:
+        """Note who kept a µop waiting that began in a cycle on a port; return the cycles for operand and for port."""
+        line = self.lines[position]
+        name = self.names[port]
+        line.ports[name] = line.ports.get(name, 0) + 1
+        self.users[cycle, port] = position
+        ready = max(moment.needed, moment.issued + 1)
+        operand = ready - (moment.issued + 1)
+        if operand:
+            number = self._maker(step[3])
+            if number == len(self.passed):
+                operand = 0
+            elif number is not None:
+                _add(self.lines[self.passed[number].position].caused, Wait.OPERAND, operand)
+        for taken in range(ready, cycle):
+            user = self.users.get((taken, port))
+            if user is not None:
+                _add(self.lines[user].caused, Wait.PORT, 1)
+        return operand, cycle - ready
+
+    def _maker(self, sources: Iterable[int]) -> int | None:
+        """Return the number of the instance that made the last of some locations, None if none was seen."""
+        return max([self.made[one] for one in sources if one in self.made], default=(0, None))[1]
+
+
+def _add(sums: dict[Wait, int], key: Wait, cycles: int) -> None:
+    if cycles > 0:
+        sums[key] = sums.get(key, 0) + cycles
+
+
+def _moved(one: Instance, first: int) -> Instance:
+    """Return an instance with its cycles counted from another one."""
+    return Instance(
+        one.position,
+        one.iteration,
+        one.issued - first,
+        None if one.dispatched is None else one.dispatched - first,
+        one.executed - first,
+        one.retired - first,
+        tuple(UopTimes(uop.port, uop.ready - first, uop.dispatched - first, uop.done - first) for uop in one.uops),
+    )

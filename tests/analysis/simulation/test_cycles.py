@@ -1,0 +1,76 @@
+"""Cycles of simulated code, on the Haswell that uops.info measured."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cache
+
+import pytest
+
+from analysis.addresses import BHIVE, Environment
+from analysis.bounds import Analyzer, Running
+from analysis.simulation.run import Simulation
+from analysis.simulation.study import Study
+from tests.analysis.machine import block, haswell, reader
+
+
+@cache
+def simulation() -> Simulation:
+    return Simulation(haswell(), reader())
+
+
+def study(text: str, running: Running = Running.UNROLLED, environment: Environment | None = None) -> Study:
+    analyzer = Analyzer(haswell(), environment)
+    return Study(simulation(), analyzer.follower, analyzer.bounds(block(text), running))
+
+
+@pytest.mark.parametrize(
+    ("text", "cycles"),
+    [
+        ("imul rax, rbx; imul rax, rcx", 6),  # two latencies of 3
+        ("imul rax, rbx; imul rcx, rbx; imul rdx, rbx", 3),  # port 1
+        ("mov rax, [rsi]; mov rbx, [rdi]; mov rcx, [rbp]", Fraction(3, 2)),  # ports 2 and 3
+        ("mov [rsi], rax; mov [rdi], rbx", 2),  # port 4
+        ("mov rax, [rax]", 4),  # a load whose base is loaded is a cycle quicker
+        ("mov rax, [rax+rbx]", 5),  # not with an index
+        ("mov [rdi], rax; mov rax, [rdi]", 5),  # forwarded
+        ("push rax; pop rax", 5),  # likewise, at the same place
+        ("lea rsp, [rsp+8]; pop rbx", 2),  # a µop brings RSP up to date each time
+        ("xor eax, eax; imul rax, rbx", 1),  # a zero idiom waits for nothing
+    ],
+)
+def test_cycles_follow_from_ports_latencies_and_forwarding(text: str, cycles: int) -> None:
+    assert float(study(text).cycles) == pytest.approx(float(cycles), rel=0.02)
+
+
+def test_a_load_that_is_not_forwarded_waits_for_the_cache() -> None:
+    whole = study("mov [rsp], rax; mov rbx, [rsp]; add rax, rbx")
+    part = study("mov [rsp], eax; mov rbx, [rsp]; add rax, rbx")
+    assert whole.cycles == 6
+    assert part.cycles - whole.cycles == 11  # Agner Fog: 11 to 12 cycles more
+
+
+def test_new_pages_cost_cycles_only_where_addresses_are_known() -> None:
+    text = "lea rsp, [rsp+328]; pop rbx; pop rbp; pop r12; pop r13; pop r14; pop r15"
+    known, unknown = study(text, environment=BHIVE), study(text)
+    assert unknown.simulated.page_cycles == 0
+    assert known.simulated.page_cycles == Fraction(8 * (328 + 48), 4096)
+    assert known.cycles - unknown.cycles == known.simulated.page_cycles
+
+
+def test_no_simulation_is_faster_than_the_bound_of_the_ports() -> None:
+    for text in ("mov rax, [rsi]; add rax, [rdi]; mov [rbp], rax", "imul rax, rbx; add rcx, rax; lea rdx, [rcx+rax+8]"):
+        one = study(text)
+        assert one.cycles >= max(one.bounds.cycles_of.values()) * Fraction(99, 100)
+
+
+def test_instructions_without_data_take_a_place_and_are_named() -> None:
+    known, unknown = study("imul rax, rbx"), study("imul rax, rbx; xstore")
+    assert [item.known for item in unknown.block.items] == [True, False]
+    assert known.cycles <= unknown.cycles <= known.cycles + 1
+
+
+def test_loops_come_from_the_loop_buffer() -> None:
+    found = study("again: add rax, r8; add rbx, r8; add rcx, r8; add rdx, r8; dec rdi; jne again", Running.LOOP)
+    assert found.bounds.running is Running.LOOP
+    assert float(found.cycles) == pytest.approx(1.33, rel=0.1)  # five µops, held three times in 15 issue slots, port 6

@@ -1,0 +1,101 @@
+"""What a simulation says of each instruction, and what it would be if things were otherwise."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+
+from analysis.bounds import Running
+from analysis.explanation import Facts
+from analysis.report.data import json_of, schema
+from analysis.report.text import lines_of
+from analysis.report.timeline import timeline_lines
+from analysis.simulation.results import Wait
+from tests.analysis.machine import haswell
+from tests.analysis.simulation.test_cycles import study
+
+
+def test_of_a_chain_each_instruction_waits_for_the_other() -> None:
+    first, second = study("imul rax, rbx; imul rax, rcx").explanation.lines
+    assert first.waits[Wait.OPERAND] > 50  # the scheduler is full of them
+    assert second.caused[Wait.OPERAND] == pytest.approx(first.waits[Wait.OPERAND], rel=0.02)
+    assert {name: float(uops) for name, uops in first.ports.items()} == {"1": 1.0}
+
+
+def test_where_a_port_is_full_instructions_wait_for_it_and_for_each_other() -> None:
+    lines = study("imul rax, rbx; imul rcx, rbx; imul rdx, rbx; imul rsi, rbx").explanation.lines
+    assert sum(line.waits.get(Wait.PORT, 0) + line.waits.get(Wait.OPERAND, 0) for line in lines) > 10
+    assert sum(line.caused.get(Wait.PORT, 0) for line in lines) == pytest.approx(
+        float(sum(line.waits.get(Wait.PORT, 0) for line in lines)), rel=0.1
+    )
+
+
+def test_long_instructions_wait_for_the_front_end() -> None:
+    lines = study("; ".join(f"mov {name}, 0x123456789abcdef" for name in ("rax", "rbx", "rcx"))).explanation.lines
+    assert sum(line.waits.get(Wait.FRONT_END, 0) for line in lines) > 1  # 30 bytes, 16 per cycle
+
+
+def test_the_timeline_has_the_stages_in_order() -> None:
+    found = study("mov rax, [rsi]; add rbx, rax; mov [rdi], rbx").explanation.timeline
+    assert [one.position for one in found[:3]] == [0, 1, 2]
+    assert len({one.iteration for one in found}) >= 2
+    for one in found:
+        assert one.dispatched is not None
+        assert one.issued < one.dispatched < one.executed <= one.retired
+        for uop in one.uops:
+            assert one.issued < uop.ready <= uop.dispatched < uop.done <= one.executed
+    load, addition = found[0], found[1]
+    assert addition.dispatched == load.executed
+    assert [one.retired for one in found] == sorted(one.retired for one in found)
+
+
+def test_the_picture_shows_them() -> None:
+    _, _, first, second, *_ = timeline_lines(study("imul rax, rbx; imul rax, rcx"))
+    assert first.split()[-1] == "IeeeR"
+    assert second.split()[-1] == "I===eeeR"
+
+
+def changes(text: str, running: Running = Running.UNROLLED) -> dict[str, float]:
+    return {one.change: float(one.cycles) for one in study(text, running).gains}
+
+
+def test_changes_gain_what_they_should_and_come_in_order() -> None:
+    found = changes("imul rax, rbx; imul rax, rcx")
+    assert list(found.values()) == sorted(found.values())
+    assert found["no dependencies"] == 2  # port 1
+    assert found["one more accumulator beside RAX"] == 3
+    assert found["line 1 without latency (IMUL RAX, RBX)"] == pytest.approx(3, abs=1)
+
+
+def test_a_pointer_has_no_second_accumulator() -> None:
+    assert not [change for change in changes("mov rax, [rax]") if "accumulator" in change]
+
+
+def test_a_register_that_others_read_has_no_second_accumulator() -> None:
+    assert not [one for one in changes("imul rax, rbx; mov [rdi], rax") if "accumulator" in one]
+
+
+def test_a_port_without_limits_leaves_the_others() -> None:
+    found = changes("mov [rsi], rax; mov [rdi], rbx; mov [rbp], rcx")
+    assert found["port 4 without limits"] == pytest.approx(1, abs=0.1)  # three store addresses on three ports
+
+
+def test_a_loop_that_wastes_issue_slots_gains_by_unrolling() -> None:
+    text = "again: mov rax, [rsi]; add [rdi+8], rax; add rdi, 8; add rsi, 8; dec rcx; jne again"
+    found = changes(text, Running.LOOP)
+    assert found["unrolled by two: the jump half as often"] < float(study(text, Running.LOOP).cycles)
+
+
+def test_text_and_json_have_all_of_it() -> None:
+    one = study("imul rax, rbx; imul rax, rcx")
+    facts = Facts(one.bounds, haswell(), study=one)
+    text = "\n".join(lines_of(facts))
+    assert "one more accumulator beside RAX" in text
+    assert "IeeeR" in text
+    found = json_of(facts)
+    assert found["cycles_per_iteration"] == 6.0
+    assert len(found["simulation"]["instructions"]) == 2
+    assert found["simulation"]["timeline"][1]["dispatched"] == found["simulation"]["timeline"][0]["executed"]
+    jsonschema.validate(json.loads(json.dumps([found])), schema())
