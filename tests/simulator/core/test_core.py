@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.core.core import NO_PORT, PORT, SHARED, Core, RepeatedRun
+from simulator.core.core import COMMIT, NO_PORT, PORT, SHARED, Core, Moment, RepeatedRun
 from simulator.machines.machine import Binding, Parameters
 from tests.simulator.core.cycle_core import CycleCore
 
@@ -144,3 +144,24 @@ def test_two_of_three_moves_are_eliminated() -> None:
         core.advance(unit)
     assert sum(core.totals().ports) == 100
     assert core.totals().cycles == pytest.approx(100, abs=3)
+
+
+def test_what_a_store_wrote_is_in_the_cache_some_cycles_after_all_before_it_has_retired() -> None:
+    core = Core(HASWELL, 2)
+    core.advance(
+        [(PORT, (0,), 20, (), (0,), 0, 1, 1), (NO_PORT, (), 0, (), (), 0, 1, 1), (COMMIT, (), 11, (), (1,), 0, 0, 0)]
+    )
+    assert core.last_retired == 21  # dispatched in the cycle after issue
+    assert core.locations[1] == 21 + 11
+
+
+def test_moments_say_what_every_uop_went_through() -> None:
+    trace: list[Moment] = []
+    log: list[tuple[int, int]] = []
+    chain = (PORT, (0,), 3, (0,), (0,), 0, 1, 1)
+    Core(HASWELL, 1).advance([chain, chain, (NO_PORT, (), 0, (0,), (), 0, 1, 1)], log, trace)
+    assert [one.issued for one in trace] == [0, 0, 0]
+    assert [one.needed for one in trace] == [0, 4, 7]
+    assert [one.done for one in trace] == [4, 7, 7]
+    assert [one.logged for one in trace] == [1, 2, 2]
+    assert log == [(1, 0), (4, 0)]
