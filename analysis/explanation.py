@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from analysis.loads import loads_of
 from analysis.paths import critical_path, loop_carried
+from analysis.simulation.changes import faster_ways
 from analysis.whatif import what_ifs
 from results.model import PortUsage
 
@@ -93,7 +94,7 @@ class Facts:
     @cached_property
     def gains(self) -> list[WhatIf]:
         """What would make the code faster."""
-        return what_ifs(self.bounds) if self.study is None else self.study.gains
+        return what_ifs(self.bounds) if self.study is None else faster_ways(self.study)
 
     @cached_property
     def on_path(self) -> set[int]:

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from analysis.bounds import Running
-from analysis.simulation.changes import changes_of
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from analysis.code import Block
     from analysis.simulation.results import Explanation, Simulated
     from analysis.simulation.run import Simulation
-    from analysis.whatif import WhatIf
 
 
 @dataclass(frozen=True)
@@ -57,9 +55,3 @@ class Study:
     def explanation(self) -> Explanation:
         """What each instruction waited for, and a few iterations of all."""
         return self.simulation.explain(self.block, self.followed, loop=self.loop)
-
-    @cached_property
-    def gains(self) -> list[WhatIf]:
-        """What would make the code faster, by simulating it so; what gains most first."""
-        tried = changes_of(self)
-        return sorted((one for one in tried if one.cycles < self.cycles), key=lambda one: (one.cycles, one.change))
