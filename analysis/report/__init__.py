@@ -1,5 +1,6 @@
 """Reports of a prediction, for people and for programs.
 
-Reading order: `text` (for a terminal), `data` (JSON, which `schema.json` describes), `flow` (functions and loops),
-`compiler` (messages for editors), `drawing` (SVG), `dot` (Graphviz), `page` (HTML, from `templates/`).
+Reading order: `timeline` (waits, and a picture of the first iterations), `text` (for a terminal), `data` (JSON, which
+`schema.json` describes), `flow` (functions and loops), `compiler` (messages for editors), `drawing` (SVG), `dot`
+(Graphviz), `page` (HTML, from `templates/`).
 """
