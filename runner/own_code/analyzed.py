@@ -13,7 +13,7 @@ from analysis.flow import flow_of
 from analysis.loops import predict_loop
 from analysis.machines import known, open_machine
 from analysis.markers import marked_code
-from analysis.prediction import Tools
+from analysis.prediction import Mode, Tools
 from runner.host.cpu import choose, read_cpu
 from runner.own_code.listing import list_text
 from xed_convert.assembly.assembler import shipped_assembler
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from analysis.bounds import Running
     from analysis.flow import Flow, Loop
     from analysis.loops import LoopPrediction
-    from analysis.prediction import Mode, Prediction
+    from analysis.prediction import Prediction
     from runner.own_code.listing import Listing
     from runner.own_code.text import Syntax
 
@@ -61,7 +61,7 @@ class Given:
     address: int = 0
     line_at: Callable[[int], SourceLine | None] = lambda _offset: None
 
-    def predict(self, tools: Tools, running: Running, mode: Mode) -> Prediction:
+    def predict(self, tools: Tools, running: Running, mode: Mode = Mode.BOUNDS) -> Prediction:
         """Predict what it takes on one machine.
 
         Raises:
