@@ -94,7 +94,8 @@ def infer_fusion(
 def _by_counter(probe: _FusionProbe, counter: str) -> Procedure[dict[str, bool | None]]:
     """Count how many pairs are one µop; if only one jump of a condition fuses, ask for each of them."""
     shares = yield from _shares(probe, counter, JUMPS)
-    mixed = [(jump,) for pair, share in zip(JUMPS, shares, strict=True) if share == Fraction(1, 2) for jump in pair]
+    halves = [pair for pair, share in zip(JUMPS, shares, strict=True) if share is not None and share.denominator == 2]
+    mixed = [(jump,) for pair in halves for jump in pair]
     alone = yield from _shares(probe, counter, mixed)
     found: dict[str, bool | None] = {}
     for jumps, share in [*zip(JUMPS, shares, strict=True), *zip(mixed, alone, strict=True)]:

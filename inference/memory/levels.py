@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from inference.experiment import Procedure
 
 LEAST_BYTES = 4 << 10
+"""Bytes of the smallest ring: a page, which is less than any first level of cache."""
 ALIKE_SHARE = Fraction(1, 3)
 """Share of the median of a level by which others of it may be longer: the next level takes twice as long."""
 ALIKE_CYCLES = Fraction(1)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import pytest
 
-from docs.constants import COUNTS, Constant, constants, table
+from docs.constants import CHECKOUT, COUNTS, Constant, constants, table
 from tests.nonempty import some
 
 if TYPE_CHECKING:
@@ -37,6 +39,25 @@ def test_every_way_of_writing_a_number_is_found(tmp_path: Path) -> None:
 
 def test_every_constant_of_inference_has_its_reason() -> None:
     assert [str(one) for one in some(constants(), 50) if len(one.reason.split()) < 4] == []
+
+
+def unnamed(source: str) -> list[str]:
+    """Return the fractions and floating-point numbers in functions, but for 0 and 1."""
+    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+    inside = [node for function in functions for statement in function.body for node in ast.walk(statement)]
+    numbers = [node for node in inside if isinstance(node, ast.Constant) and isinstance(node.value, float)]
+    named = [ast.unparse(node) for node in numbers if node.value not in {0.0, 1.0}]
+    return named + [text for node in inside if re.fullmatch(r"Fraction\(\d+, \d+\)", text := ast.unparse(node))]
+
+
+@pytest.mark.parametrize(("line", "found"), [("y = x + 0.3", ["0.3"]), ("y = Fraction(1, 2)", ["Fraction(1, 2)"])])
+def test_a_number_without_a_name_would_be_found(line: str, found: list[str]) -> None:
+    assert unnamed(f"X = Fraction(1, 3)\ndef f(x):\n    z = Fraction(x, 2) + 1.0\n    {line}\n") == found
+
+
+def test_every_fraction_in_inference_has_a_name() -> None:
+    paths = some(sorted((CHECKOUT / "inference").rglob("*.py")), 30)
+    assert [f"{path.name}: {text}" for path in paths for text in unnamed(path.read_text(encoding="utf-8"))] == []
 
 
 def trial(**changed: str) -> dict[str, str]:
