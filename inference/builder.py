@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from inference.throughput import COUNTED, Sequence, derivation_of, rounded_count
+from inference.throughput import UNIT, Sequence, counted_names, derivation_of, rounded_count
 from results.findings import DecidedBy, LoadAlone, NoPorts, PortsFound
 from results.model import Characterization, Derivation, Failure, Form, FormResult, Step, Throughput
 from results.ports import throughput_of
@@ -63,18 +63,21 @@ class ConclusionBuilder:
     def note_uops(self, search: Search) -> None:
         """Note the µop counts of the first sequence, without the µops of what stands around each instance."""
         first = search.unrolled[0]
-        counts = {name: rounded_count(first.per_instruction(name)) for name in COUNTED}
+        names = counted_names(first.measured.values)
+        counts = {name: rounded_count(first.per_instruction(name)) for name in names}
         if self.prologues is not None:
             alone = Sequence(first.shape, self.prologues)
-            counts = {name: rounded_count(_difference(first, alone, name)) for name in COUNTED}
+            counts = {name: rounded_count(_difference(first, alone, name)) for name in names}
             counts = counts if self.prologues.ok else {}
         self.uops = counts.pop("uops_executed", None)
-        self.attributes.update({name: count for name, count in counts.items() if count is not None})
+        known = {name: count for name, count in counts.items() if count is not None}
+        self.attributes.update({name: count for name, count in known.items() if count or not name.startswith(UNIT)})
 
-    def note_ports(self, conclusion: PortConclusion, search: Search) -> None:
+    def note_ports(self, conclusion: PortConclusion, search: Search, *, counts_all: bool = True) -> None:
         """Note the port usage of a form with its derivation, or why there is none.
 
-        If nothing else counts µops, those of the ports are the µops of the variant.
+        If nothing else counts µops, those of the ports are the µops of the variant, unless some ports have no counters
+        (`counts_all`).
         """
         first = search.unrolled[0]
         counts = {name: first.per_instruction(name) for name in sorted(first.measured.values) if name[0] == "p"}
@@ -88,7 +91,7 @@ class ConclusionBuilder:
         self.derivations.append(Derivation(f"ports{search.form.suffix}", tuple(steps), experiments))
         if conclusion.failure is not None:
             self.failures.append(NoPorts(search.form, conclusion.failure))
-        if conclusion.usage is not None and self.uops is None and search.form is Form.PLAIN:
+        if conclusion.usage is not None and self.uops is None and search.form is Form.PLAIN and counts_all:
             self.uops = conclusion.usage.total
         self._put(search.form, ports=conclusion.usage)
 

@@ -99,7 +99,7 @@ class Characterizer:
         instructions = self._candidates.instructions
         self._base = Context(
             instructions,
-            PortLayout.of(machine.ports),
+            PortLayout.of(machine.ports, machine.port_kind),
             machine.counters,
             Calibrations(instructions, loop=machine.loops_only),
             loops_only=machine.loops_only,
@@ -109,8 +109,10 @@ class Characterizer:
     def prepare(self, variants: Iterable[InstructionVariant] = ()) -> Procedure[Context]:
         """Find blocking instructions for the kinds of code that the variants are (default: both kinds)."""
         context = self._base
+        partly = bool(context.layout.kind)  # time says more of the ports that have no counters
+        timed = (yield from self._timed()) if self._by_time and (partly or not context.counts_ports) else None
         if not context.counts_ports:
-            return self.prepared({}, (yield from self._timed()) if self._by_time else None)
+            return self.prepared({}, timed)
         kinds = {kind_of(variant) for variant in variants} or set(CodeKind)
         found: dict[CodeKind, BlockingSet] = {}
         issued = yield from find_width(context.instructions)
@@ -119,7 +121,7 @@ class Characterizer:
             found[kind] = yield from find_blocking(
                 candidates, context.layout, BlockingCode(context.instructions), issued, tuple(found.values())
             )
-        return self.prepared(found)
+        return self.prepared(found, timed)
 
     def _timed(self) -> Procedure[TimedMachine | None]:
         """Find the machine's sets of ports by time alone, with VEX code, or with SSE code where that does not run."""

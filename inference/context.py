@@ -25,6 +25,7 @@ class Capabilities:
     - `privileged`: code runs at privilege level 0.
     - `first_decoder`: one decoder takes any instruction, and all others simple ones only.
     - `architecture`: the name under which ports may have been published.
+    - `port_kind`: the only kind of ports that is counted ("": all are).
     """
 
     counters: tuple[str, ...]
@@ -33,6 +34,7 @@ class Capabilities:
     privileged: bool = False
     first_decoder: bool = False
     architecture: str = ""
+    port_kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,12 @@ from inference.ports.by_time.infer import infer_by_time
 from inference.ports.by_time.mixes import MixFactory
 from inference.ports.isolation import isolated_of
 from inference.throughput import (
-    COUNTED,
+    UNIT,
     Search,
     Sequence,
     confirm,
+    counted_names,
+    counts_uops,
     differ,
     rounded_count,
     search_as_plain,
@@ -32,6 +34,8 @@ from results.model import Form
 from results.ports import throughput_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from inference.builder import ConclusionBuilder
     from inference.context import Context
 
@@ -50,13 +54,15 @@ def measure_plain(found: ConclusionBuilder, context: Context) -> Procedure[None]
     factory = ThroughputFactory(context.instructions, found.variant)
     kinds = kinds_of(found.variant)
     search = Search(factory, kinds[-1], balanced=context.loops_only)
-    want = Want.ALL if context.counts_ports else Want.CYCLES
+    counts = context.counts_ports or counts_uops(context.counters)
+    want = Want.ALL if counts else Want.CYCLES
     yield from measure_first(search, want)
     bound = None
     found.first = search.unrolled[0] if search.unrolled else None
-    if search.unrolled and context.counts_ports:
+    if search.unrolled and counts:
         found.prologues = yield from measure_prologues(factory)
         found.note_uops(search)
+    if search.unrolled and context.counts_ports:
         conclusion = yield from infer_form(found, search, context)
         bound = throughput_of(conclusion.usage) if conclusion.usage is not None else None
         always = "eliminated_percent" not in found.attributes and kinds[0] is kinds[-1]
@@ -74,7 +80,7 @@ def measure_plain(found: ConclusionBuilder, context: Context) -> Procedure[None]
     found.failures += search.failures
     found.note_throughput(search)
     fastest = found.fastest_loop or found.fastest
-    if context.timed is not None and found.fastest is not None and fastest is not None:
+    if context.timed is not None and found.plain.ports is None and found.fastest is not None and fastest is not None:
         mixes = MixFactory(context.instructions, loop=context.loops_only)
         cycles = min(fastest.cycles, found.fastest.cycles)
         found.note_timed((yield from infer_by_time(context.timed, mixes, found.variant, cycles)))
@@ -95,10 +101,12 @@ def measure_same_register(found: ConclusionBuilder, context: Context) -> Procedu
         return
     factory = ThroughputFactory(context.instructions, found.variant)
     search = Search(factory, ValueKind.ANY, Form.SAME_REGISTER, balanced=context.loops_only)
-    want = Want.ALL if context.counts_ports else Want.CYCLES
+    want = Want.ALL if context.counts_ports or counts_uops(context.counters) else Want.CYCLES
     yield from search.measure([search.shape(LENGTHS[0])], want)
     if not search.unrolled:
         return
+    if found.first is not None:
+        _note_other_counts(found, found.first, search.unrolled[0], _units_of(found.first))
     if context.counts_ports:
         yield from infer_form(found, search, context)
     yield from search_as_plain(search, found.fastest)
@@ -123,21 +131,33 @@ def measure_indexed(found: ConclusionBuilder, context: Context) -> Procedure[Non
     yield from search_others(search, fastest)
     yield from search_form_in_loop(search, fastest, found.fastest_loop)
     yield from settle(search, (fastest, found.fastest_loop))
-    if search.unrolled and context.counts_ports and not factory.has_prologue:
+    counts = context.counts_ports or counts_uops(context.counters)
+    if search.unrolled and counts and not factory.has_prologue:
         counted = Search(factory, first.shape.kind, Form.INDEXED)
         yield from counted.measure([counted.shape(first.shape.count)], Want.ALL)
-        if counted.unrolled and _differs(found, first, counted.unrolled[0], context):
+        if counted.unrolled:
+            _note_other_counts(found, first, counted.unrolled[0], counted_names(first.measured.values))
+        if counted.unrolled and context.counts_ports and _differs(first, counted.unrolled[0], context):
             yield from infer_form(found, counted, context)
     if search.unrolled:
         found.note_throughput(search)
 
 
-def _differs(found: ConclusionBuilder, plain: Sequence, indexed: Sequence, context: Context) -> bool:
-    """Note the µop counts that change with an index, and return whether the loads of ports do."""
-    for name in COUNTED:
-        counts = [rounded_count(one.per_instruction(name)) for one in (plain, indexed)]
+def _units_of(sequence: Sequence) -> list[str]:
+    """Return the counters by execution unit that were read."""
+    return [name for name in sequence.measured.values if name.startswith(UNIT)]
+
+
+def _note_other_counts(found: ConclusionBuilder, plain: Sequence, other: Sequence, names: Iterable[str]) -> None:
+    """Note the µop counts that are others in another form."""
+    for name in names:
+        counts = [rounded_count(one.per_instruction(name)) for one in (plain, other)]
         if None not in counts and counts[0] != counts[1]:
-            found.attributes[name.removesuffix("_executed") + Form.INDEXED.suffix] = counts[1] or 0
+            found.attributes[name.removesuffix("_executed") + other.shape.form.suffix] = counts[1] or 0
+
+
+def _differs(plain: Sequence, indexed: Sequence, context: Context) -> bool:
+    """Whether the ports are others with an index."""
     loads = [isolated_of(one.measured, context.layout).uops for one in (plain, indexed)]
     return any(abs(loads[0][name] - loads[1][name]) > OTHER_LOAD for name in context.layout.counters)
 

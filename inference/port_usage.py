@@ -27,6 +27,7 @@ from results.findings import (
     EliminatedPorts,
     Elimination,
     Indistinguishable,
+    NotCounted,
     NotRun,
     PrologueNotPart,
     PrologueRemoved,
@@ -79,10 +80,16 @@ class SubjectInstruction:
 
 def infer_form(found: ConclusionBuilder, search: Search, context: Context) -> Procedure[PortConclusion]:
     """Infer the port usage of the form that a search is about, and note it."""
+    layout = context.layout
+    if layout.kind and not isolated_of(search.unrolled[0].measured, layout).total:
+        found.note_ports(PortConclusion(None, NotCounted(layout.kind)), search)
+        return PortConclusion(None)
     conclusion = yield from _ports(found, search, context)
     if search.form is Form.PLAIN and (prologues := found.prologues) is not None:
         conclusion = yield from _without_prologues(conclusion, prologues, search.factory, context)
-    found.note_ports(conclusion, search)
+    if conclusion.usage is not None:
+        conclusion = replace(conclusion, usage=layout.named(conclusion.usage))
+    found.note_ports(conclusion, search, counts_all=not layout.kind)
     return conclusion
 
 

@@ -72,6 +72,19 @@ eight instances."""
 COUNTED = ("uops_issued", "uops_executed", "uops_retire_slots", "uops_MS")
 """Counters that are reported per instruction."""
 
+UNIT = "unit_"
+"""How the names of counters begin that count by execution unit; they are reported as well, where they count."""
+
+
+def counted_names(there: collections_abc.Iterable[str]) -> tuple[str, ...]:
+    """Return the names of the counters that are reported, of those that are there: those of units last."""
+    return (*COUNTED, *sorted(name for name in there if name.startswith(UNIT)))
+
+
+def counts_uops(counters: collections_abc.Collection[str]) -> bool:
+    """Whether any of the counters is reported per instruction."""
+    return any(name in counters for name in counted_names(counters))
+
 
 @dataclass(frozen=True)
 class Sequence:

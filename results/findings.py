@@ -450,6 +450,13 @@ class EliminatedPorts(Failure):
 
 
 @dataclass(frozen=True, slots=True)
+class NotCounted(Failure):
+    """The only ports with counters are of one kind, and none of them counted anything."""
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
 class PrologueNotPart(Failure):
     """A prologue and epilogue alone use ports that the instruction together with them does not."""
 

@@ -266,6 +266,7 @@ _REASONS: dict[type[Failure], str] = {
     findings.Unplaced: "some µops use more ports than can be kept busy, or none",
     findings.Unexplained: "mixes take times that no port usage explains",
     findings.NoUsage: "no port usage explains the answers",
+    findings.NotCounted: "its µops are on ports without counters",
     findings.EliminatedPorts: "the ports of instances that are not eliminated cannot be told",
     findings.PrologueNotPart: "its prologue and epilogue use ports that the whole does not use",
 }
@@ -390,6 +391,11 @@ def _answers(answers: Iterable[Confined]) -> str:
 
 def _sets(sets: Iterable[PortSet]) -> str:
     return ", ".join(map(port_set_name, sorted(sets, key=lambda ports: (len(ports), sorted(ports)))))
+
+
+@failure.register
+def _(value: findings.NotCounted) -> str:
+    return f"only {value.kind} ports have counters, and it uses none of them"
 
 
 @failure.register

@@ -10,7 +10,9 @@ Counters are named as follows; a backend says in `BackendInfo.counters` which it
   repetition, and takes longer while another thread uses the same core;
 - `instructions`: retired instructions;
 - `uops_issued`, `uops_executed`, `uops_retire_slots`, `uops_MITE`, `uops_MS`, `divider_active`: as in PMU events;
-- `p0`, `p1`, `p23` ...: µops dispatched to that port, or to any of those ports where they share a counter.
+- `p0`, `p1`, `p23` ...: µops dispatched to that port, or to any of those ports where they share a counter. With
+  `BackendInfo.port_kind` only ports of that kind have counters;
+- `unit_ALU`, `unit_LOAD` ...: µops dispatched to execution units of that kind.
 """
 
 from __future__ import annotations
@@ -70,7 +72,8 @@ class BackendInfo:
     `is_model` is true where no CPU is measured. `preferred_iterations` is 0 where unrolled code can be measured
     exactly. Else every benchmark needs a loop of so many iterations, to rise above the clock's resolution.
     `most_variants` is 0 where one campaign may have any number of variants. `has_memory`: there are caches and a store
-    buffer. `area_bytes` is the size of the area that R14 points to the middle of.
+    buffer. `area_bytes` is the size of the area that R14 points to the middle of. `port_kind` is the only kind of ports
+    that is counted ("FP"; "": all are).
     """
 
     name: str
@@ -85,6 +88,7 @@ class BackendInfo:
     most_variants: int = 0
     has_memory: bool = True
     area_bytes: int = 1 << 20
+    port_kind: str = ""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -96,6 +100,7 @@ class BackendInfo:
             self.supports_privileged,
             has_first_decoder(self.provenance.architecture),
             self.provenance.architecture,
+            self.port_kind,
         )
 
 

@@ -36,7 +36,8 @@ class Isolated:
     """What an instruction did alone: µops per counter and core cycles, per instruction; `total` µops in all.
 
     `free`: instances do not depend on each other, so that only ports can limit them. `issued`: µops of the fused domain
-    (0: not counted). `executed`: µops by a counter of their own (None: there is none, or it counted no whole number).
+    (0: not counted). `executed`: µops by a counter of their own (None: there is none, or it counted no whole number, or
+    some ports have no counters).
     """
 
     uops: Mapping[str, Fraction]
@@ -71,8 +72,8 @@ def isolated_of(measured: Measured, layout: PortLayout) -> Isolated:
     """Return what one instruction of a throughput sequence did, from the measurement of the sequence."""
     divisor = measured.request.benchmark.divisor
     uops = {name: measured.values[name] / divisor for name in layout.counters}
-    issued = measured.values.get("uops_issued", Fraction(0)) / divisor
-    executed = measured.values.get("uops_executed")
+    issued = Fraction(0) if layout.kind else measured.values.get("uops_issued", Fraction(0)) / divisor
+    executed = None if layout.kind else measured.values.get("uops_executed")
     whole = None if executed is None else round(executed / divisor)
     near = executed is not None and whole is not None and abs(executed / divisor - whole) <= MOST_OFF
     total = round(sum(uops.values()))

@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from results.model import PORT_LETTERS
+from results.model import PORT_LETTERS, PortUsage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -17,12 +17,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PortLayout:
-    """The counters that count µops per port: `{"p0": {0}, "p23": {2, 3}}`; ports that share a counter share a name."""
+    """The counters that count µops per port: `{"p0": {0}, "p23": {2, 3}}`; ports that share a counter share a name.
+
+    `kind` is the only kind of ports that is counted ("FP", "INT"; "": all are). Then nothing is known of other µops,
+    and the ports are called by it: port 0 is FP0.
+    """
 
     counters: Mapping[str, PortSet]
+    kind: str = ""
 
     @classmethod
-    def of(cls, names: Iterable[str]) -> PortLayout:
+    def of(cls, names: Iterable[str], kind: str = "") -> PortLayout:
         """Read counter names as a backend gives them ("p0", "p23").
 
         Raises:
@@ -33,7 +38,13 @@ class PortLayout:
         bad = [name for name, ports in counters.items() if not ports or not ports <= set(PORT_LETTERS)]
         if bad or len(letters) != len(set(letters)):
             raise ValueError(f"not a list of port counters: {' '.join(counters)}")
-        return cls(counters)
+        return cls(counters, kind)
+
+    def named(self, usage: PortUsage) -> PortUsage:
+        """Return a usage with the ports' own names."""
+        if not self.kind:
+            return usage
+        return PortUsage({frozenset(self.kind + port for port in ports): n for ports, n in usage.uops.items()})
 
     @cached_property
     def ports(self) -> PortSet:

@@ -123,6 +123,7 @@ class KmodBackend:
             calibration_core_cycles=native.calibration(CALIBRATION_ITERATIONS).core_cycles if self._is_clock else 0,
             supports_privileged=True,
             most_variants=MASKED_AT_MOST if self._flags & abi.BatchFlag.MASK_LVT else 0,
+            port_kind=self._uarch.port_kind if self._uarch else "",
         )
 
     def define(self, events: Sequence[OwnEvent], msrs: Sequence[MsrCounter]) -> None:

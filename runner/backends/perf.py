@@ -109,6 +109,7 @@ class PerfBackend:
             ports=tuple(name for name in self._uarch.port_counters if name in counters),
             caveats=caveats,
             preferred_iterations=PREFERRED_ITERATIONS,
+            port_kind=self._uarch.port_kind,
         )
 
     def run(self, batch: Sequence[Job], counters: Sequence[str], repeat: Repeat) -> list[JobResult]:

@@ -13,6 +13,7 @@ from results.machine.graph import ModelError
 from results.model import Provenance, Status
 from results.version import version
 from runner.backend import HIDDEN, BackendError, BackendInfo, Job, JobResult, Repeat, UnknownNameError
+from runner.uarch.tables import all_microarchitectures, is_port_counter
 from simulator.core.pmu import Simulator
 from simulator.core.runs import STATIC
 from simulator.core.trace import Copies
@@ -23,6 +24,7 @@ from simulator.machines.noise import CounterNoise
 from simulator.machines.random_machine import RandomMachine
 from simulator.machines.random_shape import KINDS
 from simulator.machines.shipped import load_machine, names
+from simulator.machines.units import unit_counters
 from simulator.memory.parameters import TYPICAL
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.encoding.decoder import Decoder
@@ -32,7 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from runner.uarch.tables import Microarchitecture
     from simulator.core.pmu import Readings
+    from simulator.machines.machine import Parameters
     from xed_convert.model import InstructionVariant
 
 CAVEAT = "a simulated core: every number is the model's, nothing is measured"
@@ -62,19 +66,35 @@ class SimBackend:
 
     name = "sim"
 
-    def __init__(self, machine: MachineModel, catalogue: Catalogue, *, hide_counters: bool = False) -> None:
+    def __init__(
+        self,
+        machine: MachineModel,
+        catalogue: Catalogue,
+        *,
+        hide_counters: bool = False,
+        table: Microarchitecture | None = None,
+    ) -> None:
         """Simulate that machine; the catalogue is what bytes are decoded with.
 
-        `hide_counters` leaves nothing to be read but core cycles, as on a CPU without a PMU.
+        Args:
+            machine: what is simulated.
+            catalogue: what bytes are decoded with.
+            hide_counters: leave nothing to be read but core cycles, as on a CPU without a PMU.
+            table: have the counters of this microarchitecture, as far as a simulated core can count them
+                (None: one for each port, or for each group of ports).
         """
-        self._machine = machine
-        self._simulator = Simulator(machine, Decoder(catalogue))
-        groups = machine.parameters.port_groups
-        self._hidden = hide_counters
-        self._ports = () if hide_counters else tuple(f"p{group}" for group in groups)
+        self._machine = machine if table is None else machine.with_parameters(by_task=True)
+        self._simulator = Simulator(self._machine, Decoder(catalogue))
+        self._hidden, self._table = hide_counters, table
+        self._kind = table.port_kind if table is not None else ""
+        self._cells = _cells(self._machine.parameters, table)
+        usual: tuple[str, ...] = (*STATIC, "uops_executed", "divider_active")
+        if table is not None:
+            usual = tuple(name for name in usual if name in table.counters)
+        self._ports = () if hide_counters else tuple(name for name in self._cells if is_port_counter(name))
+        units = tuple(name for name in self._cells if not is_port_counter(name))
         self._jobs = 0
-        counted = () if hide_counters else (*STATIC, "uops_executed", "divider_active", *self._ports)
-        self._counters = ("core_cycles", *counted)
+        self._counters = ("core_cycles", *(() if hide_counters else (*usual, *self._ports, *units)))
 
     @property
     def machine(self) -> MachineModel:
@@ -84,7 +104,8 @@ class SimBackend:
     def info(self) -> BackendInfo:
         """Say which counters the simulated machine has, and that it is a model."""
         origin = self._machine.origin
-        hidden = (HIDDEN_CAVEAT,) if self._hidden else ()
+        hidden: tuple[str, ...] = (HIDDEN_CAVEAT,) if self._hidden else ()
+        hidden += (f"its counters are those that {self._table.title} has",) if self._table is not None else ()
         caveats = (CAVEAT, f"{self._machine.name}: {origin.text} ({origin.licence})", *hidden)
         provenance = Provenance(
             architecture=self._machine.name,
@@ -108,6 +129,7 @@ class SimBackend:
             is_model=True,
             supports_privileged=True,
             has_memory=self._machine.parameters.memory is not None,
+            port_kind=self._kind,
         )
 
     def run(self, batch: Sequence[Job], counters: Sequence[str], repeat: Repeat) -> list[JobResult]:
@@ -151,9 +173,19 @@ class SimBackend:
         return {name: self._value(name, index, readings) for index, name in enumerate(wanted)}
 
     def _value(self, name: str, index: int, readings: Readings) -> int:
-        if name in self._ports:
-            return sum(readings.difference(index, f"p{port}") for port in name[1:])
+        if name in self._cells:
+            return sum(readings.difference(index, cell) for cell in self._cells[name])
         return readings.difference(index, name)
+
+
+def _cells(parameters: Parameters, table: Microarchitecture | None) -> dict[str, tuple[str, ...]]:
+    """Return the counters of µops by port or unit, and the simulated events that each sums up."""
+    if table is None:
+        return {f"p{group}": tuple(f"p{port}" for port in group) for group in parameters.port_groups}
+    return {
+        one.name: tuple(f"{task.name} p{port}" for task in sorted(one.tasks) for port in one.ports(parameters))
+        for one in unit_counters(table.name)
+    }
 
 
 def _copies(job: Job, shape: Layout) -> Copies:
@@ -196,6 +228,15 @@ def _open_random(architecture: str, options: Sequence[str], hint: str) -> Machin
     return RandomMachine(int(seed), kind=kind).model()
 
 
+def _without_table(architecture: str) -> tuple[str, Microarchitecture | None]:
+    """Return the name of a machine without the name of a table of counters at its end (`SKX:LNL-P`), and the table."""
+    base, _, last = architecture.rpartition(":")
+    table = next((one for name, one in all_microarchitectures().items() if name.lower() == last.lower()), None)
+    if not base or table is None or not unit_counters(table.name):
+        return architecture, None
+    return base, table
+
+
 def _without_hiding(architecture: str | None) -> tuple[str, bool]:
     """Return the name of a machine without `HIDDEN`, and whether it ended with that."""
     name = architecture or ""
@@ -213,6 +254,7 @@ def create_from(model: Path, architecture: str | None = None) -> SimBackend:
         BackendError: the file cannot be read, or has no such machine, or the option is not known.
     """
     told, hidden = _without_hiding(architecture)
+    told, table = _without_table(told)
     base, *options = told.split(":")
     try:
         machine = machine_of(read_machine(model, base))
@@ -220,7 +262,7 @@ def create_from(model: Path, architecture: str | None = None) -> SimBackend:
             raise UnknownNameError.of("option", options[0], OPTIONS)
         for option in options:
             machine = OPTIONS[option](machine)
-        return SimBackend(machine, Catalogue.load(), hide_counters=hidden)
+        return SimBackend(machine, Catalogue.load(), hide_counters=hidden, table=table)
     except BackendError:
         raise
     except UopscopeError as error:
@@ -237,7 +279,8 @@ def create(cpu: int | None = None, architecture: str | None = None) -> SimBacken
     try:
         catalogue = Catalogue.load()
         told, hidden = _without_hiding(architecture)
-        return SimBackend(open_machine(told), catalogue, hide_counters=hidden)
+        told, table = _without_table(told)
+        return SimBackend(open_machine(told), catalogue, hide_counters=hidden, table=table)
     except BackendError:
         raise
     except UopscopeError as error:

@@ -105,7 +105,9 @@ def render(core: Row, events: list[Row]) -> str:
     """Return the TOML text of one core."""
     lines = ["# Written by runner/uarch/from_perfmon.py: change its tables, not this file.", ""]
     lines += [f'name = "{core["name"]}"', f'title = "{core["title"]}"', 'vendor = "GenuineIntel"']
-    lines += [f"ports = {_strings(core['ports'])}", ""]
+    lines.append(f"ports = {_strings(core['ports'])}")
+    lines += [f'port_kind = "{core["port_kind"]}"'] if core["port_kind"] else []
+    lines.append("")
     lines += cpuid_rows(events) + event_rows(events)
     for row in table("derived_counters.tsv"):
         if core["name"] in row["cores"].split(","):

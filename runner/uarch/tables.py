@@ -2,9 +2,12 @@
 
 A file says which CPUs are of this kind (`[[cpuid]]`), which ports they have, and by which PMU event each of our
 counters is counted (`[[event]]`), every row with its `source`. Counter names are those of `runner.backend`. A
-counter whose name lists several ports (`p23`) covers all of them: the hardware cannot tell them apart. `[[derived]]`
-counters are sums and differences of others. `[[cpuid]]` rows stand before all others: the search for a CPU's file reads
-no more of the other files. The loader rejects unknown keys, missing sources and duplicates, and names the file.
+counter whose name lists several ports (`p23`) covers all of them: the hardware cannot tell them apart. With `port_kind`
+("FP", "INT") only the ports of that kind have counters: µops elsewhere are counted by none of them. Counters named
+`unit_ALU` count by execution unit. `[[derived]]` counters are sums and differences of others.
+
+`[[cpuid]]` rows stand before all others: the search for a CPU's file reads no more of the other files. The loader
+rejects unknown keys, missing sources and duplicates, and names the file.
 """
 
 from __future__ import annotations
@@ -123,7 +126,10 @@ class Derived:
 
 @dataclass(frozen=True, slots=True)
 class Microarchitecture:
-    """One microarchitecture as its file describes it; `ports` are the names of its ports ("0" ... "B"), if any."""
+    """One microarchitecture as its file describes it; `ports` are the names of its ports ("0" ... "B"), if any.
+
+    `port_kind` names the only kind of ports that is counted ("FP": ports 0 and 1 are FP0 and FP1; "": all are).
+    """
 
     name: str
     title: str
@@ -132,6 +138,7 @@ class Microarchitecture:
     cpuids: tuple[CpuId, ...]
     events: tuple[Event, ...]
     derived: tuple[Derived, ...] = ()
+    port_kind: str = ""
 
     @property
     def counters(self) -> tuple[str, ...]:
@@ -235,7 +242,7 @@ def parse(text: str, where: str) -> Microarchitecture:
         MicroarchitectureError: not TOML, an unknown or missing key, a missing source, or a counter twice.
     """
     data = _toml(text, where)
-    unknown = set(data) - {"name", "title", "vendor", "ports", "cpuid", "event", "derived"}
+    unknown = set(data) - {"name", "title", "vendor", "ports", "port_kind", "cpuid", "event", "derived"}
     missing = {"name", "title", "vendor", "ports", "cpuid", "event"} - set(data)
     if unknown or missing:
         raise MicroarchitectureError(f"{where}: unknown keys {sorted(unknown)}, missing keys {sorted(missing)}")
@@ -247,6 +254,7 @@ def parse(text: str, where: str) -> Microarchitecture:
         cpuids=tuple(_row(CpuId, row, where) for row in data["cpuid"]),
         events=tuple(_row(Event, row, where) for row in data["event"]),
         derived=tuple(_row(Derived, row, where) for row in data.get("derived", [])),
+        port_kind=data.get("port_kind", ""),
     )
     _check_counters(uarch, where)
     if _cpuids(text, where, uarch.vendor) != uarch.cpuids:

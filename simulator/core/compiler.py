@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from results.machine.graph import Endpoint, ModelError, tracked, with_index
 from results.model import LatencyPart
-from simulator.core.core import FETCH, NO_PORT, PORT, ROTATE, SHARED, TICKS, UNIT
+from simulator.core.core import FETCH, NO_PORT, PORT, ROTATE, SHARED, TASK_BITS, TICKS, UNIT
 from simulator.core.delivery import Fetched, usual_decoding
 from simulator.core.locations import STACK, location_of, merges
 from simulator.core.opcode import OPERAND_SIZE, opcode_offset, prefix_bytes
+from simulator.machines.units import task_of
 from xed_convert.model import MemoryAddress, OperandKind
 
 if TYPE_CHECKING:
@@ -32,7 +33,10 @@ FUSED_SLOTS_WITHOUT_MICROCODE = 4
 
 @dataclass(frozen=True, slots=True)
 class LocatedUop:
-    """A µop whose inputs and outputs are locations; `results` are the indices of earlier µops that it waits for."""
+    """A µop whose inputs and outputs are locations; `results` are the indices of earlier µops that it waits for.
+
+    `task` is what it does, where µops are counted by that (else 0).
+    """
 
     ports: tuple[int, ...]
     latency: int
@@ -40,6 +44,7 @@ class LocatedUop:
     results: tuple[int, ...]
     writes: tuple[Location, ...]
     divider_cycles: int
+    task: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,11 +124,12 @@ def compile_instruction(
     uops = tuple(with_index(uop, indexed, machine.parameters.no_index) for uop in behaviour.uops)
     locator = _Locator(variant, values, pushed=turn < 0)
     port_index = {port: number for number, port in enumerate(machine.parameters.ports)}
+    by_task = machine.parameters.by_task
     one = Compiled(
         variant,
         values,
         size_bytes,
-        tuple(_located(uop, locator, port_index) for uop in uops),
+        tuple(_located(uop, locator, port_index, by_task=by_task) for uop in uops),
         max(1, min(behaviour.slots, machine.parameters.reorder_buffer)),  # what is more could never retire
         behaviour.eliminated_share,
         locator.stack_change,
@@ -136,7 +142,7 @@ def compile_instruction(
     )
     if all(uop.fast is None for uop in uops):
         return one
-    fast = tuple(_located(_hurried(uop), locator, port_index) for uop in uops)
+    fast = tuple(_located(_hurried(uop), locator, port_index, by_task=by_task) for uop in uops)
     return replace(one, fast_form=replace(one, uops=fast))
 
 
@@ -289,7 +295,7 @@ class _Locator:
         return [location_of(name) for name in self.register_names(operand) if merges(name)]
 
 
-def _located(uop: Uop, locator: _Locator, port_index: Mapping[str, int]) -> LocatedUop:
+def _located(uop: Uop, locator: _Locator, port_index: Mapping[str, int], *, by_task: bool) -> LocatedUop:
     reads: list[Location] = []
     for source in uop.inputs:
         if isinstance(source, Endpoint):
@@ -305,6 +311,7 @@ def _located(uop: Uop, locator: _Locator, port_index: Mapping[str, int]) -> Loca
         tuple(source for source in uop.inputs if isinstance(source, int)),
         tuple(dict.fromkeys(writes)),
         uop.divider_cycles,
+        task_of(locator.variant, uop) if by_task else 0,
     )
 
 
@@ -407,6 +414,7 @@ def _instruction_steps(one: Compiled, numbering: Numbering, offset: int) -> list
         extra = uop.divider_cycles
         if one.eliminated_share[0] and kind == PORT:
             kind, extra = SHARED, one.eliminated_share[0] << 8 | one.eliminated_share[1]
+        extra |= uop.task << TASK_BITS
         steps.append((kind, uop.ports, uop.latency, sources, targets, extra, slots[number], total if last else 0))
     for position, (location, writers) in enumerate(late.items(), 1):
         retiring = total if position == len(late) else 0
@@ -447,6 +455,6 @@ def _fused_steps(first: Sequence[Step], jump: Compiled) -> list[Step]:
     kind, _, latency, sources, targets, _, _, _ = last
     kind = PORT if jumping.ports else kind
     steps: list[Step] = [(*step[:6], 0, 0) for step in before]
-    steps.append((kind, jumping.ports, max(1, latency), sources, targets, 0, 0, 1))
+    steps.append((kind, jumping.ports, max(1, latency), sources, targets, jumping.task << TASK_BITS, 0, 1))
     steps[0] = (*steps[0][:6], 1, steps[0][7])
     return steps

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from simulator.core.binding import LAST, RULES, WAITING
 from simulator.core.delivery import Delivery
 from simulator.machines.machine import Binding
+from simulator.machines.units import Task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -39,10 +40,16 @@ TRACED = (PORT, NO_PORT, SHARED)
 TICKS = 60
 """Parts of a cycle in which the time of a unit is counted: all fractions down to sixths, and tenths, are whole."""
 
+TASK_BITS = 16
+"""Where in `extra` of a step the task of its µop stands (`simulator.machines.units`)."""
+
+BELOW_TASK = (1 << TASK_BITS) - 1
+
 Step = tuple[int, tuple[int, ...], int, tuple[int, ...], tuple[int, ...], int, int, int]
 """(kind, ports, latency, locations read, locations written, extra, issue slots (0 or 1), reorder buffer entries that
 retire with this µop, the last of its instruction (else 0)). `extra` is for how many cycles the divider is
-occupied, or for kind SHARED the share that is eliminated: e of n as e << 8 | n. Of kind UNIT, the latency is in
+occupied, or for kind SHARED the share that is eliminated: e of n as e << 8 | n; the task of the µop is in the bits
+from `TASK_BITS` on (0 where nothing is counted by it). Of kind UNIT, the latency is in
 ticks, and the location written is the unit; of kind FETCH it is the number of the instruction in `Core.fetched`."""
 
 _ENDLESS = 1 << 62
@@ -64,7 +71,7 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What happened in a stretch of code: core cycles, µops per port, cycles of the divider.
+    """What happened in a stretch of code: core cycles, µops per port (task by task), cycles of the divider.
 
     `front` are µops from the decoders and from the microcode sequencer, None without a front end.
     """
@@ -134,7 +141,7 @@ class Core:
         self.weights, self.sequence, self.waiting = list(range(ports)), ports, 0
         for location, port in enumerate(order):
             self.weights[port] = location
-        self.counts, self.divided = [0] * ports, 0
+        self.counts, self.divided = [0] * (ports * (len(Task) if parameters.by_task else 1)), 0
         self.hint_from, self.hint_to = [0] * ports, [0] * ports
         self.retired = [0] * parameters.reorder_buffer  # when entries were freed; all are free from the start
         self.log: list[tuple[int, int]] | None = None
@@ -197,7 +204,10 @@ class Core:
     def advance(  # noqa: C901, PLR0912, PLR0915 - the inner loop of all simulations: one more call per µop would be felt
         self, steps: Sequence[Step], log: list[tuple[int, int]] | None = None, trace: list[Moment] | None = None
     ) -> None:
-        """Execute the steps once; `log` receives (cycle, port) of every dispatch, `trace` a moment of every µop."""
+        """Execute the steps once.
+
+        `log` receives (cycle, index in `counts`) of every dispatch, `trace` a moment of every µop.
+        """
         width, capacity = self.parameters.issue_width, self.parameters.scheduler
         locations, retired, dispatch = self.locations, self.retired, self._dispatch
         self.log = log
@@ -225,9 +235,9 @@ class Core:
 
             # Execute: dispatch to a port, or be done at rename
             needed = ready
-            if kind == PORT or (kind == SHARED and not self._eliminates(extra)):
-                divided = extra if kind == PORT else 0
-                ready = dispatch(ports, ready if ready > now else now + 1, divided, free) + latency
+            if kind == PORT or (kind == SHARED and not self._eliminates(extra & BELOW_TASK)):
+                other = extra if kind == PORT else extra & ~BELOW_TASK
+                ready = dispatch(ports, ready if ready > now else now + 1, other, free) + latency
             elif kind == NO_PORT:
                 ready += latency
             elif kind == ROTATE:
@@ -268,12 +278,14 @@ class Core:
             self.seen = [weight // WAITING for weight in weights]
         return now
 
-    def _dispatch(self, ports: tuple[int, ...], ready: int, divided: int, free: int) -> int:
+    def _dispatch(self, ports: tuple[int, ...], ready: int, extra: int, free: int) -> int:
         """Bind a µop whose inputs are ready in a cycle to one of its ports; return when it dispatches.
 
-        It keeps the divider busy for `divided` cycles (0: it does not divide), and leaves `free` issue slots.
+        `extra` is that of its step: for how many cycles it keeps the divider busy (0: it does not divide), and its
+        task. It leaves `free` issue slots.
         """
         weights, busy = self.weights, self.busy
+        divided = extra & BELOW_TASK
         if divided and self.divider_free > ready:
             ready = self.divider_free
         port = ports[0] if len(ports) == 1 else self.choose(self, ports, ready, free)
@@ -293,12 +305,13 @@ class Core:
             self.sequence = sequence = self.sequence + 1
             weights[port] += sequence - (weights[port] & LAST)
         self.waiting += 1
-        self.counts[port] += 1
+        cell = port + (extra >> TASK_BITS) * len(weights)
+        self.counts[cell] += 1
         if divided:
             self.divider_free = ready + divided
             self.divided += divided
         if self.log is not None:
-            self.log.append((ready, port))
+            self.log.append((ready, cell))
         return ready
 
     def _use(self, unit: int, now: int, ticks: int) -> int:

@@ -14,6 +14,7 @@ from simulator.core.runs import STATIC, Repetition, Run, Sequel, add, flat, read
 from simulator.core.trace import Tracer
 from simulator.core.values import Values
 from simulator.errors import SimulatedFaultError
+from simulator.machines.units import Task
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,9 +35,19 @@ Order = tuple[int, ...]
 
 
 def event_names(parameters: Parameters) -> tuple[str, ...]:
-    """Return what is counted: cycles, divider, `STATIC`, executed µops, and µops of every single port."""
+    """Return what is counted: cycles, divider, `STATIC`, executed µops, and µops of every single port.
+
+    Where µops are counted by task, the last are those of every port with every task ("ALU p0").
+    """
     ports = tuple(f"p{port}" for port in parameters.ports)
-    return ("core_cycles", "divider_active", *STATIC, "uops_executed", *ports)
+    tasks = [f"{task.name} " for task in Task] if parameters.by_task else [""]
+    return (
+        "core_cycles",
+        "divider_active",
+        *STATIC,
+        "uops_executed",
+        *(task + port for task in tasks for port in ports),
+    )
 
 
 def _event_counts(counts: Counts, static: EventCounts) -> EventCounts:
@@ -246,7 +257,7 @@ class Simulator:
         return SegmentResult(_event_counts(core.totals(), static), seen, ())
 
     def _until(self, when: int, log: Sequence[tuple[int, int]], static: EventCounts) -> EventCounts:
-        ports = [0] * len(self.parameters.ports)
+        ports = [0] * (len(self._names) - len(static) - 3)  # all names but those of cycles, divider and executed µops
         for cycle, port in log:
             ports[port] += cycle <= when
         return (when, 0, *static, sum(ports), *ports)

@@ -43,7 +43,8 @@ class Parameters:
     conditional jump can fuse with. `noise` is how far counters are off. `alternating` are the ports that µops with
     just these ports take by turns under Intel's rule. `front` is the core whose front end there is (None: there is
     nothing before issue). `memory` are its caches and store buffer (None: every load hits, and places in memory are
-    the same if they are written the same way).
+    the same if they are written the same way). `computing` are the ports that neither load nor store. With `by_task`
+    µops are counted by what they do as well (`simulator.machines.units`).
     """
 
     issue_width: int
@@ -59,10 +60,13 @@ class Parameters:
     alternating: str = ""
     front: Core | None = None
     memory: Memory | None = None
+    computing: str = ""
+    by_task: bool = False
 
     @classmethod
     def of(cls, core: Core) -> Self:
         """Return the parameters of a microarchitecture."""
+        of_memory = core.ports.load + core.ports.store_address + core.ports.store_data
         return cls(
             core.back_end.issue_width,
             core.back_end.retire_width,
@@ -73,6 +77,7 @@ class Parameters:
             core.fusion.mnemonics,
             core.ports.no_index,
             alternating=core.ports.alternating,
+            computing="".join(port for port in core.ports.all if port not in of_memory),
         )
 
     @property

@@ -78,6 +78,7 @@ def _draw_plain_shape(seed: int) -> Shape:
         no_index=_no_index(seed, addresses, loads),
         fusing=("CMP", "TEST", "ADD", "SUB", "AND", "INC", "DEC") if source.random() < 0.7 else (),
         noise=CounterNoise(upwards=source.choice((0, 0, 1, 3))),
+        computing="".join(sorted(set(rest) - set(data) - set(addresses), key=PORT_LETTERS.index)),
     )
     return Shape(
         parameters,

@@ -1,0 +1,111 @@
+"""What a unit's counter counts: µops that do certain things, on certain ports.
+
+Some cores have no counter per port. They count by execution unit (Lion Cove), or on the pipes of one kind only (the
+integer ports of small cores, the floating-point pipes of AMD's). `models/units.tsv` says for the counters of such a
+core what a simulated core with them counts. A simulated µop does one thing, its `Task`:
+
+- loads and stores by what the model says of them;
+- `VECTOR`: what computes for an instruction with a vector, mask or x87 register;
+- `JUMP`: what computes for a branch, `SHIFT`: for a shift or rotation;
+- `SLOW`: other computations of more than a cycle, `ALU`: of one.
+
+Makers say no more than "execution unit". So these rules are made up; what is shown with them is that inference finds
+them again.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+from dataclasses import dataclass
+from enum import IntEnum
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from results.machine.graph import UopKind
+from xed_convert.model import OperandKind
+
+if TYPE_CHECKING:
+    from results.machine.graph import Uop
+    from simulator.machines.machine import Parameters
+    from xed_convert.model import InstructionVariant
+
+VECTORS = ("XMM", "YMM", "ZMM", "MM", "ST", "K")
+"""How the names of registers that only vector and floating-point units compute on begin."""
+
+SHIFTS = ("SHIFT", "ROTATE")
+BRANCHES = ("COND_BR", "UNCOND_BR", "CALL", "RET")
+"""Categories of instructions."""
+
+ANYWHERE = "*"
+
+
+class Task(IntEnum):
+    """What a µop does."""
+
+    ALU = 0
+    SHIFT = 1
+    JUMP = 2
+    SLOW = 3
+    VECTOR = 4
+    LOAD = 5
+    STORE_ADDRESS = 6
+    STORE_DATA = 7
+
+
+OF_MEMORY = {
+    UopKind.LOAD: Task.LOAD,
+    UopKind.STORE_ADDRESS: Task.STORE_ADDRESS,
+    UopKind.STORE_DATA: Task.STORE_DATA,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class UnitCounter:
+    """A counter of µops that do any of the tasks; `place` is which of the computing ports, from 0 on (None: any)."""
+
+    name: str
+    tasks: frozenset[Task]
+    place: int | None
+
+    def ports(self, parameters: Parameters) -> str:
+        """Return the ports whose µops it counts on a machine: none, if the machine has fewer computing ports."""
+        if self.place is None:
+            return parameters.ports
+        return parameters.computing[self.place : self.place + 1]
+
+    def counts(self, task: Task, ports: frozenset[str], parameters: Parameters) -> bool:
+        """Whether a µop that may use these ports can be counted."""
+        return task in self.tasks and bool(ports & set(self.ports(parameters)))
+
+
+def task_of(variant: InstructionVariant, uop: Uop) -> Task:
+    """Return what a µop of a variant does."""
+    if uop.kind in OF_MEMORY:
+        return OF_MEMORY[uop.kind]
+    names = [o.registers[0] for o in variant.operands if o.kind is OperandKind.REGISTER and o.registers]
+    if any(name.startswith(VECTORS) for name in names):
+        return Task.VECTOR
+    if variant.category in BRANCHES:
+        return Task.JUMP
+    if variant.category in SHIFTS:
+        return Task.SHIFT
+    return Task.SLOW if uop.latency > 1 else Task.ALU
+
+
+def unit_counters(core: str) -> tuple[UnitCounter, ...]:
+    """Return the counters of a core's table that count by unit, or some ports only (none: it has no such counters)."""
+    return _table().get(core, ())
+
+
+@functools.cache
+def _table() -> dict[str, tuple[UnitCounter, ...]]:
+    text = resources.files("simulator").joinpath("models/units.tsv").read_text(encoding="utf-8")
+    lines = (line for line in text.splitlines() if not line.startswith("#"))
+    found: dict[str, tuple[UnitCounter, ...]] = {}
+    for row in csv.DictReader(lines, delimiter="\t"):
+        tasks = frozenset(Task[name] for name in row["tasks"].split(","))
+        place = None if row["place"] == ANYWHERE else int(row["place"])
+        for core in row["cores"].split(","):
+            found[core] = (*found.get(core, ()), UnitCounter(row["counter"], tasks, place))
+    return found
