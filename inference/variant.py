@@ -4,10 +4,11 @@
    `inference.ports`), then throughput from the fastest of several sequences (`inference.throughput`).
 2. The same register in all operands, where there are several that can be.
 3. Memory addressed with an index, where there is an explicit memory operand.
-4. How the front end decodes each of these forms (`inference.decoding`), where that is counted or can be told.
-5. The conditional jumps that it fuses with (`inference.fusion`), where it writes flags.
-6. The latency of every pair of operands (`inference.latency`), if the plain form runs at all.
-7. What happens at rename (`inference.renaming`): idioms, divided µops, and registers that are only written.
+4. For how long it keeps the divider busy (`inference.divider`), where no counter says so.
+5. How the front end decodes each of these forms (`inference.decoding`), where that is counted or can be told.
+6. The conditional jumps that it fuses with (`inference.fusion`), where it writes flags.
+7. The latency of every pair of operands (`inference.latency`), if the plain form runs at all.
+8. What happens at rename (`inference.renaming`): idioms, divided µops, and registers that are only written.
 
 Each step uses what those before it concluded; `inference.builder` collects all of it.
 """
@@ -21,6 +22,7 @@ from generator.errors import GenerationError
 from generator.sequences.fusion import may_fuse
 from inference.builder import ConclusionBuilder
 from inference.decoding import measure_decoding
+from inference.divider import measure_divider
 from inference.forms import MEASURED
 from inference.fusion import infer_fusion
 from inference.latency.infer import infer_latencies
@@ -45,6 +47,7 @@ def characterize_variant(variant: InstructionVariant, context: Context) -> Proce
     try:
         for measure in MEASURED:
             yield from measure(found, context)
+        yield from measure_divider(found, context)
         yield from measure_decoding(found, context)
         yield from _fusion(found, context)
     except (GenerationError, EncodingError) as error:

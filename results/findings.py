@@ -250,6 +250,24 @@ class DecodersFound(Step):
 
 
 @dataclass(frozen=True, slots=True)
+class DivisionTime:
+    """Cycles of an instance among so many divisions."""
+
+    divisions: int
+    cycles: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class DivisionTimes(Step):
+    """How long an instance takes among divisions of `each` cycles; `left` is its own time on the divider (None: ?)."""
+
+    division: str
+    times: tuple[DivisionTime, ...]
+    each: Fraction
+    left: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class WrittenOver(Step):
     """Cycles of an instance that writes one register over and over, and with its result overwritten each time."""
 

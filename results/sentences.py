@@ -184,6 +184,13 @@ def _(value: findings.DecodersFound) -> str:
 
 
 @step.register
+def _(value: findings.DivisionTimes) -> str:
+    times = ", ".join(f"{one.divisions} of them {_decimal(one.cycles)} cycles" for one in value.times)
+    told = "that does not tell" if value.left is None else f"{value.left} are left for the instance"
+    return f"among {value.division}: {times}; each takes {_decimal(value.each)}, {told}"
+
+
+@step.register
 def _(value: findings.WrittenOver) -> str:
     times = f"{_decimal(value.alone)} cycles, and {_decimal(value.overwritten)} if the result is overwritten each time"
     return f"{times}: it waits for the register" if value.waits else f"{times}: it does not wait for the register"

@@ -104,10 +104,14 @@ class RepairRule:
 _NUMBERS = r"TP_\w+|uops\w*|\w*cycles\w*"
 """Attributes that are numbers."""
 
+_COUNTS = r"uops\w*|((min|max)_)?cycles\w*|div_cycles\w*|complex_decoder\w*|available_simple_decoders\w*"
+"""Attributes that are whole numbers."""
+
 REPAIRS = (
     RepairRule(_NUMBERS, r"\d{10,}(\.\d+)?", "a sentinel of the largest integer, not a measurement"),
     RepairRule(_NUMBERS, r"-\d+(\.\d+)?", "a negative number"),
     RepairRule(_NUMBERS, r"(?!-?\d+(\.\d+)?\Z).*", "not a number"),
+    RepairRule(_COUNTS, r"(?!\d+\Z).*", "not a whole number"),
     RepairRule(r"ports\w*", r"", "an empty port usage: no port is said by leaving the attribute out"),
     RepairRule(r"ports\w*", rf"(?!{PORT_USAGE}\Z).+", "not a port usage"),
 )
@@ -250,7 +254,7 @@ class _Reader:
         """Return the attributes without impossible values; most values are plain numbers and pass at once."""
         values = _attributes(element)
         for name, value in tuple(values.items()):
-            if _plain(value):
+            if _whole(value) or (name.startswith("TP_") and _plain(value)):
                 continue
             if reason := fault_of(name, value):
                 del values[name]
@@ -275,6 +279,7 @@ DEFAULT_FLAGS = "DFV"
 
 
 _plain = re.compile(r"\d{1,9}(\.\d\d)?", re.ASCII).fullmatch
+_whole = re.compile(r"\d{1,9}", re.ASCII).fullmatch
 
 
 def _failure(element: etree._Element) -> Stated:

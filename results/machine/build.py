@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING
 
 from results.machine.graph import (
@@ -139,7 +140,7 @@ def _decoding(form: FormFacts, slots: int) -> Decoding | None:
         return None
     microcoded = form.microcoded or 0
     decoded = form.decoded if form.decoded is not None else max(1, slots - microcoded)
-    return Decoding(decoded, microcoded, form.complex, form.simple if form.complex else None)
+    return Decoding(min(decoded, MOST_UOPS), microcoded, form.complex, form.simple if form.complex else None)
 
 
 def _fused(uops: Iterable[Uop]) -> int:
@@ -492,4 +493,4 @@ def _port_sets(usage: PortUsage | None) -> list[frozenset[str]]:
     if usage is None:
         return []
     ordered = sorted(usage.uops.items(), key=lambda item: (len(item[0]), sorted(map(port_order, item[0]))))
-    return [ports for ports, count in ordered for _ in range(count)][:MOST_UOPS]
+    return list(islice(chain.from_iterable(repeat(ports, count) for ports, count in ordered), MOST_UOPS))

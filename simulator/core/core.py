@@ -40,10 +40,13 @@ TRACED = (PORT, NO_PORT, SHARED)
 TICKS = 60
 """Parts of a cycle in which the time of a unit is counted: all fractions down to sixths, and tenths, are whole."""
 
-TASK_BITS = 16
+TASK_BITS = 32
 """Where in `extra` of a step the task of its µop stands (`simulator.machines.units`)."""
 
 BELOW_TASK = (1 << TASK_BITS) - 1
+
+LONG_WAIT = 2000
+"""Cycles that are walked through one by one while µops wait, before the next one with a dispatch is looked for."""
 
 Step = tuple[int, tuple[int, ...], int, tuple[int, ...], tuple[int, ...], int, int, int]
 """(kind, ports, latency, locations read, locations written, extra, issue slots (0 or 1), reorder buffer entries that
@@ -268,8 +271,11 @@ class Core:
     def _wait(self, now: int, until: int, capacity: int) -> int:
         """Let cycles pass until a cycle, and until fewer than `capacity` µops wait; return the cycle then."""
         busy, weights, bits, waiting = self.busy, self.weights, _BITS, self.waiting
+        begun = now
         while now < until or waiting >= capacity:
             now += 1
+            if now - begun > LONG_WAIT:  # nothing happens before the next dispatch: look for it once
+                begun = now = max(now, min(busy, default=until) if now >= until else min((until, *busy)))
             for port in bits[busy.pop(now, 0)]:
                 weights[port] -= WAITING
                 waiting -= 1

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
 
+from results.machine.build import behaviour_from
+from results.machine.constants import core_of
+from results.machine.facts import Cycles, Facts, FormFacts, Pair
 from results.machine.file import read_machine
-from results.model import Status
+from results.machine.graph import Behaviour, Uop
+from results.model import Form, LatencyPart, PortUsage, Status
 from runner.backend import BackendError, Job
 from runner.backends.registry import open_backend
 from runner.backends.sim import SimBackend, create_from
+from simulator.machines.machine import MachineModel, Origin, Parameters
 from simulator.machines.measured import machine_of
 from tests.shared import measured_haswell
 from tests.simulator.programs import ONCE, benchmark, catalogue, line
@@ -113,3 +120,34 @@ def test_wrong_options_are_clear_errors(name: str, architecture: str | None, mes
 def test_a_missing_file_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(BackendError, match=r"none\.xml"):
         open_backend("sim", model=tmp_path / "none.xml")
+
+
+STRANGE: dict[str, Facts] = {
+    "many µops": Facts({Form.PLAIN: FormFacts(PortUsage.parse("999999999*p0"), uops=999_999_999)}),
+    "long": Facts(
+        {Form.PLAIN: FormFacts(PortUsage.parse("1*p0"))}, {Pair(1, LatencyPart.NONE, 1): Cycles(10**9, 10**9)}
+    ),
+    "long division": Facts({Form.PLAIN: FormFacts(PortUsage.parse("1*p0"))}, divider_cycles=999_999_999),
+    "rare": Facts({Form.PLAIN: FormFacts(PortUsage.parse("1*p0"), throughput=Fraction(123_456_789))}),
+    "much decoded": Facts(
+        {Form.PLAIN: FormFacts(PortUsage.parse("1*p0"), decoded=999_999_999, microcoded=999_999_999)}
+    ),
+    "without anything": Facts({Form.PLAIN: FormFacts()}),
+    "pipes": Facts({Form.PLAIN: FormFacts(PortUsage.parse("2*FP0123+1*FP45"))}),
+}
+
+
+@pytest.mark.parametrize("name", ["NHM", "HSW", "ADL-P", "ZEN5"])
+@pytest.mark.parametrize("facts", STRANGE.values(), ids=STRANGE)
+def test_strange_numbers_of_a_file_are_simulated_in_no_time(name: str, facts: Facts) -> None:
+    variant, core = catalogue().by_string("IMUL (R64, R64)"), core_of(name)
+    strange = behaviour_from(variant, facts, core)
+    one = Behaviour((Uop(frozenset(), 1, ()),), 1)
+    parameters = replace(Parameters.of(core), front=core)
+    lookup = lambda asked: strange if asked.string == variant.string else one  # noqa: E731 - a table with a default
+    machine = SimBackend(MachineModel(name, parameters, Origin("a test", "none"), lookup), catalogue())
+    code = benchmark(line("IMUL (R64, R64)", "RAX", "RBX"), line("NOP"))
+    for iterations in (0, 5):
+        few, many = (machine.run([Job(code, n, iterations)], machine.info().counters, ONCE)[0] for n in (10, 30))
+        assert few.status is many.status is Status.OK, many.detail
+        assert many.samples["core_cycles"] >= few.samples["core_cycles"]

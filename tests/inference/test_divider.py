@@ -1,0 +1,98 @@
+"""How long the divider is busy, by time alone: what a simulated divider does is found again, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from generator.operands.values import kinds_of
+from generator.sequences.throughput import LENGTHS, ThroughputFactory
+from inference.builder import ConclusionBuilder
+from inference.characterizer import Characterizer
+from inference.divider import measure_divider
+from inference.experiment import Procedure, Want
+from inference.throughput import Search
+from results.machine.file import read_machine
+from results.sentences import step
+from runner.backends.sim import SimBackend, open_machine
+from runner.measuring.protocol import Measurer
+from runner.measuring.session import Session
+from simulator.machines.measured import machine_of
+from tests.inference.simulated import candidates, catalogue
+from tests.shared import measured_haswell
+
+if TYPE_CHECKING:
+    from simulator.machines.machine import MachineModel
+
+
+def divided(machine: MachineModel, string: str, counters: tuple[str, ...] = ("core_cycles",)) -> ConclusionBuilder:
+    """Find out how long a variant keeps the divider busy, with nothing but these counters."""
+    backend = SimBackend(machine, catalogue())
+    capabilities = replace(backend.info().capabilities, counters=counters, ports=())
+    context = Characterizer(catalogue(), capabilities, candidates=candidates(), by_time=False).prepared({})
+
+    def procedure() -> Procedure[ConclusionBuilder]:
+        found = ConclusionBuilder(catalogue().by_string(string))
+        search = Search(ThroughputFactory(context.instructions, found.variant), kinds_of(found.variant)[0])
+        yield from search.measure([search.shape(LENGTHS[0])], Want.CYCLES)
+        found.first = found.fastest = search.unrolled[0]
+        yield from measure_divider(found, context)
+        return found
+
+    return Session(Measurer(backend)).run_one(procedure())
+
+
+@pytest.mark.parametrize(
+    ("name", "string"),
+    [
+        ("SKX", "DIVSD (XMM, XMM)"),
+        ("SKX", "VDIVPD (YMM, YMM, YMM)"),
+        ("HSW", "SQRTPD (XMM, M128)"),
+        ("ICX", "DIVPD (XMM, XMM)"),
+    ],
+)
+def test_what_an_instance_takes_of_the_divider_is_found_among_divisions(name: str, string: str) -> None:
+    machine = open_machine(name)
+    found = divided(machine, string)
+    behaviour = machine.behaviour(found.variant)
+    assert behaviour is not None
+    assert found.attributes == {
+        "div_cycles": sum(uop.divider_cycles for uop in behaviour.uops),
+        "div_cycles_by_time": 1,
+    }
+
+
+def test_a_division_that_other_uops_delay_is_not_stated() -> None:
+    found = divided(open_machine("SKX"), "VSQRTPS_Z (ZMM, K, M512)")
+    assert not found.attributes  # 13 cycles are left, but instances follow each other in 12
+
+
+def test_a_machine_from_a_file_has_the_cycles_of_the_file() -> None:
+    found = divided(machine_of(read_machine(measured_haswell())), "VDIVPS (XMM, XMM, XMM)")
+    assert found.attributes["div_cycles"] == 7
+
+
+def test_what_shares_only_the_port_keeps_no_divider_busy() -> None:
+    machine = open_machine("SKX").changed({"VSQRTSD (XMM, XMM, XMM)": "p0 6 <*; p0 6 <u1; p0 6 <u2 >*"})
+    found = divided(machine, "VSQRTSD (XMM, XMM, XMM)")
+    assert not found.attributes
+    assert step(found.derivations[0].steps[0]).endswith("each takes 3.00, that does not tell")
+
+
+def test_the_derivation_has_the_times() -> None:
+    found = divided(open_machine("SKX"), "DIVSD (XMM, XMM)")
+    text = step(found.derivations[0].steps[0])
+    assert text.startswith("among DIVPS (XMM, XMM): 12 of them 40.00 cycles, 18 of them 58.00 cycles")
+    assert text.endswith("each takes 3.00, 4 are left for the instance")
+
+
+def test_where_a_counter_says_it_nothing_is_timed() -> None:
+    found = divided(open_machine("SKX"), "DIVSD (XMM, XMM)", ("core_cycles", "divider_active"))
+    assert not found.attributes
+    assert not found.derivations
+
+
+def test_only_instructions_whose_time_depends_on_values_are_asked() -> None:
+    assert not divided(open_machine("SKX"), "ADDPD (XMM, XMM)").derivations
