@@ -171,12 +171,13 @@ def _without(name: str, measured: Sequence[Measured], nops: tuple[int, int], alo
 
 
 def _note(found: ConclusionBuilder, decoded: Decoded, form: Form) -> None:
-    """Note the counts of a form."""
+    """Note the counts of a form. Less than the NOPs alone have is no count: they came from elsewhere."""
     found.derivations.append(decoded.derivation)
     for name, count in decoded.counts.items():
-        if count is None or (form is Form.PLAIN and (name == EXECUTED or (name == SLOTS and name in found.attributes))):
+        known = form is Form.PLAIN and (name == EXECUTED or (name == SLOTS and name in found.attributes))
+        if count is None or count < 0 or known:
             continue
-        found.attributes[f"{'uops' if name == EXECUTED else name}{form.suffix}"] = max(0, count)
+        found.attributes[f"{'uops' if name == EXECUTED else name}{form.suffix}"] = count
 
 
 def _decoders(

@@ -197,12 +197,15 @@ class Simulator:
         return SegmentResult(_event_counts(core.totals().plus(skipped), _static_of(segment)), (), core.order())
 
     def _repeat(self, segment: Segment, order: Order) -> tuple[Core, Counts]:
-        """Return the core after a segment that ends with its only repetition, if any.
+        """Return the core after a segment that ends with its only repetition, or else is taken once as a whole.
 
         A run of the same code with fewer copies is continued where it ended.
         """
         *before, last = segment
-        unit, count = (last.runs, last.count) if isinstance(last, Repetition) else ((last,), 1)
+        if isinstance(last, Repetition):
+            unit, count = last.runs, last.count
+        else:
+            before, unit, count = [], segment, 1
         key = (*before, unit, order, self._cached(unit, count))
         run = self._runs.get(key)
         if run is None or run.copies > count:

@@ -12,14 +12,14 @@ from generator.sequences.decoding import counted, grouped, least_nops
 from generator.sequences.throughput import LENGTHS, ThroughputFactory
 from inference.builder import ConclusionBuilder
 from inference.characterizer import Characterizer
-from inference.decoding import measure_decoding
+from inference.decoding import Decoded, _note, measure_decoding
 from inference.experiment import Procedure, Want
 from inference.throughput import Search
 from results.findings import Decoders, DecodersFound
 from results.machine.constants import core_of
 from results.machine.file import read_machine
 from results.machine.graph import Behaviour, Decoding, Uop
-from results.model import Form
+from results.model import Derivation, Form
 from results.sentences import lines, step
 from runner.backends.sim import SimBackend, open_machine
 from runner.measuring.protocol import Measurer
@@ -145,6 +145,18 @@ def test_a_full_reorder_buffer_is_not_taken_for_the_first_decoder(name: str, str
     assert "complex_decoder" not in found.attributes
     texts = {one.quantity: lines(one) for one in found.derivations}
     assert any("lasts as long" in line for line in texts["complex_decoder"])
+
+
+def test_what_serializes_is_counted_among_nops_that_are_decoded_too() -> None:
+    attributes = decoded(machine("HSW", Decoding(1)), "LFENCE").attributes
+    assert (attributes["uops_MITE"], attributes["uops_MS"]) == (1, 0)
+
+
+def test_less_than_the_nops_have_is_no_count() -> None:
+    found = ConclusionBuilder(catalogue().by_string("CMC"))
+    counts: dict[str, int | None] = {"uops_MITE": -59, "uops_MS": 44, "uops_executed": None}
+    _note(found, Decoded(counts, Derivation("uops_MITE", ())), Form.INDEXED)
+    assert found.attributes == {"uops_MS_indexed": 44}
 
 
 def test_a_jump_ends_a_group_so_that_nothing_is_said_of_its_decoders() -> None:
