@@ -96,6 +96,7 @@ _WRITERS: Mapping[type, Callable[[Any], Any]] = {
     findings.Blocked: _members,
     findings.Confined: _members,
     findings.NopTime: _members,
+    findings.DivisionTime: _members,
     LatencyKey: _members,
 }
 

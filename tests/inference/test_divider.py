@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from inference.characterizer import Characterizer
 from inference.divider import measure_divider
 from inference.experiment import Procedure, Want
 from inference.throughput import Search
+from results.campaign.tagged import decode_step, encode_tagged
 from results.machine.file import read_machine
 from results.sentences import step
 from runner.backends.sim import SimBackend, open_machine
@@ -86,6 +88,11 @@ def test_the_derivation_has_the_times() -> None:
     text = step(found.derivations[0].steps[0])
     assert text.startswith("among DIVPS (XMM, XMM): 12 of them 40.00 cycles, 18 of them 58.00 cycles")
     assert text.endswith("each takes 3.00, 4 are left for the instance")
+
+
+def test_the_derivation_can_be_stored_and_read() -> None:
+    (one,) = divided(open_machine("SKX"), "DIVSD (XMM, XMM)").derivations
+    assert [decode_step(json.loads(json.dumps(encode_tagged(each)))) for each in one.steps] == list(one.steps)
 
 
 def test_where_a_counter_says_it_nothing_is_timed() -> None:
