@@ -138,7 +138,7 @@ def has_first_decoder(architecture: str) -> bool:
 class Job(NamedTuple):
     """One run of a microbenchmark: `copies` of its body, in a loop of `iterations` (0: no loop).
 
-    In a fenced loop every iteration begins with an LFENCE, so that iterations do not overlap: it measures what one run
+    In a fenced loop every iteration begins with an LFENCE, so that iterations do not overlap. It measures what one run
     of the unrolled copies would, on a clock too coarse for that.
     """
 

@@ -1,8 +1,8 @@
 """Why each number is what it is: the microbenchmarks behind it, their raw samples, and the arithmetic between.
 
-Numbers come in the order of the result table. Each is followed by how it was derived and by the experiments that it
-rests on: code with its bytes, the samples as the backend returned them, and the values per copy that follow from them.
-An experiment that several numbers rest on is shown once and named by its number after that.
+Numbers come in the order of the result table. Each is followed by its derivation and by the experiments behind it: code
+with its bytes, the samples as the backend returned them, and the values per copy that follow from them. An experiment
+that several numbers rest on is shown once and named by its number after that.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Any number of campaigns into one database: which conclusion counts where several speak of the same variant.
 
-The rule, in this order: a measurement wins against a model, a conclusion without failures against one with them, the
-kernel module against perf against the clock, the newer against the older. Conclusions about the same architecture that
-differ by more than their spread are listed, whichever wins.
+The rule, in this order: a measurement wins against a model; a conclusion without failures against one with them; the
+kernel module against perf, and perf against the clock; the newer against the older. Conclusions about the same
+architecture that differ by more than their spread are listed, whichever wins.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ class Tables:
     """Three tables, joined by `key` and `architecture`.
 
     `variants`: a row per variant and architecture, with every attribute of its measurement (throughputs in core
-    cycles). `latencies`: a row per number of cycles, in `cycles` if it is exact, in `at_most` if it is an upper bound;
-    `part` is "", "addr", "addr_index" or "mem", `kind` is "", "min", "max", and `same_register` tells the case of equal
+    cycles). `latencies`: a row per number of cycles, in `cycles` if it is exact, in `at_most` if it is an upper bound.
+    `part` is "", "addr", "addr_index" or "mem", `kind` is "", "min" or "max". `same_register` marks the case of equal
     registers. `ports`: a row per port set, with its µops; a column for each special form (`results.model.Form`) tells
     whether the row is about it. Everywhere `is_model` says that a machine model said so, and no CPU.
     """

@@ -11,8 +11,8 @@ clock that jumps is a multiple of its jumps.
 
 There may be four sizes, which make a short window (while no scheduler is full) and a steady one. On Zen 5, next to a
 busy sibling thread, a chain of 1-cycle instructions runs at 1.00 cycles per link in the short window and at 1.02 to
-1.04 in the steady one, and a chain of PADDD always at 1 in the short and 2 in the steady one. Where the short window
-says less than the steady one by no more than `WINDOW_TOLERANCE`, it is taken, else the steady one: what a window of 50
+1.04 in the steady one, and a chain of PADDD always at 1 in the short and 2 in the steady one. The short window is taken
+if it says less than the steady one by no more than `WINDOW_TOLERANCE`, else the steady one. What a window of 50
 instructions does not see (front end, a full scheduler) belongs to the instruction.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 WINDOW_TOLERANCE = 0.06
-"""By how much of the short window's value the steady one may exceed it and still be called disturbed: 2 to 4% were
+"""Share of the short window's value by which the steady one may exceed it and still be called disturbed: 2 to 4% were
 seen next to a busy sibling thread."""
 MOST_STEADY = Fraction(1 + WINDOW_TOLERANCE)
 RHYTHM_WIDTH = 1.03
@@ -163,7 +163,7 @@ def _core_cycles(series: Series, calibration_core_cycles: int) -> list[int]:
 def complaint(measured: Measured, ports: Sequence[str]) -> str:
     """Say why values cannot be right ("" if nothing speaks against them); `ports` are all port counters of the CPU.
 
-    Nothing may be negative, no port may carry more µops than there were cycles, and if all ports were counted their
+    Nothing may be negative, and no port may carry more µops than there were cycles. If all ports were counted, their
     sum has to be near an integer (within 0.05 per µop).
     """
     if not measured.ok:

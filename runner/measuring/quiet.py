@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 CALIBRATION_SLACK = 1.05
-"""A calibration that takes this many times the median was interrupted: the clock's step makes undisturbed ones differ
+"""A calibration that takes this many times the median was interrupted. The clock's step makes undisturbed ones differ
 by less than 1%, and an interrupt adds thousands of cycles to its 9,000."""
 
 CONTENTION_SLACK = 1.03
-"""A contention probe may take this many times its best: on a quiet core of Zen 5 it stays within 1%, and a busy sibling
+"""A contention probe may take this many times its best. On a quiet core of Zen 5 it stays within 1%, and a busy sibling
 thread makes it at least 14% longer."""
 
 BIN_WIDTH = 0.002

@@ -104,7 +104,7 @@ def larger_sizes(request: Request, size: Size, cycles: float) -> tuple[Size, ...
     """Return larger sizes if a run of that size took far too few core cycles (None: it did not).
 
     Stores retire before they are done, and seem fast until buffers are full. On Zen 5, a probe of CLZERO took 250
-    cycles each; then two iterations of a loop around 48 of them took 100 cycles, as many as of a loop around 12.
+    cycles each. Two iterations of a loop around 48 of them then took only 100 cycles, as many as of a loop around 12.
     """
     copy_cycles = cycles / (size.copies * max(1, size.iterations))
     probe_cycles = PROBE_ITERATIONS * (FENCE_CYCLES + copy_cycles * probe_size(request).copies)

@@ -1,10 +1,12 @@
 """Microarchitectures: one TOML file each in this folder, found by listing it.
 
-A file says which CPUs are of this kind (`[[cpuid]]`), which ports they have, and by which PMU event each of our
-counters is counted (`[[event]]`), every row with its `source`. Counter names are those of `runner.backend`. A
-counter whose name lists several ports (`p23`) covers all of them: the hardware cannot tell them apart. With `port_kind`
-("FP", "INT") only the ports of that kind have counters: µops elsewhere are counted by none of them. Counters named
-`unit_ALU` count by execution unit. `[[derived]]` counters are sums and differences of others.
+A file says which CPUs are of this kind (`[[cpuid]]`), and which ports they have. It names the PMU event of each of our
+counters (`[[event]]`). Every row has its `source`.
+
+Counter names are those of `runner.backend`. A counter whose name lists several ports (`p23`) covers all of them: the
+hardware cannot tell them apart. With `port_kind` ("FP", "INT") only the ports of that kind have counters: none counts
+µops elsewhere. Counters named `unit_ALU` count by execution unit. `[[derived]]` counters are sums and differences of
+others.
 
 `[[cpuid]]` rows stand before all others: the search for a CPU's file reads no more of the other files. The loader
 rejects unknown keys, missing sources and duplicates, and names the file.

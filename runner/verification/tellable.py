@@ -1,7 +1,7 @@
 """Whether the counters could tell a port usage at all: whether only the true one fits everything that they can say.
 
-What they can say of a variant is: what it does alone; for each set of ports that up to three blocking instructions keep
-busy, how many µops are confined to it; and what ran on all ports meanwhile. So all of these sets are blocked, the true
+They can say three things of a variant: what it does alone; how many µops are confined to each set of ports that up to
+three blocking instructions keep busy; and what ran on all ports meanwhile. So all of these sets are blocked, the true
 counts are taken as answers, and every other usage is looked for. Only a core whose µops keep away from busy ports lets
 anything but zero be concluded from a count (`inference.ports.scheduling`).
 """

@@ -72,8 +72,8 @@ class BlobJob:
 class BlobResult:
     """What the module reports of a job; `samples[i]` are the differences of its counter i, one per repetition.
 
-    `pages` were mapped on demand. `smis` counts system management interrupts during the job; `aperf` and `mperf` are
-    ticks of the core's clock and of the reference clock in each half of its runs, where there are such counters.
+    `pages` were mapped on demand. `smis` counts system management interrupts during the job. `aperf` and `mperf` are
+    ticks of the core's clock and of the reference clock, in each half of its runs, where there are such counters.
     """
 
     status: abi.JobStatus
