@@ -78,7 +78,7 @@ def row(name: str, architecture: str | None, every: int, folder: Path) -> tuple[
     started, cpu = time.monotonic(), time.process_time()
     with Store.open(path) as store:
         store.begin(measurer.info.provenance, info_to_json(measurer.info))
-        campaign = Campaign(store, measurer, Characterizer(catalogue, measurer.info.capabilities), lacks)
+        campaign = Campaign(store, measurer, Characterizer(catalogue, measurer.info.capabilities, by_time=True), lacks)
         done = [
             each for each in campaign.run(list(catalogue)[::every], on_change=lambda _tally: None) if not each.skipped
         ]
