@@ -2,19 +2,21 @@
 
 The table's first column is a block in hexadecimal (BHive's, or what `uopscope blocks` writes; .xz is unpacked). A
 sample drawn with a fixed seed is measured twice, each time by a backend of its own. Shown are seconds and milliseconds
-per block, the share of blocks with a number, why others have none, and how many blocks the two runs agree about.
-`--plain` takes only blocks that touch no memory.
+per block, the share of blocks with a number, why others have none, and how many blocks the two runs agree about. CPU
+time is that of this process and of the one that runs the blocks, in user mode and in the kernel: where other work
+shares the core, wall time is longer. `--plain` takes only blocks that touch no memory.
 """
 
 from __future__ import annotations
 
 import argparse
 import lzma
+import os
 import random
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from iced_x86 import Decoder, InstructionInfoFactory
 
@@ -45,15 +47,28 @@ def touches_memory(block: bytes) -> bool:
     return any(factory.info(one).used_memory() for one in Decoder(64, block))
 
 
-def run(blocks: Sequence[bytes], mode: Mode, cpu: int | None) -> tuple[float, list[Timing]]:
+class Seconds(NamedTuple):
+    """Time by the clock on the wall, and CPU time."""
+
+    wall: float
+    cpu: float
+
+
+def run(blocks: Sequence[bytes], mode: Mode, cpu: int | None) -> tuple[Seconds, list[Timing]]:
     """Measure all blocks; return the seconds, backend and all."""
-    started = time.monotonic()
+    started, before = time.monotonic(), sum(os.times()[:4])
     backend = open_backend("tsc", cpu=cpu)
     try:
         found = [one.timings[mode] for one in BlockMeasurer(backend, BlockOptions(modes=(mode,))).measure(blocks)]
     finally:
         backend.close()
-    return time.monotonic() - started, found
+    return Seconds(time.monotonic() - started, sum(os.times()[:4]) - before), found
+
+
+def summary(timing: Timing) -> str:
+    """Return the kind of a reason."""
+    kind = timing.reason.partition("(")[0].partition(" in the body")[0].partition(":")[0]
+    return f"{kind}, with a number" if timing.ok else kind
 
 
 def main() -> None:
@@ -71,9 +86,9 @@ def main() -> None:
         seconds, found = run(blocks, arguments.mode, arguments.cpu)
         runs.append(found)
         there = sum(one.ok for one in found)
-        print(f"{len(blocks)} blocks in {seconds:.1f} s, {1000 * seconds / len(blocks):.2f} ms each;", end=" ")
-        print(f"{100 * there / len(blocks):.1f}% have a number")
-        reasons = Counter(one.reason.partition("(")[0].partition(" in the body")[0] for one in found if one.reason)
+        wall, used = (f"{one:.1f} s, {1000 * one / len(blocks):.2f} ms each" for one in seconds)
+        print(f"{len(blocks)} blocks in {wall}; CPU {used}; {100 * there / len(blocks):.1f}% have a number")
+        reasons = Counter(summary(one) for one in found if one.reason)
         for reason, number in reasons.most_common(MOST_REASONS):
             print(f"  {number:6} {reason}")
     pairs = [(one.cycles, two.cycles) for one, two in zip(*runs, strict=True) if one.cycles and two.cycles]
