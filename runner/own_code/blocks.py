@@ -397,7 +397,7 @@ def _last_word(entry: _Entry) -> Timing:
         found = _difference(entry, [[*quiet, *rest] for quiet, rest in zip(entry.times, entry.disturbed, strict=True)])
         remark = "another thread used the same core all the time"
     if found is None or found[0] < LEAST_CYCLES or found[1] > STEADY * found[0]:
-        return Timing(Status.UNCLEAN, reason=f"unsteady: the faster half of {entry.rounds} rounds is more than 10% apart")
+        return Timing(Status.UNCLEAN, reason=f"unsteady: the faster half of {entry.rounds} rounds is over 10% apart")
     return Timing(Status.OK, *found, "; ".join(filter(None, (entry.remark, remark))))
 
 
