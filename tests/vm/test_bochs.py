@@ -22,7 +22,7 @@ MODELS = os.environ.get("UOPSCOPE_BOCHS_MODELS", "tigerlake").split(",")
 """sapphire_rapids has AMX, too."""
 FEATURES = {"ibt", "pcid", "x2apic", "tsc_deadline_timer", "fsgsbase", "ibrs"}
 SCRIPT = """
-insmod /uopscope.ko; grep -m1 ^flags /proc/cpuinfo; demand /tmp/*
+insmod /uopscope.ko; grep -m1 ^flags /proc/cpuinfo; demand /mnt/*
 contain 1 1 0 -breakpoint; contain 1 1 0 only_cr4_reserved
 """
 """Two kinds are left out, which stop Bochs 3.0 for good: `breakpoint` and `only_apic_off` (docs/kmod.md)."""
@@ -54,7 +54,7 @@ def on_demand_files(folder: Path) -> dict[str, Path]:
     for number, (name, code) in enumerate(BLOBS.items()):
         path = folder / f"{number:02}-{name.rpartition(' ')[2]}"
         path.write_bytes(bytes(ENTRY) + bytes.fromhex(code) + b"\xcc")
-        files[f"/tmp/{path.name}"] = path
+        files[f"/mnt/{path.name}"] = path
     return files
 
 
