@@ -9,20 +9,28 @@ from typing import TYPE_CHECKING
 from generator.factory import InstructionFactory
 from generator.memory.accesses import WITHOUT_AVX, accesses_of
 from generator.memory.forwarding import Cell, cells
+from generator.memory.sequences import CacheSet, SequenceCode, SequenceError, of_numbers, parse
 from generator.memory.times import TimingCode
+from inference.experiment import Request
+from inference.memory.asked import RESET, measure_asked
 from inference.memory.forwarding import measure_forwarding
 from inference.memory.levels import levels, measure_levels
+from inference.memory.replacement import measure_replacement
 from inference.memory.times import measure_times
-from results.memory.model import Addressing, MemoryReport, Place
+from results.memory.model import Addressing, MemoryReport, Place, Replacement
 from runner.backend import KnowsCpu
 from runner.measuring.protocol import Measurer, Options
 from runner.measuring.session import Limits, Session
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from fractions import Fraction
 
     from generator.memory.accesses import Access
+    from inference.experiment import Procedure
+    from inference.memory.asked import Asked
+    from results.memory.model import Level
     from runner.backend import Backend
     from runner.measuring.session import Progress
     from xed_convert.catalogue.catalogue import Catalogue
@@ -41,11 +49,12 @@ STEADY = Options(repetitions=20, rounds=8, enough_quiet=8, survey_looks=5, patie
 
 
 class Part(StrEnum):
-    """What can be measured: the matrix of store forwarding, times of loads and stores, levels of cache."""
+    """What can be measured: store forwarding, times of loads and stores, levels of cache, replacement policies."""
 
     FORWARDING = "forwarding"
     TIMES = "times"
     LEVELS = "levels"
+    POLICIES = "policies"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +102,67 @@ def measure_memory(
         cases = list(TimingCode(instructions, _lacking(backend)).cases(known))
         times, problems = session.run_one(measure_times(cases))
         report = replace(report, times=times, problems=(*report.problems, *problems))
-    if Part.LEVELS in parts:
+    if Part.LEVELS in parts or Part.POLICIES in parts:
         steady = _session(backend, STEADY, on_progress)
         chased = steady.run_one(measure_levels(instructions, min(MOST_BYTES, info.area_bytes // 2)))
         report = replace(report, chased=chased, levels=levels(chased))
+        if Part.POLICIES in parts:
+            found = _replacements(steady, instructions, report.levels, info.area_bytes)
+            report = replace(report, replacements=tuple(found))
     return report
+
+
+def _replacements(
+    session: Session, instructions: InstructionFactory, levels: Sequence[Level], area_bytes: int
+) -> Iterator[Replacement]:
+    """Yield the policies of the first two levels, as far as there is a further level to tell misses by."""
+    for name, where, near, far in zip(("L1", "L2"), (FIRST_LEVEL, SECOND_LEVEL), levels, levels[1:], strict=False):
+        if where.begin_bytes + MOST_LINES * where.stride_bytes > area_bytes // 2:
+            yield Replacement(name, None, (), "the backend's memory is too small for lines of one set")
+        else:
+            yield session.run_one(measure_replacement(instructions, where, name, far.cycles - near.cycles))
+
+
+def ask_sequence(backend: Backend, catalogue: Catalogue, text: str) -> tuple[Asked, ...]:
+    """Return which accesses with ? of a sequence hit the first level of cache.
+
+    Raises:
+        SequenceError: the sequence cannot be read, or asks about no access.
+        MemoryUnknownError: hits and misses cannot be told apart here.
+    """
+    steps = parse(text)
+    if not any(step.asked for step in steps):
+        raise SequenceError("no access is asked about", hint="put ? behind it: A B A?")
+    info = backend.info()
+    if not info.has_memory:
+        raise MemoryUnknownError(f"{info.provenance.architecture} is a model without caches")
+    instructions = InstructionFactory(catalogue)
+    session = _session(backend, STEADY, None)
+    code = SequenceCode(instructions, FIRST_LEVEL)
+    answers = session.run_one(_alone(code))
+    hit, miss = answers
+    if miss < hit + LEAST_MISS:
+        raise MemoryUnknownError("a load that misses takes no longer here than one that hits")
+    return session.run_one(measure_asked(instructions, FIRST_LEVEL, steps, hit, miss))
+
+
+def _alone(code: SequenceCode) -> Procedure[tuple[Fraction, Fraction]]:
+    """Measure a load that always hits, and loads of so many lines of a set that each misses."""
+    rounds = [code.chain(of_numbers(range(count))) for count in (1, 2 * RESET)]
+    few, many = yield [Request(one, loop=True) for one in rounds]
+    if not (few.ok and many.ok):
+        raise MemoryUnknownError(f"not measured: {few.detail or many.detail}")
+    return few.cycles, many.cycles / (2 * RESET)
+
+
+LEAST_MISS = 3
+"""Core cycles that a miss takes more, at least."""
+FIRST_LEVEL = CacheSet(stride_bytes=4096, begin_bytes=64)
+"""Lines of one set: first levels choose it by bits of the address within a page."""
+SECOND_LEVEL = CacheSet(stride_bytes=256 << 10, begin_bytes=(32 << 20) + 64, evictors=16)
+"""As far apart as no second level has bytes in a way, where the clock backend asks for pages of 2 MiB."""
+MOST_LINES = 32
+"""Of a set: what `inference.memory.replacement` asks for, with room."""
 
 
 MOST_BYTES = 64 << 20

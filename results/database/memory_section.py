@@ -15,7 +15,7 @@ from lxml import etree
 from results.database.reader import SAFE, DatabaseError, provenance_of
 from results.database.writer import clean, provenance_attributes
 from results.memory.documents import cycles_of, forwarding_row, letters
-from results.memory.model import Chased, Forwarding, ForwardingRow, Level, MemoryReport, Size, Time
+from results.memory.model import Chased, Forwarding, ForwardingRow, Level, MemoryReport, Replacement, Size, Time
 from xed_convert.catalogue.xml import attributes_text, escape, open_catalogue
 
 if TYPE_CHECKING:
@@ -48,7 +48,14 @@ def memory_text(report: MemoryReport) -> str:
     lines += [f"    <time{attributes_text(_time_values(one))}/>" for one in report.times]
     lines += [f"    <chased{attributes_text(_chased_values(one))}/>" for one in report.chased]
     lines += [f"    <level{attributes_text(_level_values(one))}/>" for one in report.levels]
+    lines += [f"    <replacement{attributes_text(_replacement_values(one))}/>" for one in report.replacements]
     return "\n".join([*lines, "  </memory>\n"])
+
+
+def _replacement_values(one: Replacement) -> dict[str, str]:
+    ways = {} if one.ways is None else {"ways": str(one.ways)}
+    policies = {"policies": " ".join(one.policies)} if one.policies else {}
+    return {"level": one.level, **ways, **policies, **({"reason": clean(one.reason)} if one.reason else {})}
 
 
 def _time_values(one: Time) -> dict[str, str]:
@@ -129,6 +136,15 @@ def _report(element: etree._Element) -> MemoryReport:
         tuple(map(_time, times)),
         tuple(Chased(_bytes(one), _cycles(one), _cycles(one, "page_cycles")) for one in chased),
         tuple(Level(_bytes(one), _cycles(one), is_last=one.get("is_last") == "1") for one in levels),
+        tuple(map(_replacement, element.iterchildren("replacement"))),
+    )
+
+
+def _replacement(element: etree._Element) -> Replacement:
+    ways = element.get("ways")
+    policies = tuple(str(element.get("policies", "")).split())
+    return Replacement(
+        str(element.attrib["level"]), None if ways is None else int(ways), policies, str(element.get("reason", ""))
     )
 
 

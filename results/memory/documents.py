@@ -19,6 +19,7 @@ from results.memory.model import (
     MemoryReport,
     Outcome,
     Place,
+    Replacement,
     Size,
     Time,
 )
@@ -58,6 +59,10 @@ def encode(report: MemoryReport) -> Json:
         "levels": [
             {"bytes": one.size_bytes, "cycles": float(one.cycles), "is_last": one.is_last} for one in report.levels
         ],
+        "replacement": [
+            {"level": one.level, "ways": one.ways, "policies": list(one.policies), "reason": one.reason}
+            for one in report.replacements
+        ],
     }
 
 
@@ -86,7 +91,14 @@ def decode(data: Json) -> MemoryReport:
             Level(checked(int, one["bytes"]), cycles_of(repr(one["cycles"])), checked(bool, one["is_last"]))
             for one in checked(list, data["levels"])
         ),
+        tuple(map(_decode_replacement, checked(list, data["replacement"]))),
     )
+
+
+def _decode_replacement(data: Json) -> Replacement:
+    ways = None if data["ways"] is None else checked(int, data["ways"])
+    names = tuple(checked(str, one) for one in checked(list, data["policies"]))
+    return Replacement(checked(str, data["level"]), ways, names, checked(str, data["reason"]))
 
 
 def _decode_time(data: Json) -> Time:

@@ -186,6 +186,16 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True)
+class Replacement:
+    """Ways and replacement policy of a level of cache: names that predict the same, or a reason why none is known."""
+
+    level: str
+    ways: int | None
+    policies: tuple[str, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryReport:
     """Everything about the memory of one machine, and where it comes from. `problems` are sentences."""
 
@@ -195,6 +205,7 @@ class MemoryReport:
     times: tuple[Time, ...] = ()
     chased: tuple[Chased, ...] = ()
     levels: tuple[Level, ...] = ()
+    replacements: tuple[Replacement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

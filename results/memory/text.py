@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from fractions import Fraction
 
-    from results.memory.model import Forwarding, ForwardingRow, Level, MemoryReport, Time
+    from results.memory.model import Forwarding, ForwardingRow, Level, MemoryReport, Replacement, Time
 
 PLACES = {Place.LINE: "inside a line", Place.LINES: "across two lines", Place.PAGES: "across two pages"}
 ADDRESSINGS = {
@@ -37,6 +37,7 @@ def lines_of(report: MemoryReport, *, every_offset: bool = False) -> Iterator[st
         yield "levels of cache, by a pointer followed through more and more bytes, core cycles per load"
         yield from map(_level_line, report.levels)
         yield ""
+    yield from map(_replacement_line, report.replacements)
     yield from (f"! {problem}" for problem in report.problems)
     where = report.provenance
     yield f"{'model of ' if where.is_model else ''}{where.architecture} ({where.cpu}), backend {where.backend}"
@@ -51,6 +52,11 @@ def _time_lines(times: Sequence[Time]) -> Iterator[str]:
             told = ", ".join(f"{name} {value}" for name, value in one.parameters)
             yield f"  {float(one.cycles):8.2f}  {told}"
         yield ""
+
+
+def _replacement_line(one: Replacement) -> str:
+    ways = "" if one.ways is None else f", {one.ways} ways"
+    return f"{one.level}{ways}: replacement {' or '.join(one.policies) or f'not known ({one.reason})'}"
 
 
 def _level_line(level: Level) -> str:

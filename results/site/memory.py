@@ -50,6 +50,7 @@ def page(report: MemoryReport, architectures: Sequence[str]) -> str:
         penalties={name: f"{float(cycles):.1f}" for name, cycles in penalties.items() if cycles is not None},
         levels=report.levels,
         times=report.times,
+        replacements=report.replacements,
         panels=[] if forwarding is None else panels(forwarding),
     )
 

@@ -27,7 +27,8 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 @app.command()
 def memory(
     parts: Annotated[
-        list[str] | None, typer.Argument(metavar="PART", help="forwarding, times, levels; all if none is named.")
+        list[str] | None,
+        typer.Argument(metavar="PART", help="forwarding, times, levels, policies; all if none is named."),
     ] = None,
     access: Annotated[
         list[str] | None,
@@ -53,6 +54,9 @@ def memory(
         str | None, typer.Option("--xml", metavar="FILE", help="Write the section of an instructions.xml (likewise).")
     ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a heat map as SVG.")] = None,
+    sequence: Annotated[
+        str | None, typer.Option(metavar="TEXT", help='Tell which accesses with ? hit the first cache: "A B A?".')
+    ] = None,
     *,
     every_offset: Annotated[bool, typer.Option("--every-offset", help="Show every case, not only tables.")] = False,
 ) -> None:
@@ -60,6 +64,11 @@ def memory(
     from results.memory.documents import read_document  # noqa: PLC0415 - `--help` needs none of these
     from xed_convert.files import check_writable  # noqa: PLC0415 - likewise
 
+    if sequence is not None:
+        if any((parts, access, place, addressing, from_file, json_file, xml_file, plot)):
+            raise UsageError("--sequence goes with --backend, --arch and --cpu only")
+        print("\n".join(_asked(backend, cpu, arch, sequence)))
+        return
     if json_file == xml_file == "-":
         raise UsageError("only one form can go to standard output")
     for target in (json_file, xml_file, plot):
@@ -92,6 +101,25 @@ def _measured(backend: str, cpu: int | None, arch: str | None, wanted: Wanted) -
         return measure_memory(opened, Catalogue.load(), wanted, _progress())
     finally:
         opened.close()
+
+
+def _asked(backend: str, cpu: int | None, arch: str | None, text: str) -> list[str]:
+    """Return a line for each access that a sequence asks about."""
+    from runner.backends.registry import open_backend  # noqa: PLC0415 - likewise
+    from runner.memory import ask_sequence  # noqa: PLC0415 - likewise
+    from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415 - likewise
+
+    opened = open_backend(backend, cpu=cpu, architecture=arch)
+    try:
+        found = ask_sequence(opened, Catalogue.load(), text)
+    finally:
+        opened.close()
+    verdicts = {True: "hit", False: "miss", None: "not measured"}
+    return [
+        f"access {one.number + 1}, {one.line}: {verdicts[one.hits]}"
+        + ("" if one.cycles is None else f" ({float(one.cycles):.1f} cycles)")
+        for one in found
+    ]
 
 
 def _wanted(parts: list[str], names: list[str], places: list[str], addressings: list[str]) -> Wanted:

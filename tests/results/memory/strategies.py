@@ -13,6 +13,7 @@ from results.memory.model import (
     MemoryReport,
     Outcome,
     Place,
+    Replacement,
     Size,
     Time,
 )
@@ -54,4 +55,8 @@ reports = st.builds(
     st.lists(st.builds(Time, words, parameters, hundredths), max_size=2).map(tuple),
     st.lists(st.builds(Chased, sizes, hundredths, hundredths), max_size=2).map(tuple),
     st.lists(st.builds(Level, sizes, hundredths, st.booleans()), max_size=2).map(tuple),
+    st.lists(
+        st.builds(Replacement, names, st.none() | st.integers(1, 24), st.lists(names, max_size=2).map(tuple), words),
+        max_size=2,
+    ).map(tuple),
 )

@@ -11,7 +11,7 @@ from results.database.memory_section import read_memories
 from results.memory.documents import encode, read_document
 from results.memory.model import Addressing, Outcome, Place
 from runner.cli import memory
-from runner.memory import MemoryUnknownError, Part, Wanted, measure_memory
+from runner.memory import MemoryUnknownError, Part, Wanted, ask_sequence, measure_memory
 from tests.results.memory.test_documents import REPORT
 from tests.runner.cli.commands import called, need_catalogue
 from xed_convert.catalogue.catalogue import Catalogue
@@ -101,3 +101,30 @@ def test_what_a_cpu_lacks_is_named(tsc: TscBackend) -> None:
     need_catalogue()
     with pytest.raises(MemoryUnknownError, match="'t1024'"):
         measure_memory(tsc, Catalogue.load(), Wanted(names=("t1024",)))
+
+
+def test_accesses_of_a_sequence_are_told_as_hits_and_misses(
+    tsc: TscBackend, capsys: pytest.CaptureFixture[str]
+) -> None:
+    need_catalogue()
+    found = ask_sequence(tsc, Catalogue.load(), "A? A? B A?")
+    assert [one.hits for one in found] == [False, True, True]
+    assert called(["--sequence", "A B"], memory.app) == 2
+    assert "no access is asked about" in capsys.readouterr().err
+    assert called(["--sequence", "A ( B"], memory.app) == 2
+    assert "unexpected" in capsys.readouterr().err
+    assert called(["--sequence", "A?", "--json", "-"], memory.app) == 2
+    assert "--sequence goes with" in capsys.readouterr().err
+
+
+def test_times_and_levels_of_this_machine_are_in_order(tsc: TscBackend) -> None:
+    need_catalogue()
+    report = measure_memory(tsc, Catalogue.load(), Wanted((Part.TIMES, Part.LEVELS)))
+    assert report.forwarding is None
+    latencies = {one.parameters: one.cycles for one in report.times if one.kind == "load latency"}
+    assert 3 < latencies[(("address", "base"),)] < 8
+    assert latencies[(("crossing", "line"),)] >= latencies[(("load", "MOV (R64, M64)"),)]
+    cycles = [one.cycles for one in report.levels]
+    assert len(cycles) >= 3
+    assert cycles == sorted(cycles)
+    assert report.levels[0].size_bytes in {24 << 10, 32 << 10, 48 << 10, 64 << 10}

@@ -1,0 +1,60 @@
+"""Which accesses of a sequence hit, by time: a round up to the access less a round up to the one before.
+
+Each round begins with `RESET` other lines of the set, twice, so that none of the sequence's lines is left in it. What a
+policy remembers of them stays, as after any other code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from generator.memory.sequences import SequenceCode, Step
+from inference.experiment import Request
+from inference.memory.times import hundredths
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from fractions import Fraction
+
+    from generator.factory import InstructionFactory
+    from generator.memory.sequences import CacheSet
+    from inference.experiment import Procedure
+
+RESET = 24
+"""Lines: as many as any first level of an x86 core has ways, and more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An access by its number in the sequence (from 0), its line, its core cycles (None: not measured), and verdict."""
+
+    number: int
+    line: str
+    cycles: Fraction | None
+    hits: bool | None
+
+
+def measure_asked(
+    instructions: InstructionFactory, where: CacheSet, steps: Sequence[Step], hit: Fraction, miss: Fraction
+) -> Procedure[tuple[Asked, ...]]:
+    """Measure the accesses that are asked about.
+
+    Args:
+        instructions: where instructions come from.
+        where: lines of one set.
+        steps: the sequence.
+        hit: core cycles of a load that hits.
+        miss: those of one that misses; what is nearer to it does.
+    """
+    code = SequenceCode(instructions, where)
+    reset = tuple(Step(f"other {number}") for number in range(RESET)) * 2
+    wanted = [number for number, step in enumerate(steps) if step.asked]
+    rounds = [(*reset, *steps[: number + more]) for number in wanted for more in (0, 1)]
+    answers = yield [Request(code.chain(one), loop=True) for one in rounds]
+    found = []
+    for number, before, after in zip(wanted, answers[::2], answers[1::2], strict=True):
+        cycles = hundredths(after.cycles - before.cycles) if before.ok and after.ok else None
+        hits = None if cycles is None else cycles < (hit + miss) / 2
+        found.append(Asked(number, steps[number].line, cycles, hits))
+    return tuple(found)
