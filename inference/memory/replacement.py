@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 MOST_WAYS = 24
 """Lines that are tried; no first or second level of an x86 core has more ways (Intel and AMD, CPUID)."""
 SEQUENCES = 30
+"""Sequences that are measured: enough to part all policies of four ways that differ at all in such sequences."""
 SEED = 1
+"""Of the sequences' order: any will do, but it is always the same."""
 LENGTH = 4
 """Accesses of a sequence, per way."""
 MORE_LINES = (1, 2, 4)
