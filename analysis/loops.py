@@ -46,13 +46,16 @@ class LoopPrediction:
 
     @property
     def cycles(self) -> Fraction:
-        """The prediction: core cycles per iteration."""
+        """The prediction: core cycles per iteration; of a single way that of its code, which may be simulated."""
+        if len(self.ways) == 1:
+            return self.facts[0].cycles
         return max(self.bounds.values(), default=Fraction(0))
 
     @property
     def limits(self) -> list[str]:
         """What limits the loop."""
-        return [name for name, cycles in self.bounds.items() if cycles == self.cycles]
+        highest = max(self.bounds.values(), default=Fraction(0))
+        return [name for name, cycles in self.bounds.items() if cycles == highest]
 
 
 def predict_loop(

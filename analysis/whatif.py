@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from analysis.bounds import Bounds
 
 
+MOST_TRIED = 64
+"""Instructions of the slowest circle that are tried one by one, the first ones."""
+MOST_STEPS = 200_000
+"""Results that are visited for that: of longer blocks fewer instructions are tried."""
+
+
 @dataclass(frozen=True, slots=True)
 class WhatIf:
     """A change in words, and the cycles per iteration with it."""
@@ -60,7 +66,8 @@ def _instructions(bounds: Bounds) -> Iterator[WhatIf]:
     """Let the results of an instruction on the slowest circle be there at once."""
     if bounds.cycle is None or Component.DEPENDENCIES not in bounds.limits:
         return
-    for position in sorted({bounds.nodes[number].position for number in bounds.cycle.nodes}):
+    tried = sorted({bounds.nodes[number].position for number in bounds.cycle.nodes})
+    for position in tried[: max(1, MOST_STEPS // max(1, len(bounds.nodes)))][:MOST_TRIED]:
         cycle = slowest_cycle([_at_once(node) if node.position == position else node for node in bounds.nodes])
         cycles = cycle.ratio if cycle is not None else 0 * bounds.cycles
         name = bounds.block.items[position].text

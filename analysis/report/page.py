@@ -17,11 +17,14 @@ from analysis.report.text import (
     counted,
     cycles_text,
     detail,
+    error_bars,
     mark_of,
     path_lines,
     reason_of,
     unknown_lines,
 )
+from analysis.report.timeline_drawing import timeline_svg
+from analysis.simulation.results import Wait
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -134,6 +137,7 @@ def _view(number: int, section: Section) -> dict[str, Any]:
         "heading": f"{machine.name}: {f'{len(section.facts)} ways through an iteration' if is_loop else size}",
         "origin": machine.origin.text,
         "cycles": cycles_text(section.cycles),
+        "bars": "" if is_loop else error_bars(first),
         "sentence": f"What limits it: {' and '.join(section.limits)}." if is_loop else reason_of(first),
         "warnings": list(
             dict.fromkeys(line for _, facts in section.facts for line in unknown_lines(facts.bounds.block))
@@ -141,16 +145,17 @@ def _view(number: int, section: Section) -> dict[str, Any]:
         "means": [(name, cycles_text(c), name in section.limits) for name, c in section.means.items()]
         if is_loop
         else [],
-        "parts": [_part(heading, facts) for heading, facts in section.facts],
+        "parts": [_part(f"{number}-{way}", *pair) for way, pair in enumerate(section.facts)],
     }
 
 
-def _part(heading: str, facts: Facts) -> dict[str, Any]:
+def _part(number: str, heading: str, facts: Facts) -> dict[str, Any]:
     bounds = facts.bounds
     loads = facts.loads
     names = sorted({*loads.best, *loads.even}, key=bounds.port_names.index)
     size = len(bounds.block.items)
     return {
+        "number": number,
         "heading": heading,
         "measured": [_measured(one) for one in facts.measured],
         "bounds": [
@@ -168,6 +173,7 @@ def _part(heading: str, facts: Facts) -> dict[str, Any]:
             {
                 "name": name,
                 "best": _number(loads.best.get(name)),
+                "simulated": "" if facts.study is None else _number(facts.study.simulated.ports.get(name)),
                 "even": _number(loads.even.get(name)),
                 "full": name in bounds.full,
             }
@@ -178,6 +184,8 @@ def _part(heading: str, facts: Facts) -> dict[str, Any]:
         "more": f"… and {size - MOST_ROWS} more" if size > MOST_ROWS else "",
         "paths": list(path_lines(facts)),
         "drawing": _drawn(dependency_svg(facts)),
+        "timeline": _drawn(timeline_svg(facts)),
+        "waits": [head.value for head in Wait] if facts.study is not None else [],
     }
 
 
@@ -192,9 +200,25 @@ def _row(facts: Facts, position: int, ports: Sequence[str]) -> dict[str, Any]:
         "uops": item.effects.slots,
         "ports": (str(port_usage(item, facts.machine)) if item.known else "?") or "-",
         "latency": latency_text(item),
-        "loads": [_number(facts.loads.best_of[position].get(name)) for name in ports],
+        "loads": [_number(_load_of(facts, position).get(name)) for name in ports],
+        "waits": _waits(facts, position),
         "source": "" if line is None else f"{line.file}:{line.line} {line.text}".strip(),
     }
+
+
+def _load_of(facts: Facts, position: int) -> Mapping[str, Fraction]:
+    """Return the load of one instruction: as simulated, or else the best one."""
+    if facts.study is None:
+        return facts.loads.best_of[position]
+    return facts.study.explanation.lines[position].ports
+
+
+def _waits(facts: Facts, position: int) -> list[str]:
+    """Return what an instruction waited for, by kind, and how long others waited for it; [] without a simulation."""
+    if facts.study is None:
+        return []
+    times = facts.study.explanation.lines[position]
+    return [*(_number(times.waits.get(kind)) for kind in Wait), _number(times.made_wait)]
 
 
 def _number(value: Fraction | None) -> str:

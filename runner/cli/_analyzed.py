@@ -100,7 +100,7 @@ def _predict(given: Given, wanted: Wanted, architecture: str) -> Found:
     tools = tools_for(architecture, wanted.data, bhive=wanted.bhive)
     if wanted.loop is None:
         return Found(given.predict(tools, wanted.running, wanted.mode).facts, None)
-    loop = given.predict_loop(tools, wanted.loop, wanted.taken)
+    loop = given.predict_loop(tools, wanted.loop, wanted.taken, wanted.mode)
     return Found(loop.facts[0], loop)
 
 

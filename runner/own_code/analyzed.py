@@ -79,13 +79,16 @@ class Given:
         """
         return flow_of(self.code, self.address)
 
-    def predict_loop(self, tools: Tools, chosen: str, taken: Mapping[int, float]) -> LoopPrediction:
+    def predict_loop(
+        self, tools: Tools, chosen: str, taken: Mapping[int, float], mode: Mode = Mode.BOUNDS
+    ) -> LoopPrediction:
         """Predict what a loop in it takes.
 
         Args:
             tools: what analyzes code on one machine.
             chosen: "auto", or the number of a loop.
             taken: how likely branches are taken, by the address behind them.
+            mode: how each way through it is predicted.
 
         Raises:
             AnalysisError: there is no such loop, or no branch there.
@@ -97,7 +100,7 @@ class Given:
             if address - self.address not in ends:
                 raise AnalysisError(f"no block of the loop ends at {address:#x}", hint="the report lists its branches")
         offsets = {address - self.address: share for address, share in taken.items()}
-        return predict_loop(lambda code, how: tools.predict(code, how).facts, flow, loop, offsets, self.line_at)
+        return predict_loop(lambda code, how: tools.predict(code, how, mode).facts, flow, loop, offsets, self.line_at)
 
 
 def _loop(flow: Flow, chosen: str) -> Loop:

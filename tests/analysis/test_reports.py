@@ -9,10 +9,11 @@ import jsonschema
 import pytest
 from lxml import etree
 
+from analysis.bounds import Running
 from analysis.explanation import Facts, Measured, SourceLine
 from analysis.flow import flow_of
 from analysis.loops import LoopPrediction, predict_loop
-from analysis.prediction import Tools
+from analysis.prediction import Mode, Tools
 from analysis.report.compiler import messages_of
 from analysis.report.data import json_of, schema
 from analysis.report.dot import dependency_dot, flow_dot
@@ -20,7 +21,10 @@ from analysis.report.drawing import MOST_ROWS, dependencies, dependency_svg, flo
 from analysis.report.flow import loop_json, loop_lines
 from analysis.report.page import Section, page_of
 from analysis.report.text import lines_of, side_by_side
+from analysis.report.timeline_drawing import CYCLE, LEFT, timeline_svg
+from analysis.report.timeline_drawing import MOST_ROWS as MOST_TIMES
 from tests.analysis.machine import bounds, haswell, reader
+from tests.nonempty import some
 from xed_convert.assembly.assembler import assemble
 
 LOOP = "a: mov rax, [rsi]; imul rbx, rax; mov [rdi], rbx; add rsi, r8; add rdi, r8; dec rcx; jnz a"
@@ -107,6 +111,34 @@ def test_the_page_needs_nothing_else(loop: object) -> None:
     assert 'name="viewport"' in page
     plain = re.sub(r"<!doctype html>|<meta[^>]*>|<svg.*?</svg>", "", page, flags=re.DOTALL)
     assert etree.fromstring(plain.encode()).tag == "html"  # every tag is closed
+
+
+def simulated() -> Facts:
+    tools = Tools.of(haswell(), reader().decoder)
+    return tools.predict(assemble(LOOP), Running.AUTO, Mode.SIMULATION).facts
+
+
+def test_the_page_of_a_simulation_has_its_timeline_and_waits() -> None:
+    found = simulated()
+    page = page_of([Section.of(found)], "k.s")
+    for said in ("Timeline", "waited: front end", "waited: operand", "simulated</th>", 'name="zoom-0-0"'):
+        assert said in page
+    assert "Timeline" not in page_of([Section.of(facts())], "k.s")
+
+
+def test_the_timeline_has_a_row_per_instruction_and_iteration() -> None:
+    found = simulated()
+    assert found.study is not None
+    instances = found.study.explanation.timeline
+    root = etree.fromstring(timeline_svg(found).encode())
+    names = {"g": "{http://www.w3.org/2000/svg}g", "rect": "{http://www.w3.org/2000/svg}rect"}
+    rows = root.findall(names["g"])
+    assert len(rows) == min(len(some(instances, 7)), MOST_TIMES)
+    first = instances[0]
+    bars = {bar.get("class"): bar for bar in rows[0].findall(names["rect"])}
+    begun = first.executed if first.dispatched is None else first.dispatched
+    assert float(bars["executes"].get("x", 0)) == LEFT + CYCLE * begun
+    assert timeline_svg(facts()) == ""
 
 
 def test_the_page_says_what_the_text_says() -> None:
