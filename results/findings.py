@@ -439,6 +439,14 @@ class Unplaced(Failure):
 
 
 @dataclass(frozen=True, slots=True)
+class Delays(Failure):
+    """By time alone: what uses `sets` is delayed for longer than by µops there; `usage` are the µops elsewhere."""
+
+    sets: tuple[PortSet, ...]
+    usage: PortUsage
+
+
+@dataclass(frozen=True, slots=True)
 class Unexplained(Failure):
     """By time alone: mixes took times that no usage explains; `values` are the µops that they had time for."""
 

@@ -271,6 +271,7 @@ _REASONS: dict[type[Failure], str] = {
     findings.Indistinguishable: "several port usages cannot be told apart",
     findings.TooManyUsages: "more port usages explain the answers than can be listed",
     findings.Unplaced: "some µops use more ports than can be kept busy, or none",
+    findings.Delays: "it delays what uses some ports, whether it has µops there or not",
     findings.Unexplained: "mixes take times that no port usage explains",
     findings.NoUsage: "no port usage explains the answers",
     findings.NotCounted: "its µops are on ports without counters",
@@ -369,6 +370,13 @@ def _(value: findings.Unplaced) -> str:
     slots = "an unknown number of slots" if value.slots is None else f"{value.slots} slots"
     return (
         f"of {slots} these can be told: {value.usage or 'none'}; others use more ports than can be kept busy, or none"
+    )
+
+
+@failure.register
+def _(value: findings.Delays) -> str:
+    return (
+        f"elsewhere it uses {value.usage or 'none'}; on {_sets(value.sets)} it delays others for longer than µops would"
     )
 
 

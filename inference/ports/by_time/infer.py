@@ -12,18 +12,29 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations
-from math import ceil
+from math import ceil, floor, isqrt
 from typing import TYPE_CHECKING
 
 from generator.sequences.blocking import is_wide, kind_of
 from generator.support.prologue import extra_code_of
 from inference.ports.by_time.hypotheses import Bounds, Component, Hypothesis, components
 from inference.ports.by_time.machine import SHARES
-from inference.ports.by_time.mixes import MANY, Asked, MixFactory, Question, ask, cycles_of, judge, strengths
+from inference.ports.by_time.mixes import (
+    MANY,
+    SHORT_CHAIN,
+    Asked,
+    MixFactory,
+    Question,
+    ask,
+    cycles_of,
+    judge,
+    strengths,
+)
 from inference.ports.infer import MOST_NAMED, PortConclusion
 from results.findings import (
     Blocked,
     Confined,
+    Delays,
     Indistinguishable,
     ManyInstances,
     NotGenerated,
@@ -62,12 +73,11 @@ UOPS_OF_SLOT = 4
 """µops that one slot may stand for if there is a memory operand or a wide vector: two halves, each loaded and
 computed."""
 
-SHORT_CHAIN = 4
-"""Cycles. An instruction with a longer chain may come when blocked ports have run dry, so many instances have to
-confirm."""
-
 SPLIT_BITS = 256
 """Width of vectors that cores may execute in two halves: vector units are 128 bits wide at least."""
+
+UNPIPELINED = Fraction(3, 2)
+"""What takes so many times as long as its ports need is not pipelined: it may keep one port busy for cycles."""
 
 MOST_COMBINED = 4096
 """Combinations of the components' hypotheses that are looked at, to bound the work."""
@@ -82,11 +92,14 @@ class TimedProbe:
 
     machine: TimedMachine
     variant: InstructionVariant
+    cycles: Fraction
+    parts: list[Component]
     chain: Fraction = Fraction(0)
     slots: int | None = None
     most_slots: int = 1
     asked: dict[PortSet, Asked] = field(default_factory=dict)
     bounds: dict[PortSet, Bounds] = field(default_factory=dict)
+    delayed: set[PortSet] = field(default_factory=set)
     steps: list[Step] = field(default_factory=list)
     experiments: list[str] = field(default_factory=list)
 
@@ -110,10 +123,35 @@ class TimedProbe:
         """How many µops it can have at most."""
         return self.most_slots * UOPS_OF_SLOT if self.is_split else self.most_slots
 
-    @property
-    def most_of_component(self) -> int:
-        """How many µops it can have on one component: one of each slot, or two halves of a wide vector."""
-        return self.most_slots * (2 if self.has_halves else 1)
+    def most_on(self, ports: PortSet) -> int:
+        """Return how many µops it can have on ports that hang together: one of each slot, or two halves of a vector."""
+        (part,) = (part for part in self.parts if ports in part.basic)
+        return self.most_slots * (2 if self.has_halves and any(one.takes_vectors for one in self.sets_of(part)) else 1)
+
+    def sets_of(self, part: Component) -> list[TimedSet]:
+        """Return the basic sets of a component."""
+        return [one for one in self.machine.sets if one.ports in part.basic]
+
+    def tightened(self) -> dict[PortSet, Bounds]:
+        """Return the bounds of all sets: µops of a set are in all that it lies in, too."""
+        return {
+            ports: Bounds(
+                max(other.least for inner, other in self.bounds.items() if inner <= ports),
+                min(other.most for outer, other in self.bounds.items() if ports <= outer),
+            )
+            for ports in self.bounds
+        }
+
+    def is_told(self, part: Component) -> bool:
+        """Whether answers say how many µops are confined to the sets of a component.
+
+        It may delay what has one of these for longer than by its µops. All is told nevertheless of a 512-bit one
+        that has both halves of each slot confined to a smaller set.
+        """
+        if not self.delayed.intersection(part.basic):
+            return True
+        known = [(ports, self.bounds[ports]) for ports in part.basic if ports in self.bounds]
+        return is_wide(self.variant) and any(one.least == one.most == self.most_on(ports) for ports, one in known)
 
     def askable(self) -> dict[PortSet, TimedSet]:
         """Return the basic sets that can be blocked in its kind of code."""
@@ -123,7 +161,7 @@ class TimedProbe:
         """Return the question how many of its µops are confined to a set."""
         size = len(one.ports)
         counts = strengths(size, self.machine.width, self.most_slots, self.chain, self.machine.noise)
-        return Question(self.variant, one.blockers[self.kind], size, counts, self.chain)
+        return Question(self.variant, one.blockers[self.kind], size, counts, self.chain, self.cycles)
 
     def take(self, ports: PortSet, asked: Asked) -> None:
         """Take in the answer about a set."""
@@ -144,17 +182,20 @@ class TimedProbe:
             )
             for count, cycles in asked.times
         ]
-        if asked.many is not None and answer.bound is not None:
-            count, cycles = asked.many
-            self.steps.append(
-                ManyInstances(self.machine.public(ports), Blocked(count, blocker), MANY, cycles * len(ports))
+        self.steps += [
+            ManyInstances(
+                self.machine.public(ports), Blocked(many.blockers, blocker), many.instances, many.cycles * len(ports)
             )
-        most = min(answer.most, self.most_of_component)
-        if most < answer.most and most > 1:
-            # On Zen 4 a move from a vector to a general register stops all ports for a cycle, as if each had a µop
+            for many in asked.many
+        ]
+        most = min(answer.most, self.most_on(ports))
+        if most < (answer.most if answer.uops is None else answer.uops):
+            # Ports stand still for a cycle, as if each had a µop: on Zen 4 for a vector's way to a general register
             self.bounds[ports] = Bounds(0, most)
-        elif answer.uops is not None and (answer.uops == 0 or answer.confirmed or self.chain <= SHORT_CHAIN):
-            self.bounds[ports] = Bounds(most, most)
+            if answer.uops is not None:
+                self.delayed.add(ports)
+        elif answer.uops is not None and answer.is_exact(self.chain):
+            self.bounds[ports] = Bounds(answer.uops, answer.uops)
         elif self.chain <= SHORT_CHAIN and (answer.bound is None or answer.bound > SHARES):
             self.bounds[ports] = Bounds(min(most, int(min(answer.values) > SHARES)), most)
         else:
@@ -165,7 +206,8 @@ def infer_by_time(
     machine: TimedMachine, mixes: MixFactory, variant: InstructionVariant, cycles: Fraction
 ) -> Procedure[PortConclusion]:
     """Infer the port usage of a variant; `cycles` is its measured reciprocal throughput in core cycles."""
-    probe = TimedProbe(machine, variant)
+    parts = components(one.ports for one in machine.sets)
+    probe = TimedProbe(machine, variant, cycles, parts)
     extra = extra_code_of(variant)
     if extra is not None and extra.repeated:
         return PortConclusion(
@@ -175,17 +217,16 @@ def infer_by_time(
     if failure is not None:
         return PortConclusion(None, failure, tuple(probe.steps), tuple(probe.experiments))
     askable = probe.askable()
-    parts = components(one.ports for one in machine.sets)
     yield from _ask(probe, mixes, [ports for ports in askable if not any(ports < other for other in askable)])
     for _ in range(MOST_ROUNDS):
-        wanted = [ports for part in parts if (ports := _next(probe, part, askable)) is not None]
+        told = [part for part in parts if is_wide(variant) or probe.is_told(part)]
+        wanted = [ports for part in told if (ports := _next(probe, part, askable)) is not None]
         if not wanted:
             break
         yield from _ask(probe, mixes, wanted)
-    found = _conclude(probe, parts, cycles)
-    if found.usage is None:
-        return found
-    return (yield from _part_of_set(probe, mixes, found, cycles))
+    found = _conclude(probe)
+    usage = found.failure.usage if isinstance(found.failure, Unplaced) else found.usage
+    return found if usage is None else (yield from _part_of_set(probe, mixes, found, usage))
 
 
 def _alone(probe: TimedProbe, mixes: MixFactory) -> Procedure[Failure | None]:
@@ -209,12 +250,21 @@ def _alone(probe: TimedProbe, mixes: MixFactory) -> Procedure[Failure | None]:
     times = [(count, c) for count, one in zip(counts, measured, strict=True) if (c := cycles_of(one)) is not None]
     if len(times) < len(counts):
         return Unexplained(())
-    answer = judge(times, width, probe.machine.noise)
-    probe.slots = answer.uops
-    probe.most_slots = max(1, answer.most)
+    probe.slots, probe.most_slots = slots_among_filler(times, width, probe.machine.noise)
     probe.experiments += [one.request.benchmark.id for one in measured]
     probe.steps += [SlotsFound(Blocked(count, probe.machine.filler.string), c, width) for count, c in times]
     return None
+
+
+def slots_among_filler(times: Sequence[tuple[int, Fraction]], width: int, noise: Fraction) -> tuple[int | None, int]:
+    """Return how many slots an instruction has among so much filler (None: that is not clear), and at most.
+
+    No mix is issued faster than its slots allow, so the mean of several is an upper bound.
+    """
+    mean = sum((cycles * width - count for count, cycles in times), Fraction(0)) / len(times)
+    slack = noise * width * max(cycles for _, cycles in times) * 100 / isqrt(10_000 * len(times))
+    judged = judge(times, width, noise)
+    return judged.uops, max(1, min(judged.most, floor(mean + slack)))
 
 
 def _ask(probe: TimedProbe, mixes: MixFactory, sets: Iterable[PortSet]) -> Procedure[None]:
@@ -242,40 +292,45 @@ def _next(probe: TimedProbe, part: Component, askable: Mapping[PortSet, TimedSet
 
 
 def _part_of_set(
-    probe: TimedProbe, mixes: MixFactory, found: PortConclusion, cycles: Fraction
+    probe: TimedProbe, mixes: MixFactory, found: PortConclusion, usage: PortUsage
 ) -> Procedure[PortConclusion]:
     """Ask whether µops of a set are confined to two smaller ones together, which no other instruction may have.
 
     An example: on Skylake-X, 512-bit instructions use p05. Nothing else has that set, so they seem to have p015. If the
-    throughput needs all ports of the larger set, there is nothing to ask.
+    throughput needs all ports of the larger set, there is nothing to ask. Else they have the smaller one if the mix
+    takes longer than one with as many µops that are known to use the larger.
     """
-    assert found.usage is not None
     askable = probe.askable()
     planned: list[tuple[PortSet, PortSet, Request]] = []
-    counts = {ports: found.usage.uops.get(probe.machine.public(ports), 0) for ports in askable}
+    counts = {ports: usage.uops.get(probe.machine.public(ports), 0) for ports in askable}
     for whole in (ports for ports, count in counts.items() if count):
         inner = [ports for ports in askable if ports < whole]
         for one, other in combinations(inner, 2):
-            if one & other or len(one | other) == len(whole) or cycles * len(whole) <= counts[whole] * SLOWER:
+            if one & other or len(one | other) == len(whole) or probe.cycles * len(whole) <= counts[whole] * SLOWER:
                 continue
             blockers = [(askable[each].blockers[probe.kind], MANY * len(each)) for each in (one, other)]
-            made = mixes.possible([([*blockers, (probe.variant, MANY)], None)])
+            known = (askable[whole].blockers[probe.kind], MANY * counts[whole])
+            made = mixes.possible([([*blockers, (probe.variant, MANY)], None), ([*blockers, known], None)])
             planned += [(whole, one | other, request) for request in made]
     if not planned:
         return found
-    fitting = []
-    steps = list(found.steps)
-    for (whole, part, request), measured in zip(planned, (yield [one for *_, one in planned]), strict=True):
-        time = cycles_of(measured)
-        if time is not None and (time / MANY - 1) * len(part) > SHARES * counts[whole]:
-            fitting.append((whole, part))
-        steps.append(SequenceTime(request.benchmark.purpose, time or Fraction(0), MANY))
+    measured = yield [one for *_, one in planned]
+    times = [cycles_of(one) or Fraction(0) for one in measured]
     experiments = (*found.experiments, *(request.benchmark.id for *_, request in planned))
+    steps = [
+        *found.steps,
+        *(SequenceTime(one[2].benchmark.purpose, time, MANY) for one, time in zip(planned, times, strict=True)),
+    ]
+    fitting = [
+        (whole, part)
+        for (whole, part, _), time, other in zip(planned[::2], times[::2], times[1::2], strict=True)
+        if (time / MANY - 1) * len(part) > SHARES * counts[whole] and time > other * SLOWER
+    ]
     if not fitting:
         return replace(found, steps=tuple(steps), experiments=experiments)
-    usages = {str(found.usage): found.usage}
+    usages = {str(usage): usage}
     for whole, part in fitting:
-        uops = dict(found.usage.uops)
+        uops = dict(usage.uops)
         count = uops.pop(probe.machine.public(whole))
         public = probe.machine.public(part)
         other_usage = PortUsage({**uops, public: uops.get(public, 0) + count})
@@ -284,11 +339,12 @@ def _part_of_set(
     return replace(found, usage=None, failure=why, steps=tuple(steps), experiments=experiments)
 
 
-def _conclude(probe: TimedProbe, parts: list[Component], cycles: Fraction) -> PortConclusion:
+def _conclude(probe: TimedProbe) -> PortConclusion:
     """Say what the answers amount to."""
-    halves = _of_halves(probe, parts)
-    possible = _possible(probe, parts, halves or [_hypotheses(probe, part) for part in parts], cycles)
-    failure = _failure(probe, possible, is_certain=halves is not None or _is_certain(probe))
+    told = [part for part in probe.parts if probe.is_told(part)]
+    halves = _of_halves(probe, told)
+    possible = _possible(probe, told, halves or [_hypotheses(probe, part) for part in told])
+    failure = _failure(probe, possible, is_certain=halves is not None or _is_certain(probe, told))
     usage = possible[0] if possible and failure is None else None
     return PortConclusion(usage, failure, tuple(probe.steps), tuple(probe.experiments), stage="by time")
 
@@ -303,14 +359,21 @@ def _failure(probe: TimedProbe, possible: list[PortUsage] | None, *, is_certain:
         return OnlyBounds(probe.most_slots, answers)
     if not possible:
         return Unexplained(_values(probe))
+    delayed = tuple(probe.machine.public(top) for part in probe.parts if not probe.is_told(part) for top in part.tops)
     if len(possible) > 1 or not is_certain:
         named = sorted(possible, key=lambda usage: (usage.total, str(usage)))
-        return Indistinguishable(tuple(named), 0, answers)
-    return Unplaced(possible[0], probe.slots) if possible[0].total < probe.most_slots else None
+        return OnlyBounds(probe.most_slots, answers) if delayed else Indistinguishable(tuple(named), 0, answers)
+    if delayed:
+        return Delays(delayed, possible[0])
+    usage = possible[0]
+    fewer = PortUsage({ports: min(count, probe.most_slots) for ports, count in usage.uops.items()})
+    if fewer != usage and probe.cycles > UNPIPELINED * throughput_of(usage):
+        return Indistinguishable((fewer, usage), 0, answers)
+    return Unplaced(usage, probe.slots) if usage.total < probe.most_slots else None
 
 
 def _possible(
-    probe: TimedProbe, parts: list[Component], listed: Sequence[list[Hypothesis] | None], cycles: Fraction
+    probe: TimedProbe, parts: Sequence[Component], listed: Sequence[list[Hypothesis] | None]
 ) -> list[PortUsage] | None:
     """Return the usages that agree with all answers and with the throughput; None if there are too many."""
     usages = [Counter[frozenset[str]]()]
@@ -319,39 +382,51 @@ def _possible(
             return None
         usages = [usage + part.usage(one) for usage in usages for one in some]
     found = [PortUsage(dict(usage)) for usage in usages if usage.total() <= probe.most_uops]
-    slowest = cycles * (SLOWER + probe.machine.noise)
+    slowest = probe.cycles * (SLOWER + probe.machine.noise)
     return [probe.machine.usage(usage) for usage in found if throughput_of(usage) <= slowest]
 
 
-def _of_halves(probe: TimedProbe, parts: list[Component]) -> list[list[Hypothesis] | None] | None:
+def _of_halves(probe: TimedProbe, parts: Sequence[Component]) -> list[list[Hypothesis] | None] | None:
     """Return the hypotheses with two equal halves, if each slot of a 512-bit instruction has two; None if not.
 
     Both halves do the same, so they have the same sets. Two µops may wait where one would not, so answers about smaller
-    sets are upper bounds. Those about the largest sets are exact.
+    sets are upper bounds. Those about the largest sets are exact. Memory that is narrower is accessed once: it may be
+    broadcast, or converted to twice its width.
     """
     if not is_wide(probe.variant):
         return None
-    tops = [ports for part in parts for ports in part.tops if ports in probe.bounds]
-    total = sum(probe.bounds[top].most for top in tops)
-    exact = all(probe.bounds[top].least == probe.bounds[top].most for top in tops)
-    if not exact or probe.most_slots * 2 > total or any(probe.bounds[top].most % 2 for top in tops):
+    tight = probe.tightened()
+    if any(tight[top].least != tight[top].most for part in parts for top in part.tops if top in tight):
         return None
-    relaxed = {
-        ports: bounds if ports in tops or bounds.least % 2 == 0 else Bounds(0, bounds.most)
+    found: list[list[Hypothesis] | None] = []
+    slots = 0
+    for part in parts:
+        total = sum(probe.bounds[top].most for top in part.tops if top in probe.bounds)
+        is_halved = all(probe.bounds[top].most % 2 == 0 for top in part.tops if top in probe.bounds)
+        if not is_halved and not all(one.is_of_memory for one in probe.sets_of(part)):
+            return None
+        slots += total // 2 if is_halved else total
+        found.append(_in_halves(probe, part) if is_halved else _hypotheses(probe, part))
+    return found if slots >= probe.most_slots else None
+
+
+def _in_halves(probe: TimedProbe, part: Component) -> list[Hypothesis] | None:
+    """Return the hypotheses of two equal halves."""
+    halved = {
+        ports: Bounds(0, bounds.most // 2)
+        if ports not in part.tops and bounds.least % 2
+        else Bounds(-(-bounds.least // 2), bounds.most // 2)
         for ports, bounds in probe.bounds.items()
     }
-    halved = {ports: Bounds(-(-bounds.least // 2), bounds.most // 2) for ports, bounds in relaxed.items()}
-    found: list[list[Hypothesis] | None] = []
-    for part in parts:
-        most = sum(halved[top].most for top in part.tops if top in halved)
-        half = part.hypotheses(halved, most)
-        found.append(None if half is None else [tuple(sorted(one * 2)) for one in half])
-    return found
+    half = part.hypotheses(halved, sum(halved[top].most for top in part.tops if top in halved))
+    return None if half is None else [tuple(sorted(one * 2)) for one in half]
 
 
-def _is_certain(probe: TimedProbe) -> bool:
-    """Whether every answer leaves one number of µops."""
-    return all(ports in probe.bounds and probe.bounds[ports].least == probe.bounds[ports].most for ports in probe.asked)
+def _is_certain(probe: TimedProbe, parts: Sequence[Component]) -> bool:
+    """Whether every answer about these leaves one number of µops."""
+    asked = [ports for part in parts for ports in part.basic if ports in probe.asked]
+    tight = probe.tightened()
+    return all(ports in tight and tight[ports].least == tight[ports].most for ports in asked)
 
 
 def _values(probe: TimedProbe) -> tuple[Fraction, ...]:

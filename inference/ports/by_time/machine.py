@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations
@@ -82,6 +83,12 @@ MANY_MORE = Fraction(3, 2)
 """Factor: another pool of candidates is taken if so many times as many of it can be used, so that chance does not
 choose."""
 
+VECTOR_BITS = 128
+"""Width from which on an operand is a vector."""
+
+DELAYS = 2
+"""If an instruction with one slot seems to have several µops on so many sets, it delays what shares no port."""
+
 REPRESENTATIVES, ENOUGH_VOTES = 5, 2
 """Members of two classes that say at most whether their sets are nested, and by how many more must agree than not."""
 
@@ -111,6 +118,22 @@ class TimedSet:
     ports: PortSet
     members: tuple[str, ...]
     blockers: Mapping[CodeKind, InstructionVariant]
+
+    @property
+    def takes_vectors(self) -> bool:
+        """Whether instructions with vector registers have it."""
+        return any(
+            (operand.width_bits or 0) >= VECTOR_BITS and operand.registers
+            for blocker in self.blockers.values()
+            for operand in blocker.operands
+        )
+
+    @property
+    def is_of_memory(self) -> bool:
+        """Whether what has it accesses memory."""
+        return all(
+            any(operand.memory is not None for operand in blocker.operands) for blocker in self.blockers.values()
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +215,7 @@ class Discovery:
             nearly_all = sorted(self.residuals)[int(len(self.residuals) * MOST_TIMES)]
             self.noise = min(MOST_NOISE, max(LEAST_NOISE, nearly_all * NOISE_FACTOR))
         classes.sort(key=lambda one: (one.first.size, min(member.variant.string for member in one.members)))
-        lying = yield from self._lying(classes)
+        classes, lying = yield from self._lying(classes)
         fitting, against, left_out = consistent(lying)
         self.doubtful += [classes[number].first.variant.string for number in left_out]
         classes = [one for number, one in enumerate(classes) if number not in left_out]
@@ -318,17 +341,17 @@ class Discovery:
                     found.append(group)
         return found
 
-    def _lying(self, classes: Sequence[_Class]) -> Procedure[Lying]:
-        """Find which sets are nested, and how many ports pairs of others have together."""
+    def _lying(self, classes: Sequence[_Class]) -> Procedure[tuple[list[_Class], Lying]]:
+        """Find which sets are nested, and how many ports pairs of others have together; return the sets that count.
+
+        Whatever has one slot and several µops on other sets delays what shares no port with it: on Zen 4, a move from a
+        vector to a general register keeps some instructions from all ALUs for a cycle.
+        """
         pairs = [
             (i, o) for i, o in combinations(range(len(classes)), 2) if classes[i].first.size < classes[o].first.size
         ]
-        nested = {
-            (i, o): False
-            for i, o in combinations(range(len(classes)), 2)
-            if classes[i].first.size == classes[o].first.size
-        }
         votes: dict[tuple[int, int], list[bool]] = {pair: [] for pair in pairs}
+        delays = Counter[int]()
         for place in range(REPRESENTATIVES):
             open_ = [pair for pair in pairs if abs(sum(1 if vote else -1 for vote in votes[pair])) < ENOUGH_VOTES]
             members = [(classes[i].at(place), classes[o].at(place)) for i, o in open_]
@@ -336,11 +359,23 @@ class Discovery:
                 # What is not confined to a set never waits for it, and what is may take longer than its one µop
                 if one.answer is not None and (one.answer.most == 0 or min(one.answer.values) > SHARES):
                     votes[pair].append(one.answer.most > 0)
-        nested |= {pair: 2 * sum(each) > len(each) for pair, each in votes.items() if 2 * sum(each) != len(each)}
+                    delays[pair[0]] += (one.answer.uops or 0) > 1
+        kept = [number for number in range(len(classes)) if delays[number] < DELAYS]
+        self.doubtful += [classes[number].first.variant.string for number in delays if number not in kept]
+        places = {old: new for new, old in enumerate(kept)}
+        left = [classes[number] for number in kept]
+        nested = {
+            (i, o): False for i, o in combinations(range(len(left)), 2) if left[i].first.size == left[o].first.size
+        }
+        nested |= {
+            (places[i], places[o]): 2 * sum(each) > len(each)
+            for (i, o), each in votes.items()
+            if i in places and o in places and 2 * sum(each) != len(each)
+        }
         together = yield from self._together(
-            classes, [pair for pair in combinations(range(len(classes)), 2) if not nested.get(pair)]
+            left, [pair for pair in combinations(range(len(left)), 2) if not nested.get(pair)]
         )
-        return Lying(tuple(one.first.size for one in classes), nested, together)
+        return left, Lying(tuple(one.first.size for one in left), nested, together)
 
     def _together(
         self, classes: Sequence[_Class], pairs: Sequence[tuple[int, int]]

@@ -7,7 +7,7 @@ the instance's µops were confined to S, as long as S is what limits the mix.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, floor, isqrt
 from typing import TYPE_CHECKING
@@ -57,6 +57,9 @@ CONFIRMS = Fraction(35, 100)
 WAITS = Fraction(1, 2)
 """µops. If blocked ports had time for more than this, many instances are asked about, too."""
 
+SHORT_CHAIN = 4
+"""Cycles. What waits longer for itself may come when blocked ports have run dry, so many instances have to confirm."""
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -79,10 +82,21 @@ class Answer:
         single instance may seem to, if it waited for blocked ports: Zen 4 binds some µops to busy ports.
         """
         most = max(0, floor(bound + slack))
+        bound = bound if self.bound is None else min(bound, self.bound)
         if most >= self.most:
             confirmed = self.uops is not None and bound <= self.uops + CONFIRMS
             return Answer(self.uops, self.most, self.values, bound, confirmed)
         return Answer(0 if most == 0 else None, most, self.values, bound)
+
+    def settled(self) -> Answer:
+        """Return the answer after many instances among so many blocking instructions that these never run dry."""
+        if self.uops is None and self.bound is not None and abs(self.bound - self.most) <= CONFIRMS:
+            return Answer(self.most, self.most, self.values, self.bound, confirmed=True)
+        return self
+
+    def is_exact(self, chain: Fraction) -> bool:
+        """Whether it says the number of µops of an instruction that waits so many cycles for itself."""
+        return self.uops is not None and (self.uops == 0 or self.confirmed or chain <= SHORT_CHAIN)
 
 
 def strengths(size: int, width: int, slots: int, chain: Fraction, noise: Fraction) -> tuple[int, ...]:
@@ -159,36 +173,75 @@ def cycles_of(measured: Measured) -> Fraction | None:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Asks how many µops of the subject are confined to the set that these blocking instructions keep busy."""
+    """Asks how many µops of the subject are confined to the set that these blocking instructions keep busy.
+
+    `chain` are the cycles for which the subject waits for itself, `cycles` is its reciprocal throughput.
+    """
 
     subject: InstructionVariant
     blocker: InstructionVariant
     size: int
     counts: tuple[int, ...]
     chain: Fraction = Fraction(1)
+    cycles: Fraction = Fraction(0)
 
     @property
-    def blockers_of_many(self) -> int:
-        """How many blocking instructions stand among many instances of the subject, each of which waits for itself."""
-        return max(MANY * min(2, self.size), min(MOST_BLOCKERS, self.size * (ceil(self.chain) + 1)))
+    def many(self) -> tuple[int, int]:
+        """How many instances stand among how many blocking instructions, if there are many."""
+        return MANY, max(MANY * min(2, self.size), min(MOST_BLOCKERS, self.size * (ceil(self.chain) + 1)))
+
+    @property
+    def more(self) -> tuple[int, int]:
+        """The same with so many more blocking instructions that these last longer than all else."""
+        instances = MANY
+        while instances > 1 and self._lasting(instances) > MOST_BLOCKERS:
+            instances //= 2
+        return instances, min(self._lasting(instances), MOST_BLOCKERS)
+
+    def _lasting(self, instances: int) -> int:
+        own = MARGIN * instances * max(self.cycles, Fraction(2, self.size)) + self.chain + LEAST_CYCLES
+        return self.size * ceil(own)
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """A mix of so many instances of the subject and blocking instructions, and its time in cycles."""
+
+    instances: int
+    blockers: int
+    cycles: Fraction
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A question with its answer (None: it could not be asked), the times of its mixes, and their experiments.
 
-    `times` are (blocking instructions, cycles) with one instance, `many` is the same with many (None: not asked).
+    `times` are (blocking instructions, cycles) with one instance, `many` are the mixes with many.
     """
 
     question: Question
     answer: Answer | None
     times: tuple[tuple[int, Fraction], ...] = ()
-    many: tuple[int, Fraction] | None = None
+    many: tuple[Many, ...] = ()
     experiments: tuple[str, ...] = ()
+
+    @property
+    def waits(self) -> bool:
+        """Whether the subject seems to have µops on the set."""
+        return self.answer is not None and min(self.answer.values) > WAITS
+
+    @property
+    def is_open(self) -> bool:
+        """Whether many instances were asked about, and left the number of µops open."""
+        return bool(self.many) and self.answer is not None and not self.answer.is_exact(self.question.chain)
 
 
 def ask(mixes: MixFactory, questions: Sequence[Question], noise: Fraction) -> Procedure[list[Asked]]:
-    """Time the mixes of all questions; return an answer to each."""
+    """Time the mixes of all questions; return an answer to each.
+
+    Where one instance seems to have µops on the set, many are asked about: first among a few blocking instructions,
+    then among as many as last longer than the instances themselves, if the few left it open.
+    """
     requests = [mixes.possible([([(one.blocker, count)], one.subject) for count in one.counts]) for one in questions]
     answers = iter((yield [request for some in requests for request in some]) if any(requests) else [])
     found = []
@@ -200,29 +253,36 @@ def ask(mixes: MixFactory, questions: Sequence[Question], noise: Fraction) -> Pr
             continue
         times = tuple(zip(one.counts, cycles, strict=True))
         ids = tuple(each.request.benchmark.id for each in measured)
-        found.append(Asked(one, judge(times, one.size, noise), times, None, ids))
-    return (yield from _with_many(mixes, found, noise))
+        found.append(Asked(one, judge(times, one.size, noise), times, (), ids))
+    found = yield from _with_many(mixes, found, [one.question.many if one.waits else None for one in found], noise)
+    wanted = [one.question.more if one.is_open else None for one in found]
+    found = yield from _with_many(mixes, found, wanted, noise)
+    return [
+        replace(one, answer=one.answer.settled()) if numbers and one.answer and len(one.many) > 1 else one
+        for one, numbers in zip(found, wanted, strict=True)
+    ]
 
 
-def _with_many(mixes: MixFactory, asked: Sequence[Asked], noise: Fraction) -> Procedure[list[Asked]]:
-    """Ask with many instances where one seems to have µops on the set."""
+def _with_many(
+    mixes: MixFactory, asked: Sequence[Asked], wanted: Sequence[tuple[int, int] | None], noise: Fraction
+) -> Procedure[list[Asked]]:
+    """Ask with so many (instances, blocking instructions) of each; None: not about this one."""
     requests: list[list[Request]] = []
-    for one in asked:
-        question = one.question
-        waits = one.answer is not None and min(one.answer.values) > WAITS
-        parts = [(question.blocker, question.blockers_of_many), (question.subject, MANY)]
-        requests.append(mixes.possible([(parts, None)]) if waits else [])
+    for one, numbers in zip(asked, wanted, strict=True):
+        parts = [] if numbers is None else [(one.question.blocker, numbers[1]), (one.question.subject, numbers[0])]
+        requests.append(mixes.possible([(parts, None)]) if parts else [])
     answers = iter((yield [request for some in requests for request in some]) if any(requests) else [])
     found = []
-    for one, some in zip(asked, requests, strict=True):
+    for one, numbers, some in zip(asked, wanted, requests, strict=True):
         measured = [next(answers) for _ in some]
         cycles = cycles_of(measured[0]) if measured else None
-        if cycles is None or one.answer is None:
+        if cycles is None or numbers is None or one.answer is None:
             found.append(one)
             continue
-        count = one.question.blockers_of_many
-        bound = (cycles * one.question.size - count) / MANY
-        slack = ROUNDING + noise * cycles * one.question.size / MANY
+        instances, blockers = numbers
+        bound = (cycles * one.question.size - blockers) / instances
+        slack = ROUNDING + noise * cycles * one.question.size / instances
+        many = (*one.many, Many(instances, blockers, cycles))
         ids = (*one.experiments, measured[0].request.benchmark.id)
-        found.append(Asked(one.question, one.answer.bounded(bound, slack), one.times, (count, cycles), ids))
+        found.append(Asked(one.question, one.answer.bounded(bound, slack), one.times, many, ids))
     return found

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from inference.ports.by_time.diagram import Lying, consistent, diagrams, named, ports_in
 from inference.ports.by_time.hypotheses import Bounds, components
-from inference.ports.by_time.mixes import Answer, judge, strengths
+from inference.ports.by_time.infer import slots_among_filler
+from inference.ports.by_time.mixes import MANY, MOST_BLOCKERS, Answer, Question, judge, strengths
 from inference.ports.by_time.published import published_names
 from results.model import PortUsage, port_set_name
 from results.ports import throughput_of
@@ -21,6 +22,7 @@ from simulator.machines.noise import CounterNoise
 from xed_convert.catalogue.catalogue import Catalogue
 
 PORTS = "012345"
+DUMMY = Catalogue.load().by_string("NOP")
 SETS = st.lists(st.sets(st.sampled_from(PORTS), min_size=1).map(frozenset), min_size=1, max_size=6, unique=True)
 
 
@@ -73,6 +75,30 @@ def test_many_instances_refute_what_one_seemed_to_wait_for() -> None:
     seems = Answer(1, 1, (Fraction(1), Fraction(1)))
     assert seems.bounded(Fraction(45, 100), Fraction(15, 100)).uops == 0
     assert seems.bounded(Fraction(1), Fraction(15, 100)).confirmed
+
+
+def test_many_instances_settle_what_one_left_open() -> None:
+    left_open = Answer(None, 2, (Fraction(3), Fraction(3))).bounded(Fraction(105, 100), Fraction(15, 100))
+    assert (left_open.uops, left_open.most) == (None, 1)
+    assert left_open.settled() == Answer(1, 1, left_open.values, left_open.bound, confirmed=True)
+    unclear = Answer(None, 2, (Fraction(3), Fraction(3)), Fraction(25, 10))
+    assert unclear.settled() == unclear
+
+
+@given(st.integers(1, 4), st.fractions(Fraction(1, 4), 12), st.integers(1, 12))
+def test_more_blocking_instructions_last_longer_than_the_instances(size: int, cycles: Fraction, chain: int) -> None:
+    variant = DUMMY
+    question = Question(variant, variant, size, (), Fraction(chain), cycles)
+    instances, blockers = question.more
+    assert 1 <= instances <= MANY
+    assert blockers <= MOST_BLOCKERS
+    assert blockers >= size * (instances * cycles + chain) or instances == 1
+
+
+@pytest.mark.parametrize(("extra", "slots"), [(Fraction(263, 100), 2), (Fraction(3), 3), (Fraction(1), 1)])
+def test_slots_are_never_more_than_the_time_of_filler_allows(extra: Fraction, slots: int) -> None:
+    times = [(count, (count + extra) / 6) for count in (42, 54)]
+    assert slots_among_filler(times, 6, Fraction(67, 10_000))[1] == slots
 
 
 def test_hypotheses_are_all_usages_of_basic_sets_and_intersections_that_agree() -> None:
