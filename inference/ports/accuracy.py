@@ -42,15 +42,27 @@ EXACT = Accuracy()
 """Counters that show what repeating shows."""
 
 
-def accuracy_of(isolated: Sequence[Isolated], layout: PortLayout) -> Accuracy:
-    """Return how accurate a machine's counters are, from what candidates for blocking do alone."""
-    single = [one for one in isolated if one.total == 1 and _missing(one) <= TOLERANCE_PER_UOP]
-    on_one = [one for one in single if sum(one.uops[name] > UNUSED for name in layout.counters) == 1]
-    counts = [_missing(one) for one in on_one or single]
-    whole = [(one.cycles, ports) for one in single if one.cycles and (ports := round(1 / one.cycles))]
-    clock = [off for cycles, ports in whole if (off := abs(cycles * ports - 1)) <= TOLERANCE_PER_UOP]
-    off = MARGIN * _usual(clock)
-    return Accuracy(MARGIN * _usual(counts), max(off, DRIFT) if off > SETTLED else off)
+def accuracy_of(observed: Sequence[tuple[Isolated, Fraction]], layout: PortLayout) -> Accuracy:
+    """Return how accurate a machine's counters are.
+
+    Args:
+        observed: what candidates for blocking do alone, each with the spread of its cycles as a share of them.
+        layout: the counters.
+    """
+    single = [(one, spread) for one, spread in observed if one.total == 1 and _missing(one) <= TOLERANCE_PER_UOP]
+    on_one = [one for one, _ in single if sum(one.uops[name] > UNUSED for name in layout.counters) == 1]
+    counts = [_missing(one) for one in on_one or [one for one, _ in single]]
+    clock = [(off, spread) for one, spread in single if (off := _off_cycles(one)) <= TOLERANCE_PER_UOP]
+    seen = MARGIN * _usual(off for off, _ in clock)
+    # What samples of one job do not show beside each other may become more from job to job, as where the clock drifts
+    drifts = MARGIN * _usual(max(Fraction(0), off - spread) for off, spread in clock) > SETTLED
+    return Accuracy(MARGIN * _usual(counts), max(seen, DRIFT) if drifts else seen)
+
+
+def _off_cycles(isolated: Isolated) -> Fraction:
+    """Return the share by which an instruction of one µop misses a whole number per cycle (1: it is not that fast)."""
+    ports = round(1 / isolated.cycles) if isolated.cycles else 0
+    return abs(isolated.cycles * ports - 1) if ports else Fraction(1)
 
 
 def _missing(isolated: Isolated) -> Fraction:

@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import pytest
 
+from inference.latency.evidence import DRIFT
 from inference.ports.accuracy import EXACT
 from runner.backends.sim import open_machine
 from tests.inference.simulated import catalogue, characterized, context
@@ -25,6 +26,12 @@ def test_it_is_seen_how_far_counts_are_off(machine: str, least: Fraction, most: 
     accuracy = blocking.accuracy
     assert least <= accuracy.counts <= most
     assert accuracy.clock > 0
+
+
+@pytest.mark.parametrize(("machine", "drifts"), [("random:sample2:1001", False), ("random:drift:1001", True)])
+def test_what_samples_of_one_job_show_is_no_drift(machine: str, *, drifts: bool) -> None:
+    (blocking,) = context(machine, catalogue().by_string("ADC_11 (R64, R64)")).blocking.values()
+    assert (blocking.accuracy.clock >= DRIFT) is drifts
 
 
 @pytest.mark.parametrize("machine", ["SKL", "ADL-P", "random:4"])
