@@ -82,7 +82,7 @@ def check(behaviour: Behaviour) -> None:
 def test_a_machine_is_made_of_any_attributes_on_every_core(seed: int) -> None:
     source = random.Random(seed)
     for core in some(core_names()):
-        for variant, result in source.sample(entries(), 12):
+        for variant, result in some(source.sample(entries(), 12)):
             facts = facts_of(varied(result, source))
             assert facts is not None
             found = behaviour_from(variant, facts, core_of(core))
