@@ -7,8 +7,9 @@ One instance stands among divisions that are known to need the divider:
 
 The slope says how long a division takes. What is left over is the instance's time on the divider. An instruction that
 only shares the divisions' port has time beside them: nothing is left over. Three numbers of divisions have to lie on a
-line. Other µops of the instance may delay a division on their port. So two kinds of divisions, if both are there, have
-to leave the same, and no more than instances take one after another. Values are slow ones, as for the counter.
+line. Other µops of the instance may delay a division on their port. So no more counts than instances
+take one after another, and two kinds of divisions must not leave different numbers. Values are slow ones, as for the
+counter.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ BUSY, BY_TIME = "div_cycles", "div_cycles_by_time"
 """The attribute, and the one that marks it."""
 
 DIVISIONS = {
-    CodeKind.WITHOUT_AVX: ("DIVPS (XMM, XMM)", "SQRTPD (XMM, XMM)"),
-    CodeKind.WITHOUT_SSE: ("VDIVPS (XMM, XMM, XMM)", "VSQRTPD (XMM, XMM)"),
-    CodeKind.WIDE: ("VDIVPS (XMM, XMM, XMM)", "VSQRTPD (XMM, XMM)"),
+    CodeKind.WITHOUT_AVX: ("DIVPS (XMM, XMM)", "DIVPD (XMM, XMM)"),
+    CodeKind.WITHOUT_SSE: ("VDIVPS (XMM, XMM, XMM)", "VDIVPD (XMM, XMM, XMM)"),
+    CodeKind.WIDE: ("VDIVPS (XMM, XMM, XMM)", "VDIVPD (XMM, XMM, XMM)"),
 }
-"""Divisions and roots of one µop, which the divider of vectors serves, by the code that they stand in."""
+"""Divisions of one µop, which the divider of vectors serves, by the code that they stand in."""
 
 FEWEST = 12
 """Divisions: as many as have registers of their own, and longer than the latency of one."""
@@ -52,7 +53,7 @@ MOST = 40
 LEAST_CYCLES = 2
 """Cycles of a division, at least: what takes less needs no divider."""
 
-NEAR = Fraction(1, 8)
+NEAR = Fraction(1, 4)
 """Cycles by which the time left over may be off a whole number, and times off a line."""
 
 
@@ -79,9 +80,9 @@ def measure_divider(found: ConclusionBuilder, context: Context) -> Procedure[Non
         return
     steps = [_judged(one, counts, cycles) for one, cycles in ran.items()]
     found.derivations.append(Derivation(BUSY, tuple(steps), tuple(one.id for one in codes)))
-    (left, *others) = {one.left for one in steps}
-    if left is not None and not others and left <= found.fastest.cycles + NEAR:
-        found.attributes.update({BUSY: left, BY_TIME: 1})
+    possible = {one.left for one in steps if one.left is not None and one.left <= found.fastest.cycles + NEAR}
+    if len(possible) == 1:
+        found.attributes.update({BUSY: possible.pop(), BY_TIME: 1})
 
 
 def _judged(division: str, counts: Sequence[int], cycles: Sequence[Fraction]) -> DivisionTimes:

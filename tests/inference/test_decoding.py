@@ -170,7 +170,7 @@ def test_the_derivation_says_what_was_counted_and_timed() -> None:
     texts = {one.quantity: lines(one) for one in found.derivations}
     assert texts["uops_MITE"] == ["63.00 µops from the decoders, of which 61 are NOPs: 2"]
     times, control, conclusion = texts["complex_decoder"]
-    assert control.startswith("a chain of 1 links that lasts as long, with 12 NOPs, 3.46 cycles, of which 3.50")
+    assert control.startswith("a chain of 2 links that lasts as long, with 12 NOPs, 3.70 cycles, of which 3.75")
     assert times.startswith("with 4 decoders, an instance and 12 NOPs 4.00 cycles")
     assert conclusion.endswith("the first decoder takes it, 2 others beside it")
 

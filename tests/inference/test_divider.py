@@ -66,9 +66,13 @@ def test_what_an_instance_takes_of_the_divider_is_found_among_divisions(name: st
     }
 
 
-def test_a_division_that_other_uops_delay_is_not_stated() -> None:
+def test_divisions_that_other_uops_delay_do_not_count() -> None:
     found = divided(open_machine("SKX"), "VSQRTPS_Z (ZMM, K, M512)")
-    assert not found.attributes  # 13 cycles are left, but instances follow each other in 12
+    assert [step(one).rpartition(" ")[0].split(", ")[-1] for one in found.derivations[0].steps] == [
+        "13 are left for the",  # more than the 12 cycles in which instances follow each other
+        "12 are left for the",
+    ]
+    assert found.attributes["div_cycles"] == 12
 
 
 def test_a_machine_from_a_file_has_the_cycles_of_the_file() -> None:
