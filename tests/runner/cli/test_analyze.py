@@ -5,12 +5,17 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
+import subprocess
 from typing import TYPE_CHECKING
 
+import jsonschema
 import pytest
 
+from analysis.report.data import schema
 from runner.cli import _guard
 from runner.cli.analyze import app
+from tests.nonempty import some
 from tests.runner.cli.commands import need_catalogue
 from tests.shared import measured_haswell
 
@@ -114,3 +119,138 @@ def test_wrong_input_is_said_in_a_sentence(
     assert said.startswith("error: ")
     assert message in said
     assert "Traceback" not in said
+
+
+LOOP = "a: mov rax, [rsi]; cmp rax, rdx; jz b; imul rbx, rax; b: dec rcx; jnz a"
+FAST = ("--mode", "bounds")
+
+
+def test_every_report_is_written_from_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = {option: tmp_path / option[2:] for option in ("--html", "--json", "--svg", "--dot")}
+    options = [part for option, path in files.items() for part in (option, str(path))]
+    assert run(*HASWELL, *FAST, "--asm", LOOP, "--loop", "auto", *options, "--graph", "flow") == 0
+    said = capsys.readouterr().out
+    assert "3 blocks, 1 loop" in said
+    assert said.count("50%: ") == 2
+    assert files["--html"].read_text().startswith("<!doctype html>")
+    (found,) = json.loads(files["--json"].read_text())
+    jsonschema.validate([found], schema())
+    assert [way["probability"] for way in found["ways"]] == [0.5, 0.5]
+    assert files["--svg"].read_text().count("<rect") == files["--dot"].read_text().count('[label="0x') == 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dot", "html", "json", "svg"]
+
+
+def test_given_probabilities_count(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [*HASWELL, *FAST, "--asm", LOOP, "--loop", "1"]
+    assert run(*arguments) == 0
+    address = re.search(r"--taken (0x[0-9a-f]+)=", capsys.readouterr().out)
+    assert address is not None
+    assert run(*arguments, "--taken", f"{address[1]}=1", "--json", "-") == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert [way["taken_branches"] for way in found["ways"]] == [2]
+
+
+def test_a_function_of_an_object_file_and_its_loop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("there is no gcc here")
+    source, made = tmp_path / "x.c", tmp_path / "x.o"
+    source.write_text(
+        "double f(long n, const double *x) {\n double s = 0;\n"
+        " for (long i = 0; i < n; i++)\n  s *= x[i];\n return s; }\n"
+    )
+    subprocess.run([compiler, "-O1", "-g", "-c", "-o", str(made), str(source)], check=True)
+    arguments = ["--object", str(made), "--function", "f", "--loop", "auto", "--arch", "HSW", *FAST]
+    assert run(*arguments) == 0
+    assert "5.00 cycles per iteration. What limits it: a chain of dependencies" in capsys.readouterr().out
+    assert run(*arguments, "--format", "compiler") == 0
+    said = capsys.readouterr().out.splitlines()
+    assert any(line.startswith(f"{source}:4: warning: HSW: MULSD") for line in said)
+    assert all(re.match(r".*x\.c:\d+: (?:note|warning): HSW: ", line) for line in some(said, 4))
+
+
+def test_cpus_are_shown_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--arch", "HSW", "--arch", "SKL", "--asm", CHAIN, *FAST) == 0
+    first = capsys.readouterr().out.splitlines()[:2]
+    assert first[0].split() == ["cycles", "HSW", "SKL"]
+    assert first[1].split() == ["prediction", "6.00", "6.00"]
+
+
+def test_an_aarch64_kernel_goes_to_llvm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if shutil.which("llvm-mca") is None or shutil.which("llvm-mc") is None:
+        pytest.skip("LLVM is not installed")
+    made = tmp_path / "out.json"
+    assert run("--asm", "fadd d0, d0, d1; fmul d0, d0, d2", "--arch", "TX2", "--json", str(made)) == 0
+    assert "thunderx2t99: 2 instructions" in capsys.readouterr().out
+    (found,) = json.loads(made.read_text())
+    assert found["cycles_per_iteration"] == sum(one["latency"] for one in found["instructions"])
+    assert run("--asm", "nosuch x0", "--arch", "TX2") == 2
+    assert "line 1: unrecognized instruction" in capsys.readouterr().err
+
+
+def test_blocks_in_several_processes_leave_nothing_behind(tmp_path: Path) -> None:
+    table, made = tmp_path / "blocks.csv", tmp_path / "out.csv"
+    table.write_text("480fafc3\n" * 450)
+    assert run(*HASWELL, *FAST, "--blocks", str(table), "--csv", str(made), "--jobs", "2") == 0
+    assert made.read_text().count("480fafc3,3.00,dependencies") == 450
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["blocks.csv", "out.csv"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--bytes", "0f0b"), "UD2"),  # an undefined instruction on purpose
+        (("--bytes", "0f30"), "WRMSR"),  # privileged
+        (("--bytes", "f4"), "HLT"),
+        (("--bytes", "0f05"), "SYSCALL"),
+        (("--bytes", "ebfe"), "JMP"),  # a loop of itself
+        (("--bytes", "c3"), "RET"),
+        (("--asm", "loop .+0"), "LOOP"),
+        (("--asm", "aesenclast xmm1, xmm2; aesenclast xmm1, xmm2"), "AESENCLAST (XMM, XMM) (2 times)"),
+        (("--asm", "rep movsb"), "MOVS"),
+    ],
+)
+def test_odd_code_gets_an_answer(arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*HASWELL, *FAST, *arguments) == 0
+    output = capsys.readouterr().out
+    assert said in output
+    assert "cycles per iteration" in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--asm", "nop; ret", "--loop", "auto"), "has no loop"),
+        (("--asm", "a: jmp a", "--loop", "7"), "there is no loop 7"),
+        (("--asm", "a: jmp a", "--loop", "x"), "--loop x"),
+        (("--asm", "a: jmp a", "--loop", "auto", "--taken", "0x5=2"), "--taken 0x5=2"),
+        (("--asm", "a: jmp a", "--loop", "auto", "--taken", "0x99=0.5"), "no block of the loop ends at 0x99"),
+        (("--asm", "a: jmp a", "--loop", "auto", "--runs", "unrolled"), "contradict"),
+        (("--asm", "nop", "--taken", "0x5=0.5"), "--taken needs a loop"),
+        (("--asm", "nop", "--graph", "flow"), "--graph flow needs a loop"),
+        (("--asm", "nop", "--format", "gcc"), "--format gcc"),
+        (("--asm", "nop", "--function", "f"), "no label 'f'"),
+        (("--object", "/nonexistent.o", "--function", "f"), "nonexistent.o"),
+        (("--object", "/etc/passwd", "--function", "f"), "not an ELF file"),
+        (("--blocks", "-", "--html", "x.html"), "--blocks brings its own code"),
+        (("--bytes", "90", "--arch", "TX2"), "AArch64 kernels come from FILE or --asm"),
+        (("--asm", ""), "the value is empty"),
+        (("--bytes", ""), "the value is empty"),
+        (("--bytes", "9"), "not bytes in hexadecimal"),
+        (("--asm", "# nothing"), "no instruction"),
+    ],
+)
+def test_wrong_uses_of_loops_and_reports_are_said_in_a_sentence(
+    arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = () if "--arch" in arguments else HASWELL
+    assert run(*data, *arguments) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert message in said
+
+
+def test_a_report_that_cannot_be_written_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*HASWELL, *FAST, "--asm", CHAIN, "--html", str(tmp_path / "no" / "page.html")) == 3
+    assert "page.html" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
