@@ -95,6 +95,7 @@ class Analyzer:
         self.machine = machine
         self.core = machine.parameters.front
         self.follower = Follower(environment)
+        self.code_offset = environment.code_offset if environment is not None else 0
 
     def bounds(self, block: Block, running: Running = Running.AUTO) -> Bounds:
         """Return the bounds of a block.
@@ -139,7 +140,7 @@ class Analyzer:
         if loop and is_cached(items, core):
             return {Component.UOP_CACHE: cache_bound(block, items, core)}
         return {
-            Component.PREDECODER: predecoder_bound(block, core.front_end, loop=loop),
+            Component.PREDECODER: predecoder_bound(block, core.front_end, loop=loop, begin=self.code_offset),
             Component.DECODERS: decoders_bound(items, core.front_end, core.microcode),
         }
 

@@ -45,21 +45,28 @@ def unknown_fetched(item: Item) -> Fetched:
     return Fetched((len(item.data),), usual_decoding(item.effects.slots), opcode_offsets=(item.effects.opcode_offset,))
 
 
-def predecoder_bound(block: Block, front: FrontEnd, *, loop: bool) -> Fraction:
+def predecoder_bound(block: Block, front: FrontEnd, *, loop: bool, begin: int = 0) -> Fraction:
     """Return cycles per iteration: a cycle per block of bytes, more where many instructions or prefixes are.
 
     An instruction counts in the block of its last byte, and in the one before if its opcode is there.
+
+    Args:
+        block: the code.
+        front: the constants of the core.
+        loop: whether it runs as a loop, which begins at a block; else copies begin `begin` bytes behind one.
+        begin: in bytes.
     """
     size = front.block_bytes
     copies = 1 if loop else min(MOST_COPIES, size // gcd(block.size_bytes, size))
     total = block.size_bytes * copies
     counted = [0] * (-(-total // size))
+    count = len(counted)
     prefixes = [0] * len(counted)
     for copy in range(copies):
-        start = copy * block.size_bytes
+        start = copy * block.size_bytes + (0 if loop else begin)
         for item, offset in zip(block.items, block.offsets, strict=True):
             at = start + offset
-            opcode, last = (at + item.effects.opcode_offset) // size, (at + len(item.data) - 1) // size
+            opcode, last = (at + item.effects.opcode_offset) // size % count, (at + len(item.data) - 1) // size % count
             counted[last] += 1
             if opcode != last:
                 counted[opcode] += 1

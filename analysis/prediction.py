@@ -113,7 +113,7 @@ class Tools:
     @cached_property
     def simulation(self) -> Simulation:
         """What simulates code."""
-        return Simulation(self.machine, self.reader)
+        return Simulation(self.machine, self.reader, self.analyzer.code_offset)
 
     @cached_property
     def shortest(self) -> Tools | None:

@@ -37,8 +37,9 @@ ADD_TO_STACK = bytes.fromhex("4883c408")
 class Simulation:
     """Simulates blocks on one machine."""
 
-    def __init__(self, machine: MachineModel, reader: Reader) -> None:
-        """Take a machine, and what reads code for it."""
+    def __init__(self, machine: MachineModel, reader: Reader, code_offset: int = 0) -> None:
+        """Take a machine, what reads code for it, and how far behind a multiple of 16 bytes copies in a row begin."""
+        self.code_offset = code_offset
         core = machine.parameters.front
         alternating = bool(machine.parameters.alternating)
         published = machine.with_parameters(binding=Binding.INTEL) if alternating else machine
@@ -59,7 +60,7 @@ class Simulation:
     def simulate(self, program: Program, parameters: Parameters, *, loop: bool) -> Simulated:
         """Simulate a program on a core, which may be another one than that of the machine."""
         steps = program.steps
-        run = RepeatedRun(_core(program, parameters, loop=loop), steps)
+        run = RepeatedRun(self._core(program, parameters, loop=loop), steps)
         few = -(-FEW_INSTRUCTIONS // max(1, len(program.groups)))
         more = few + -(-MORE_INSTRUCTIONS // max(1, len(program.groups)))
         found = []
@@ -76,13 +77,23 @@ class Simulation:
     def explain(self, block: Block, followed: Followed, *, loop: bool) -> Explanation:
         """Say what happens to each instruction: first from a drained core on, then as a mean once buffers are full."""
         program = self.programs.program(block, followed)
-        core = _core(program, self.parameters, loop=loop)
+        core = self._core(program, self.parameters, loop=loop)
         steps, count = program.steps, max(1, len(program.groups))
         begun = Watcher(core, program, len(block.items)).watch(-(-SHOWN_INSTRUCTIONS // count))
         for _ in range(-(-FEW_INSTRUCTIONS // count)):
             core.advance(steps)
         settled = Watcher(core, program, len(block.items)).watch(-(-WATCHED_INSTRUCTIONS // count))
         return Explanation(settled.lines, begun.timeline)
+
+    def _core(self, program: Program, parameters: Parameters, *, loop: bool) -> Core:
+        """Return a drained core at the beginning of the code."""
+        core = Core(parameters, program.locations)
+        core.fetched = program.fetched
+        if core.front is not None and parameters.front is not None and parameters.front.uop_cache is not None:
+            items = [program.fetched[step[5]] for step in program.steps if step[0] == FETCH]
+            layout = Layout(items, parameters.front.uop_cache)
+            core.front.begin(layout, 1 if loop else MANY_COPIES, 0 if loop else self.code_offset)
+        return core
 
 
 def page_cycles(followed: Followed) -> Fraction:
@@ -91,13 +102,3 @@ def page_cycles(followed: Followed) -> Fraction:
     What is accessed until the page is known begins anew: two accesses are lost per cycle.
     """
     return sum((min(PAGE_CYCLES * one.pages, Fraction(one.accesses, 2)) for one in followed.streams), Fraction(0))
-
-
-def _core(program: Program, parameters: Parameters, *, loop: bool) -> Core:
-    """Return a drained core at the beginning of the code."""
-    core = Core(parameters, program.locations)
-    core.fetched = program.fetched
-    if core.front is not None and parameters.front is not None and parameters.front.uop_cache is not None:
-        items = [program.fetched[step[5]] for step in program.steps if step[0] == FETCH]
-        core.front.begin(Layout(items, parameters.front.uop_cache), 1 if loop else MANY_COPIES)
-    return core

@@ -287,9 +287,9 @@ class Delivery:
             setattr(other, name, value.copy() if isinstance(value, (list, deque)) else value)
         return other
 
-    def begin(self, layout: Layout, copies: int) -> None:
-        """Begin code that is repeated so many times, at the beginning of a line."""
-        self.layout, self.position, self.iteration, self.address, self.before = layout, 0, 0, 0, 0
+    def begin(self, layout: Layout, copies: int, address: int = 0) -> None:
+        """Begin code that is repeated so many times, so many bytes behind the beginning of a line."""
+        self.layout, self.position, self.iteration, self.address, self.before = layout, 0, 0, address, 0
         buffered = self.loop.enabled and layout.is_loop and not layout.microcoded
         if buffered and layout.uops <= self.front.uop_queue:
             self.path = Path.LOOP_BUFFER
