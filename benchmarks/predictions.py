@@ -32,6 +32,7 @@ from analysis.code import Reader
 from analysis.errors import AnalysisError
 from analysis.machines import open_machine
 from analysis.simulation.run import Simulation
+from analysis.simulation.study import Study
 from simulator.core.core import FETCH
 from simulator.machines.machine import Binding
 from xed_convert.assembly.assembler import shipped_assembler
@@ -111,14 +112,14 @@ class Predictor:
         begun = time.process_time()
         bounds = self.analyzer.bounds(self.reader.block(row.code), Running.UNROLLED)
         middle = time.process_time()
-        followed = self.analyzer.follower.follow(bounds.block.items)
-        simulated = self.simulation.run(bounds.block, followed, loop=False)
+        study = Study(self.simulation, self.analyzer.follower, bounds)
+        cycles, followed = study.cycles, study.followed
         self.seconds["bounds"] += middle - begun
         self.seconds["simulation"] += time.process_time() - middle
         return Outcome(
             row,
             {one: float(cycles) for one, cycles in bounds.cycles_of.items()},
-            float(simulated.cycles),
+            float(cycles),
             bool(followed.forwardings),
             bool(bounds.block.unknown),
             self.parts_left_out(bounds, followed) if self.setting.without else {},

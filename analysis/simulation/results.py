@@ -28,11 +28,13 @@ class Wait(StrEnum):
 class Simulated:
     """Core cycles per iteration, and µops per iteration on each port.
 
-    `page_cycles` are cycles for pages that each iteration uses first; `cycles` contains them.
+    `page_cycles` are cycles for pages that each iteration uses first; `cycles` contains them. `iterations` is over how
+    many the mean is.
     """
 
     cycles: Fraction
     ports: Mapping[str, Fraction]
+    iterations: int
     page_cycles: Fraction = Fraction(0)
 
 

@@ -27,6 +27,9 @@ WATCHED_INSTRUCTIONS = 400
 SHOWN_INSTRUCTIONS = 24
 """Instructions that a timeline has, but always whole iterations."""
 
+MOST_SHOWN = 500
+"""Instances that it has at most: of longer blocks it shows the beginning of one iteration."""
+
 MANY_COPIES = 1_000_000
 """More than any cache holds."""
 
@@ -55,7 +58,7 @@ class Simulation:
         """Simulate a block; instructions of which nothing is known take a place and no time."""
         found = self.simulate(self.programs.program(block, followed), self.parameters, loop=loop)
         pages = page_cycles(followed)
-        return Simulated(found.cycles + pages, found.ports, pages)
+        return Simulated(found.cycles + pages, found.ports, found.iterations, pages)
 
     def simulate(self, program: Program, parameters: Parameters, *, loop: bool) -> Simulated:
         """Simulate a program on a core, which may be another one than that of the machine."""
@@ -71,7 +74,7 @@ class Simulation:
         per = (more - few) * program.copies
         ports = zip(parameters.ports, first.ports, last.ports, strict=True)
         return Simulated(
-            Fraction(last.cycles - first.cycles, per), {name: Fraction(b - a, per) for name, a, b in ports}
+            Fraction(last.cycles - first.cycles, per), {name: Fraction(b - a, per) for name, a, b in ports}, per
         )
 
     def explain(self, block: Block, followed: Followed, *, loop: bool) -> Explanation:
@@ -79,10 +82,10 @@ class Simulation:
         program = self.programs.program(block, followed)
         core = self._core(program, self.parameters, loop=loop)
         steps, count = program.steps, max(1, len(program.groups))
-        begun = Watcher(core, program, len(block.items)).watch(-(-SHOWN_INSTRUCTIONS // count))
+        begun = Watcher(core, program, len(block.items)).watch(-(-SHOWN_INSTRUCTIONS // count), MOST_SHOWN)
         for _ in range(-(-FEW_INSTRUCTIONS // count)):
             core.advance(steps)
-        settled = Watcher(core, program, len(block.items)).watch(-(-WATCHED_INSTRUCTIONS // count))
+        settled = Watcher(core, program, len(block.items)).watch(-(-WATCHED_INSTRUCTIONS // count), 0)
         return Explanation(settled.lines, begun.timeline)
 
     def _core(self, program: Program, parameters: Parameters, *, loop: bool) -> Core:

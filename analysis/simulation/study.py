@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from analysis.simulation.run import Simulation
 
 
+NOT_TOLD_APART_CYCLES = 10
+"""By so many core cycles the time of a few hundred instructions may be off, for where their first and last ones retire.
+
+With it, Kendall's τ of BHive's tuning half is .957 instead of .949: equal times come out equal.
+"""
+
+
 @dataclass(frozen=True)
 class Study:
     """What the simulation says of a block. `bounds` are those of the same block."""
@@ -48,8 +55,10 @@ class Study:
 
     @property
     def cycles(self) -> Fraction:
-        """The prediction: core cycles per iteration."""
-        return self.simulated.cycles
+        """The prediction: core cycles per iteration; the largest bound if the simulation is not told apart from it."""
+        bound = self.bounds.cycles + self.simulated.page_cycles
+        apart = abs(self.simulated.cycles - bound) * self.simulated.iterations
+        return self.simulated.cycles if apart > NOT_TOLD_APART_CYCLES else bound
 
     @cached_property
     def explanation(self) -> Explanation:

@@ -67,15 +67,17 @@ class Watcher:
         self.owners: dict[int, int] = {}  # by entry of the reorder buffer: the number of the instance
         self.cycle, self.used = core.cycle, core.parameters.issue_width - core.free_slots
 
-    def watch(self, repetitions: int) -> Explanation:
-        """Execute the program so many times."""
+    def watch(self, repetitions: int, most: int) -> Explanation:
+        """Execute the program so many times; the timeline has so many instances at most."""
         shown: list[Instance] = []
         for repetition in range(repetitions):
             before, copy = -1, -1
             for position, steps in self.program.groups:
                 copy += position <= before
                 before = position
-                shown.append(self._instance(position, repetition * self.program.copies + max(0, copy), steps))
+                one = self._instance(position, repetition * self.program.copies + max(0, copy), steps)
+                if len(shown) < most:
+                    shown.append(one)
         first = shown[0].issued if shown else 0
         iterations = repetitions * self.program.copies
         lines = tuple(line.means(iterations) for line in self.lines)

@@ -1,8 +1,10 @@
 """Which loads read from which stores."""
 
+from fractions import Fraction
+
 import pytest
 
-from analysis.addresses import BHIVE, Environment, Follower, Forwarding
+from analysis.addresses import BHIVE, Environment, Followed, Follower, Forwarding
 from tests.analysis.machine import block
 
 
@@ -55,7 +57,7 @@ def test_in_an_environment_registers_point_to_the_same_place() -> None:
     text = "mov [rax], rbx; mov rcx, [rdx]"
     assert found(text, BHIVE) == (Forwarding(1, 0, 0, whole=True),)
     assert found("mov [rax], rbx; mov rcx, [rsp]", BHIVE) == ()
-    assert found("mov [rsp], rbx; mov rcx, [rbp]", BHIVE) == found("mov [rsp], rbx; mov rcx, [rsp]", BHIVE)
+    assert found("mov [rsp], rbx; mov rcx, [rbp]", BHIVE) == ()  # each has a place of its own
 
 
 def test_memory_of_an_environment_holds_pointers() -> None:
@@ -68,3 +70,21 @@ def test_all_pages_of_an_environment_are_one_but_nothing_is_forwarded_between_th
 
 def test_a_store_that_passes_by_a_place_once_does_not_count() -> None:
     assert found("mov [rdi], rcx; add rdi, 8; mov rdx, [rsi+24]", BHIVE) == ()
+
+
+def test_streams_and_far_addresses_are_told_by_their_steps() -> None:
+    followed = Follower(BHIVE).follow(block("mov rax, [rbx]; mov rcx, [rbx+8]; add rbx, rdx; pop rsi").items)
+    assert followed.far == {0, 1}  # RDX is many pages
+    (stack,) = followed.streams
+    assert (stack.accesses, stack.pages) == (1, Fraction(8, 4096))
+    assert Follower().follow(block("mov rax, [rbx]; add rbx, rdx").items) == Followed()
+
+
+def test_addresses_that_come_back_are_neither() -> None:
+    followed = Follower(BHIVE).follow(block("add eax, ecx; and eax, edx; mov rdi, [rbx+rax*8]").items)
+    assert (followed.streams, followed.far) == ((), frozenset())
+
+
+def test_memory_holds_one_number_of_64_bits_after_another() -> None:
+    followed = Follower(BHIVE).follow(block("mov eax, [rdi+4]; sub rdi, rax; mov rcx, [rdi]").items)
+    assert followed.far == frozenset()  # the upper half is 0, so RDI stays

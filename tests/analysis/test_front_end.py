@@ -5,7 +5,8 @@ from fractions import Fraction
 import pytest
 
 from analysis.bounds import Component, Running
-from tests.analysis.machine import bounds, haswell
+from analysis.front_end import predecoder_bound
+from tests.analysis.machine import block, bounds, haswell
 
 UNROLLED = Running.UNROLLED
 
@@ -79,3 +80,12 @@ def test_a_loop_that_does_not_fit_into_the_cache_is_decoded_anew() -> None:
     body = "; ".join(["nop"] * 100)  # 32 µops in a window, which holds 18
     found = bounds(f"again: {body}; dec rdi; jnz again")
     assert {Component.PREDECODER, Component.DECODERS} <= found.cycles_of.keys()
+
+
+def test_where_copies_begin_decides_how_many_instructions_end_in_a_block() -> None:
+    front = haswell().parameters.front
+    assert front is not None
+    assert front.front_end is not None
+    code = block("mov edx, [rsp+0x18]; cmp eax, edx")  # four and two bytes
+    found = [predecoder_bound(code, front.front_end, loop=False, begin=begin) for begin in (0, 2, 15)]
+    assert found == [Fraction(5, 8), Fraction(5, 8), Fraction(6, 8)]
