@@ -150,7 +150,7 @@ def row(trial: Trial, before: Found, after: Found) -> dict[str, str]:
         "machines": str(len(trial.machines)),
     }
     if after.error:
-        return {**dict.fromkeys(HEADING, ""), **found, "example": after.error}
+        return {**dict.fromkeys(HEADING, ""), **found, "example": " ".join(after.error.split())}
     counts: Counter[str] = Counter()
     example = ""
     for machine in trial.machines:
