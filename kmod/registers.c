@@ -39,7 +39,7 @@ static const struct registers {
 	{ 0xda1, 0xdff, true },
 	{ 0xe00, 0xfff },		/* C-boxes and CHAs; 0xe01: global, of Skylake clients */
 	{ 0x1c00, 0x1fff },		/* CHAs of Tremont servers */
-	{ 0x2000, 0x2fff },		/* CHAs from Sapphire Rapids on, C-boxes from Alder Lake on */
+	{ 0x2000, 0x2fff },		/* CHAs from Sapphire Rapids, C-boxes from Alder Lake on */
 	{ 0x3000, 0x3fff },		/* their I/O stacks */
 }, amd[] = {
 	{ 0xc0010230, 0xc001023b },	/* L3 */
