@@ -241,7 +241,9 @@ u32 uops_state_restore(const struct uops_state *state)
 		changed |= UOPS_CHANGED_TABLES;
 	if (restore_segments(state))
 		changed |= UOPS_CHANGED_SEGMENTS;
-	if (restore_msrs(state) | uops_quiet_restore_apic())
+	if (restore_msrs(state))
+		changed |= UOPS_CHANGED_MSRS;
+	if (uops_quiet_restore_apic())
 		changed |= UOPS_CHANGED_MSRS;
 	if (restore_debug(state))
 		changed |= UOPS_CHANGED_DEBUG;

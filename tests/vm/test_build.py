@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.nonempty import some
-from tests.vm import kernels
-from tests.vm.cache import CACHE
+from tests.vm import chroot, kernels
+from tests.vm.cache import CACHE, Unavailable
+from tests.vm.conftest import kernel_or_skip
 from tests.vm.kernels import ROOT, Kernel
 
 pytestmark = pytest.mark.vm
@@ -33,6 +34,32 @@ def test_no_warning_from_sparse(every_kernel: Kernel) -> None:
         pytest.skip("Debian 13's sparse 0.6.4 does not know __typeof_unqual__, which the newest headers use")
     folder, output = kernels.build(every_kernel, SOURCES, arguments=("C=2",))
     assert (folder / "uopscope.ko").exists()
+    assert output == ""
+
+
+CLANG = (
+    *("CC=clang", "LD=ld.lld", "CONFIG_CC_IS_GCC=", "CONFIG_CC_IS_CLANG=y", "CONFIG_LD_IS_BFD=", "CONFIG_LD_IS_LLD=y"),
+    *("CONFIG_AS_IS_GNU=", "CONFIG_AS_IS_LLVM=y", "CONFIG_CFI=y", "CONFIG_CFI_CLANG=y"),
+    *("CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT=", "CONFIG_UBSAN_BOUNDS_STRICT=", "CONFIG_DEBUG_INFO="),
+    *("CONFIG_DEBUG_INFO_BTF_MODULES=", "CONFIG_FTRACE_MCOUNT_USE_CC=", "CONFIG_FTRACE_MCOUNT_USE_OBJTOOL=y"),
+    "CONFIG_CC_IMPLICIT_FALLTHROUGH=-Wimplicit-fallthrough",
+    "KCFLAGS=-Wno-unknown-warning-option -Wno-duplicate-decl-specifier",
+)
+"""Debian has no kernel that clang built, so the headers of one by gcc get the settings that clang's would have.
+
+What `LLVM=1` sets, kCFI, and what only gcc or its debug information has. The headers' own macros for segments repeat a
+specifier where they were configured for gcc.
+"""
+
+
+def test_clang_compiles_it_with_control_flow_integrity() -> None:
+    target = kernel_or_skip("newest")
+    try:
+        chroot.install("clang", "lld")
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    folder, output = kernels.build(target, SOURCES, arguments=CLANG)
+    assert b"clang version" in (folder / "uopscope.ko").read_bytes()
     assert output == ""
 
 

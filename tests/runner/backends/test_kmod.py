@@ -19,7 +19,9 @@ from runner.campaigns.start import check_number
 from runner.host import cpu as cpus
 from runner.host.kmod import abi, device
 from runner.host.kmod.device import BlobJob, BlobResult, Device, lkrg_is_loaded
+from runner.host.kmod.passes import plan
 from runner.own_code.counters import MsrCounter, read_config
+from runner.uarch import tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,6 +96,36 @@ def test_a_register_that_cannot_be_written_is_a_result_with_a_reason(
     (result,) = backend.run([Job(NOP, 1)], ("MINE",), FEW)
     assert result.status is Status.REFUSED
     assert text in result.detail
+
+
+CORES = {"ADL-P": (0x40, 1, 0xFF, 0xF), "ADL-E": (0x20, 1, 0x3F, 0x7)}
+"""Core type and native model of CPUID leaf 1AH, then programmable and fixed counters, of Alder Lake's cores."""
+
+
+@pytest.mark.parametrize("name", CORES)
+def test_the_cores_of_a_hybrid_cpu_have_counters_and_events_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """`--cpu` chooses the kind: what CPUID and the module say of that CPU counts, and its kind's table."""
+    core_type, native_model, programmable, fixed = CORES[name]
+    identity = tables.CpuIdentity("GenuineIntel", 6, 0x97, 2, core_type, native_model)
+    monkeypatch.setattr(cpus, "read_cpu", lambda number: cpus.Cpu(number, identity, "hybrid", "0x1", frozenset()))
+    fake = FakeDevice([[GOOD] * 9])
+    fake.information = abi.uops_info(prog_mask=programmable, fixed_mask=fixed, config_mask=2**64 - 1)
+    monkeypatch.setattr(kmod, "Device", lambda *_: fake)
+    backend = kmod.KmodBackend()
+    info = backend.info()
+    assert info.provenance.architecture == name
+    uarch = tables.by_name(name)
+    assert set(info.counters) <= set(uarch.counters)
+    assert "core_cycles" in info.counters
+    fake.answers = [[GOOD] * len(plan(uarch, backend._hardware, info.counters))]
+    (result,) = backend.run([Job(NOP, 1)], info.counters, FEW)
+    assert result.status is Status.OK
+    events = {event.counter: event for event in uarch.events}
+    used = [slot for job in fake.jobs for slot in job.slots]
+    assert {slot.index for slot in used if slot.kind == abi.COUNTER_PROG} <= set(range(programmable.bit_length()))
+    assert all(slot.config == events[slot.counter].selector for slot in used if slot.kind == abi.COUNTER_PROG)
 
 
 BLOCKS = {
