@@ -155,7 +155,9 @@ def _blocked_by(candidate: Candidate, isolated: Isolated, layout: PortLayout, is
         return []
     usage = PortUsage(dict.fromkeys(sets, 1))
     cycles = isolated.cycles
-    return [BlockingInstruction(ports, candidate.variant, usage, cycles) for ports in sets]
+    benchmark = candidate.benchmark
+    size = Fraction(sum(len(line.code) for line in benchmark.body), benchmark.divisor)
+    return [BlockingInstruction(ports, candidate.variant, usage, cycles, size) for ports in sets]
 
 
 def _is_named(ports: PortSet, isolated: Isolated, layout: PortLayout, issued: int) -> bool:

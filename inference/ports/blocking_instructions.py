@@ -55,12 +55,13 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class BlockingInstruction:
-    """An instruction that occupies a set of ports, what else it uses, and its throughput in cycles."""
+    """An instruction that occupies a set of ports, what else it uses, its throughput in cycles, and its code's size."""
 
     ports: PortSet
     variant: InstructionVariant
     usage: PortUsage
     cycles: Fraction
+    code_bytes: Fraction = Fraction(0)
 
     @property
     def of_memory(self) -> bool:
@@ -73,10 +74,12 @@ class BlockingInstruction:
         return bool(self.usage.uops[self.ports] / (self.cycles * len(self.ports)) >= SATURATED)
 
     def is_better_than(self, known: BlockingInstruction) -> bool:
-        """Whether it blocks the same ports better than another one."""
+        """Whether it blocks the same ports better than another one: faster, or as fast with less to decode."""
         if (self.usage.total == 1) != (known.usage.total == 1):
             return self.usage.total == 1
-        return self.cycles < known.cycles * FASTER
+        if known.cycles < self.cycles * FASTER or self.cycles < known.cycles * FASTER:
+            return self.cycles < known.cycles
+        return self.code_bytes < known.code_bytes
 
 
 @dataclass(frozen=True, slots=True)
