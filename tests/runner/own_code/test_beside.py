@@ -1,0 +1,42 @@
+"""Predicted beside measured, on a simulated machine."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+from runner.backends.registry import open_backend
+from runner.own_code.analyzed import tools_for
+from runner.own_code.beside import NAMES, beside, measure_code, predict_copies, without_jump
+from runner.own_code.blocks import Mode
+from tests.runner.cli.commands import need_catalogue
+
+CHAIN = bytes.fromhex("480fafc3480fafc1")
+
+
+@pytest.fixture(autouse=True)
+def _catalogue() -> None:
+    need_catalogue()
+
+
+@pytest.mark.parametrize(
+    ("code", "left"),
+    [("48ffc975fb", "48ffc9"), ("48ffc9eb00", "48ffc9"), ("48ffc9", "48ffc9"), ("48ffc9c3", "48ffc9c3"), ("", "")],
+)
+def test_a_jump_at_the_end_is_left_out(code: str, left: str) -> None:
+    assert without_jump(bytes.fromhex(code)) == bytes.fromhex(left)
+
+
+def test_each_mode_has_a_prediction_beside_what_was_measured() -> None:
+    tools = tools_for("HSW", None, bhive=True)
+    with closing(open_backend("sim", architecture="HSW")) as backend:
+        rows = beside(CHAIN + bytes.fromhex("75f6"), measure_code(CHAIN, backend), tools)
+    assert [row.running for row in rows] == list(NAMES.values())
+    assert [(row.predicted, row.cycles, row.error) for row in rows] == [(6.0, 6.0, 0.0)] * 2
+
+
+def test_copies_come_out_of_the_loop_without_rounding() -> None:
+    tools = tools_for("HSW", None)
+    assert predict_copies(bytes.fromhex("4801d8"), Mode.LOOP, tools) == pytest.approx(1.0)
+    assert predict_copies(bytes.fromhex("4889d8"), Mode.LOOP, tools) == pytest.approx(0.25, abs=0.02)
