@@ -22,6 +22,7 @@ from generator.factory import InstructionFactory
 from generator.sequences.blocking import CodeKind, fits
 from inference.ports.by_time.mixes import MixFactory, cycles_of
 from results.campaign.store import Store
+from results.findings import SlotsFound
 from results.model import PortUsage
 from results.ports import joined, throughput_of
 from runner.backends.registry import open_backend
@@ -29,24 +30,32 @@ from runner.measuring.protocol import Measurer
 from runner.measuring.session import Limits, Session
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.errors import UopscopeError
+from xed_convert.files import atomic_write
+from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from inference.experiment import Procedure, Request
+    from results.model import Characterization
     from xed_convert.model import InstructionVariant
 
 NEAR, TOO_FAST, CONTENDS = 0.05, 0.03, 0.05
-FEWEST = 12
+FEWEST = 8
 BATCH = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A variant with a stated usage and a throughput that its ports explain."""
+    """A variant with a stated usage and a throughput that its ports explain.
+
+    `slots` are those that it is issued in, `chain` is the latency in cycles from what it writes to where it reads that.
+    """
 
     variant: InstructionVariant
     usage: PortUsage
+    slots: int
+    chain: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +77,57 @@ def stated(path: Path, catalogue: Catalogue) -> list[Known]:
             if result.ports is None or time is None or not result.attributes.get("ports_by_time"):
                 continue
             variant = catalogue.by_key(result.key)
-            free = all(operand.explicit for operand in variant.operands if operand.registers)
+            free = all(operand.explicit for operand in variant.operands if operand.registers) and not any(
+                operand.read for operand in variant.operands if operand.kind is OperandKind.FLAGS
+            )
             if free and fits(variant, CodeKind.WITHOUT_SSE) and time <= throughput_of(result.ports) * (1 + NEAR):
-                found.append(Known(variant, result.ports))
+                slots = [step for one in result.derivations for step in one.steps if isinstance(step, SlotsFound)]
+                found.append(Known(variant, result.ports, _slots(slots), _chain(variant, result)))
     return found
 
 
+def _slots(found: Sequence[SlotsFound]) -> int:
+    """Return the slots that filler shows: no mix is issued faster than they allow."""
+    values = [step.cycles * step.width - step.filler.count for step in found]
+    return max(1, int(sum(values) / len(values) + ISSUE_NOISE)) if values else 1
+
+
+def _chain(variant: InstructionVariant, result: Characterization) -> float:
+    """Return the longest latency from an operand to itself: instances in the same registers wait so long."""
+    own = {operand.index for operand in variant.operands if operand.read and operand.written}
+    loops = [float(one.cycles) for one in result.latencies if one.source == one.destination and one.source in own]
+    return max(loops, default=0.0)
+
+
 def draw(known: Sequence[Known], count: int, seed: int) -> list[list[Known]]:
-    """Return random mixes of 3 to 8 different variants."""
+    """Return random mixes of 3 to 8 different variants that do not wait for each other."""
     source = random.Random(seed)
-    return [source.sample(list(known), source.randint(3, 8)) for _ in range(count)]
+    found: list[list[Known]] = []
+    while len(found) < count:
+        mix = source.sample(list(known), source.randint(3, 8))
+        if independent(mix):
+            found.append(mix)
+    return found
+
+
+def independent(mix: Sequence[Known]) -> bool:
+    """Whether nothing in a mix waits for something else than ports.
+
+    What reads memory would wait for a store to the same place. An instance that waits for the one of the copy before
+    must have twice that time.
+    """
+    memory = [one for known in mix for one in known.variant.operands if one.kind is OperandKind.MEMORY]
+    if any(one.written for one in memory) and any(one.read for one in memory):
+        return False
+    return 2 * max(one.chain for one in mix) <= REPEATED * float(throughput_of(together(mix)))
+
+
+def together(mix: Sequence[Known]) -> PortUsage:
+    """Return the usage of all variants of a mix."""
+    usage = PortUsage({})
+    for one in mix:
+        usage = joined(usage, one.usage)
+    return usage
 
 
 def measure(mixes: Sequence[Sequence[Known]], factory: MixFactory, session: Session, width: int) -> list[Timed]:
@@ -102,27 +152,26 @@ def _times(mixes: Sequence[Sequence[Known]], factory: MixFactory, width: int) ->
         cycles = cycles_of(measured)
         if cycles is None:
             continue
-        usage = PortUsage({})
-        for one in mix:
-            usage = joined(usage, one.usage)
-        # Each takes one slot at least
-        predicted = max(float(throughput_of(usage)), len(mix) / width)
+        predicted = max(float(throughput_of(together(mix))), sum(one.slots for one in mix) / width)
         found.append(Timed(tuple(sorted(str(one.usage) for one in mix)), predicted, float(cycles) / REPEATED))
     return found
 
 
 REPEATED = 3
-"""Instances of each instruction in a mix."""
+"""Instances of each instruction in a mix, each with registers of its own."""
+
+ISSUE_NOISE = 0.25
+"""Slots by which filler may show too few."""
 
 
 def contention(mixes: Sequence[Timed]) -> dict[tuple[str, str], float]:
-    """Return by which share mixes with two usages take longer than predicted, in the median, where they clearly do."""
+    """Return by which share mixes with two usages take longer than predicted, in the median, where most of them do."""
     longer: dict[tuple[str, str], list[float]] = defaultdict(list)
     for one in mixes:
         for pair in combinations(sorted(set(one.classes)), 2):
             longer[pair].append(one.measured / one.predicted - 1)
-    middles = {pair: median(shares) for pair, shares in longer.items() if len(shares) >= FEWEST}
-    return {pair: middle for pair, middle in middles.items() if middle > CONTENDS}
+    known = {pair: sorted(shares) for pair, shares in longer.items() if len(shares) >= FEWEST}
+    return {pair: median(shares) for pair, shares in known.items() if shares[len(shares) // 4] > CONTENDS}
 
 
 def with_contention(mix: Timed, table: dict[tuple[str, str], float]) -> float:
@@ -138,6 +187,7 @@ def main() -> None:
     parser.add_argument("--mixes", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--width", type=int, default=6, help="slots that are issued per cycle")
+    parser.add_argument("--output", type=Path, help="write each mix there: predicted and measured cycles, usages")
     parser.add_argument("--backend", default="auto")
     parser.add_argument("--arch", default=None)
     options = parser.parse_args()
@@ -151,6 +201,10 @@ def main() -> None:
     session = Session(measurer, limits=Limits(keep_raw=False))
     timed = measure(draw(known, options.mixes, options.seed), factory, session, options.width)
     backend.close()
+    if options.output:
+        rows = ("\t".join((f"{one.predicted:.3f}", f"{one.measured:.3f}", " ".join(one.classes))) for one in timed)
+        with atomic_write(options.output) as file:
+            file.write("\n".join(["predicted\tmeasured\tusages", *rows, ""]).encode())
     table = contention(timed[::2])
     judged = timed[1::2]
     fast = sum(one.measured < one.predicted * (1 - TOO_FAST) for one in timed)

@@ -155,7 +155,7 @@ def values(result: ArchitectureResult) -> Iterator[Value]:
     A latency that is a range has two: its end under the name of the latency, and its beginning.
     """
     for name, text in (result.measurement or {}).items():
-        if name.startswith("ports"):
+        if name.startswith("ports") and name != "ports_by_time":
             yield Value("ports", name, text)
         elif name.startswith(("TP_unrolled", "TP_loop")) and not name.endswith("_spread"):
             yield Value("throughput", name, text)

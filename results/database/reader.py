@@ -113,7 +113,7 @@ REPAIRS = (
     RepairRule(_NUMBERS, r"(?!-?\d+(\.\d+)?\Z).*", "not a number"),
     RepairRule(_COUNTS, r"(?!\d+\Z).*", "not a whole number"),
     RepairRule(r"ports\w*", r"", "an empty port usage: no port is said by leaving the attribute out"),
-    RepairRule(r"ports\w*", rf"(?!{PORT_USAGE}\Z).+", "not a port usage"),
+    RepairRule(r"ports(?!_by_time)\w*", rf"(?!{PORT_USAGE}\Z).+", "not a port usage"),
 )
 """Known faults of published files (sentinels of both kinds, -1.00 among them, stand in uops.info's files of 2022)."""
 
