@@ -20,6 +20,7 @@ Reading order:
 - `flow`: the control-flow graph of a function, its loops, and the ways through them;
 - `loops`: what a loop of several blocks takes;
 - `report`: a prediction for people, and for programs;
+- `retirement`: at which instruction an interrupt catches a loop;
 - `aarch64`: kernels for AArch64, by the models of an installed LLVM;
 - `prediction`: one call from code to a prediction (`Tools.predict`).
 """

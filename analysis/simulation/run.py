@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from analysis.simulation.program import PAGE_CYCLES, Programs
-from analysis.simulation.results import Explanation, Simulated
+from analysis.simulation.results import Explanation, Instance, Simulated
 from analysis.simulation.waits import Watcher
 from simulator.core.core import FETCH, Core, RepeatedRun
 from simulator.core.delivery import Layout
@@ -97,6 +97,16 @@ class Simulation:
             layout = Layout(items, parameters.front.uop_cache)
             core.front.begin(layout, 1 if loop else MANY_COPIES, 0 if loop else self.code_offset)
         return core
+
+    def steady(self, block: Block, followed: Followed, *, loop: bool) -> tuple[Instance, ...]:
+        """Return instances of whole iterations once buffers are full, in program order."""
+        program = self.programs.program(block, followed)
+        core = self._core(program, self.parameters, loop=loop)
+        count = max(1, len(program.groups))
+        for _ in range(-(-FEW_INSTRUCTIONS // count)):
+            core.advance(program.steps)
+        watcher, copies = Watcher(core, program, len(block.items)), -(-WATCHED_INSTRUCTIONS // count)
+        return watcher.watch(copies, copies * count).timeline
 
 
 def page_cycles(followed: Followed) -> Fraction:

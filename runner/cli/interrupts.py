@@ -1,0 +1,48 @@
+"""Say at which instructions of a loop interrupts catch this CPU, beside what a model of retirement predicts."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from runner.cli._guard import UsageError
+from runner.cli._own_code import write_text
+
+if TYPE_CHECKING:
+    from runner.interrupted import Interrupted
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def interrupts(
+    asm: Annotated[str, typer.Option(metavar="CODE", help='Text, parted by semicolons: "MOV RAX, [R14+RAX]".')],
+    init: Annotated[str, typer.Option(metavar="CODE", help="Runs before the loop.")] = "",
+    samples: Annotated[int, typer.Option(metavar="N", min=100, max=1_000_000, help="In each layout.")] = 5000,
+    period: Annotated[
+        int, typer.Option(metavar="NS", min=5000, max=10_000_000, help="Nanoseconds between two interrupts.")
+    ] = 20_000,
+    cpu: Annotated[int | None, typer.Option(metavar="N", min=0, help="The logical CPU to run on.")] = None,
+    arch: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Predict for it, such as SKL (default: the CPU at hand).")
+    ] = None,
+    json_file: Annotated[
+        str | None, typer.Option("--json", metavar="FILE", help="Write JSON (- is the output).")
+    ] = None,
+    *,
+    predict: Annotated[bool, typer.Option("--predict", help="Only predict; run nothing.")] = False,
+) -> None:
+    """Say at which instructions of a loop interrupts catch this CPU, beside what a model of retirement predicts."""
+    from runner.host.interrupts.sample import Sampling  # noqa: PLC0415 - `--help` needs none of these
+    from runner.interrupted import interrupted, json_of, lines_of  # noqa: PLC0415 - likewise
+    from runner.own_code.sources import code_of  # noqa: PLC0415 - likewise
+
+    if predict and cpu is not None:
+        raise UsageError("--predict runs nothing", hint="leave out --cpu")
+    sampling = None if predict else Sampling(samples, period, cpu)
+    found: Interrupted = interrupted(code_of(asm), code_of(init), arch or "", sampling)
+    write_text(json_file, lambda: json.dumps(json_of(found), ensure_ascii=False) + "\n")
+    if json_file != "-":
+        print("\n".join(lines_of(found)))
