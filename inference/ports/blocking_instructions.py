@@ -74,12 +74,13 @@ class BlockingInstruction:
         return bool(self.usage.uops[self.ports] / (self.cycles * len(self.ports)) >= SATURATED)
 
     def is_better_than(self, known: BlockingInstruction) -> bool:
-        """Whether it blocks the same ports better than another one: faster, or as fast with less to decode."""
+        """Whether it blocks the same ports better than another one: faster, or as fast with a shorter address."""
         if (self.usage.total == 1) != (known.usage.total == 1):
             return self.usage.total == 1
         if known.cycles < self.cycles * FASTER or self.cycles < known.cycles * FASTER:
             return self.cycles < known.cycles
-        return self.code_bytes < known.code_bytes
+        # Only addresses make code so long that two instances per cycle are more than is decoded
+        return self.of_memory and known.of_memory and self.code_bytes < known.code_bytes
 
 
 @dataclass(frozen=True, slots=True)
