@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from analysis.explanation import latency_text, port_usage
-from analysis.report.text import cycles_text, route, sentence
+from analysis.report.text import cycles_text, reason_of, route
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,8 +22,8 @@ def messages_of(facts: Facts, name: str) -> Iterator[str]:
     """
     bounds = facts.bounds
     machine = facts.machine.name
-    time = f"{cycles_text(bounds.cycles)} cycles per iteration"
-    yield f"{_place(facts, 0, name)}: note: {machine}: {time}. {sentence(bounds)}"
+    time = f"{cycles_text(facts.cycles)} cycles per iteration"
+    yield f"{_place(facts, 0, name)}: note: {machine}: {time}. {reason_of(facts)}"
     for position, item in enumerate(bounds.block.items):
         place = _place(facts, position, name)
         if not item.known:

@@ -128,15 +128,14 @@ def route(positions: Sequence[int]) -> str:
     return f"line{'s' * (len(positions) > 1)} {' → '.join(shown)}"
 
 
-def side_by_side(found: Sequence[tuple[str, Mapping[str, Fraction]]]) -> Iterator[str]:
-    """Yield a table of CPUs, each with its bounds by component; the largest of each is its prediction."""
-    names = list(dict.fromkeys(name for _, bounds in found for name in bounds))
+def side_by_side(found: Sequence[tuple[str, Fraction, Mapping[str, Fraction]]]) -> Iterator[str]:
+    """Yield a table of CPUs: the prediction for each, and its bounds by component."""
+    names = list(dict.fromkeys(name for _, _, bounds in found for name in bounds))
     width = max(map(len, [*names, "prediction"]))
-    yield f"{'cycles':{width}}  " + " ".join(f"{machine:>8}" for machine, _ in found)
-    tops = [max(bounds.values(), default=None) for _, bounds in found]
-    yield f"{'prediction':{width}}  " + " ".join(f"{'-' if top is None else cycles_text(top):>8}" for top in tops)
+    yield f"{'cycles':{width}}  " + " ".join(f"{machine:>8}" for machine, _, _ in found)
+    yield f"{'prediction':{width}}  " + " ".join(f"{cycles_text(cycles):>8}" for _, cycles, _ in found)
     for name in names:
-        cells = [cycles_text(bounds[name]) if name in bounds else "-" for _, bounds in found]
+        cells = [cycles_text(bounds[name]) if name in bounds else "-" for _, _, bounds in found]
         yield f"{name:{width}}  " + " ".join(f"{cell:>8}" for cell in cells)
 
 

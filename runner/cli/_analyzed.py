@@ -92,7 +92,8 @@ def write_reports(given: Given, wanted: Wanted) -> None:
         print("\n".join(line for one in found for line in one.messages(title)))
         return
     if len(found) > 1:
-        print("\n".join(side_by_side([(one.facts.machine.name, one.section.means) for one in found])) + "\n")
+        rows = [(one.facts.machine.name, one.section.cycles, one.section.means) for one in found]
+        print("\n".join(side_by_side(rows)) + "\n")
     print("\n\n".join(one.text(title) for one in found))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from fractions import Fraction
 
 import jsonschema
 import pytest
@@ -177,6 +178,6 @@ def test_cpus_stand_side_by_side() -> None:
     one, other = (
         {component.value: cycles for component, cycles in bounds(text).cycles_of.items()} for text in (LOOP, "nop")
     )
-    lines = list(side_by_side([("HSW", one), ("SKL", other)]))
+    lines = list(side_by_side([("HSW", Fraction(3), one), ("SKL", Fraction(1, 4), other)]))
     assert lines[1].split() == ["prediction", "3.00", "0.25"]
     assert any(line.startswith("loop buffer") and line.endswith("-") for line in lines)
