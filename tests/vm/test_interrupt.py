@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.vm import kernels
 from tests.vm.cache import Unavailable
+from tests.vm.conftest import kernel_or_skip
 from tests.vm.kernels import Kernel
 from tests.vm.machine import Machine, boot
 from tests.vm.programs import program
@@ -63,6 +65,24 @@ def test_what_wants_the_cpu_gets_it(kernel: Kernel, module: Path) -> None:
     assert next(line for line in lines if line.startswith("ONLINE")) in ("ONLINE 0-1", "ONLINE 1-2")
     assert own[0] == errno.EXDEV
     assert 0 < own[2] < own[3]
+
+
+SLEEP = """
+interrupt 1 slow 1500 &
+sleep 0.5; echo +8 > /sys/class/rtc/rtc0/wakealarm; echo mem > /sys/power/state; echo "AWAKE $?"
+wait; interrupt 1 many 150; dmesg | grep "PM: Waking up"
+"""
+
+
+def test_a_batch_goes_on_after_the_machine_has_slept() -> None:
+    """Suspend to RAM in the midst of a batch; the clock's alarm wakes the machine, whose other CPUs come back."""
+    target = kernel_or_skip("newest")
+    lines = output_of(Machine(target, 3), kernels.module(target), SLEEP)
+    assert "AWAKE 0" in lines
+    assert any(line.endswith("Waking up from system sleep state S3") for line in lines), lines
+    slow, many = ([int(number) for number in match.groups()[1:]] for line in lines if (match := FORM.match(line)))
+    assert (slow[0], slow[2], slow[3], slow[5], slow[6]) == (0, 1500, 1500, 0, 2)
+    assert (many[0], many[4], many[5]) == (errno.EINTR, 0, 0)
 
 
 TOPOLOGY = ("-smp", "6,sockets=1,cores=3,threads=2")
