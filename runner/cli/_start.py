@@ -3,11 +3,12 @@
 Without -S, Python spends its first 50 ms on finding packages; Ctrl-C shows a traceback then. Here it is caught first.
 """
 
-import os
-import signal
+# Modules that are part of the interpreter: `os` and `signal` take milliseconds to load
+import _signal  # type: ignore[import-not-found] # it is private, and has been there since Python 2
+import posix
 
-if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+    _signal.signal(_signal.SIGINT, lambda *_: posix._exit(130))  # noqa: SLF001 - public as os._exit
 
 import runpy
 import site

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 GRACE_SECONDS = 3.0
 """Seconds that a campaign may take to end by itself; on an idle machine it takes well under one."""
+
+AGAIN_SECONDS = 0.05
+"""After so many seconds a signal is sent again that Python lost."""
 
 NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 
@@ -34,7 +38,7 @@ class Stopped(BaseException):
     def __init__(self, number: int) -> None:
         """Say which signal it was."""
         super().__init__(f"stopped by {NAMES.get(signal.Signals(number), number)}")
-        self.exit_code = 128 + number
+        self.number, self.exit_code = number, 128 + number
 
 
 def quietly_until_ready() -> None:
@@ -56,6 +60,17 @@ def raise_when_stopped() -> None:
         if time.monotonic() - at > GRACE_SECONDS:
             _end_now(first, None)
 
+    def again_if_lost(lost: sys.UnraisableHookArgs) -> None:
+        """Send the signal again if `Stopped` was raised where Python drops exceptions (`__del__`, callbacks)."""
+        if not isinstance(lost.exc_value, Stopped):
+            sys.__unraisablehook__(lost)
+            return
+        asked.clear()
+        # What is raised in here would be dropped, too
+        main = threading.main_thread().ident
+        threading.Timer(AGAIN_SECONDS, signal.pthread_kill, [main, lost.exc_value.number]).start()
+
+    sys.unraisablehook = again_if_lost
     signal.signal(signal.SIGTERM, handle)
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, handle)

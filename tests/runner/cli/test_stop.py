@@ -88,6 +88,29 @@ def test_ctrl_c_while_the_program_is_loaded_is_no_traceback(seconds: float) -> N
     assert "Traceback" not in said
 
 
+LOSES = """
+import os, signal, sys, time
+from runner.cli import _stop
+class Loses:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
+_stop.raise_when_stopped()
+Loses()
+try:
+    time.sleep(60)
+except _stop.Stopped as stopped:
+    sys.exit(stopped.exit_code)
+"""
+
+
+def test_a_signal_is_not_lost_where_python_drops_exceptions() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOSES], check=False, capture_output=True, text=True, timeout=50, env=environment()
+    )
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 def test_a_reader_that_goes_away_ends_the_program_as_sigpipe_does() -> None:
     line = " ".join(command(["--list", "--all"]))
     done = subprocess.run(
