@@ -479,7 +479,7 @@ class EliminatedPorts(Failure):
 class NotCounted(Failure):
     """The only ports with counters are of one kind, and none of them counted anything."""
 
-    kind: str
+    counted: str
 
 
 @dataclass(frozen=True, slots=True)

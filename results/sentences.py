@@ -410,7 +410,7 @@ def _sets(sets: Iterable[PortSet]) -> str:
 
 @failure.register
 def _(value: findings.NotCounted) -> str:
-    return f"only {value.kind} ports have counters, and it uses none of them"
+    return f"only {value.counted} ports have counters, and it uses none of them"
 
 
 @failure.register

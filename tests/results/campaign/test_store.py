@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from results.campaign.file import APPLICATION_ID, StoreError
 from results.campaign.records import Outcome, Sample, StoredBenchmark
 from results.campaign.store import Store
-from results.findings import Text
+from results.findings import KINDS, Text
 from results.model import Characterization, Measurement, Provenance, Series, Status
 from tests.results import strategies
 from tests.shared import CHECKOUT
@@ -46,6 +46,12 @@ def store(path: Path) -> Iterator[Store]:
     with Store.open(path) as opened:
         opened.begin(MACHINE)
         yield opened
+
+
+def test_no_finding_has_a_field_that_its_name_is_stored_under() -> None:
+    named = [name for name, kind in KINDS.items() if hasattr(kind, "kind")]
+    assert KINDS
+    assert named == []
 
 
 @settings(max_examples=20)
