@@ -106,7 +106,12 @@ except _stop.Stopped as stopped:
 
 def test_a_signal_is_not_lost_where_python_drops_exceptions() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", LOSES], check=False, capture_output=True, text=True, timeout=50, env=environment()
+        ["env", "--default-signal=INT", sys.executable, "-c", LOSES],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        env=environment(),
     )
     assert (done.returncode, done.stderr) == (130, "")
 
