@@ -19,7 +19,8 @@ operands is the measured latency, and that each µop has its measured ports:
   8 or 16 bits is measured with a load that merges what it reads, which is a cycle more: that is taken off.
 - **Stack pointer and string addresses** are moved at rename, at no cost, unless a latency says otherwise.
 - **A latency of 0** of an instruction with ports means that there is no dependency. Of one without ports it is a move
-  that is eliminated; with the same register it is an idiom that breaks the dependency.
+  that is eliminated; with the same register it is an idiom that breaks the dependency. Where the ports are not known it
+  is a move if a single register is all that is read.
 - **Throughput**: an instruction may take longer than explained by ports, issue slots, divider, and what one instance
   passes on to the next. Then it occupies a unit of its own for the measured time.
 """
@@ -63,6 +64,9 @@ Less than a cycle may come from dependency breakers that used the same ports, or
 eliminated.
 """
 
+FREE = Fraction(9, 10)
+"""A form uses no ports if it takes less than this share of the cycles that they need; the rest is noise."""
+
 MOST_UOPS = 500
 """µops of a variant that are made one by one; the reorder buffer of no core holds more."""
 
@@ -90,11 +94,17 @@ def behaviour_from(variant: InstructionVariant, facts: Facts, core: Core) -> Beh
 
 
 def _inherited(form: FormFacts, plain: FormFacts) -> FormFacts:
-    """Return what is known of a form, with the ports and µops of the plain one where it has none of its own."""
-    same = form.ports is None and form.uops in (None, plain.uops)
+    """Return what is known of a form, with the ports and µops of the plain one where it has none of its own.
+
+    A form that is quicker than those ports allow uses none: it is done at rename, as a zero idiom is.
+    """
+    quicker = (
+        form.throughput is not None and plain.ports is not None and form.throughput < FREE * throughput_of(plain.ports)
+    )
+    same = form.ports is None and form.uops in (None, plain.uops) and not quicker
     return replace(
         form,
-        ports=plain.ports if same else form.ports,
+        ports=plain.ports if same else PortUsage({}) if quicker and form.ports is None else form.ports,
         uops=plain.uops if form.uops is None else form.uops,
         retire_slots=plain.retire_slots if form.retire_slots is None else form.retire_slots,
         decoded=plain.decoded if form.decoded is None else form.decoded,
@@ -110,7 +120,8 @@ def _positive(latencies: Latencies) -> Latencies:
 def _form(variant: InstructionVariant, form: FormFacts, latencies: Latencies, facts: Facts, core: Core) -> Behaviour:
     """Make what a core does with one form."""
     usage = _lettered(form.ports, core)
-    latencies = latencies if usage is not None and not usage.total else _positive(latencies)
+    at_rename = _has_one_source(variant) if usage is None else not usage.total
+    latencies = latencies if at_rename else _positive(latencies)
     uops = _Builder(variant, core, latencies, usage).build()
     if facts.divider_cycles:
         uops = _divided(uops, facts)
@@ -122,6 +133,12 @@ def _form(variant: InstructionVariant, form: FormFacts, latencies: Latencies, fa
         fuses_with=facts.macro_fusible if facts.macro_fusible is not None else frozenset(),
     )
     return replace(made, occupies=_occupied(variant, made, form, facts, core, known=usage is not None))
+
+
+def _has_one_source(variant: InstructionVariant) -> bool:
+    """Whether a result must depend on the only register that is read: of a latency of 0 it is a move."""
+    sources = [o for o in variant.operands if o.read and o.kind is not OperandKind.IMMEDIATE]
+    return len(sources) == 1 and tracked(sources[0])
 
 
 def _lettered(usage: PortUsage | None, core: Core) -> PortUsage | None:

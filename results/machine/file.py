@@ -20,9 +20,11 @@ from results.machine.build import behaviour_from
 from results.machine.constants import core_of
 from results.machine.facts import facts_of, shortened
 from results.machine.graph import ModelError
+from results.machine.resources import with_resources
+from results.model import PortUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from results.database.reader import ArchitectureResult, Repair
@@ -146,12 +148,22 @@ def read_machine(path: Path, architecture: str = "", core: Core | None = None) -
     ((name, found),) = rows.items()
     return MachineFile(
         name,
-        core or core_of(name),
+        core or with_resources(core_of(name), _timed_usages(found)),
         path.name,
         tuple(one for one in read_provenances(path) if one.architecture == name),
         tuple(one for one in repairs if one.architecture == name),
         *_tables(found),
     )
+
+
+def _timed_usages(
+    found: Iterable[tuple[InstructionVariant, ArchitectureResult]],
+) -> Iterator[tuple[InstructionVariant, PortUsage]]:
+    """Yield the port usages that were inferred by time."""
+    for variant, result in found:
+        values = result.measurement or {}
+        if "ports_by_time" in values and "ports" in values:
+            yield variant, PortUsage.parse(values["ports"])
 
 
 def _tables(

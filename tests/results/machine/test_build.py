@@ -230,3 +230,24 @@ def test_of_a_range_the_least_counts_but_with_a_divider() -> None:
     facts = Facts({Form.PLAIN: FormFacts(PortUsage.parse("1*p0"))}, slow, divider_cycles=16)
     divided = behaviour_from(catalogue().by_string("DIVPD (XMM, XMM)"), facts, core_of("HSW"))
     assert [(uop.latency, uop.divider_cycles, uop.fast) for uop in divided.uops if uop.ports] == [(20, 16, (12, 8))]
+
+
+@pytest.mark.parametrize(
+    ("string", "pair", "expected"),
+    [("MOV_89 (R64, R64)", Pair(2, NO_PART, 1), 0), ("AND_21 (R64, R64)", Pair(2, NO_PART, 1), None)],
+)
+def test_a_move_whose_ports_are_not_known_passes_its_source_on(string: str, pair: Pair, expected: int | None) -> None:
+    facts = Facts({Form.PLAIN: FormFacts(throughput=Fraction(1, 6))}, {pair: Cycles(0, 0)})
+    found = behaviour_from(catalogue().by_string(string), facts, core_of("ZEN4"))
+    assert between(found.uops, pair) == expected
+
+
+@pytest.mark.parametrize(("throughput", "ports"), [(Fraction(1, 6), ""), (Fraction(1, 4), "1*p0156")])
+def test_a_form_that_is_quicker_than_the_ports_of_the_plain_one_uses_none(throughput: Fraction, ports: str) -> None:
+    forms = {
+        Form.PLAIN: FormFacts(PortUsage.parse("1*p0156"), throughput=Fraction(1, 4)),
+        Form.SAME_REGISTER: FormFacts(throughput=throughput),
+    }
+    found = behaviour_from(catalogue().by_string("XOR_31 (R64, R64)"), Facts(forms, {}), core_of("HSW"))
+    assert found.same_register is not None
+    assert str(found.same_register.port_usage) == ports

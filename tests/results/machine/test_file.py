@@ -10,10 +10,9 @@ import pytest
 
 from results.database.reader import DatabaseError
 from results.machine.facts import facts_of
-from results.machine.file import architectures, read_machine
-from results.machine.graph import ModelError
+from results.machine.file import read_machine
+from results.machine.graph import ModelError, UopKind
 from results.shipped import shipped_database
-from tests.nonempty import some
 from tests.shared import measured_haswell
 from xed_convert.catalogue.catalogue import Catalogue
 
@@ -78,10 +77,18 @@ def test_a_core_without_constants_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_shipped_makes_machines() -> None:
-    found = some(architectures(shipped_database()))
-    machine = read_machine(shipped_database(), found[0])
+    """Where ports were inferred by time IMUL has a port, elsewhere it occupies a unit of its own."""
     variant = Catalogue.load().by_string("IMUL (R64, R64)")
-    behaviour = machine.behaviour(variant)
-    assert behaviour is not None
-    assert behaviour.occupies > 0
-    assert not behaviour.port_usage.total
+    for name, uops in (("ZEN4", 1), ("ZEN5", 0)):
+        behaviour = read_machine(shipped_database(), name).behaviour(variant)
+        assert behaviour is not None
+        assert behaviour.port_usage.total == uops
+        assert (behaviour.occupies > 0) == (uops == 0)
+
+
+def test_a_shipped_load_and_store_know_that_they_are() -> None:
+    machine = read_machine(shipped_database(), "ZEN4")
+    for string, kind in (("MOV (R64, M64)", UopKind.LOAD), ("MOV (M64, R64)", UopKind.STORE_DATA)):
+        behaviour = machine.behaviour(Catalogue.load().by_string(string))
+        assert behaviour is not None
+        assert [uop.kind for uop in behaviour.uops if uop.ports] == [kind]

@@ -1,0 +1,43 @@
+"""Ports that were inferred by time get letters, and the file says which of them load and store."""
+
+from __future__ import annotations
+
+from results.machine.build import behaviour_from
+from results.machine.constants import core_of
+from results.machine.facts import Facts, FormFacts
+from results.machine.graph import UopKind
+from results.machine.resources import with_resources
+from results.model import Form, PortUsage
+from xed_convert.catalogue.catalogue import Catalogue
+
+USAGES = {
+    "MOV (R64, M64)": "1*r15A",
+    "MOV (R32, M32)": "1*r15A",
+    "MOVZX (R32, M8)": "1*r15A",
+    "MOV (M64, R64)": "1*r15",
+    "MOV (M32, R32)": "1*r15",
+    "MOV (M16, R16)": "1*r15",
+    "MOVAPS (XMM, M128)": "1*r34",  # stated once only, wrongly
+    "ADD_01 (R64, R64)": "1*r0234",
+    "PADDB (XMM, XMM)": "1*FP0123",
+}
+
+
+def test_what_loads_and_stores_follows_from_variants_with_one_uop() -> None:
+    catalogue = Catalogue.load()
+    usages = [(catalogue.by_string(string), PortUsage.parse(text)) for string, text in USAGES.items()]
+    core = with_resources(core_of("ZEN4"), usages)
+    letters = core.ports.resources
+    assert set(core_of("ZEN4").ports.all) < set(core.ports.all)
+    assert len(set(letters.values())) == len(letters)
+    assert core.ports.load == letters["r1"] + letters["r5"] + letters["rA"]
+    assert core.ports.store_data == letters["r1"] + letters["r5"]
+    facts = Facts({Form.PLAIN: FormFacts(PortUsage.parse("1*r0234+1*r15A"))}, {})
+    uops = behaviour_from(catalogue.by_string("ADD (R64, M64)"), facts, core).uops
+    assert [(uop.kind, len(uop.ports)) for uop in uops if uop.ports] == [(UopKind.LOAD, 3), (UopKind.COMPUTE, 4)]
+
+
+def test_a_core_without_such_resources_stays_as_it_is() -> None:
+    variant = Catalogue.load().by_string("ADD_01 (R64, R64)")
+    core = core_of("HSW")
+    assert with_resources(core, [(variant, PortUsage.parse("1*p0156"))]) is core
