@@ -73,6 +73,10 @@ MOST_UOPS = 500
 VECTORS = ("XMM", "YMM", "ZMM", "MM")
 """How the names of vector registers begin."""
 
+X87_PUSH = ("X87PUSH",)
+"""Registers of an operand that stands for a push. Measured alone, pushes overflow the x87 stack: their throughput is
+that of the overflow, which no program has."""
+
 Latencies = dict[tuple[Endpoint, Endpoint], int]
 """Core cycles by source and result."""
 
@@ -185,6 +189,8 @@ def _occupied(
 ) -> Fraction:
     """Return for how long an instance keeps the next one from starting beyond what else explains (0: not at all)."""
     measured = form.throughput
+    if any(o.registers == X87_PUSH for o in variant.operands):
+        return Fraction(0)
     if measured is None or not known:
         return measured or Fraction(0)
     explained = max(

@@ -251,3 +251,9 @@ def test_a_form_that_is_quicker_than_the_ports_of_the_plain_one_uses_none(throug
     found = behaviour_from(catalogue().by_string("XOR_31 (R64, R64)"), Facts(forms, {}), core_of("HSW"))
     assert found.same_register is not None
     assert str(found.same_register.port_usage) == ports
+
+
+def test_a_push_does_not_occupy_anything_for_as_long_as_an_overflow_of_the_x87_stack_takes() -> None:
+    facts = Facts({Form.PLAIN: FormFacts(throughput=Fraction(132))}, {})
+    for string, cycles in (("FLD (ST0, ST(0), M32)", 0), ("FLDENV (M224)", 132)):
+        assert behaviour_from(catalogue().by_string(string), facts, core_of("ZEN4")).occupies == cycles
