@@ -74,7 +74,7 @@ class Bounds:
     nodes: Sequence[Node] = field(default=(), repr=False)
     cycle: Cycle | None = None
     port_masks: Mapping[int, int] = field(default_factory=dict, repr=False)
-    port_names: str = ""
+    port_names: tuple[str, ...] = ()
 
     @cached_property
     def cycles(self) -> Fraction:
@@ -113,7 +113,7 @@ class Analyzer:
             counts[mask] = counts.get(mask, 0) + count
         cycles, full = fullest(counts)
         found[Component.PORTS] = cycles
-        names = self.machine.parameters.ports
+        names = self.machine.parameters.port_names
         nodes = graph_of(block, self.follower.forwardings(block.items), self.core)
         cycle = slowest_cycle(nodes)
         found[Component.DEPENDENCIES] = cycle.ratio if cycle is not None else Fraction(0)

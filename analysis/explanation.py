@@ -124,7 +124,7 @@ class Facts:
 
 def port_usage(item: Item, machine: MachineModel) -> PortUsage:
     """Return the µops of an instruction by their ports."""
-    names = machine.parameters.ports
+    names = machine.parameters.port_names
     return PortUsage(
         {
             frozenset(name for number, name in enumerate(names) if mask >> number & 1): count

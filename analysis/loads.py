@@ -56,7 +56,7 @@ def loads_of(bounds: Bounds) -> Loads:
     return Loads(_sum(best_of), _sum(even_of), best_of, even_of)
 
 
-def _even(mask: int, names: str) -> Load:
+def _even(mask: int, names: Sequence[str]) -> Load:
     return {name: Fraction(1, mask.bit_count()) for number, name in enumerate(names) if mask >> number & 1}
 
 

@@ -74,7 +74,7 @@ def _tried(study: Study) -> Iterator[WhatIf]:
         yield WhatIf("perfect memory", simulation.simulate(memory, usual, loop=study.loop).cycles)
     if any(step[0] == PORT and step[5] for step in program.steps):
         yield tried("divider without limits", program.changed(_undivided))
-    for number, name in enumerate(usual.ports):
+    for number, name in enumerate(usual.port_names):
         if study.simulated.ports[name]:
             yield tried(f"port {name} without limits", program.changed(_without_port(number)))
     yield from _lines(study, program, tried)

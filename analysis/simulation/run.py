@@ -72,7 +72,7 @@ class Simulation:
             found.append(state.totals().plus(skipped))
         first, last = found
         per = (more - few) * program.copies
-        ports = zip(parameters.ports, first.ports, last.ports, strict=True)
+        ports = zip(self.parameters.port_names, first.ports, last.ports, strict=True)
         return Simulated(
             Fraction(last.cycles - first.cycles, per), {name: Fraction(b - a, per) for name, a, b in ports}, per
         )

@@ -59,7 +59,7 @@ class Watcher:
     def __init__(self, core: Core, program: Program, instructions: int) -> None:
         """Take a core in the state after some copies of a program, and how many instructions the block has."""
         self.core, self.program = core, program
-        self.names = core.parameters.ports
+        self.names = core.parameters.port_names
         self.lines = [_Line() for _ in range(instructions)]
         self.made: dict[int, tuple[int, int]] = {}  # by location: when it was ready, and the instance that wrote it
         self.passed: list[_Passed] = []

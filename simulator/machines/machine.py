@@ -81,6 +81,13 @@ class Parameters:
         )
 
     @property
+    def port_names(self) -> tuple[str, ...]:
+        """The ports as results name them: by letters, or as the resources that letters stand for (`FP0`, `r1`)."""
+        resources = self.front.ports.resources if self.front is not None else {}
+        names = {letter: resource for resource, letter in resources.items()}
+        return tuple(names.get(letter, letter) for letter in self.ports)
+
+    @property
     def port_groups(self) -> tuple[str, ...]:
         """The groups of ports that counters can tell apart, in the order of their first port."""
         shared = {port: group for group in self.shared_counters for port in group}

@@ -15,6 +15,7 @@ from results.machine.facts import Cycles, Facts, FormFacts, Pair
 from results.machine.file import read_machine
 from results.machine.graph import Behaviour, Uop
 from results.model import Form, LatencyPart, PortUsage, Status
+from results.shipped import shipped_database
 from runner.backend import BackendError, Job
 from runner.backends.registry import open_backend
 from runner.backends.sim import SimBackend, create_from
@@ -151,3 +152,10 @@ def test_strange_numbers_of_a_file_are_simulated_in_no_time(name: str, facts: Fa
         few, many = (machine.run([Job(code, n, iterations)], machine.info().counters, ONCE)[0] for n in (10, 30))
         assert few.status is many.status is Status.OK, many.detail
         assert many.samples["core_cycles"] >= few.samples["core_cycles"]
+
+
+def test_ports_have_the_names_of_the_file() -> None:
+    machine = machine_of(read_machine(shipped_database(), "ZEN4"))
+    assert {"FP0", "r0", "rA"} <= set(machine.parameters.port_names)
+    assert len(machine.parameters.port_names) == len(machine.parameters.ports)
+    assert replace(machine.parameters, front=None).port_names == tuple(machine.parameters.ports)
