@@ -449,12 +449,15 @@ def _slots(slots: int, uops: int) -> list[int]:
 
 
 def _fused_steps(first: Sequence[Step], jump: Compiled) -> list[Step]:
-    """Macro-fusion: the computing µop goes to the port of the jump, a load stays, and one issue slot is taken."""
+    """Macro-fusion: the computing µop goes to the port of the jump, a load stays, and one issue slot is taken.
+
+    Where nothing is known of the jump's ports the µop keeps its own.
+    """
     *before, last = first
     jumping = (jump.uops or ())[-1]
-    kind, _, latency, sources, targets, _, _, _ = last
+    kind, own, latency, sources, targets, _, _, _ = last
     kind = PORT if jumping.ports else kind
     steps: list[Step] = [(*step[:6], 0, 0) for step in before]
-    steps.append((kind, jumping.ports, max(1, latency), sources, targets, jumping.task << TASK_BITS, 0, 1))
+    steps.append((kind, jumping.ports or own, max(1, latency), sources, targets, jumping.task << TASK_BITS, 0, 1))
     steps[0] = (*steps[0][:6], 1, steps[0][7])
     return steps
