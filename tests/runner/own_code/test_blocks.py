@@ -1,5 +1,7 @@
 """Blocks that read and write anywhere, on the clock backend of this machine."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from generator.harness.style import State
@@ -62,10 +64,19 @@ def test_a_chain_takes_its_latency_unrolled_and_in_a_loop(tsc: TscBackend) -> No
             assert result.timings[mode].cycles == pytest.approx(expected, rel=0.03), (result, mode)
 
 
+def have_numbers(tsc: TscBackend, codes: Iterable[bytes]) -> dict[bytes, bool]:
+    """Return which blocks have a number in both modes. Disturbed ones have none, and are measured up to five times."""
+    found = dict.fromkeys(codes, False)
+    for _ in range(5):
+        left = [code for code, has in found.items() if not has]
+        for one in BlockMeasurer(tsc, BlockOptions(modes=BOTH)).measure(left):
+            found[one.code] = all(timing.ok for timing in one.timings.values())
+    return found
+
+
 def test_memory_is_there_wherever_a_block_reads_and_writes(tsc: TscBackend) -> None:
-    measurer = BlockMeasurer(tsc, BlockOptions(modes=BOTH))
-    for result in some(list(measurer.measure(map(bytes.fromhex, NUMBERS)))):
-        assert [timing.ok for timing in result.timings.values()] == [True, True], NUMBERS[result.code.hex()]
+    for code, has_numbers in some(list(have_numbers(tsc, map(bytes.fromhex, NUMBERS)).items())):
+        assert has_numbers, NUMBERS[code.hex()]
 
 
 def test_blocks_without_a_number_say_why_and_cost_no_other_its_own(tsc: TscBackend) -> None:
