@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from simulator.core.compiler import LocatedUop
 from simulator.core.locations import location_of, width_of
-from simulator.core.runs import Repetition, Run
+from simulator.core.runs import executed
 from simulator.memory.buffer import Access, Forwarded, StoreBuffer
 from simulator.memory.caches import Caches
 from xed_convert.model import MemoryAddress, OperandKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from simulator.core.compiler import Compiled, Location
     from simulator.core.frontend import Frontend
+    from simulator.core.runs import Repetition, Run
     from simulator.memory.parameters import Memory
     from xed_convert.model import Operand, OperandValue
 
@@ -53,36 +54,12 @@ class MemoryPass:
 
     def resolve(self, runs: Sequence[Run | Repetition]) -> list[Run | Repetition]:
         """Execute a trace and return it with loads and stores that wait for what they get."""
-        found: list[Run | Repetition] = []
-        for run in runs:
-            if isinstance(run, Run):
-                found.append(self.frontend.run_of(tuple([self._execute(one) for one in run.code]), run.reads))
-            else:
-                found += self._repeat(run)
-        return found
+        return executed(runs, self._executed, self._state, MOST_COPIES)
 
-    def _repeat(self, repetition: Repetition) -> list[Run | Repetition]:
-        """Execute copies until the state repeats; from there on the same copies come again and again."""
-        seen: dict[object, int] = {}
-        copies: list[tuple[Run | Repetition, ...]] = []
-        while len(copies) < min(repetition.count, MOST_COPIES):
-            state = self._state()
-            if state in seen:
-                break
-            seen[state] = len(copies)
-            copies.append(tuple(self.resolve(repetition.runs)))
-        start = seen.get(self._state(), len(copies) - 1)
-        if all(copy == copies[0] for copy in copies):
-            return [Repetition(copies[0], repetition.count)]
-        if len(copies) == repetition.count:
-            return [run for copy in copies for run in copy]
-        period = copies[start:]
-        times, rest = divmod(repetition.count - start, len(period))
-        found = [run for copy in copies[:start] for run in copy]
-        found.append(Repetition(tuple(run for copy in period for run in copy), times))
-        return found + [run for copy in period[:rest] for run in copy]
+    def _executed(self, run: Run) -> Run:
+        return self.frontend.run_of(tuple([self._execute(one) for one in run.code]), run.reads)
 
-    def _state(self) -> object:
+    def _state(self) -> Hashable:
         stores = tuple(self.buffer.stores) if self.buffer else ()
         values = frozenset(self.registers.items()), frozenset(self.words.items())
         return (*values, stores, self.caches.state())

@@ -13,7 +13,7 @@ from simulator.core.compiler import FUSED_SLOTS_WITHOUT_MICROCODE
 from simulator.errors import SimulatedHangError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
     from simulator.core.compiler import Compiled
 
@@ -65,6 +65,48 @@ class Repetition:
 
 
 Segment = tuple[Run | Repetition, ...]
+
+
+def executed(
+    runs: Iterable[Run | Repetition], execute: Callable[[Run], Run], state: Callable[[], Hashable], most_copies: int
+) -> list[Run | Repetition]:
+    """Execute a trace, stretch by stretch; from where the state repeats, the same copies come again and again.
+
+    Args:
+        runs: the trace.
+        execute: changes the state as a stretch does, and returns the form of it that the state asks for.
+        state: returns all that the form of what follows depends on.
+        most_copies: how many copies of a repetition are executed; if no state has repeated until then, the last one
+            stands for all that follow.
+    """
+    found: list[Run | Repetition] = []
+    for run in runs:
+        if isinstance(run, Run):
+            found.append(execute(run))
+        else:
+            found += _executed_repetition(run, execute, state, most_copies)
+    return found
+
+
+def _executed_repetition(
+    repetition: Repetition, execute: Callable[[Run], Run], state: Callable[[], Hashable], most_copies: int
+) -> list[Run | Repetition]:
+    """Execute copies until the state repeats."""
+    seen: dict[Hashable, int] = {}
+    copies: list[Segment] = []
+    while (now := state()) not in seen and len(copies) < min(repetition.count, most_copies):
+        seen[now] = len(copies)
+        copies.append(tuple(executed(repetition.runs, execute, state, most_copies)))
+    start = seen.get(now, len(copies) - 1)
+    if all(copy == copies[0] for copy in copies):
+        return [Repetition(copies[0], repetition.count)]
+    if len(copies) == repetition.count:
+        return [run for copy in copies for run in copy]
+    period = copies[start:]
+    times, rest = divmod(repetition.count - start, len(period))
+    found = [run for copy in copies[:start] for run in copy]
+    found.append(Repetition(tuple(run for copy in period for run in copy), times))
+    return found + [run for copy in period[:rest] for run in copy]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from results.machine.graph import tracked
 from simulator.core.locations import is_high_byte, location_of, width_of
-from simulator.core.runs import Repetition, Run
+from simulator.core.runs import executed
 from xed_convert.model import MemoryAddress, OperandKind
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from simulator.core.compiler import Compiled
     from simulator.core.frontend import Frontend
+    from simulator.core.runs import Repetition, Run
     from xed_convert.model import Operand
 
 SHORT_MANTISSA = 8
@@ -65,31 +66,10 @@ class Values:
 
     def resolve(self, runs: Sequence[Run | Repetition]) -> list[Run | Repetition]:
         """Execute a trace and return it with the fast form of every instruction whose values are of the fast kind."""
-        found: list[Run | Repetition] = []
-        for run in runs:
-            if isinstance(run, Run):
-                found.append(self.frontend.run_of(tuple([self.execute(one) for one in run.code]), run.reads))
-            else:
-                found += self._resolve_repetition(run)
-        return found
+        return executed(runs, self._executed, self._snapshot, MOST_COPIES)
 
-    def _resolve_repetition(self, repetition: Repetition) -> list[Run | Repetition]:
-        """Execute copies until the values repeat; from there on the same copies come again and again."""
-        seen: dict[Snapshot, int] = {}
-        copies: list[tuple[Run | Repetition, ...]] = []
-        while len(copies) < min(repetition.count, MOST_COPIES) and self._snapshot() not in seen:
-            seen[self._snapshot()] = len(copies)
-            copies.append(tuple(self.resolve(repetition.runs)))
-        start = seen.get(self._snapshot(), len(copies) - 1)
-        if all(copy == copies[0] for copy in copies):
-            return [Repetition(copies[0], repetition.count)]
-        if len(copies) == repetition.count:
-            return [run for copy in copies for run in copy]
-        period = copies[start:]
-        times, rest = divmod(repetition.count - start, len(period))
-        found = [run for copy in copies[:start] for run in copy]
-        found.append(Repetition(tuple(run for copy in period for run in copy), times))
-        return found + [run for copy in period[:rest] for run in copy]
+    def _executed(self, run: Run) -> Run:
+        return self.frontend.run_of(tuple([self.execute(one) for one in run.code]), run.reads)
 
     def _snapshot(self) -> Snapshot:
         registers = tuple(sorted(self.registers.items()))
