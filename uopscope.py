@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from results.exports.tidy import Tables
     from results.rows import Rows
     from runner.python.characterized import Characterizations
-    from runner.python.measured import Measured
+    from runner.python.measured import MeasuredCode
     from runner.python.options import MeasureOptions
 
 __all__ = ["Error", "analyze", "catalogue", "characterize", "decode", "encode", "encodings", "load", "measure", "sweep"]
@@ -51,7 +51,7 @@ def analyze(
     (6.0, ['dependencies'])
 
     Args:
-        asm: text in Intel or AT&T syntax; of a region that is marked as for OSACA only that counts.
+        asm: text in Intel or AT&T syntax. If it has marks as for OSACA, only the code between them counts.
         code: machine code, instead of text.
         arch: a microarchitecture, such as "SKL" (none: the only one of the file, or the CPU at hand).
         data: an instructions.xml with its measurements; else what is shipped counts.
@@ -64,7 +64,7 @@ def analyze(
     from pathlib import Path
 
     from analysis.bounds import Running
-    from analysis.prediction import Mode
+    from analysis.prediction import PredictionMode
     from runner.own_code.analyzed import of_bytes, of_text, tools_for
 
     if bool(asm) == bool(code):
@@ -73,10 +73,10 @@ def analyze(
         )
     if runs not in [one.value for one in Running]:
         raise Error(f"runs={runs!r}: not one of {', '.join(one.value for one in Running)}")
-    if mode not in [one.value for one in Mode]:
-        raise Error(f"mode={mode!r}: not one of {', '.join(one.value for one in Mode)}")
+    if mode not in [one.value for one in PredictionMode]:
+        raise Error(f"mode={mode!r}: not one of {', '.join(one.value for one in PredictionMode)}")
     tools = tools_for(arch, None if data is None else Path(data))
-    return (of_text(asm) if asm else of_bytes(code)).predict(tools, Running(runs), Mode(mode))
+    return (of_text(asm) if asm else of_bytes(code)).predict(tools, Running(runs), PredictionMode(mode))
 
 
 def measure(
@@ -87,7 +87,7 @@ def measure(
     late_init: str = "",
     one_time_init: str = "",
     **options: Unpack[MeasureOptions],
-) -> Measured:
+) -> MeasuredCode:
     """Measure any code: core cycles per copy, and whatever else the backend counts.
 
     >>> found = measure("imul rax, rbx", backend="sim", arch="SKL")
@@ -115,7 +115,7 @@ def measure(
 
     from runner.own_code.measure import benchmark_of
     from runner.own_code.measure import measure as measure_request
-    from runner.python.measured import Measured
+    from runner.python.measured import MeasuredCode
     from runner.python.options import opened, template_of
 
     if bool(asm) == bool(code):
@@ -123,7 +123,7 @@ def measure(
     request = template_of(asm or f"hex:{code.hex()}", init, late_init, one_time_init, options).request()
     benchmark_of(request)  # what is wrong with it is said before a backend is looked for
     with closing(opened(options)) as backend:
-        return Measured(measure_request(request, backend))
+        return MeasuredCode(measure_request(request, backend))
 
 
 def sweep(

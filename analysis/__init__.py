@@ -5,7 +5,7 @@ Reading order:
 - `errors`: `AnalysisError`;
 - `machines`: the machine by its name, measured or modelled (`open_machine`);
 - `markers`: the region that is marked as OSACA, IACA and LLVM-MCA do;
-- `code`: bytes to instructions of a machine; what it knows nothing of is named (`Reader`, `Block`);
+- `code`: bytes to instructions of a machine; what it knows nothing of is named (`CodeReader`, `Block`);
 - `effects`: what an instruction reads and writes, and the cycles between; its µops by port set;
 - `addresses`: which store a load reads from: addresses followed through arithmetic and over iterations;
 - `dependencies`: the slowest cycle of dependencies through iterations;
@@ -16,7 +16,7 @@ Reading order:
 - `intervals`: how far the data leave a prediction open;
 - `loads`: how busy each port is, with the best and with an even distribution;
 - `paths`: the critical path of an iteration, and all dependencies from iteration to iteration;
-- `explanation`: a prediction with all that follows from it (`Facts`);
+- `explanation`: a prediction with all that follows from it (`PredictionFacts`);
 - `flow`: the control-flow graph of a function, its loops, and the ways through them;
 - `loops`: what a loop of several blocks takes;
 - `report`: a prediction for people, and for programs;

@@ -1,8 +1,10 @@
 """Which store a load reads from: addresses followed through arithmetic, over iterations.
 
-Every register holds a symbol plus an offset; symbol 0 is a number that is known. Moves, additions of numbers, LEA and
-the stack keep both known; other instructions make a new symbol, unless all that they read are numbers. Two addresses
-are the same if symbol and offset are. So a store to [RAX+8] feeds a load of [RAX] after ADD RAX, 8.
+Every register holds a symbol plus an offset; symbol 0 is a number that is known. After moves, additions of numbers, LEA
+and stack instructions both are known. Other instructions make a new symbol, unless all that they read are numbers. Two
+addresses are the same if symbol and offset are. So a store to [RAX+8] feeds a load of [RAX] after ADD RAX, 8. A load
+counts as reading from a store if it does so in each iteration, at the same distance. A store that walks over the load's
+address once will not be there again. FS and GS lead to places of their own.
 
 What registers hold in the beginning is a symbol each, so that different registers never point to the same place. With
 an `Environment` all registers and all of memory hold one number, and all pages are one page of physical memory: so
@@ -31,10 +33,15 @@ Value = tuple[int, int]
 """(symbol, offset); symbol 0 is a number of 64 bits."""
 
 NUMBER = 0
+
+BASED_SEGMENTS = ("FS", "GS")
+"""The segments whose base is not 0 in 64-bit mode (Intel SDM volume 1, section 3.4.2.1)."""
+
 FULL = (1 << 64) - 1
 
 ITERATIONS = 4
-"""Iterations after which what a load reads from no longer changes, but for loops that turn around in memory."""
+"""Iterations after which the store that a load reads from stays the same, except in loops that turn around in
+memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +57,22 @@ class Environment:
     code_offset: int = 0
 
 
-BHIVE = Environment(0x2324000, 4096, {"RSP": 0x2324800, "RBP": 0x2324A00}, code_offset=15)
+BHIVE = Environment(0x2324000, 4096, {"RSP": 0x2324800, "RBP": 0x2324A40}, code_offset=15)
 """BHive's harness (github.com/ithemal/bhive, timing-harness): INIT_VALUE, PAGE_SIZE, and the stack in mid-page.
 
 Two things follow from the times of the tuning half. The code begins where all blocks are explained best: the error of
-the bounds is 0.2% less than with any even offset. RBP is neither RSP nor what the others hold; where it lies besides
-makes no difference to speak of.
+the bounds is 0.2% less than with any even offset. RBP is neither RSP nor the value of the others, and no multiple of
+512. So eight times RBP leads to another place of the page than eight times the others. Its exact value makes hardly any
+difference.
 """
 
 
+MEASURED = Environment(0x2324000, 4096)
+"""As this program measures blocks (`runner.own_code.blocks`): all registers hold one value, RSP and RBP too."""
+
+
 @dataclass(frozen=True, slots=True)
-class Forwarding:
+class ForwardedLoad:
     """A load reads what a store wrote `iterations` ago (0: in the same one).
 
     With `whole` the store wrote all that is read, at the same address: it can be forwarded. Else the load waits until
@@ -89,7 +101,7 @@ class Followed:
     iteration.
     """
 
-    forwardings: tuple[Forwarding, ...] = ()
+    forwardings: tuple[ForwardedLoad, ...] = ()
     streams: tuple[Stream, ...] = ()
     far: frozenset[int] = frozenset()
 
@@ -102,8 +114,8 @@ class _State:
     registers: dict[str, Value] = field(default_factory=dict)
     contents: dict[Value, tuple[int, Value]] = field(default_factory=dict)
     """By address: bytes and value of the last store there, or of what a load found there."""
-    writers: dict[Value, tuple[int, int, int]] = field(default_factory=dict)
-    """By byte: iteration and position of the last store, and the difference of its address to where it leads."""
+    writers: dict[Value, tuple[int, int, int, int]] = field(default_factory=dict)
+    """By byte: iteration and position of the last store, the difference of its address to where it leads, and that."""
     meanings: dict[tuple[object, ...], int] = field(default_factory=dict)
     symbols: int = 0
     here: int = 0
@@ -151,6 +163,11 @@ class _State:
             else:
                 value = self.fresh()
         self.registers[location] = value
+
+    def address(self, place: MemoryAddress) -> Value:
+        """Return the address of an access: what LEA gives, in a segment."""
+        value = self.effective(place)
+        return self._plus(value, (self.named(place.segment), 0)) if place.segment in BASED_SEGMENTS else value
 
     def effective(self, place: MemoryAddress) -> Value:
         """Return what an address is as a number, as LEA gives it."""
@@ -212,19 +229,20 @@ class _State:
                 del self.contents[near]
             elif byte >= 0:
                 self.contents.pop(near, None)
-                self.writers[near] = (*when, moved)
+                self.writers[near] = (*when, moved, offset)
         self.contents[place] = (size, value)
 
-    def wrote(self, address: Value, size: int) -> set[tuple[int, int, bool]]:
-        """Return who wrote what a load reads: iteration, position, and whether that store can be forwarded.
+    def wrote(self, address: Value, size: int) -> set[tuple[int, int, bool, int]]:
+        """Return who wrote what a load reads: iteration, position, whether that store can be forwarded, and distance.
 
-        It can if it wrote all of it, at the same address: of two addresses of one place the load knows nothing.
+        The distance is how many bytes behind the begin of the store the load begins. The store can be forwarded if it
+        wrote all of what is read, at the same address: of two addresses of one place the load knows nothing.
         """
         symbol, offset = self.physical(address)
         moved = address[1] - offset
         found = {self.writers.get((symbol, offset + byte)) for byte in range(size)}
         known = [one for one in found if one is not None]
-        return {(iteration, position, len(found) == 1 and by == moved) for iteration, position, by in known}
+        return {(when, position, len(found) == 1 and by == moved, offset - at) for when, position, by, at in known}
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +255,7 @@ class _Access:
     writes: bool
 
 
-class Follower:
+class AddressFollower:
     """Follows the addresses of blocks; what an instruction does to values is worked out once."""
 
     def __init__(self, environment: Environment | None = None) -> None:
@@ -245,7 +263,7 @@ class Follower:
         self.environment = environment
         self._known: dict[Item, _Meaning] = {}
 
-    def forwardings(self, items: Sequence[Item]) -> tuple[Forwarding, ...]:
+    def forwardings(self, items: Sequence[Item]) -> tuple[ForwardedLoad, ...]:
         """Return which loads of a block read from which stores once it has run a few times, in each iteration."""
         return self.follow(items).forwardings
 
@@ -258,8 +276,8 @@ class Follower:
             return Followed()
         state = _State(self.environment)
         touched: list[list[tuple[int, int]]] = []
-        before: set[Forwarding] = set()
-        found: set[Forwarding] = set()
+        before: set[tuple[ForwardedLoad, int]] = set()
+        found: set[tuple[ForwardedLoad, int]] = set()
         for iteration in range(ITERATIONS):
             before, found = found, set()
             state.here, state.touched = 0, []
@@ -267,7 +285,8 @@ class Follower:
                 state.here += len(items[position].data)
                 meaning.follow(state, iteration, position, found)
             touched.append(state.touched)
-        forwardings = tuple(sorted(found & before, key=lambda one: (one.load, one.store, one.iterations)))
+        steady = {one for one, _ in found & before}
+        forwardings = tuple(sorted(steady, key=lambda one: (one.load, one.store, one.iterations)))
         if self.environment is None:
             return Followed(forwardings)
         return Followed(forwardings, *_movements(touched, self.environment.page_bytes))
@@ -370,14 +389,14 @@ class _Meaning:
         moved = self.stack_change if base == "RSP" and self.stack_change < 0 else 0
         return MemoryAddress(base, shape.index if shape is not None else "", 1, moved)
 
-    def follow(self, state: _State, iteration: int, position: int, found: set[Forwarding]) -> None:
-        """Execute it, and note the stores that its loads read from."""
-        places = [state.effective(access.place) for access in self.accesses]
+    def follow(self, state: _State, iteration: int, position: int, found: set[tuple[ForwardedLoad, int]]) -> None:
+        """Execute it, and note the stores that its loads read from, with the distance of load and store."""
+        places = [state.address(access.place) for access in self.accesses]
         state.touched += [(position, offset) for symbol, offset in places if symbol == NUMBER]
         for access, address in zip(self.accesses, places, strict=True):
             if access.reads:
-                for when, store, whole in state.wrote(address, access.size):
-                    found.add(Forwarding(position, store, iteration - when, whole))
+                for when, store, whole, distance in state.wrote(address, access.size):
+                    found.add((ForwardedLoad(position, store, iteration - when, whole), distance))
         result = self._result(state, places)
         for name in self.written:
             state.write(name, result if result is not None and name == self.target else state.fresh())

@@ -1,7 +1,7 @@
 """All bounds of a block: no component can do an iteration in fewer cycles than its bound.
 
-The largest is the prediction, and its component is what limits the code. This is what Abel et al. do ("Facile", IISWC
-2023); the bound of the ports is exact here, since any set of ports may be the fullest.
+The largest is the prediction, and its component is what limits the code. The method is that of Abel et al. ("Facile",
+IISWC 2023). Here the bound of the ports is exact: any set of ports may be the busiest.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from analysis.addresses import Follower
+from analysis.addresses import AddressFollower
 from analysis.dependencies import Cycle, Node, graph_of, slowest_cycle, synchronizations
 from analysis.errors import AnalysisError
 from analysis.front_end import (
@@ -25,12 +25,13 @@ from analysis.front_end import (
     predecoder_bound,
 )
 from results.ports import fullest
+from simulator.core.core import TICKS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from analysis.addresses import Environment
-    from analysis.code import Block
+    from analysis.code import Block, Item
     from simulator.core.delivery import Fetched
     from simulator.machines.machine import MachineModel
 
@@ -94,7 +95,7 @@ class Analyzer:
         """Take the machine, and what registers and memory hold in the beginning (None: anything)."""
         self.machine = machine
         self.core = machine.parameters.front
-        self.follower = Follower(environment)
+        self.follower = AddressFollower(environment)
         self.code_offset = environment.code_offset if environment is not None else 0
 
     def bounds(self, block: Block, running: Running = Running.AUTO) -> Bounds:
@@ -139,10 +140,10 @@ class Analyzer:
             return {Component.LOOP_BUFFER: loop_buffer_bound(_uops(items), core)}
         if loop and is_cached(items, core):
             return {Component.UOP_CACHE: cache_bound(block, items, core)}
-        return {
-            Component.PREDECODER: predecoder_bound(block, core.front_end, loop=loop, begin=self.code_offset),
-            Component.DECODERS: decoders_bound(items, core.front_end, core.microcode),
-        }
+        predecoder = predecoder_bound(block, core.front_end, loop=loop, begin=self.code_offset)
+        decoders = decoders_bound(items, core.front_end, core.microcode)
+        clusters = core.front_end.clusters  # by turns, none has less than its share
+        return {Component.PREDECODER: predecoder / clusters, Component.DECODERS: decoders / clusters}
 
     def _back_end(self, block: Block) -> dict[Component, Fraction]:
         """Return the bounds of issue, divider, and units of single variants."""
@@ -153,6 +154,8 @@ class Analyzer:
             divider += item.effects.divider_cycles
             if item.effects.occupies:
                 units[item.name] = units.get(item.name, Fraction(0)) + item.effects.occupies
+            for name, cycles in _data_paths(item) if block.is_wide else ():
+                units[name] = units.get(name, Fraction(0)) + cycles
         found = {Component.ISSUE: Fraction(slots, self.machine.parameters.issue_width)}
         if divider:
             found[Component.DIVIDER] = Fraction(divider)
@@ -167,6 +170,12 @@ class Analyzer:
         for item, fused in zip(block.items, block.fused, strict=True):
             found += item.effects.port_masks if not fused else item.effects.fused_masks
         return found
+
+
+def _data_paths(item: Item) -> Iterator[tuple[str, Fraction]]:
+    """Yield the cycles for which an instruction occupies the ways of data of loads and of stores."""
+    for name, ticks in item.compiled.data_paths if item.compiled is not None else ():
+        yield name, Fraction(ticks, TICKS)
 
 
 def _uops(items: Sequence[Fetched]) -> int:

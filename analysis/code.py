@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from iced_x86 import Decoder as IcedDecoder
 
-from analysis.effects import Effects, effects_of
+from analysis.effects import InstructionEffects, effects_of
 from analysis.errors import AnalysisError
 from results.machine.graph import ModelError
 from simulator.core.compiler import compile_instruction
@@ -37,7 +37,7 @@ class Item:
 
     data: bytes
     compiled: Compiled | None
-    effects: Effects
+    effects: InstructionEffects
 
     @property
     def known(self) -> bool:
@@ -84,6 +84,11 @@ class Block:
         return tuple(item for item in self.items if not item.known)
 
     @cached_property
+    def is_wide(self) -> bool:
+        """Whether a load or store is wider than what a port moves in a cycle."""
+        return any(item.compiled is not None and item.compiled.is_wide for item in self.items)
+
+    @cached_property
     def fused(self) -> tuple[bool, ...]:
         """Say for each instruction whether it is one µop with the conditional jump behind it."""
         compiled = [item.compiled for item in self.items]
@@ -97,7 +102,7 @@ class Block:
         return last is not None and last.jumps_bytes is not None and last.jumps_bytes < 0
 
 
-class Reader:
+class CodeReader:
     """Reads code for one machine; instructions seen before are recognized by their bytes."""
 
     def __init__(self, machine: MachineModel, decoder: Decoder) -> None:

@@ -16,17 +16,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from analysis.addresses import Forwarding
+    from analysis.addresses import ForwardedLoad
     from analysis.code import Block
-    from results.machine.constants import Core
-
-FAILED_FORWARDING_CYCLES = 11
-"""Cycles that a load waits longer if what it reads cannot be forwarded but has to be in the cache.
-
-Agner Fog, "The microarchitecture of Intel, AMD and VIA CPUs", sections on store forwarding of Intel's cores: 11 to 12
-cycles more than a forwarding that succeeds.
-"""
-
+    from results.machine.constants import CoreConstants
 
 STACK_POINTER = "RSP"
 
@@ -64,7 +56,7 @@ class Cycle:
         return Fraction(self.cycles, self.iterations)
 
 
-def graph_of(block: Block, forwardings: Sequence[Forwarding], core: Core | None) -> list[Node]:
+def graph_of(block: Block, forwardings: Sequence[ForwardedLoad], core: CoreConstants | None) -> list[Node]:
     """Return the results of a block with what each waits for; what is made outside of the block is always there."""
     return _Wiring(block, forwardings, core).nodes
 
@@ -91,18 +83,19 @@ def synchronizations(block: Block) -> set[int]:
 class _Wiring:
     """Connects the results of a block.
 
-    `made` says which node made what a location holds at the end of an iteration, and whether that was a load; `here`
-    says so within the iteration, as far as it has come.
+    `made` has, by location, the node whose result is there at the end of an iteration, and whether that is a load.
+    `here` is the same within the iteration, up to the present instruction.
     """
 
-    def __init__(self, block: Block, forwardings: Sequence[Forwarding], core: Core | None) -> None:
+    def __init__(self, block: Block, forwardings: Sequence[ForwardedLoad], core: CoreConstants | None) -> None:
         self.items = block.items
         self.fast = core is not None and core.memory.fast_pointer_chasing
         self.forwarding = core.memory.forwarding if core is not None else 0
+        self.failed = core.memory.failed_forwarding if core is not None else 0
         self.nodes: list[Node] = []
         self.first: list[int] = []
         self.made: dict[str, tuple[int, bool]] = {}
-        self.stores: dict[int, list[Forwarding]] = {}
+        self.stores: dict[int, list[ForwardedLoad]] = {}
         for one in forwardings:
             self.stores.setdefault(one.load, []).append(one)
         synchronized = synchronizations(block)
@@ -153,10 +146,10 @@ class _Wiring:
         A store that is not forwarded retires behind all that stands before it, the same load of an iteration ago too.
         """
         for one in self.stores.get(position, ()):
-            delay = cycles + (0 if one.whole else FAILED_FORWARDING_CYCLES)
+            delay = cycles + (0 if one.whole else self.failed)
             if not one.whole:
                 waited = one.iterations + (one.store < one.load)
-                yield Edge(node, self.forwarding + FAILED_FORWARDING_CYCLES, waited, through_memory=True)
+                yield Edge(node, self.forwarding + self.failed, waited, through_memory=True)
             for number, output in enumerate(self.items[one.store].effects.outputs, self.first[one.store]):
                 if output.stored:
                     yield Edge(number, delay, one.iterations, through_memory=True)

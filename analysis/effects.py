@@ -42,7 +42,7 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class Effects:
+class InstructionEffects:
     """What is known of an instruction without the code around it.
 
     `port_masks` are (bits of port numbers, µops); `fused_masks` without the µop that becomes one with a jump. `slots`
@@ -67,18 +67,18 @@ class Effects:
     flags_read: tuple[str, ...] = ()
 
 
-def effects_of(one: Compiled | None, data: bytes) -> Effects:
+def effects_of(one: Compiled | None, data: bytes) -> InstructionEffects:
     """Work out the effects of an instruction (None: one that is not in the catalogue)."""
     opcode = opcode_offset(data)
     if one is None or one.uops is None:
         fetched = one.fetched if one is not None else None
         unknown = fetched or Fetched((len(data),), usual_decoding(1), opcode_offsets=(opcode,))
-        return Effects((), (), (), 1, 0, Fraction(0), unknown, opcode, pointer="")
+        return InstructionEffects((), (), (), 1, 0, Fraction(0), unknown, opcode, pointer="")
     outputs = _outputs(one)
     uops = one.uops
     masks = [sum(1 << port for port in uop.ports) for uop in uops if uop.ports]
     jumps = one.variant.category in BRANCHES
-    return Effects(
+    return InstructionEffects(
         outputs,
         tuple(Counter(masks).items()),
         tuple(Counter(masks[:-1]).items()),

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from analysis.code import Item
     from analysis.dependencies import Cycle
     from analysis.intervals import Interval
-    from analysis.loads import Loads
-    from analysis.paths import Path
+    from analysis.loads import PortLoads
+    from analysis.paths import DependencyPath
     from analysis.simulation.study import Study
     from analysis.whatif import WhatIf
     from simulator.machines.machine import MachineModel
@@ -37,7 +37,7 @@ class SourceLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredCycles:
     """Core cycles per iteration that were measured beside those predicted for the same way of running.
 
     `cycles` is None if it could not be measured; `reason` says why. `spread` is half the difference of the rounds that
@@ -57,7 +57,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Facts:
+class PredictionFacts:
     """A prediction and what follows from it. `lines` has an entry per instruction, or none at all.
 
     `study` is the simulation of the same code (None: the bounds are the prediction). `interval` says how far the data
@@ -67,7 +67,7 @@ class Facts:
     bounds: Bounds
     machine: MachineModel
     lines: Sequence[SourceLine | None] = ()
-    measured: Sequence[Measured] = ()
+    measured: Sequence[MeasuredCycles] = ()
     study: Study | None = None
     interval: Interval | None = None
 
@@ -77,7 +77,7 @@ class Facts:
         return self.bounds.cycles if self.study is None else self.study.cycles
 
     @cached_property
-    def path(self) -> Path:
+    def path(self) -> DependencyPath:
         """The critical path of one iteration."""
         return critical_path(self.bounds)
 
@@ -87,7 +87,7 @@ class Facts:
         return loop_carried(self.bounds)
 
     @cached_property
-    def loads(self) -> Loads:
+    def loads(self) -> PortLoads:
         """The loads of the ports."""
         return loads_of(self.bounds)
 

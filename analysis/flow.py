@@ -5,8 +5,8 @@ way from the beginning to that one leads through it. An edge to a block that dom
 loop has all blocks from which that edge is reached without its head (Aho, Sethi, Ullman, "Compilers", section 10.4).
 
 An iteration of a loop may take several ways. Each has a probability: that of the branches on it, which are given, or
-equal. What a component takes for an iteration is the mean over the ways; the highest mean is the prediction, since a
-core that predicts its branches works on several iterations at a time. Branches that are mispredicted are not counted.
+equal. The time of a component is the mean over the ways. The highest mean is the prediction, because a core that
+predicts its branches works on several iterations at a time. Branches that are mispredicted are not counted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ MOST_WAYS = 64
 """Ways through a loop that are looked at, the likeliest ones."""
 MOST_STEPS = 20_000
 """Blocks that are visited while ways are looked for."""
-MOST_LISTED = 20
 
 
 class Ending(StrEnum):

@@ -11,13 +11,13 @@ from fractions import Fraction
 from math import gcd
 from typing import TYPE_CHECKING
 
-from simulator.core.delivery import Fetched, Layout, usual_decoding
+from simulator.core.delivery import CodeLayout, Fetched, usual_decoding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from analysis.code import Block, Item
-    from results.machine.constants import Core, FrontEnd, Microcode
+    from results.machine.constants import CoreConstants, FrontEnd, Microcode
 
 MOST_COPIES = 64
 """Copies of a block after which blocks of the predecoder begin where the first did; blocks have up to 64 bytes."""
@@ -53,7 +53,8 @@ def predecoder_bound(block: Block, front: FrontEnd, *, loop: bool, begin: int = 
     Args:
         block: the code.
         front: the constants of the core.
-        loop: whether it runs as a loop, which begins at a block; else copies begin `begin` bytes behind one.
+        loop: whether it runs as a loop, which begins at a block of the predecoder. If not, copies begin `begin` bytes
+            behind one.
         begin: in bytes.
     """
     size = front.block_bytes
@@ -106,7 +107,7 @@ def decoders_bound(items: Sequence[Fetched], front: FrontEnd, microcode: Microco
     raise AssertionError("an iteration begins on one of few decoders")
 
 
-def cache_bound(block: Block, items: Sequence[Fetched], core: Core) -> Fraction:
+def cache_bound(block: Block, items: Sequence[Fetched], core: CoreConstants) -> Fraction:
     """Return cycles per iteration of a loop out of the µop cache; short loops take whole cycles."""
     assert core.uop_cache is not None
     cycles = Fraction(sum(item.decoding.decoded for item in items), core.uop_cache.width)
@@ -118,14 +119,14 @@ def cache_bound(block: Block, items: Sequence[Fetched], core: Core) -> Fraction:
     return Fraction(-(-cycles.numerator // cycles.denominator)) if short else cycles
 
 
-def loop_buffer_bound(uops: int, core: Core) -> Fraction:
+def loop_buffer_bound(uops: int, core: CoreConstants) -> Fraction:
     """Return cycles per iteration of a loop out of the loop buffer: so many copies of it take whole cycles."""
     assert core.loop_buffer is not None
     copies = core.loop_buffer.copies(uops)
     return Fraction(-(-uops * copies // core.back_end.issue_width), copies)
 
 
-def is_buffered(items: Sequence[Fetched], core: Core) -> bool:
+def is_buffered(items: Sequence[Fetched], core: CoreConstants) -> bool:
     """Whether the loop buffer holds a loop: it has one, the µops fit, and none is from the microcode sequencer."""
     if core.loop_buffer is None or core.front_end is None or not core.loop_buffer.enabled:
         return False
@@ -133,11 +134,11 @@ def is_buffered(items: Sequence[Fetched], core: Core) -> bool:
     return uops <= core.front_end.uop_queue and not any(item.decoding.microcoded for item in items)
 
 
-def is_cached(items: Sequence[Fetched], core: Core) -> bool:
+def is_cached(items: Sequence[Fetched], core: CoreConstants) -> bool:
     """Whether all of a loop that begins at a line of the instruction cache comes out of the µop cache."""
     if core.uop_cache is None:
         return False
-    layout = Layout(items, core.uop_cache)
+    layout = CodeLayout(items, core.uop_cache)
     address = 0
     for position, item in enumerate(items):
         if not layout.is_cached(position, address):

@@ -22,10 +22,11 @@ Load = dict[str, Fraction]
 
 
 @dataclass(frozen=True, slots=True)
-class Loads:
+class PortLoads:
     """The load of each port in µops per iteration, all in all and for each instruction.
 
-    `best` and `even` are the two distributions; `best_of` and `even_of` have one entry per instruction.
+    `best` and `even` are the two distributions; `best_of` and `even_of` have one entry per instruction. The fullest
+    port of `even` is OSACA's throughput.
     """
 
     best: Load
@@ -33,13 +34,8 @@ class Loads:
     best_of: Sequence[Load]
     even_of: Sequence[Load]
 
-    @property
-    def even_cycles(self) -> Fraction:
-        """What the ports take with the even distribution: OSACA's throughput, in core cycles per iteration."""
-        return max(self.even.values(), default=Fraction(0))
 
-
-def loads_of(bounds: Bounds) -> Loads:
+def loads_of(bounds: Bounds) -> PortLoads:
     """Return the loads of a block's ports."""
     names = bounds.port_names
     placed = distribution(bounds.port_masks)
@@ -53,7 +49,7 @@ def loads_of(bounds: Bounds) -> Loads:
         for item, fused in zip(bounds.block.items, bounds.block.fused, strict=True)
     ]
     best_of, even_of = ([_load(one, way) for one in masks] for way in (shares, even))
-    return Loads(_sum(best_of), _sum(even_of), best_of, even_of)
+    return PortLoads(_sum(best_of), _sum(even_of), best_of, even_of)
 
 
 def _even(mask: int, names: Sequence[str]) -> Load:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from analysis.bounds import Bounds
-    from analysis.explanation import Facts, SourceLine
+    from analysis.explanation import PredictionFacts, SourceLine
     from analysis.flow import Flow, Loop
 
 TAKEN_BRANCHES = "taken branches"
@@ -40,7 +40,7 @@ class LoopPrediction:
     flow: Flow
     loop: Loop
     ways: Sequence[Way]
-    facts: Sequence[Facts]
+    facts: Sequence[PredictionFacts]
     bounds: Mapping[str, Fraction]
     left_out: float
 
@@ -59,7 +59,7 @@ class LoopPrediction:
 
 
 def predict_loop(
-    predict: Callable[[bytes, Running], Facts],
+    predict: Callable[[bytes, Running], PredictionFacts],
     flow: Flow,
     loop: Loop,
     taken: Mapping[int, float] | None = None,
@@ -72,7 +72,7 @@ def predict_loop(
         flow: the function.
         loop: the loop.
         taken: how likely branches are taken (see `ways_through`).
-        line_at: says of an offset in the function where the instruction there comes from.
+        line_at: returns where the instruction at an offset in the function comes from.
 
     Raises:
         AnalysisError: there is no way through the loop, or its code cannot be analyzed.
@@ -87,7 +87,9 @@ def predict_loop(
     return LoopPrediction(flow, loop, ways, found, {**means, TAKEN_BRANCHES: taken_branches * TAKEN_CYCLES}, left_out)
 
 
-def _with_lines(facts: Facts, flow: Flow, way: Way, line_at: Callable[[int], SourceLine | None]) -> Facts:
+def _with_lines(
+    facts: PredictionFacts, flow: Flow, way: Way, line_at: Callable[[int], SourceLine | None]
+) -> PredictionFacts:
     """Add where the instructions of a way come from."""
     offsets = [at for begin in way.blocks for at in range(begin, flow.blocks[begin].end)]
     lines = [line_at(offsets[at]) for at in facts.bounds.block.offsets]

@@ -1,35 +1,46 @@
 """The machine that code is analyzed on: from a file of measurements, from shipped ones, or a shipped model.
 
 Without a file, what was measured of a CPU of that name and is shipped comes first. Else there may be a model of LLVM's
-(`simulator/models/`): it says nothing of the front end, so the constants of the core and the usual rules of decoding
-stand in.
+(`simulator/models/`). It lacks the front end, so the constants of the core and the usual rules of decoding stand in.
+These models count µops of the unfused domain where the core issues fused ones, and have neither a stack engine nor
+store forwarding (`completed`). AH, BH, CH and DH are parts of their registers here, on every core.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from analysis.errors import AnalysisError
+from results.machine.build import fused_uops
 from results.machine.constants import core_of
 from results.machine.file import read_machine
+from results.machine.graph import UopKind
 from results.shipped import shipped_campaigns, shipped_database
 from simulator.machines import shipped
+from simulator.machines.machine import MachineModel
 from simulator.machines.measured import machine_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simulator.machines.machine import MachineModel
+    from results.machine.constants import CoreConstants
+    from results.machine.graph import Behaviour, Uop
+    from xed_convert.model import InstructionVariant
 
 
 def open_machine(architecture: str = "", data: Path | None = None) -> MachineModel:
-    """Return a machine by name, out of a file if there is one ("": the only one of the file).
+    """Return a machine by name, out of a file if there is one ("": the only one of the file), to analyze code on.
 
     Raises:
         DatabaseError: the file cannot be read.
         ModelError: the file has no measurements of that name, or its core is not known.
         AnalysisError: without a file: nothing of that name is shipped, or no name is given.
     """
+    return _opened(architecture, data).with_parameters(merge_ports="")
+
+
+def _opened(architecture: str, data: Path | None) -> MachineModel:
     if data is not None:
         return machine_of(read_machine(data, architecture))
     measured = shipped_measurements()
@@ -39,12 +50,54 @@ def open_machine(architecture: str = "", data: Path | None = None) -> MachineMod
     if name in measured:
         return machine_of(read_machine(shipped_database(), name))
     if name in shipped.names():
-        machine = shipped.load_machine(name)
-        return machine.with_parameters(front=core_of(name))
+        return completed(shipped.load_machine(name), core_of(name))
     raise AnalysisError(
         f"nothing is shipped about a CPU {architecture!r}",
         hint=f"--arch: {', '.join(known())}; or --data FILE, an instructions.xml",
     )
+
+
+def completed(machine: MachineModel, core: CoreConstants) -> MachineModel:
+    """Return a machine with the front end of a core, and with what models leave out.
+
+    - Loads ride with the computations that use them, and store addresses with the data: such a pair takes one place in
+      the front end, at issue and in the reorder buffer (Intel's Optimization Reference Manual, section on
+      micro-fusion). Which of them part again where there is an index, no model says.
+    - RSP is moved at rename by PUSH, POP, CALL and RET (the same manual, section on the stack pointer tracker), without
+      a port.
+    - A load waits for the data of a store as long as the core's constants say, and as long as any load. The model's
+      latency of a store does not count: LLVM uses it for nothing else, so it may be anything.
+    """
+    stored = max(0, core.memory.forwarding - core.memory.load_latency[0])
+
+    def changed_uop(uop: Uop, moved: frozenset[int]) -> Uop:
+        if uop.kind is UopKind.STORE_DATA:
+            return replace(uop, latency=stored)
+        return replace(uop, ports=frozenset(), latency=0) if _only_moves(uop, moved) else uop
+
+    def changed(behaviour: Behaviour, moved: frozenset[int]) -> Behaviour:
+        single = sum(1 for uop in behaviour.uops if uop.ports)
+        same = behaviour.same_register
+        uops = tuple(changed_uop(uop, moved) for uop in behaviour.uops)
+        return replace(
+            behaviour,
+            uops=uops,
+            slots=max(1, max(0, behaviour.slots - single) + fused_uops(uops)),
+            same_register=changed(same, moved) if same is not None else None,
+        )
+
+    def lookup(variant: InstructionVariant) -> Behaviour | None:
+        behaviour = machine.behaviour(variant)
+        moved = frozenset(o.index for o in variant.operands if o.suppressed and o.registers == ("RSP",))
+        return changed(behaviour, moved) if behaviour is not None else None
+
+    parameters = replace(machine.parameters, front=core)
+    return MachineModel(machine.name, parameters, machine.origin, lookup, machine.stand_ins)
+
+
+def _only_moves(uop: Uop, operands: frozenset[int]) -> bool:
+    """Whether a µop does nothing but change some operands."""
+    return uop.kind is UopKind.COMPUTE and bool(uop.outputs) and {one.operand for one in uop.outputs} <= operands
 
 
 def known() -> list[str]:

@@ -1,7 +1,7 @@
 """The critical path of one iteration, and all dependencies from iteration to iteration.
 
-The critical path is the longest chain of results within an iteration, from what is there before it to its last result:
-the time of one iteration alone (OSACA's CP; Laukemann et al., PMBS 2019, section II-B). A loop-carried dependency leads
+The critical path is the longest chain of results within an iteration, from its inputs to its last result. It is the
+time of one iteration alone (OSACA's CP; Laukemann et al., PMBS 2019, section II-B). A loop-carried dependency leads
 from a result through later ones to the same result of another iteration (OSACA's LCD); the slowest one per iteration is
 the bound of `analysis.dependencies`.
 """
@@ -28,18 +28,18 @@ MOST_STEPS = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class DependencyPath:
     """A chain of results in one iteration, in order, and its core cycles."""
 
     nodes: tuple[int, ...]
     cycles: int
 
 
-def critical_path(bounds: Bounds) -> Path:
+def critical_path(bounds: Bounds) -> DependencyPath:
     """Return the longest chain within an iteration; an empty one if nothing takes time."""
     nodes = bounds.nodes
     if not nodes:
-        return Path((), 0)
+        return DependencyPath((), 0)
     own = _own_cycles(bounds)
     lengths: list[int] = []
     came: list[int | None] = []
@@ -51,7 +51,7 @@ def critical_path(bounds: Bounds) -> Path:
         lengths.append(longest)
         came.append(source)
     last = max(range(len(nodes)), key=lambda number: (lengths[number], -number))
-    return Path(tuple(reversed(_back(came, last))), lengths[last])
+    return DependencyPath(tuple(reversed(_back(came, last))), lengths[last])
 
 
 def _own_cycles(bounds: Bounds) -> list[int]:
@@ -104,7 +104,7 @@ def _positions(nodes: Sequence[Node], cycle: Cycle) -> frozenset[int]:
     return frozenset(nodes[number].position for number in cycle.nodes)
 
 
-def _longest(nodes: Sequence[Node], start: int, end: int) -> Path | None:
+def _longest(nodes: Sequence[Node], start: int, end: int) -> DependencyPath | None:
     """Return the longest chain from one node to another in the same iteration, None if there is none."""
     lengths: dict[int, int] = {start: 0}
     came: dict[int, int] = {}
@@ -120,4 +120,4 @@ def _longest(nodes: Sequence[Node], start: int, end: int) -> Path | None:
     path = [end]
     while path[-1] != start:
         path.append(came[path[-1]])
-    return Path(tuple(reversed(path)), lengths[end])
+    return DependencyPath(tuple(reversed(path)), lengths[end])

@@ -7,10 +7,9 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from analysis.addresses import BHIVE
 from analysis.bounds import Analyzer
-from analysis.code import Reader
-from analysis.explanation import Facts
+from analysis.code import CodeReader
+from analysis.explanation import PredictionFacts
 from analysis.intervals import interval_of
 from analysis.report.data import json_of
 from analysis.report.dot import dependency_dot
@@ -23,8 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from fractions import Fraction
 
+    from analysis.addresses import Environment
     from analysis.bounds import Bounds, Running
-    from analysis.explanation import Measured, SourceLine
+    from analysis.explanation import MeasuredCycles, SourceLine
     from simulator.machines.machine import MachineModel
     from xed_convert.encoding.decoder import Decoder
 
@@ -41,16 +41,16 @@ class Prediction:
     bounds: Bounds
     machine: MachineModel
     lines: Sequence[SourceLine | None] = ()
-    measured: Sequence[Measured] = ()
+    measured: Sequence[MeasuredCycles] = ()
     study: Study | None = None
     shortest: Callable[[], Fraction] | None = None
 
     @cached_property
-    def facts(self) -> Facts:
+    def facts(self) -> PredictionFacts:
         """All that reports say."""
         shortest = self.shortest if self.shortest is not None else lambda: self.exact_cycles
         interval = interval_of(self.bounds.block, self.exact_cycles, shortest)
-        return Facts(self.bounds, self.machine, self.lines, self.measured, self.study, interval)
+        return PredictionFacts(self.bounds, self.machine, self.lines, self.measured, self.study, interval)
 
     @property
     def exact_cycles(self) -> Fraction:
@@ -73,9 +73,9 @@ class Prediction:
 
     def html(self, title: str = "code") -> str:
         """Return all of it as a page that needs no other file."""
-        from analysis.report.page import Section, page_of  # noqa: PLC0415 - templates are slow to load
+        from analysis.report.page import PageSection, page_of  # noqa: PLC0415 - templates are slow to load
 
-        return page_of([Section.of(self.facts)], title)
+        return page_of([PageSection.of(self.facts)], title)
 
     def svg(self) -> str:
         """Return the dependency graph as SVG."""
@@ -90,7 +90,7 @@ class Prediction:
         return "\n".join(lines_of(self.facts))
 
 
-class Mode(StrEnum):
+class PredictionMode(StrEnum):
     """How code is predicted: by the largest bound, or by simulating it."""
 
     BOUNDS = "bounds"
@@ -102,13 +102,13 @@ class Tools:
     """What reads code, works out its bounds on one machine, and simulates it there."""
 
     machine: MachineModel
-    reader: Reader
+    reader: CodeReader
     analyzer: Analyzer
 
     @classmethod
-    def of(cls, machine: MachineModel, decoder: Decoder, *, bhive: bool = False) -> Tools:
-        """Prepare a machine; with `bhive`, registers and memory begin as BHive sets them."""
-        return cls(machine, Reader(machine, decoder), Analyzer(machine, BHIVE if bhive else None))
+    def of(cls, machine: MachineModel, decoder: Decoder, environment: Environment | None = None) -> Tools:
+        """Prepare a machine; `environment` is what registers and memory hold in the beginning (None: anything)."""
+        return cls(machine, CodeReader(machine, decoder), Analyzer(machine, environment))
 
     @cached_property
     def simulation(self) -> Simulation:
@@ -122,17 +122,17 @@ class Tools:
             return None
         machine = self.machine.shortest()
         return Tools(
-            machine, Reader(machine, self.reader.decoder), Analyzer(machine, self.analyzer.follower.environment)
+            machine, CodeReader(machine, self.reader.decoder), Analyzer(machine, self.analyzer.follower.environment)
         )
 
-    def predict(self, code: bytes, running: Running, mode: Mode = Mode.BOUNDS) -> Prediction:
+    def predict(self, code: bytes, running: Running, mode: PredictionMode = PredictionMode.BOUNDS) -> Prediction:
         """Predict what code takes.
 
         Raises:
             AnalysisError: it cannot be analyzed, or not run like that.
         """
         bounds = self.analyzer.bounds(self.reader.block(code), running)
-        study = Study(self.simulation, self.analyzer.follower, bounds) if mode is Mode.SIMULATION else None
+        study = Study(self.simulation, self.analyzer.follower, bounds) if mode is PredictionMode.SIMULATION else None
         short = self.shortest
         shortest = None if short is None else lambda: short.predict(code, running, mode).exact_cycles
         return Prediction(bounds, self.machine, study=study, shortest=shortest)

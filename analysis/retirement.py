@@ -1,19 +1,22 @@
 """At which instruction an interrupt catches the core: a model of retirement.
 
-An interrupt comes at a random time. The core lets the oldest instruction that is not retired come to its end, and stops
-behind it: the address that is pushed is that of the next one (found on a Zen 4; Downs, "Where do interrupts happen?",
-2019, found the same on a Skylake). So an instruction is caught as often as the one before it is the oldest one. What
-retires together with an older instruction is never the oldest one.
+An interrupt comes at a random time. The oldest instruction that is not retired still retires, and the core stops behind
+it. So the address of the next one is pushed (found on a Zen 4; Downs, "Where do interrupts happen?", 2019, found the
+same on a Skylake). So an instruction is caught as often as the one before it is the oldest one. What retires together
+with an older instruction is never the oldest one.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
+from enum import StrEnum
 from fractions import Fraction
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from analysis.simulation.study import Study
 
@@ -37,17 +40,61 @@ def shares(retired: Sequence[tuple[int, int]]) -> dict[int, Fraction]:
     return {position: Fraction(count, total) for position, count in sorted(cycles.items()) if count}
 
 
-def predicted(study: Study) -> dict[int, Fraction]:
+class Cause(StrEnum):
+    """Why an instruction was the oldest one that was not retired."""
+
+    RESULT = "result"
+    """It had not executed."""
+    RETIREMENT = "retirement"
+    """It had executed, and as many as can had retired in the cycle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Oldest:
+    """For how many cycles per iteration the instruction at `position` was the oldest one, and mostly why."""
+
+    position: int
+    cycles: Fraction
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class RetirementPrediction:
+    """What the model says of a loop: shares by position, cycles per iteration, and who was the oldest one.
+
+    `oldest` has the instruction before each that is caught, by the position of the one that is caught.
+    """
+
+    shares: Mapping[int, Fraction]
+    cycles: Fraction
+    oldest: Mapping[int, Oldest]
+
+
+def predicted(study: Study) -> RetirementPrediction:
     """Return the share of each instruction of a loop on a simulated core.
 
     Raises:
         ValueError: no time passes.
     """
     instances = study.simulation.steady(study.block, study.followed, loop=study.loop)
-    return shares([(one.position, one.retired) for one in instances])
+    found = shares([(one.position, one.retired) for one in instances])
+    iterations = len({one.iteration for one in instances})
+    total = Fraction(instances[-1].retired - instances[0].retired, max(1, iterations - 1))
+    waited: dict[int, int] = defaultdict(int)
+    for before, now, following in zip(instances, instances[1:], instances[2:], strict=False):
+        # What retires in the cycle in which it executes has been waited for
+        waited[following.position] += min(now.retired, max(now.executed, before.retired)) - before.retired
+    behind = {following.position: now.position for now, following in pairwise(instances)}
+    oldest = {}
+    for position, share in found.items():
+        cycles = share * total
+        on_result = 2 * waited[position] >= cycles * iterations
+        cause = Cause.RESULT if on_result else Cause.RETIREMENT
+        oldest[position] = Oldest(behind[position], cycles, cause)
+    return RetirementPrediction(found, total, oldest)
 
 
-def distance(one: dict[int, Fraction], other: dict[int, Fraction]) -> Fraction:
+def distance(one: Mapping[int, Fraction], other: Mapping[int, Fraction]) -> Fraction:
     """Return the total variation distance of two distributions: 0 if they are alike, 1 if nothing is in common."""
     positions = one.keys() | other.keys()
     none = Fraction(0)

@@ -16,17 +16,18 @@ import random
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from iced_x86 import Decoder, InstructionInfoFactory
 
+from benchmarks.one_measure import Seconds
 from runner.backends.registry import open_backend
-from runner.own_code.blocks import BlockMeasurer, BlockOptions, Mode, read_blocks
+from runner.own_code.blocks import BlockMeasurer, BlockMode, BlockOptions, BlockProblem, read_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.own_code.blocks import Timing
+    from runner.own_code.blocks import BlockTiming
 
 TOLERANCES = (0.01, 0.02, 0.05)
 MOST_REASONS = 8
@@ -47,14 +48,7 @@ def touches_memory(block: bytes) -> bool:
     return any(factory.info(one).used_memory() for one in Decoder(64, block))
 
 
-class Seconds(NamedTuple):
-    """Time by the clock on the wall, and CPU time."""
-
-    wall: float
-    cpu: float
-
-
-def run(blocks: Sequence[bytes], mode: Mode, cpu: int | None) -> tuple[Seconds, list[Timing]]:
+def run(blocks: Sequence[bytes], mode: BlockMode, cpu: int | None) -> tuple[Seconds, list[BlockTiming]]:
     """Measure all blocks; return the seconds, backend and all."""
     started, before = time.monotonic(), sum(os.times()[:4])
     backend = open_backend("tsc", cpu=cpu)
@@ -65,10 +59,11 @@ def run(blocks: Sequence[bytes], mode: Mode, cpu: int | None) -> tuple[Seconds, 
     return Seconds(time.monotonic() - started, sum(os.times()[:4]) - before), found
 
 
-def summary(timing: Timing) -> str:
-    """Return the kind of a reason."""
-    kind = timing.reason.partition("(")[0].partition(" in the body")[0].partition(":")[0]
-    return f"{kind}, with a number" if timing.ok else kind
+def summary(timing: BlockTiming) -> str:
+    """Return why a block has no number, or what may be wrong with it."""
+    if timing.ok:
+        return f"{timing.problem}, with a number"
+    return f"{timing.problem}: {timing.status}" if timing.problem is BlockProblem.NOT_RUN else timing.problem
 
 
 def main() -> None:
@@ -76,7 +71,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("table", type=Path)
     parser.add_argument("--count", type=int, default=10_000)
-    parser.add_argument("--mode", type=Mode, default=Mode.UNROLLED)
+    parser.add_argument("--mode", type=BlockMode, default=BlockMode.UNROLLED)
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--cpu", type=int)
     arguments = parser.parse_args()
@@ -88,7 +83,7 @@ def main() -> None:
         there = sum(one.ok for one in found)
         wall, used = (f"{one:.1f} s, {1000 * one / len(blocks):.2f} ms each" for one in seconds)
         print(f"{len(blocks)} blocks in {wall}; CPU {used}; {100 * there / len(blocks):.1f}% have a number")
-        reasons = Counter(summary(one) for one in found if one.reason)
+        reasons = Counter(summary(one) for one in found if one.problem)
         for reason, number in reasons.most_common(MOST_REASONS):
             print(f"  {number:6} {reason}")
     pairs = [(one.cycles, two.cycles) for one, two in zip(*runs, strict=True) if one.cycles and two.cycles]

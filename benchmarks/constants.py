@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 
 def scaled(value: Any, factor: Fraction) -> Any:  # noqa: ANN401 - a number of any type, or a tuple of them
-    """Return half or twice a number, of a tolerance around 1 by its distance; halves of counts are rounded up."""
+    """Return half or twice a number; of a tolerance around 1, its distance from 1. Counts are rounded up."""
     if isinstance(value, tuple):
         return tuple(scaled(one, factor) for one in value)
     if isinstance(value, int):
         return -(-value * factor.numerator // factor.denominator)
-    if Fraction(9, 10) <= value <= Fraction(11, 10):
+    if value != 1 and Fraction(9, 10) <= value <= Fraction(11, 10):
         return type(value)(1 + (value - 1) * factor)
     return type(value)(value * factor)
 
 
 class Loader(importlib.machinery.SourceFileLoader):
-    """Loads modules of inference with one constant changed, or with a note of every look at one."""
+    """Loads modules of inference with one constant changed, or so that every use of a constant is noted."""
 
     names: frozenset[str] = frozenset()
     """The constants (`inference.ports.ask.CLEAR`) whose reading is noted."""
@@ -100,7 +100,7 @@ class Finder(importlib.machinery.PathFinder):
 
 
 def import_changed(changed: str, factor: Fraction, *, note: bool) -> set[str]:
-    """Let inference be imported with a constant changed ("": none); return a set of the constants that are looked at.
+    """Let inference be imported with a constant changed ("": none); return a set of the constants that are used.
 
     The set grows while inference runs, and stays empty unless `note`. Nothing of inference may be imported before.
     """

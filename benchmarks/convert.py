@@ -1,8 +1,7 @@
 """How long conversion and loading take, and how much memory: `python -m benchmarks.convert XED_DATAFILES [--runs N]`.
 
-Conversion is the whole command, from the start of its process to the end; of loading, the start of Python does not
-count, imports do. Each figure is the best of N runs, each in a process of its own; goals are those of
-docs/catalogue.md.
+Conversion is the whole command, from the start of its process to the end. Loading counts imports, but not the start of
+Python. Each figure is the best of N runs, each in a process of its own; goals are those of docs/catalogue.md.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ print(wall, cpu, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, len(
 """
 
 
-class Run(NamedTuple):
+class ConversionRun(NamedTuple):
     """What one run took."""
 
     wall_seconds: float
@@ -38,7 +37,7 @@ class Run(NamedTuple):
     variants: int
 
 
-def convert(datafiles: Path, target: Path) -> Run:
+def convert(datafiles: Path, target: Path) -> ConversionRun:
     """Run `uopscope convert`."""
     arguments = ["-m", "runner.cli.uopscope", "convert", str(datafiles), "-o", str(target), "--quiet"]
     start = time.perf_counter()
@@ -50,18 +49,18 @@ def convert(datafiles: Path, target: Path) -> Run:
         sys.exit(f"the command failed with {process.returncode}")
     with target.open("rb") as file:
         variants = sum(line.startswith(b"    <instruction ") for line in file)
-    return Run(wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, variants)
+    return ConversionRun(wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, variants)
 
 
-def load(expression: str) -> Run:
+def load(expression: str) -> ConversionRun:
     """Load what an expression takes out of the shipped catalogue."""
     command = [sys.executable, "-c", LOAD.format(expression)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=CHECKOUT)
     wall, cpu, megabytes, variants = done.stdout.split()
-    return Run(float(wall), float(cpu), float(megabytes), int(variants))
+    return ConversionRun(float(wall), float(cpu), float(megabytes), int(variants))
 
 
-def report(name: str, goal: str, runs: list[Run]) -> None:
+def report(name: str, goal: str, runs: list[ConversionRun]) -> None:
     """Print a line: the best times and the most memory."""
     wall, cpu = min(run.wall_seconds for run in runs), min(run.cpu_seconds for run in runs)
     megabytes = max(run.megabytes for run in runs)

@@ -1,6 +1,6 @@
 """Instructions encoded, decoded and assembled per second of CPU time, and the time to prepare; plain Python, one core.
 
-Run: `python benchmarks/encoding.py`. Each figure is the best of three passes over a random sample of the catalogue.
+Run: `python -m benchmarks.encoding`. Each figure is the best of three passes over a random sample of the catalogue.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def _assemble_all(assembler: Assembler, texts: Sequence[str]) -> int:
-    return len([assembler.variants_of(text) for text in texts])
+    return len([assembler.encodings(text) for text in texts])
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Feed random and mutated bytes to the decoder, and compare with iced-x86.
 
 For every input the decoder must give an instruction or a DecodingError that names the offset. What it decodes is
-encoded again and must decode to the same. Run: `python benchmarks/fuzz_decoder.py --count 10000000 --seed 1`; a million
+encoded again and must decode to the same. Run: `python -m benchmarks.fuzz_decoder --count 10000000 --seed 1`. A million
 inputs take about a minute and a half.
 """
 

@@ -10,7 +10,7 @@ import time
 
 from results.memory.model import agreement
 from runner.backends.registry import open_backend
-from runner.memory import Part, Wanted, measure_memory
+from runner.memory import MemoryPart, WantedMemory, measure_memory
 from xed_convert.catalogue.catalogue import Catalogue
 
 
@@ -25,7 +25,7 @@ def main() -> None:
     for number in range(options.runs):
         backend = open_backend("tsc", cpu=options.cpu)
         begin = time.monotonic()
-        report = measure_memory(backend, catalogue, Wanted((Part.FORWARDING,)))
+        report = measure_memory(backend, catalogue, WantedMemory((MemoryPart.FORWARDING,)))
         backend.close()
         assert report.forwarding is not None
         penalty = report.forwarding.penalty()

@@ -32,7 +32,7 @@ COMMANDS = {
 
 
 class Seconds(NamedTuple):
-    """Times of a command: wall time, and CPU time of all its processes."""
+    """Time by the clock on the wall, and CPU time of all processes."""
 
     wall: float
     cpu: float

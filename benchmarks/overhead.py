@@ -1,9 +1,9 @@
 """What a campaign costs besides running code: `python -m benchmarks.overhead [--backend sim --arch SKX] [--every 40]`.
 
 Every N-th variant is characterized into a file, as by `characterize --all --db`. The CPU time of this process is
-divided by the number of microbenchmarks. It is for generating, encoding, rendering, submitting, judging, storing,
-inferring. With `tsc` the code runs in another process, whose time does not count; with `sim` the time within the
-backend's `run` is shown apart, since that is the machine. The last columns are the size of the file and the peak of
+divided by the number of microbenchmarks. That is the time for generating, encoding, rendering, submitting, judging,
+storing, inferring. With `tsc` the code runs in another process, whose time does not count; with `sim` the time within
+the backend's `run` is shown apart, since that is the machine. The last columns are the size of the file and the peak of
 memory.
 """
 
@@ -43,7 +43,7 @@ HEADER = (
 )
 
 
-class Timed:
+class TimedBackend:
     """A backend, and how much CPU time of this process was spent within its `run`."""
 
     def __init__(self, backend: Backend) -> None:
@@ -72,7 +72,7 @@ def row(name: str, architecture: str | None, every: int, folder: Path) -> tuple[
     """Characterize every so manieth variant and return the figures."""
     catalogue = Catalogue.load()
     backend = open_backend(name, architecture=architecture)
-    timed, path = Timed(backend), folder / "campaign.sqlite"
+    timed, path = TimedBackend(backend), folder / "campaign.sqlite"
     measurer = Measurer(timed)
     lacks = backend.lacks if isinstance(backend, KnowsCpu) else lambda _variant: ""
     started, cpu = time.monotonic(), time.process_time()

@@ -3,10 +3,12 @@
     python -m benchmarks.predictions bhive-haswell.csv.xz --data HSW.uops-info.xml.xz --arch HSW --initial-state bhive
     python -m benchmarks.predictions bhive-haswell.csv.xz --data HSW.uops-info.xml.xz --without --every 20
 
-The table of blocks has columns `hex` and `cycles` (copies in a row, as BHive measures them), and may have `source`.
-Blocks are divided by a hash of their bytes: one half may be looked at while rules are made (`--half tuning`), the
-figures to publish are those of the other half. The error of a block is |predicted - measured| / measured; τ is
-Kendall's, by `scipy`. `--without` leaves out one part of the simulation at a time.
+The table of blocks has columns `hex` and `cycles` (copies in a row, as BHive measures them), and may have `source`. A
+hash of their bytes divides the blocks into two halves. One may be looked at while rules are made (`--half tuning`);
+published figures are those of the other half. The error of a block is |predicted - measured| / measured; τ is
+Kendall's, by `scipy`. `--without` leaves out one part of the simulation at a time. With `--keep FILE` each predicted
+block becomes a line of JSON in a file, and blocks that the file has are not predicted again. Other code, another
+machine or another initial state needs another file.
 """
 
 from __future__ import annotations
@@ -14,13 +16,14 @@ from __future__ import annotations
 import argparse
 import csv
 import hashlib
+import json
 import lzma
 import platform
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +31,7 @@ from scipy.stats import kendalltau
 
 from analysis.addresses import BHIVE, Followed
 from analysis.bounds import Analyzer, Component, Running
-from analysis.code import Reader
+from analysis.code import CodeReader
 from analysis.errors import AnalysisError
 from analysis.machines import open_machine
 from analysis.simulation.run import Simulation
@@ -44,7 +47,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class BlockRow:
     """A block of the table: its code, measured cycles, and the program that it is from."""
 
     code: bytes
@@ -53,19 +56,20 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PredictedBlock:
     """A block: what was measured and predicted. Cycles are per iteration.
 
-    `bounds` are by component, `without` is what is simulated without a part. `linked` says that a load reads from a
-    store.
+    `bounds` are by component, `without` is what is simulated without a part, `seconds` is CPU time by mode. `linked`
+    says that a load reads from a store.
     """
 
-    row: Row
+    row: BlockRow
     bounds: Mapping[Component, float]
     simulated: float
     linked: bool
     unknown: bool
-    without: Mapping[str, float] = field(default_factory=dict)
+    without: Mapping[str, float]
+    seconds: Mapping[str, float]
 
     @property
     def bound(self) -> float:
@@ -81,6 +85,21 @@ class Outcome:
         """Return the relative error of a prediction."""
         return abs(predicted - self.row.measured) / self.row.measured
 
+    @classmethod
+    def kept(cls, line: str) -> PredictedBlock:
+        """Return what `line` wrote."""
+        found = json.loads(line)
+        row = BlockRow(bytes.fromhex(found.pop("hex")), found.pop("measured"), found.pop("source"))
+        bounds = {Component(name): cycles for name, cycles in found.pop("bounds").items()}
+        return cls(row, bounds, **found)
+
+    @property
+    def line(self) -> str:
+        """All of it as a line of JSON."""
+        found = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "row"}
+        row = {"hex": self.row.code.hex(), "measured": self.row.measured, "source": self.row.source}
+        return json.dumps(row | found) + "\n"
+
     def bound_without(self, component: Component) -> float:
         """Return the prediction of the bounds as if a component took no time."""
         return max((cycles for one, cycles in self.bounds.items() if one is not component), default=0)
@@ -88,12 +107,13 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How to predict: machine, its file, the initial state, and whether parts are left out."""
+    """How to predict: machine, its file, the initial state, whether parts are left out, and where outcomes are kept."""
 
     data: Path | None
     architecture: str
     bhive: bool
     without: bool
+    keep: Path | None = None
 
 
 class Predictor:
@@ -102,27 +122,26 @@ class Predictor:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.machine = open_machine(setting.architecture, setting.data)
-        self.reader = Reader(self.machine, shipped_assembler().decoder)
+        self.reader = CodeReader(self.machine, shipped_assembler().decoder)
         self.analyzer = Analyzer(self.machine, BHIVE if setting.bhive else None)
         self.simulation = Simulation(self.machine, self.reader, self.analyzer.code_offset)
-        self.seconds = {"bounds": 0.0, "simulation": 0.0}
 
-    def outcome(self, row: Row) -> Outcome:
+    def outcome(self, row: BlockRow) -> PredictedBlock:
         """Predict a block."""
         begun = time.process_time()
         bounds = self.analyzer.bounds(self.reader.block(row.code), Running.UNROLLED)
         middle = time.process_time()
         study = Study(self.simulation, self.analyzer.follower, bounds)
         cycles, followed = study.cycles, study.followed
-        self.seconds["bounds"] += middle - begun
-        self.seconds["simulation"] += time.process_time() - middle
-        return Outcome(
+        seconds = {"bounds": middle - begun, "simulation": time.process_time() - middle}
+        return PredictedBlock(
             row,
             {one: float(cycles) for one, cycles in bounds.cycles_of.items()},
             float(cycles),
             bool(followed.forwardings),
             bool(bounds.block.unknown),
             self.parts_left_out(bounds, followed) if self.setting.without else {},
+            seconds,
         )
 
     def parts_left_out(self, bounds: Bounds, followed: Followed) -> dict[str, float]:
@@ -160,53 +179,67 @@ def half_of(code: str) -> str:
     return "tuning" if hashlib.sha256(code.encode()).digest()[0] % 2 == 0 else "evaluation"
 
 
-def rows_of(path: Path, half: str, every: int) -> Iterator[Row]:
+def rows_of(path: Path, half: str, every: int) -> Iterator[BlockRow]:
     """Yield every n-th block of a half ("all": of both)."""
     with lzma.open(path, "rt") if path.suffix == ".xz" else path.open() as file:
         chosen = (row for row in csv.DictReader(file) if half in ("all", half_of(row["hex"])))
         for number, row in enumerate(chosen):
             if number % every == 0:
-                yield Row(bytes.fromhex(row["hex"]), float(row["cycles"]), row.get("source") or "")
+                yield BlockRow(bytes.fromhex(row["hex"]), float(row["cycles"]), row.get("source") or "")
 
 
-def predict(rows: Sequence[Row], setting: Setting) -> tuple[list[Outcome], dict[str, float]]:
-    """Predict blocks, and say how many CPU seconds each mode took; what cannot be analyzed is named."""
+def predict(rows: Sequence[BlockRow], setting: Setting) -> list[PredictedBlock]:
+    """Predict blocks; what cannot be analyzed is named."""
     predictor = Predictor(setting)
     found = []
     for row in rows:
         try:
-            found.append(predictor.outcome(row))
+            outcome = predictor.outcome(row)
         except AnalysisError as error:
             print(f"{row.code.hex()}: {error}", file=sys.stderr)
-    return found, predictor.seconds
+            continue
+        found.append(outcome)
+        if setting.keep is not None:
+            with setting.keep.open("a") as file:  # opened anew: processes append whole lines to one file
+                file.write(outcome.line)
+    return found
 
 
-def predict_all(rows: Sequence[Row], setting: Setting, jobs: int) -> tuple[list[Outcome], dict[str, float]]:
-    """Predict blocks in several processes."""
-    if jobs == 1:
-        return predict(rows, setting)
-    parts = [rows[number::jobs] for number in range(jobs)]
-    found: list[Outcome] = []
-    seconds: dict[str, float] = defaultdict(float)
+def predict_all(rows: Sequence[BlockRow], setting: Setting, jobs: int) -> list[PredictedBlock]:
+    """Predict blocks in several processes, but those that were kept."""
+    chosen, kept = {row.code for row in rows}, kept_in(setting.keep)
+    found = [one for code, one in kept.items() if code in chosen]
+    left = [row for row in rows if row.code not in kept]
+    if jobs == 1 or not left:
+        return found + predict(left, setting)
     with ProcessPoolExecutor(jobs) as pool:
-        for outcomes, spent in pool.map(predict, parts, [setting] * jobs):
+        for outcomes in pool.map(predict, [left[number::jobs] for number in range(jobs)], [setting] * jobs):
             found += outcomes
-            for name, cpu in spent.items():
-                seconds[name] += cpu
-    return found, seconds
+    return found
 
 
-def tables(found: Sequence[Outcome], seconds: Mapping[str, float]) -> Iterator[str]:
+def kept_in(path: Path | None) -> dict[bytes, PredictedBlock]:
+    """Return the outcomes that a file has, by code; a last line that was not written to its end does not count."""
+    if path is None or not path.exists():
+        return {}
+    text = path.read_text()
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        path.write_text(whole)
+    return {one.row.code: one for one in map(PredictedBlock.kept, whole.splitlines())}
+
+
+def tables(found: Sequence[PredictedBlock]) -> Iterator[str]:
     """Yield the lines of the tables: accuracy and speed, then by what limits, by source, and without each part."""
     yield "| mode | blocks | MAPE | τ | ms per block |"
     yield "|---|--:|--:|--:|--:|"
     apart = [one for one in found if not one.linked]
-    modes: dict[str, Callable[[Outcome], float]] = {
+    modes: dict[str, Callable[[PredictedBlock], float]] = {
         "bounds": lambda one: one.bound,
         "simulation": lambda one: one.simulated,
     }
     for name, predicted in modes.items():
-        spent = 1000 * seconds[name] / len(found)
+        spent = 1000 * sum(one.seconds[name] for one in found) / len(found)
         yield f"| {name} | {_accuracy(found, predicted)} | {spent:.2f} |"
         yield f"| {name}, no load reads from a store | {_accuracy(apart, predicted)} | |"
     yield ""
@@ -229,7 +262,7 @@ def tables(found: Sequence[Outcome], seconds: Mapping[str, float]) -> Iterator[s
         yield from (f"| {name} | {_mean(one.error(one.without[name]) for one in found)} |" for name in names)
 
 
-def _sources(found: Sequence[Outcome]) -> Iterator[str]:
+def _sources(found: Sequence[PredictedBlock]) -> Iterator[str]:
     """Yield the table by source, where the blocks name theirs."""
     if not any(one.row.source for one in found):
         return
@@ -245,7 +278,7 @@ def _sources(found: Sequence[Outcome]) -> Iterator[str]:
         yield f"| {source} | {len(there)} | {simulated} | {bounds} |"
 
 
-def _accuracy(found: Sequence[Outcome], predicted: Callable[[Outcome], float]) -> str:
+def _accuracy(found: Sequence[PredictedBlock], predicted: Callable[[PredictedBlock], float]) -> str:
     """Return cells with the number of blocks, their mean error, and τ."""
     if len(found) < 2:
         return f"{len(found)} | - | -"
@@ -273,14 +306,15 @@ def main() -> None:
     parser.add_argument("--initial-state", choices=("any", "bhive"), default="bhive")
     parser.add_argument("--jobs", type=int, default=1, help="so many processes")
     parser.add_argument("--without", action="store_true", help="also leave out one part at a time")
+    parser.add_argument("--keep", type=Path, help="a file for the outcome of each block; go on where it ends")
     options = parser.parse_args()
-    setting = Setting(options.data, options.arch, options.initial_state == "bhive", options.without)
+    setting = Setting(options.data, options.arch, options.initial_state == "bhive", options.without, options.keep)
     rows = list(rows_of(options.blocks, options.half, options.every))
-    found, seconds = predict_all(rows, setting, options.jobs)
+    found = predict_all(rows, setting, options.jobs)
     machine = open_machine(options.arch, options.data)
     print(f"{machine.name} ({machine.origin.text}); half: {options.half}; initial state: {options.initial_state}")
     print(f"CPython {platform.python_version()} on {_cpu()}\n")
-    print("\n".join(tables(found, seconds)))
+    print("\n".join(tables(found)))
 
 
 def _cpu() -> str:

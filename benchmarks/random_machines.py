@@ -13,9 +13,9 @@ A row is written when its machine is done, and its machine is not done again. So
 `--minutes` are over, goes on where it was. The column `inference` says which version the row is of; with `--anew` rows
 of other versions are replaced.
 
-The column `ports_lost` has those of the usages that are not stated that the counters could tell
-(`runner.verification.tellable`). So the last lines say, per kind, which share of all usages that could be told is
-right.
+The column `ports_named_wrong` has those of which other usages are named than the true one, `ports_lost` those that are
+not stated although the counters could tell them (`runner.verification.tellable`). So the last lines say, per kind,
+which share of all usages that could be told is right.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from simulator.machines.machine import MachineModel
     from xed_convert.model import InstructionVariant
 
-ALL_COLUMNS = (*COLUMNS, "ports_lost", "inference")
+ALL_COLUMNS = (*COLUMNS, "ports_named_wrong", "ports_lost", "inference")
 
 FOLDER = Path(__file__).parent
 STRIDE = 7919
@@ -98,25 +98,26 @@ def shares(rows: Rows) -> Iterator[str]:
         one = sums.setdefault(kind_and_seed(row["machine"])[0] or "plain", Counter())
         one["machines"] += 1
         one.update({name: int(row[name]) for name in ("variants", "ports_lost", "tp_wrong", "pairs", "pairs_wrong")})
-        one.update({name: int(row[name]) for name in ("ports_right", "ports_wrong")})
+        one.update({name: int(row[name]) for name in ("ports_right", "ports_wrong", "ports_named_wrong")})
     for kind, one in sums.items():
         could = one["ports_right"] + one["ports_lost"] + one["ports_wrong"]
         yield (
             f"{kind}: {one['machines']} machines, {one['variants']} variants; of {could} port usages that counters "
             f"could tell {one['ports_right']} right ({one['ports_right'] / max(1, could):.1%}), {one['ports_wrong']} "
-            f"wrong; throughputs wrong {one['tp_wrong']}; latencies wrong {one['pairs_wrong']} of {one['pairs']}"
+            f"wrong; {one['ports_named_wrong']} named without the true one; throughputs wrong {one['tp_wrong']}; "
+            f"latencies wrong {one['pairs_wrong']} of {one['pairs']}"
         )
 
 
-def reports(names: Iterable[str], count: int) -> Iterator[Report]:
-    """Yield what was found on each machine."""
+def reports(names: Iterable[str], count: int, *, proofs: bool) -> Iterator[Report]:
+    """Yield what was found on each machine; `proofs`: see `runner.verification.run.run`."""
     catalogue = Catalogue.load()
     measurable = [variant for variant in catalogue if variant.cpl == 3 and not excluded(variant, privileged=True)]
     candidates = CandidateCache(catalogue)
     for name in names:
         machine, begun = open_machine(name), time.process_time()
         variants = sample(measurable, machine, kind_and_seed(name)[1], count)
-        report = run(machine, catalogue, variants, thorough=False, candidates=candidates, tellable=True)
+        report = run(machine, catalogue, variants, thorough=False, candidates=candidates, tellable=True, proofs=proofs)
         report.seconds = time.process_time() - begun
         yield report
 
@@ -143,6 +144,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--kinds", default="", help=f"all, or some of {', '.join(KINDS)} (default: plain machines)")
     parser.add_argument("--variants", type=int, default=16, help="of each machine")
     parser.add_argument("--minutes", type=float, default=0, help="begin no machine after so long (default: no limit)")
+    parser.add_argument(
+        "--proofs", action="store_true", help="tell those not stated apart that no measurement can tell"
+    )
     parser.add_argument("--anew", action="store_true", help="replace rows of other versions of inference")
     parser.add_argument("--table", type=Path, help="the table (TSV) of results")
     parser.add_argument("--exceptions", type=Path, help="what was not found again is appended there (TSV)")
@@ -156,8 +160,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     known = {name for name, row in done.items() if not options.anew or row["inference"] == version}
     left = [name for name in names if name not in known]
     print(f"# {len(names) - len(left)} of {len(names)} machines are in {table}")
-    for number, report in enumerate(reports(until(left, options.minutes), options.variants), len(names) - len(left)):
-        row = [*report.row().split("\t"), str(report.counts["ports_lost"]), version]
+    found = reports(until(left, options.minutes), options.variants, proofs=options.proofs)
+    for number, report in enumerate(found, len(names) - len(left)):
+        row = [
+            *report.row().split("\t"),
+            *(str(report.counts[name]) for name in ALL_COLUMNS[len(COLUMNS) : -1]),
+            version,
+        ]
         done[report.machine] = dict(zip(ALL_COLUMNS, row, strict=True))
         write(table, done)
         print(f"{number + 1}/{len(names)}", *row, sep="\t", flush=True)

@@ -7,8 +7,8 @@
 
 The error of a block is |predicted - measured| / measured; τ is Kendall's, by `scipy`. Registers and memory begin as the
 measurement sets them, which only ours knows. llvm-mca (the newest that is installed) runs each block 100 and 300 times,
-and the difference counts; OSACA's prediction is the larger of its throughput and its longest loop-carried dependency.
-A tool is judged by the blocks that it can read; `common` are those that all can. Instructions that OSACA does not know
+and the difference counts. OSACA's prediction is the larger of its throughput and its longest loop-carried dependency. A
+tool is judged by the blocks that it can read; `common` are those that all can. Instructions that OSACA does not know
 count as nothing there.
 """
 
@@ -31,9 +31,11 @@ from iced_x86 import Decoder, Formatter, FormatterSyntax
 from scipy.stats import kendalltau
 
 from analysis.aarch64.llvm import program
+from analysis.addresses import MEASURED
+from analysis.prediction import PredictionMode as Prediction
 from runner.own_code.analyzed import tools_for
 from runner.own_code.beside import predict_copies
-from runner.own_code.blocks import Mode
+from runner.own_code.blocks import BlockMode
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
@@ -45,13 +47,13 @@ REGIONS = 500
 """Blocks that llvm-mca reads at a time."""
 ITERATIONS = (100, 300)
 """Of llvm-mca: the difference leaves out what the first and the last iteration take longer."""
-MODES = tuple(one.value for one in Mode)
+MODES = tuple(one.value for one in BlockMode)
 Predicted = dict[str, float]
 """Core cycles per iteration by block (in hexadecimal)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class MeasuredBlock:
     """A block: its code in hexadecimal, the program that it is from, and core cycles measured by mode."""
 
     code: str
@@ -73,7 +75,7 @@ def sample(paths: Sequence[Path], count: int, seed: int) -> Iterator[tuple[str, 
         yield from ((code, path.stem) for code in chosen)
 
 
-def blocks_of(blocks: Path, measured: Path) -> list[Block]:
+def blocks_of(blocks: Path, measured: Path) -> list[MeasuredBlock]:
     """Return the blocks with what was measured; those without any number are left out."""
     with blocks.open() as file:
         sources = {row["hex"]: row["source"] for row in csv.DictReader(file)}
@@ -82,7 +84,7 @@ def blocks_of(blocks: Path, measured: Path) -> list[Block]:
         for row in csv.DictReader(file):
             cycles = {mode: float(row[f"{mode}_cycles"]) for mode in MODES if row.get(f"{mode}_cycles")}
             if cycles and row["hex"] in sources:
-                found.append(Block(row["hex"], sources[row["hex"]], cycles))
+                found.append(MeasuredBlock(row["hex"], sources[row["hex"]], cycles))
     return found
 
 
@@ -93,15 +95,15 @@ def text_of(code: str) -> str:
     return "".join(f"\t{formatter.format(one)}\n" for one in Decoder(64, bytes.fromhex(code)))
 
 
-def ours(architecture: str, data: Path | None, mode: str) -> Callable[[Sequence[str]], Predicted]:
-    """Return what predicts blocks by our bounds."""
-    tools = tools_for(architecture, data, bhive=True)
+def ours(architecture: str, data: Path | None, mode: str, how: Prediction) -> Callable[[Sequence[str]], Predicted]:
+    """Return what predicts blocks by our bounds or simulation."""
+    tools = tools_for(architecture, data, MEASURED)
 
     def predict(codes: Sequence[str]) -> Predicted:
         found = {}
         for code in codes:
             try:
-                found[code] = predict_copies(bytes.fromhex(code), Mode(mode), tools)
+                found[code] = predict_copies(bytes.fromhex(code), BlockMode(mode), tools, how)
             except UopscopeError as error:
                 print(f"{code}: {error}", file=sys.stderr)
         return found
@@ -172,7 +174,7 @@ def _osaca(task: tuple[str, Sequence[str]]) -> Predicted:
     return found
 
 
-def row(name: str, mode: str, blocks: Sequence[Block], predicted: Predicted) -> str:
+def row(name: str, mode: str, blocks: Sequence[MeasuredBlock], predicted: Predicted) -> str:
     """Return a row of the table: how many blocks, error, τ."""
     pairs = [(predicted[one.code], one.measured[mode]) for one in blocks if one.code in predicted]
     if not pairs:
@@ -188,7 +190,7 @@ def compare(options: argparse.Namespace) -> Iterator[str]:
     for mode in MODES:
         blocks = [one for one in everything if mode in one.measured]
         codes = [one.code for one in blocks]
-        tools = {"uopscope, bounds": ours(options.arch, options.data, mode)}
+        tools = {f"uopscope, {how.value}": ours(options.arch, options.data, mode, how) for how in Prediction}
         if mode == "unrolled":
             tools |= {f"llvm-mca {options.llvm}": llvm(options.llvm)} if options.llvm else {}
             tools |= {f"OSACA {options.osaca}": osaca(options.osaca, options.jobs)} if options.osaca else {}

@@ -59,7 +59,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
+class MeasuredMix:
     """A mix: the usage of each instruction, the time that the linear program predicts, and the measured one."""
 
     classes: tuple[str, ...]
@@ -130,7 +130,7 @@ def together(mix: Sequence[Known]) -> PortUsage:
     return usage
 
 
-def measure(mixes: Sequence[Sequence[Known]], factory: MixFactory, session: Session, width: int) -> list[Timed]:
+def measure(mixes: Sequence[Sequence[Known]], factory: MixFactory, session: Session, width: int) -> list[MeasuredMix]:
     """Return the mixes that could be generated and timed."""
     found = []
     for start in range(0, len(mixes), BATCH):
@@ -138,7 +138,7 @@ def measure(mixes: Sequence[Sequence[Known]], factory: MixFactory, session: Sess
     return found
 
 
-def _times(mixes: Sequence[Sequence[Known]], factory: MixFactory, width: int) -> Procedure[list[Timed]]:
+def _times(mixes: Sequence[Sequence[Known]], factory: MixFactory, width: int) -> Procedure[list[MeasuredMix]]:
     requests: list[Request] = []
     planned = []
     for mix in mixes:
@@ -153,7 +153,7 @@ def _times(mixes: Sequence[Sequence[Known]], factory: MixFactory, width: int) ->
         if cycles is None:
             continue
         predicted = max(float(throughput_of(together(mix))), sum(one.slots for one in mix) / width)
-        found.append(Timed(tuple(sorted(str(one.usage) for one in mix)), predicted, float(cycles) / REPEATED))
+        found.append(MeasuredMix(tuple(sorted(str(one.usage) for one in mix)), predicted, float(cycles) / REPEATED))
     return found
 
 
@@ -164,7 +164,7 @@ ISSUE_NOISE = 0.25
 """Slots by which filler may show too few."""
 
 
-def contention(mixes: Sequence[Timed]) -> dict[tuple[str, str], float]:
+def contention(mixes: Sequence[MeasuredMix]) -> dict[tuple[str, str], float]:
     """Return by which share mixes with two usages take longer than predicted, in the median, where most of them do."""
     longer: dict[tuple[str, str], list[float]] = defaultdict(list)
     for one in mixes:
@@ -174,7 +174,7 @@ def contention(mixes: Sequence[Timed]) -> dict[tuple[str, str], float]:
     return {pair: median(shares) for pair, shares in known.items() if shares[len(shares) // 4] > CONTENDS}
 
 
-def with_contention(mix: Timed, table: dict[tuple[str, str], float]) -> float:
+def with_contention(mix: MeasuredMix, table: dict[tuple[str, str], float]) -> float:
     """Return the predicted time with that of the pair that contends most."""
     pairs = combinations(sorted(set(mix.classes)), 2)
     return mix.predicted * (1 + max((table.get(pair, 0.0) for pair in pairs), default=0.0))

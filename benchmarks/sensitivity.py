@@ -1,16 +1,17 @@
-"""What each numeric constant of inference matters: `python -m benchmarks.sensitivity [--jobs 2] [--only WORD]`.
+"""How conclusions depend on each constant of inference: `python -m benchmarks.sensitivity [--jobs 2] [--untried]`.
 
 Every numeric constant of `inference/` is set to half and to twice its value. (A share between 0.9 and 1.1 is a
 tolerance around 1, so its distance from 1 is.) Inference then characterizes variants of simulated machines, and what it
 says is compared with what it says otherwise. A machine on which inference never looks at a constant is left out for it.
 Each run is kept in `--work` under the version of inference and is not done again, so a run that was stopped goes on
-where it was.
+where it was. A new row takes the place of an older one in the table. Rows of constants that have another value by now
+go.
 
 Columns of `sensitivity.tsv`: the constant, its value, the factor and the value that was tried; `machines` on which it
 is looked at; `verdicts` that were compared (ports, µops, throughput, each latency); `lost`: right before, not stated
 after; `gained`: the reverse; `wrong`: wrong after, and not before; `mended`: the reverse; `other`: stated in neither
-case, differently ("named" and "none"); `measurements` in percent of those that are taken otherwise; the first change,
-or an error.
+case, differently ("named" and "none"); `measurements` in percent of those that are taken otherwise; `inference`, the
+version that was tried; the first change, or an error.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from docs.constants import CHECKOUT, COUNTS, Constant, constants, text
 from xed_convert.files import atomic_write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 TABLE = Path(__file__).with_name("sensitivity.tsv")
 FACTORS = (Fraction(1, 2), Fraction(2))
@@ -49,8 +50,22 @@ MACHINES = {
     "random:width:1": 4,
     "random:intel:1": 4,
     "random:sample1:1": 4,
+    "time HSW": 24,
+    "time random:2": 16,
+    "time SKX:job1": 16,
+    "decoders HSW": 1,
+    "decoders random:small:3": 4,
+    "divider SKX": 8,
+    "divider ICX": 8,
+    "forwarding typical": 60,
+    "forwarding renaming": 60,
+    "forwarding merging": 60,
+    "levels": 1,
+    "policies": 1,
 }
-"""How many variants of each machine are characterized: so few that a trial takes about 20 s."""
+"""How many variants (or cases) of each machine are asked about: so few that a trial takes about 20 s.
+
+What a first word like `time` means, `benchmarks.verdicts_apart` says."""
 
 TIME_LIMIT_SECONDS = 1800
 """For one trial: most take less than a minute, so what takes longer asks without end."""
@@ -58,8 +73,9 @@ TIME_LIMIT_SECONDS = 1800
 HEADING = (
     *("constant", "value", "factor", "tried", "machines", "verdicts"),
     *COUNTS,
-    *("measurements", "example"),
+    *("measurements", "inference", "example"),
 )
+Rows = dict[tuple[str, str, str], dict[str, str]]
 WRONG = {"wrong", "bound too low", "no dependency", "missing"}
 
 
@@ -75,7 +91,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Trial:
-    """A constant at a multiple of its value, on the machines where it matters ("" for the constants as they are)."""
+    """A constant at a multiple of its value, on the machines where it matters (None: the constants as they are)."""
 
     constant: Constant | None
     factor: Fraction
@@ -84,7 +100,9 @@ class Trial:
     @property
     def key(self) -> str:
         """Return a name for the file of its outcome."""
-        return f"{self.constant or 'unchanged'} x {str(self.factor).replace('/', ' by ')}"
+        if self.constant is None:
+            return f"unchanged {' '.join(self.machines).replace(':', ' ')}"
+        return f"{self.constant} x {str(self.factor).replace('/', ' by ')}"
 
 
 def characterize(trial: Trial, work: Path) -> Found:
@@ -130,10 +148,24 @@ def run_apart(trial: Trial, work: Path) -> tuple[Found, float]:
     return found, time.monotonic() - begun
 
 
+def unchanged(machines: Iterable[str], work: Path) -> Found:
+    """Return what inference says with its constants as they are."""
+    found = Found()
+    for machine in machines:
+        one, seconds = run_apart(Trial(None, Fraction(1), (machine,)), work)
+        if one.error:
+            sys.exit(f"{machine}: {one.error}")
+        print(f"{machine}, unchanged: {len(one.verdicts[machine])} verdicts ({seconds:.0f} s)", flush=True)
+        found.verdicts.update(one.verdicts)
+        found.measurements.update(one.measurements)
+        found.looked_at.update(one.looked_at)
+    return found
+
+
 def trials(before: Found) -> Iterator[Trial]:
     """Yield a trial for each constant and factor that gives another value, on the machines where it is looked at."""
     for constant in constants():
-        machines = tuple(name for name in MACHINES if str(constant) in before.looked_at[name])
+        machines = tuple(name for name, looked_at in before.looked_at.items() if str(constant) in looked_at)
         for factor in FACTORS:
             if scaled(constant.value, factor) != constant.value:
                 yield Trial(constant, factor, machines)
@@ -141,6 +173,8 @@ def trials(before: Found) -> Iterator[Trial]:
 
 def row(trial: Trial, before: Found, after: Found) -> dict[str, str]:
     """Return a line of the table."""
+    from inference.version import inference_version  # noqa: PLC0415 - no trial may find inference imported
+
     assert trial.constant is not None
     found = {
         "constant": str(trial.constant).removeprefix("inference."),
@@ -148,6 +182,7 @@ def row(trial: Trial, before: Found, after: Found) -> dict[str, str]:
         "factor": str(trial.factor),
         "tried": text(scaled(trial.constant.value, trial.factor)),
         "machines": str(len(trial.machines)),
+        "inference": inference_version(),
     }
     if after.error:
         return {**dict.fromkeys(HEADING, ""), **found, "example": " ".join(after.error.split())}
@@ -190,9 +225,31 @@ def version() -> str:
     return digest.hexdigest()
 
 
-def write(path: Path, rows: list[dict[str, str]]) -> None:
+def read(path: Path) -> Rows:
+    """Return the rows of the table, by constant, value and factor."""
+    if not path.exists():
+        return {}
+    heading, *lines = (line.split("\t") for line in path.read_text(encoding="utf-8").splitlines())
+    rows = (dict(zip(heading, line, strict=True)) for line in lines)
+    return {(one["constant"], one["value"], one["factor"]): one for one in rows}
+
+
+def name(trial: Trial) -> tuple[str, str, str]:
+    """Return the constant, value and factor of a trial as the table has them."""
+    assert trial.constant is not None
+    return str(trial.constant).removeprefix("inference."), text(trial.constant.value), str(trial.factor)
+
+
+def untried(trial: Trial, rows: Rows) -> bool:
+    """Return whether the table lacks a trial, or no machine looked at the constant although one does by now."""
+    found = rows.get(name(trial))
+    return found is None or (found["machines"] == "0" and bool(trial.machines))
+
+
+def write(path: Path, rows: Rows, every: Iterable[Trial]) -> None:
     """Write the table, constants in the order of their files."""
-    lines = ["\t".join(HEADING), *("\t".join(one[name] for name in HEADING) for one in rows)]
+    known = [rows[key] for one in every if (key := name(one)) in rows]
+    lines = ["\t".join(HEADING), *("\t".join(one[column] for column in HEADING) for one in known)]
     with atomic_write(path) as file:
         file.write("\n".join([*lines, ""]).encode())
 
@@ -201,40 +258,42 @@ def main() -> None:
     """Do the trials that are not kept, then write the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
-    parser.add_argument("--only", default="", help="only constants with this in their names; writes no table")
-    parser.add_argument("--kept", action="store_true", help="do no trial; write the table of those that were done")
+    parser.add_argument("--only", default="", help="only constants with this in their names")
+    parser.add_argument("--machines", nargs="+", default=[""], help="only machines whose names begin so")
+    parser.add_argument("--untried", action="store_true", help="only what the table lacks, or no machine looked at")
+    parser.add_argument("--kept", action="store_true", help="do no trial; write the table with those that were done")
     parser.add_argument("--table", type=Path, default=TABLE)
     parser.add_argument("--work", type=Path, default=CHECKOUT / "build" / "sensitivity", help="where runs are kept")
     parser.add_argument("--one", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        name, factor, *machines = options.one
-        constant = next((one for one in constants() if str(one) == name), None)
+        wanted_name, factor, *machines = options.one
+        constant = next((one for one in constants() if str(one) == wanted_name), None)
         json.dump(asdict(characterize(Trial(constant, Fraction(factor), tuple(machines)), options.work)), sys.stdout)
         return
     work = options.work / version()
     work.mkdir(parents=True, exist_ok=True)
-    before, seconds = run_apart(Trial(None, Fraction(1), tuple(MACHINES)), work)
-    print(f"unchanged: {sum(map(len, before.verdicts.values()))} verdicts ({seconds:.0f} s)", flush=True)
-    wanted = [one for one in trials(before) if options.only in str(one.constant)]
+    before = unchanged([one for one in MACHINES if one.startswith(tuple(options.machines))], work)
+    every, rows = list(trials(before)), read(options.table)
+    wanted = [one for one in every if options.only in str(one.constant)]
+    if options.untried:
+        wanted = [one for one in wanted if untried(one, rows)]
     if options.kept:
         wanted = [one for one in wanted if (work / f"{one.key}.json").exists()]
-    rows: dict[str, dict[str, str]] = {}
     pool = ThreadPoolExecutor(options.jobs)
     try:
         running = {pool.submit(functools.partial(run_apart, one, work)): one for one in wanted}
         for number, done in enumerate(as_completed(running), 1):
             trial = running[done]
             after, seconds = done.result()
-            rows[trial.key] = found = row(trial, before, after)
-            said = " ".join(f"{name} {found[name]}" for name in COUNTS)
+            rows[name(trial)] = found = row(trial, before, after)
+            said = " ".join(f"{column} {found[column]}" for column in COUNTS)
             print(f"[{number}/{len(wanted)}] {trial.key}: {said} {found['example']} ({seconds:.0f} s)", flush=True)
     except KeyboardInterrupt:
         sys.exit("stopped; the next start goes on with the trials that are not done")
     finally:
         pool.shutdown(cancel_futures=True)
-    if not options.only:
-        write(options.table, [rows[one.key] for one in wanted])
+        write(options.table, rows, every)
 
 
 if __name__ == "__main__":

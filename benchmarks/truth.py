@@ -1,9 +1,9 @@
-"""How much of what is known of simulated machines inference finds again: `python -m benchmarks.truth --help`.
+"""How much of the truth about simulated machines inference finds: `python -m benchmarks.truth --help`.
 
 For each machine every variant (or every N-th) of some extensions is characterized through the backend `sim`, and
-compared with what the machine's model says. Inference sees the backend only. The table goes to standard output as TSV,
-and with `--table` into a file whose row of the machine is replaced (`truth_campaign.tsv`); what was not found again
-goes to `--exceptions`, one line each: machine, variant, what, what was found, what is true.
+compared with what the machine's model says. Inference sees the backend only. The table goes to standard output as TSV.
+With `--table` it also replaces the machine's row in a file (`truth_campaign.tsv`). `--exceptions` gets a line for each
+value that was not found: machine, variant, what, what was found, what is true.
 
 The columns are those of `runner.verification.report`. `--database` compares a campaign's conclusions instead of making
 them.

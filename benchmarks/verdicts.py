@@ -1,12 +1,14 @@
-"""Short verdicts about what inference says of simulated machines: for comparing one way of inferring with another."""
+"""Short verdicts about conclusions on simulated machines, for comparing versions of inference."""
 
 from __future__ import annotations
 
-import pickle
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from benchmarks.kept import Kept
 from benchmarks.random_machines import sample
+from benchmarks.verdicts_apart import Apart
 from generator.exclusions import excluded
 from inference.characterizer import CandidateCache, Characterizer
 from results.model import LEFT_OUT, Form
@@ -19,44 +21,18 @@ from runner.verification.port_names import renamed
 from runner.verification.run import chosen, port_names
 from simulator.judging.latency import judge, missing
 from xed_convert.catalogue.catalogue import Catalogue
-from xed_convert.files import atomic_write
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from inference.experiment import Request
-    from results.model import Characterization, Measurement, PortUsage
+    from results.model import Characterization, PortUsage
     from simulator.machines.machine import MachineModel
     from simulator.machines.truth import Truth
     from xed_convert.model import InstructionVariant
 
 TOLERANCE = Fraction(1, 50)
 """Share by which a throughput may differ from the machine's."""
-
-
-class Kept:
-    """Measurements that need not be simulated again: one machine's, in a file."""
-
-    def __init__(self, path: Path) -> None:
-        """Read the file, if there is one."""
-        self._path = path
-        self.known: dict[str, Measurement] = pickle.loads(path.read_bytes()) if path.exists() else {}  # noqa: S301 - ours
-        self._begun_with = len(self.known)
-
-    def lookup(self, request: Request) -> Measurement | None:
-        """Return what a request gave."""
-        return self.known.get(request.key)
-
-    def save(self, measured: Sequence[tuple[Request, Measurement]]) -> None:
-        """Keep what requests gave, in memory."""
-        self.known |= {request.key: measurement for request, measurement in measured}
-
-    def write(self) -> None:
-        """Write the file, unless there was one."""
-        if not self._begun_with:
-            with atomic_write(self._path) as file:
-                file.write(pickle.dumps(self.known))
 
 
 class VerdictSource:
@@ -67,34 +43,43 @@ class VerdictSource:
         self._folder = folder
         self.catalogue = Catalogue.load()
         self._candidates = CandidateCache(self.catalogue)
-        self._measurable = [one for one in self.catalogue if one.cpl == 3 and not excluded(one, privileged=True)]
+        self._apart = Apart(self.catalogue, self._candidates)
+
+    @cached_property
+    def _measurable(self) -> list[InstructionVariant]:
+        return [one for one in self.catalogue if one.cpl == 3 and not excluded(one, privileged=True)]
 
     def verdicts(self, name: str, count: int) -> tuple[dict[str, str], int]:
-        """Characterize so many variants of a machine; return the verdicts by variant and what they are about.
+        """Ask about so many variants of a machine; return the verdicts by variant and what they are about.
 
         The second value is the number of measurements.
         """
+        kept = Kept(self._folder / f"{name.replace(':', ' ')}.pickle")
+        ask = self._apart.verdicts if self._apart.knows(name) else self._characterized
+        found = ask(name, count, kept)
+        kept.write()
+        return found, len(kept.asked)
+
+    def _characterized(self, name: str, count: int, kept: Kept) -> dict[str, str]:
+        """Characterize so many variants of a machine."""
         machine = open_machine(name)
         variants = self._variants(machine, name, count)
         backend = SimBackend(machine, self.catalogue)
         characterizer = Characterizer(self.catalogue, backend.info().capabilities, candidates=self._candidates)
-        kept = Kept(self._folder / f"{name.replace(':', ' ')}.pickle")
         session = Session(Measurer(backend), kept, Limits(keep_raw=False))
         context = session.run_one(characterizer.prepare(variants))
         by_key = {variant.key: variant for variant in variants}
         tasks = (Task(variant.key, characterizer.characterize(variant, context)) for variant in variants)
         outcomes = list(session.run(tasks))
-        kept.write()
         if errors := [f"{name} {by_key[one.name].string}: {one.error}" for one in outcomes if one.result is None]:
             raise RuntimeError(errors[0])
         results = [(by_key[one.name], one.result) for one in outcomes if one.result is not None]
         names = port_names(machine, results)
-        found = {
+        return {
             f"{variant.string} {about}": verdict
             for variant, result in results
             for about, verdict in verdicts_of(variant, machine.truth(variant), result, names).items()
         }
-        return found, sum(len(one.requests) for one in outcomes)
 
     def _variants(self, machine: MachineModel, name: str, count: int) -> list[InstructionVariant]:
         """Return variants of all extensions: other ones for each random machine."""
@@ -126,9 +111,7 @@ def verdicts_of(
         form = ("same register " if one.same_register else "") + ("fast " if one.fast_values else "")
         verdicts[f"latency {form}{about}"] = judge(variant, truth, one)
     if not any(derivation.quantity == LEFT_OUT for derivation in found.derivations):
-        verdicts |= {
-            f"latency {gap.rpartition('about ')[2]}": "missing" for gap in missing(variant, truth, found.latencies)
-        }
+        verdicts |= {f"latency {source} → {end}": "missing" for source, end in missing(variant, truth, found.latencies)}
     return verdicts
 
 

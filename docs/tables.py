@@ -35,7 +35,7 @@ class TableError(UopscopeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class FigureRows:
     """Rows of a table: one per machine in a file of figures, or one for all of them together.
 
     `label` is what the first column says; `{machine}` and `{machines}` stand for the name and the number of them.
@@ -60,16 +60,16 @@ class Table:
     """A table of figures."""
 
     columns: tuple[Column, ...]
-    rows: tuple[Rows, ...]
+    rows: tuple[FigureRows, ...]
 
 
 _ROWS = (
-    Rows(CAMPAIGN, "{machine}, all extensions"),
-    Rows(RANDOM, "{machines} random machines", together=True),
+    FigureRows(CAMPAIGN, "{machine}, all extensions"),
+    FigureRows(RANDOM, "{machines} random machines", together=True),
 )
 _TOGETHER = (
-    Rows(CAMPAIGN, "{machines} port models of LLVM 19", together=True),
-    Rows(RANDOM, "{machines} random machines", together=True),
+    FigureRows(CAMPAIGN, "{machines} port models of LLVM 19", together=True),
+    FigureRows(RANDOM, "{machines} random machines", together=True),
 )
 _VARIANTS = Column("variants", "variants")
 _PORTS = (
@@ -154,7 +154,7 @@ def render(table: Table, folder: Path) -> str:
     return "".join([first, f"|---|{'--:|' * len(table.columns)}\n", *others])
 
 
-def _lines(rows: Rows, columns: Sequence[Column], path: Path) -> Iterator[list[str]]:
+def _lines(rows: FigureRows, columns: Sequence[Column], path: Path) -> Iterator[list[str]]:
     read = figures(path)
     needed = {figure for column in columns for figure in (column.figure, column.whole) if figure}
     counted = [Counter({figure: _count(row, figure, path) for figure in needed}) for row in read]

@@ -26,13 +26,15 @@ class Line:
 class Microbenchmark:
     """Code to be measured per copy of `body`.
 
-    `setup` runs once per run, before the counters are read (initial values); `body` is what is copied; `divisor` is
-    how many instances of the instruction under test one copy holds, for throughput sequences; `purpose` says for
-    people what it must show ("latency 1→2 of ADC_13 (R64, R64) through MOVSX"). `privileged` code needs ring 0.
-    Registers that code must leave alone are in `generator.operands.reserved`.
+        - `setup` runs once per run, before the counters are read (initial values).
+    - `body` is what is copied.
+    - `divisor` is how many instances of the instruction under test one copy holds, for throughput sequences.
+    - `purpose` says for people what it must show ("latency 1→2 of ADC_13 (R64, R64) through MOVSX").
+    - `privileged` code needs ring 0.
+    - `late` and `once` are for code of a user. `late` runs after the counters are read, once before all copies. `once`
+      runs in the first repetition only, before the setup, and hands on nothing but memory.
 
-    Two more parts for code of a user's own: `late` runs after the counters are read, once before all copies; `once`
-    runs in the first repetition only, before the setup, and hands on nothing but memory.
+    Registers that code must leave alone are in `generator.operands.reserved`.
     """
 
     setup: tuple[Line, ...]

@@ -5,7 +5,8 @@ Reading order:
 - `experiment` (a procedure asks for measurements and is sent them), `context` (what it knows of the machine);
 - `characterizer` (what a campaign drives), `calibration` (what the links of chains take);
 - `variant` (everything about one variant, in order), `builder` (collects it), `forms` (plain, same register, indexed);
-- `throughput`, `port_usage` with `ports`, `divider`, `decoding`, `fusion`, `latency`, `renaming`: one conclusion each;
+- `throughput`, `port_usage` with `ports`, `divider`, `decoding`, `fusion`, `latency`, `value_classes`, `bypass`,
+  `renaming`, `elimination`: one conclusion each;
 - `memory` (what memory does to time);
 - `version` (of inference, stored with each conclusion).
 """

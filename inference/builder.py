@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 BY_TIME = "ports_by_time"
-"""This attribute marks ports that were found by time alone: their names are `results.model`'s, not the maker's."""
+"""This attribute marks ports that were found by time alone: they may have names of ours (r0, r1 ...), not the
+maker's."""
 
 
 @dataclass

@@ -21,7 +21,7 @@ from generator.sequences.blocking import (
     representatives,
     timed_representatives,
 )
-from generator.sequences.throughput import Shape, ThroughputFactory
+from generator.sequences.throughput import SequenceShape, ThroughputFactory
 from inference.calibration import Calibrations, find_width
 from inference.context import Context
 from inference.ports.blocking import find_blocking
@@ -64,7 +64,7 @@ class CandidateCache:
         choose = timed_representatives if timed else representatives
         for variant in choose(self._catalogue, kind, every_class=every_class):
             try:
-                benchmark = ThroughputFactory(self.instructions, variant).sequence(Shape(MOST_INSTANCES))
+                benchmark = ThroughputFactory(self.instructions, variant).sequence(SequenceShape(MOST_INSTANCES))
             except (GenerationError, EncodingError):
                 continue
             yield Candidate(variant, benchmark, is_store(variant))

@@ -9,8 +9,8 @@
   the next instance stays incomplete. So more NOPs take no time, until one too many takes a whole cycle:
   1 + ceil((n - s) / D) cycles.
 
-So half a group of NOPs more takes half a cycle in the first case, and none or a whole one in the second. The place of
-the step gives s. There are so many NOPs that decoding takes longer than all else.
+So half a group of further NOPs takes half a cycle in the first case, and none or a whole one in the second. The place
+of the step gives s. There are so many NOPs that decoding takes longer than all else.
 
 Another cause looks like this one. A full reorder buffer stops issue until an instance is done. Then issue begins anew,
 like a group. So an instruction that only the first decoder seems to take is compared with a chain that any decoder
@@ -83,7 +83,7 @@ CHAINS = 4, 12
 """Links of two chains between LFENCEs, whose times tell what a link takes."""
 
 STALL = Fraction(1, 2)
-"""Cycles by which a chain with NOPs may be longer than its slots: the least stall is a cycle."""
+"""Cycles by which a chain with NOPs may be longer than its slots need: the least stall is a cycle."""
 
 JUMPS = ("COND_BR", "UNCOND_BR", "CALL", "RET")
 """Categories of instructions that end a group of decoders: times do not tell whether they also have to begin one."""
@@ -96,7 +96,7 @@ WIDEST = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedCounts:
     """What was counted of a form, by counter: µops per instance (None: no whole number)."""
 
     counts: dict[str, int | None]
@@ -142,7 +142,7 @@ def _others(found: ConclusionBuilder) -> list[Form]:
     return forms
 
 
-def _counted(factory: ThroughputFactory, form: Form, alone: Measured) -> Procedure[Decoded | None]:
+def _counted(factory: ThroughputFactory, form: Form, alone: Measured) -> Procedure[DecodedCounts | None]:
     """Count the µops of a form among NOPs, without the µops of the NOPs and of what stands beside an instance."""
     try:
         benchmark, nops = counted(factory, form)
@@ -158,7 +158,7 @@ def _counted(factory: ThroughputFactory, form: Form, alone: Measured) -> Procedu
         return None
     counts = {name: rounded_count(_without(name, measured, (nops, beside), alone)) for name in COUNTERS}
     step = DecodedCount(measured[0].values.get(MITE, Fraction(0)), nops, counts[MITE])
-    return Decoded(counts, Derivation(f"{MITE}{form.suffix}", (step,), (benchmark.id,)))
+    return DecodedCounts(counts, Derivation(f"{MITE}{form.suffix}", (step,), (benchmark.id,)))
 
 
 def _without(name: str, measured: Sequence[Measured], nops: tuple[int, int], alone: Measured) -> Fraction | None:
@@ -170,8 +170,8 @@ def _without(name: str, measured: Sequence[Measured], nops: tuple[int, int], alo
     return rest[0] - sum(rest[1:])
 
 
-def _note(found: ConclusionBuilder, decoded: Decoded, form: Form) -> None:
-    """Note the counts of a form. Less than the NOPs alone have is no count: they came from elsewhere."""
+def _note(found: ConclusionBuilder, decoded: DecodedCounts, form: Form) -> None:
+    """Note the counts of a form. A count below that of the NOPs alone is no count: some µops came from elsewhere."""
     found.derivations.append(decoded.derivation)
     for name, count in decoded.counts.items():
         known = form is Form.PLAIN and (name == EXECUTED or (name == SLOTS and name in found.attributes))
@@ -194,7 +194,7 @@ def _decoders(
         return
     nops, timing, conclusion = width * -(-least // width), None, DecodersFound(Decoders.UNKNOWN)
     while nops <= MOST_NOPS and conclusion.which is Decoders.UNKNOWN:
-        timing = Timing(factory, form, nops, {})
+        timing = DecodingTimes(factory, form, nops, {})
         conclusion = yield from timing.find(width, alone.cycles / alone.request.benchmark.divisor)
         nops = width * ceil(max(timing.cycles(0) or 0, Fraction(nops, width)) * MORE)
     if timing is None:
@@ -239,7 +239,7 @@ def _stall(factory: ThroughputFactory, form: Form, nops: int, each: Fraction) ->
 
 
 @dataclass(frozen=True)
-class Timing:
+class DecodingTimes:
     """Times of instances with NOPs; `times` are those that were measured, by the number of NOPs."""
 
     factory: ThroughputFactory

@@ -5,11 +5,10 @@ One instance stands among divisions that are known to need the divider:
     12 DIVPS XMM1, XMM0 ...; VDIVSD       12 divisions of 7 cycles, and what the instance takes of the divider
     18 DIVPS XMM1, XMM0 ...; VDIVSD       6 more divisions: 42 cycles more
 
-The slope says how long a division takes. What is left over is the instance's time on the divider. An instruction that
-only shares the divisions' port has time beside them: nothing is left over. Three numbers of divisions have to lie on a
-line. Other µops of the instance may delay a division on their port. So no more counts than instances
-take one after another, and two kinds of divisions must not leave different numbers. Values are slow ones, as for the
-counter.
+The slope says how long a division takes. The rest is the instance's time on the divider. An instruction that only
+shares the divisions' port runs beside them, and leaves no rest. Three numbers of divisions have to lie on a line. Other
+µops of the instance may delay a division on their port. So the result is at most what one instance after another takes,
+and two kinds of divisions must give the same number. Values are slow ones, as for the counter.
 """
 
 from __future__ import annotations

@@ -16,8 +16,9 @@ does so as often as it needs, then returns its conclusion. This has four uses:
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -25,7 +26,6 @@ from results.model import Status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from fractions import Fraction
 
     from generator.microbenchmark import Microbenchmark
     from results.model import Measurement
@@ -61,6 +61,8 @@ class Measured:
     - `spread`: half the distance between the quartiles, per copy.
     - `measurement`: the raw samples behind it.
     - `slower`: core cycles per copy in slower rhythms, which the core fell into in other repetitions.
+    - `over`: by how many core cycles the longest loop's time per copy exceeds the value, which is the difference of two
+      loops. If the shorter one is in a slower rhythm, the value is too low by so much at most (0: no clock or no loop).
     """
 
     request: Request
@@ -70,6 +72,7 @@ class Measured:
     measurement: Measurement | None = None
     detail: str = ""
     slower: tuple[Fraction, ...] = ()
+    over: Fraction = Fraction(0)
 
     @property
     def ok(self) -> bool:
@@ -78,7 +81,7 @@ class Measured:
 
     def without_samples(self) -> Measured:
         """Return the same without the raw samples."""
-        return Measured(self.request, self.status, self.values, self.spread, None, self.detail, self.slower)
+        return replace(self, measurement=None)
 
     @property
     def cycles(self) -> Fraction:

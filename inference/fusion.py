@@ -31,10 +31,10 @@ SENSITIVE = Fraction(1, 25)
 µop less. It is four times the 1 % that a stable measurement may spread by."""
 
 FUSED, NOT_FUSED = (Fraction(3, 5), Fraction(3, 2)), (Fraction(-1, 4), Fraction(1, 4))
-"""What a pair saves, in cycles of a filler: about one if it fuses, about none if not; anything else says nothing.
+"""What a pair saves, in cycles of a filler: about one if it fuses, about none if not. Values between say nothing.
 
-Half a filler may be lost or won where a pair fuses, because the place of taken jumps matters. Where it does not fuse a
-quarter is allowed: that conclusion holds for all jumps of a condition.
+Where a pair fuses, the saving may be half a filler off, because the address of taken jumps matters. Where it does not
+fuse it may be a quarter off, because that conclusion is drawn for all jumps of a condition.
 """
 
 LOOKS = 2

@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 LONG_CHAIN = 6
-"""Core cycles per instance. If dependent instances take so long, breakers make them independent before ports are
-blocked: blocked ports run idle while such a chain waits, and other µops stray onto them.
+"""Core cycles per instance. If dependent instances take that long, breakers make them independent before ports are
+blocked. Blocked ports would run idle while such a chain waits, and other µops would stray onto them.
 """
 
 

@@ -13,6 +13,12 @@ over and over:
 
     POPCNT RAX, RBX; POPCNT RAX, RBX; ...                       3 cycles each: each waits for the one before
     POPCNT RAX, RBX; MOV EAX, 1; POPCNT RAX, RBX; ...           1 cycle: the second instruction breaks it
+
+A part of a register may be renamed apart from the rest. Then writing it waits for nothing, and the next read of all of
+the register waits until a µop has put both together:
+
+    MOV AH, BL; MOV AH, BL; ...                 0.25 cycles on Haswell: AH is renamed apart; 1 and more where it is not
+    MOV AH, BL; MOVSXD RAX, EAX; ...            2 cycles, of which the read takes one; three µops instead of two
 """
 
 from __future__ import annotations
@@ -21,23 +27,39 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from generator.errors import GenerationError
-from generator.sequences.renaming import is_move, moved_to_itself, only_written, overwritten, repeated
+from generator.sequences.renaming import (
+    is_move,
+    is_partial,
+    moved_to_itself,
+    only_written,
+    overwritten,
+    read_after,
+    repeated,
+)
 from generator.sequences.throughput import ThroughputFactory
 from inference.experiment import Procedure, Request, Want
 from inference.latency.evidence import NEAR
 from inference.throughput import rounded_count
-from results.findings import MovedToItself, WrittenOver
+from results.findings import MovedToItself, PartialWrite, WrittenOver
 from results.model import Bound, Derivation, Form
 from xed_convert.errors import EncodingError
 
 if TYPE_CHECKING:
     from inference.builder import ConclusionBuilder
     from inference.context import Context
+    from inference.experiment import Measured
 
 EXECUTED = "uops_executed"
 
 RESULT = "result_dependency"
 """This attribute is a latency in cycles: from a register that the instruction only writes to its result there."""
+
+APART = "renamed_apart"
+"""This attribute says whether a part of a register (8 or 16 bits) is renamed apart from the rest of it."""
+
+MERGE, MERGE_UOPS = "merge_cycles", "merge_uops"
+"""Attributes: cycles from the rest of a register, through a write to a part of it, to a read of all of it; and µops
+beyond those of the write and the read."""
 
 WAITS = Fraction(9, 10)
 """Share of a time in cycles. Code waits for something if it takes less than this share without it."""
@@ -98,6 +120,8 @@ def measure_result(found: ConclusionBuilder, context: Context) -> Procedure[None
     except (GenerationError, EncodingError):
         return
     (alone,) = yield requests[:1]
+    if alone.ok and is_partial(factory):
+        yield from _measure_part(found, factory, alone, counts=EXECUTED in context.counters)
     if not alone.ok or alone.cycles * WAITS <= found.fastest.cycles:
         return
     (broken,) = yield requests[1:]
@@ -109,3 +133,26 @@ def measure_result(found: ConclusionBuilder, context: Context) -> Procedure[None
         found.attributes[RESULT] = round(alone.cycles)
         ids = tuple(one.benchmark.id for one in requests)
         found.derivations.append(Derivation(RESULT, steps, ids))
+
+
+def _measure_part(
+    found: ConclusionBuilder, factory: ThroughputFactory, alone: Measured, *, counts: bool
+) -> Procedure[None]:
+    """Conclude whether a part of a register is renamed apart, and what it takes to put both together again."""
+    want = Want.ALL if counts else Want.CYCLES
+    both, read = (Request(one, want) for one in read_after(factory))
+    written, whole = yield [both, read]
+    apart = alone.cycles < WAITS  # keeping the rest of the register would take a cycle at least
+    if not written.ok or not whole.ok or (not apart and alone.cycles < 1 - NEAR):
+        return
+    uops = None
+    if found.uops is not None and EXECUTED in written.values and EXECUTED in whole.values:
+        uops = written.values[EXECUTED] - whole.values[EXECUTED] - found.uops
+    found.attributes[APART] = int(apart)
+    cycles = written.cycles - whole.cycles
+    if abs(cycles - round(cycles)) < NEAR and cycles >= 0:
+        found.attributes[MERGE] = round(cycles)
+    if (more := rounded_count(uops)) is not None and more >= 0:
+        found.attributes[MERGE_UOPS] = more
+    step = PartialWrite(alone.cycles, written.cycles, whole.cycles, uops, apart)
+    found.derivations.append(Derivation(APART, (step,), tuple(one.benchmark.id for one in (both, read))))

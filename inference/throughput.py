@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from generator.errors import GenerationError
 from generator.operands.places import STATUS_FLAGS
-from generator.sequences.throughput import LENGTHS, MANY, Shape, ThroughputFactory
+from generator.sequences.throughput import LENGTHS, MANY, SequenceShape, ThroughputFactory
 from inference.experiment import Procedure, Request, Want
 from results.findings import Chosen, Code, Floor, NotGenerated, NotRun, SequenceTime
 from results.model import Derivation, Form
@@ -45,8 +45,8 @@ FEWER_BREAKERS = (4, 8, 16)
 step halves the time of breakers. Two instances would save less than half of it."""
 
 OTHER_COUNTS = (16, 12)
-"""Instances of further sequences, if one of another form, or a loop, is slower than the plain one. More than 8, so that
-nothing waits for a register; 12 is no multiple of 8, so its rhythm is another one."""
+"""Instances of further sequences, if one of another form, or a loop, is slower than the plain one. With more than 8
+nothing waits for a register. 12 is no multiple of 8, so its rhythm is another one."""
 
 LONG = MANY
 """Instances of the sequence that replaces one that seems too fast: the ends of the window weigh less in it."""
@@ -55,8 +55,8 @@ WINDOW = 16
 """Instances of the sequence that confirms another one, at least: as many as the longest of `LENGTHS`."""
 
 AGAIN = Fraction(106, 100)
-"""Share of a time in cycles. It came out again if another one is no longer: two runs may differ by 5 %, and one of them
-spreads by 1 %."""
+"""Factor: a time came out again if another one is at most this times as long. Two runs may differ by 5 %, and
+one of them spreads by 1 %."""
 
 MOST_MISTAKES = 3
 """Sequences of a search that may be measured again. On Zen 4 one in a thousand is too fast by luck, so three in a row
@@ -90,7 +90,7 @@ def counts_uops(counters: collections_abc.Collection[str]) -> bool:
 class Sequence:
     """A sequence that was measured, and its cycles per instruction."""
 
-    shape: Shape
+    shape: SequenceShape
     measured: Measured
 
     @cached_property
@@ -142,10 +142,10 @@ class Search:
     limit: Floor = Floor.PORTS
     mistakes: list[tuple[Sequence, Fraction]] = field(default_factory=list)
 
-    def shape(self, count: int, *, breakers: bool = False, balanced: bool = False) -> Shape:
+    def shape(self, count: int, *, breakers: bool = False, balanced: bool = False) -> SequenceShape:
         """Return a shape of this search."""
         balanced = balanced or self.balanced
-        return Shape(count, breakers, self.form, balanced, self.kind)
+        return SequenceShape(count, breakers, self.form, balanced, self.kind)
 
     def best(self) -> Sequence | None:
         """Return the fastest unrolled sequence (of equals the first), None if there is none."""
@@ -168,9 +168,11 @@ class Search:
         """Whether a sequence seems to be faster than is possible."""
         return bool(self.floor) and sequence.cycles < self.floor * FASTER
 
-    def measure(self, shapes: collections_abc.Sequence[Shape], want: Want, *, loop: bool = False) -> Procedure[None]:
+    def measure(
+        self, shapes: collections_abc.Sequence[SequenceShape], want: Want, *, loop: bool = False
+    ) -> Procedure[None]:
         """Measure sequences; what cannot be generated or does not run is noted as a failure."""
-        requests: list[tuple[Shape, Request]] = []
+        requests: list[tuple[SequenceShape, Request]] = []
         for shape in shapes:
             try:
                 requests.append((shape, Request(self.factory.sequence(shape), want, loop)))
@@ -224,7 +226,7 @@ def _search_lengths(search: Search, bound: Fraction | None, want: Want) -> Proce
             return
 
 
-def _try(search: Search, shapes: collections_abc.Sequence[Shape], *, loop: bool = False) -> Procedure[None]:
+def _try(search: Search, shapes: collections_abc.Sequence[SequenceShape], *, loop: bool = False) -> Procedure[None]:
     """Measure sequences that may be impossible: what cannot be generated or does not run is no failure."""
     failures = list(search.failures)
     yield from search.measure(shapes, Want.CYCLES, loop=loop)

@@ -8,7 +8,10 @@
 5. How the front end decodes each of these forms (`inference.decoding`), where that is counted or can be told.
 6. The conditional jumps that it fuses with (`inference.fusion`), where it writes flags.
 7. The latency of every pair of operands (`inference.latency`), if the plain form runs at all.
-8. What happens at rename (`inference.renaming`): idioms, divided µops, and registers that are only written.
+8. Which values of operands make it slower or faster (`inference.value_classes`).
+9. Whether its operands take longer from the other domain of vectors (`inference.bypass`).
+10. What happens at rename (`inference.renaming`): idioms, divided µops, and registers that are only written; how many
+   moves are eliminated (`inference.elimination`).
 
 Each step uses what those before it concluded; `inference.builder` collects all of it.
 """
@@ -21,17 +24,21 @@ from generator.chains.plan import plan_latency
 from generator.errors import GenerationError
 from generator.sequences.fusion import may_fuse
 from inference.builder import ConclusionBuilder
+from inference.bypass import measure_bypass
 from inference.decoding import measure_decoding
 from inference.divider import measure_divider
+from inference.elimination import measure_elimination
 from inference.forms import MEASURED
 from inference.fusion import infer_fusion
 from inference.latency.infer import infer_latencies
 from inference.renaming import measure_move, measure_result, note_idioms
-from results.findings import NotGenerated
-from results.model import LEFT_OUT, Derivation
+from inference.value_classes import measure_value_classes
+from results.findings import NotGenerated, NotRun
+from results.model import LEFT_OUT, Derivation, Status
 from xed_convert.errors import EncodingError
 
 if TYPE_CHECKING:
+    from generator.chains.plan import LatencyPlan
     from inference.context import Context
     from inference.experiment import Procedure
     from results.model import Characterization
@@ -52,12 +59,22 @@ def characterize_variant(variant: InstructionVariant, context: Context) -> Proce
         yield from _fusion(found, context)
     except (GenerationError, EncodingError) as error:
         found.failures.append(NotGenerated(error.message))
-    if found.plain.throughput.unrolled is not None:
-        yield from _latencies(found, context)
+    if _runs(found):
+        plan = plan_latency(context.instructions, found.variant)
+        yield from _latencies(found, plan, context)
+        yield from measure_value_classes(found, context)
+        yield from measure_bypass(found, plan, context.calibrations)
         yield from measure_result(found, context)
         yield from measure_move(found, context)
+        yield from measure_elimination(found, context)
     note_idioms(found)
     return found.build()
+
+
+def _runs(found: ConclusionBuilder) -> bool:
+    """Whether the variant runs at all, even if its throughput could not be measured for disturbance."""
+    disturbed = (one for one in found.failures if isinstance(one, NotRun) and one.status is Status.UNCLEAN)
+    return found.plain.throughput.unrolled is not None or next(disturbed, None) is not None
 
 
 def _fusion(found: ConclusionBuilder, context: Context) -> Procedure[None]:
@@ -69,9 +86,8 @@ def _fusion(found: ConclusionBuilder, context: Context) -> Procedure[None]:
     found.derivations.append(fusion.derivation)
 
 
-def _latencies(found: ConclusionBuilder, context: Context) -> Procedure[None]:
+def _latencies(found: ConclusionBuilder, plan: LatencyPlan, context: Context) -> Procedure[None]:
     """Conclude the latency of every pair of operands; what cannot run at all has none."""
-    plan = plan_latency(context.instructions, found.variant)
     outcome = yield from infer_latencies(plan, context.calibrations, found.uops)
     found.latencies = outcome.latencies
     found.failures += outcome.failures

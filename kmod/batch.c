@@ -54,7 +54,10 @@ static int check_batch(const struct uops_batch *batch)
 	    batch->jobs_done > batch->num_jobs ||
 	    memchr_inv(batch->reserved, 0, sizeof(batch->reserved)))
 		return -EINVAL;
-	if (batch->num_jobs > UOPS_MAX_JOBS || batch->num_sets > UOPS_MAX_SETS ||
+	if (batch->r14_bytes % UOPS_R14_STEP)
+		return -EINVAL;
+	if (batch->r14_bytes > UOPS_MAX_R14_BYTES ||
+	    batch->num_jobs > UOPS_MAX_JOBS || batch->num_sets > UOPS_MAX_SETS ||
 	    batch->code_bytes > U32_MAX || batch->num_samples > U32_MAX)
 		return -E2BIG;
 	if (batch->flags & UOPS_BATCH_MASK_LVT && !uops_quiet_has_apic())
@@ -313,6 +316,19 @@ static int run_programmed(struct uops_batch *batch)
 	return error;
 }
 
+static int run_parked(struct uops_batch *batch)
+{
+	int error;
+
+	if (!(batch->flags & UOPS_BATCH_PARK))
+		return run_programmed(batch);
+	error = uops_park_begin(uops_run.cpu);
+	if (!error)
+		error = run_programmed(batch);
+	uops_park_end();
+	return error;
+}
+
 static int run_guarded(struct uops_batch *batch)
 {
 	int error = uops_guard_start(UOPS_MIN_TIME_NS * 8);
@@ -320,7 +336,7 @@ static int run_guarded(struct uops_batch *batch)
 	if (error == -EOPNOTSUPP && batch->flags & UOPS_BATCH_UNGUARDED)
 		error = 0;
 	if (!error)
-		error = run_programmed(batch);
+		error = run_parked(batch);
 	uops_guard_stop();
 	return error;
 }
@@ -371,7 +387,8 @@ int uops_batch(struct uops_batch *batch)
 			    array_size(batch->num_sets, sizeof(*sets)));
 	if (IS_ERR(sets))
 		return PTR_ERR(sets);
-	error = uops_areas_alloc(&areas, batch->flags & UOPS_BATCH_CONTIGUOUS);
+	error = uops_areas_alloc(&areas, batch->flags & UOPS_BATCH_CONTIGUOUS,
+				 batch->r14_bytes ?: UOPS_AREA_BYTES);
 	if (!error)
 		error = run_slices(batch);
 	kvfree(sets);

@@ -93,7 +93,7 @@ int uops_contain_possible(void)
 {
 	if (boot_cpu_has(X86_FEATURE_XENPV))
 		return -EOPNOTSUPP;
-	if (__read_cr4() & CR4_FRED)
+	if (uops_cr4() & CR4_FRED)
 		return -EOPNOTSUPP;
 	return 0;
 }

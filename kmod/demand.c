@@ -8,10 +8,9 @@
  *
  * A fault ends the run like any other. Its page is mapped from here, with interrupts
  * on, and the repetition begins again.
- *
- * Nothing here is a user's page, so SMAP and SMEP do not matter. Page tables that are
- * not the task's must not be seen by the scheduler nor by TLB flushes of other CPUs:
- * interrupts are off as long as they are loaded (no UOPS_BATCH_MASK_LVT).
+ * Nothing here is a user's page, so SMAP and SMEP do not matter. Neither the scheduler
+ * nor TLB flushes of other CPUs may see page tables that are not the task's. So
+ * interrupts are off as long as these are loaded (no UOPS_BATCH_MASK_LVT).
  *
  * Sources: Intel SDM volume 3, 4.5 (4-level and 5-level paging), 4.10.4 (writes of
  * CR3), 4.7 (error codes), 4.4.1 of its LASS chapter: supervisor accesses by the

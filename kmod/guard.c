@@ -2,19 +2,19 @@
 /*
  * Ends runs that do not end: a timer on another CPU looks at how long the run has
  * lasted. Over the limit, or soon when its task has a signal, it sends an NMI. Its
- * handler makes the interrupted CPU return to the exit of entry.S. If NMIs have no
- * effect for PATIENCE_NS (the blob has switched the local APIC off, or a kernel
- * returns from them in another way) it overwrites the blob with INT3, which is
+ * handler makes the interrupted CPU return to the exit of entry.S. NMIs may have no
+ * effect: the blob has switched the local APIC off, or a kernel returns from them in
+ * another way. After PATIENCE_NS it overwrites the blob with INT3, which is
  * contained.
  *
  * INT3 is the second choice since the other CPU may be fetching what is written:
  * half of a jump and half of INT3 lead anywhere. So it is written one byte after
- * another from the beginning, with a pause between: whatever is being fetched
- * when its first byte changes has been fetched before the next one does, and of
- * a loop the instruction that comes first in memory is hit first, at its first byte.
- * At the end it begins again, for as long as the run lasts: an emulator may have read
- * the code just before it was written and go on with its translation (seen with QEMU
- * 7.2), which the next write to it ends.
+ * another from the beginning, with a pause between. What is being fetched when its
+ * first byte changes has been fetched before the next byte changes. Of a loop the
+ * instruction that comes first in memory is hit first, at its first byte.
+ * At the end it begins again, for as long as the run lasts. An emulator may have read
+ * the code just before it was written, and go on with its translation (seen with QEMU
+ * 7.2). The next write ends that.
  *
  * uops_run.state is a sequence number and, in the low bits, UOPS_IDLE, _RUNNING,
  * _KILLING (the timer is doing it) or _KILLED. The running CPU moves it from IDLE
@@ -111,8 +111,8 @@ static void kill_run(int now)
 }
 
 /*
- * Add what has passed since the last look, but not much more than a period: in a
- * virtual machine this CPU may have stood still itself, and then so may the other.
+ * Add the time that has passed since the last look, but not much more than a period.
+ * In a virtual machine this CPU may have stood still, and so may the other one.
  */
 static void look(int now)
 {
@@ -231,9 +231,9 @@ static int first_other(const struct cpumask *from, const struct cpumask *avoided
 }
 
 /*
- * Whose timer watches over runs on a CPU: not its sibling, whose work would be seen
- * in the measurements, unless there is no other; rather one that is there for the
- * kernel's own work (isolcpus=, nohz_full=). nr_cpu_ids: there is none.
+ * Returns the CPU whose timer watches over runs on a CPU. It is not isolated
+ * (isolcpus=, nohz_full=), if there is such a one. Only if there is no other, it is a
+ * sibling, whose work shows in the measurements. nr_cpu_ids: there is none at all.
  */
 int uops_guard_cpu(int cpu)
 {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Event selection. All of the PMU's registers are saved when a batch starts and
- * written back when it ends; nothing but them is ever written here (pmu_write), and
- * what a set asks for besides by registers.c.
+ * written back when it ends. No others are written here (pmu_write). Other registers
+ * that a set of counters asks for are written by registers.c.
  *
  * From version 6 on the registers of Intel's counters have addresses of their own,
- * with room for more than eight. Which counters there are is a bit each: there may
- * be gaps.
+ * with room for more than eight. A bit mask says which counters there are. It may
+ * have gaps.
  *
- * Microcode of Skylake to Cascade Lake takes counter 3 for transactional memory
- * unless MSR TSX_FORCE_ABORT makes every transaction abort: so it does during a batch.
+ * Microcode of Skylake to Cascade Lake takes counter 3 for transactional memory,
+ * unless MSR TSX_FORCE_ABORT makes every transaction abort. A batch sets it.
  *
  * Sources: Intel SDM volume 3, 20.2 (architectural performance monitoring) and
  * CPUID leaves 0AH and 23H; Intel document 604224 (TSX_FORCE_ABORT); AMD APM

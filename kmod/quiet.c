@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Keeping interrupts away from a run, by one of two policies: they are off
- * (default), or they stay on while the entries of the local APIC's vector table
- * are masked, since an interrupt that is pending behind CLI slows retirement on
- * some cores (Ice Lake).
+ * Keeps interrupts away from a run, by one of two policies. The default is to
+ * switch them off. But an interrupt that is pending behind CLI slows retirement
+ * on some cores (Ice Lake). So they can also stay on, with the entries of the
+ * local APIC's vector table masked.
  *
  * Source for the timer modes: Intel SDM volume 3, 11.5.4.
  */

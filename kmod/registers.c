@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Registers beside the core's counters: what some events need, and counters outside of
- * the core. A set of counters says what to write; it is written when the set is
- * programmed, and what was there before comes back when another one is, or the batch
- * ends. Which registers there are is each CPU's own: one that is missing refuses the job.
+ * the core. A set of counters says what to write. That is written when the set is
+ * programmed. The old values come back when another set is programmed, or the batch
+ * ends. CPUs differ in these registers. A job that needs a missing one is refused.
  *
  * Sources: Intel SDM volume 3, 15.10 (energy), 20.3 and 20.7 (off-core responses, load
  * latency, front end, uncore) and volume 4; Intel's uncore performance monitoring

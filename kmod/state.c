@@ -2,8 +2,8 @@
 /*
  * What a blob may have changed and the kernel relies on: saved before each run,
  * compared and put back after it. The IDT is contain.c's, the FPU registers are
- * the kernel's (kernel_fpu_begin), GS base is put back by entry.S already, and
- * what is set otherwise on purpose while a blob runs is adjust.c's.
+ * the kernel's (kernel_fpu_begin), and entry.S puts GS base back already. What is
+ * set otherwise on purpose while a blob runs is adjust.c's.
  *
  * Sources: Intel SDM volume 3, 2.5 (control registers), 17.2 (debug registers)
  * and volume 4 (MSRs); AMD APM volume 2, appendix A.

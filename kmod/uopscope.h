@@ -4,8 +4,8 @@
  *
  * Locking: one process has the device open (uops_device.opened), and one thread
  * at a time is in a batch (uops_device.lock). Everything below belongs to the
- * batch that is running, so nothing else is locked but for uops_run.state, which
- * the guard's timer on another CPU and the running CPU change by cmpxchg.
+ * batch that is running, so nothing else is locked. uops_run.state is changed by
+ * the guard's timer on another CPU, too: both change it by cmpxchg.
  */
 #ifndef UOPSCOPE_H
 #define UOPSCOPE_H
@@ -76,10 +76,11 @@ struct uops_areas {
 	void *context;
 	void *area[UOPS_NUM_AREAS];
 	struct page **pages[UOPS_NUM_AREAS];
+	size_t r14_bytes;	/* of the first one; the others have UOPS_AREA_BYTES */
 	bool contiguous;
 };
 
-int uops_areas_alloc(struct uops_areas *areas, bool contiguous);
+int uops_areas_alloc(struct uops_areas *areas, bool contiguous, size_t r14_bytes);
 void uops_areas_free(struct uops_areas *areas);
 void uops_areas_clean(struct uops_areas *areas);
 void uops_areas_fill(struct uops_areas *areas, const struct uops_job *job,
@@ -153,6 +154,10 @@ void uops_guard_stop(void);
 void uops_guard_enter(u64 limit_ns);
 void uops_guard_leave(void);
 
+/* park.c: other threads of the core are idle */
+int uops_park_begin(int cpu);
+void uops_park_end(void);
+
 /* pmu.c: event selection */
 struct uops_pmu {
 	u32 kind;
@@ -184,6 +189,7 @@ void uops_registers_restore(void);
 int uops_rdmsr(u32 msr, u64 *value);
 int uops_wrmsr(u32 msr, u64 value);
 void uops_cpuid(u32 leaf, u32 subleaf, u32 regs[4]);
+unsigned long uops_cr4(void);
 u32 uops_vendor(void);
 
 /* batch.c */

@@ -16,12 +16,14 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define UOPS_ABI_VERSION	3
+#define UOPS_ABI_VERSION	4
 
 /* Limits. Sizes in bytes, times in nanoseconds. */
 #define UOPS_CODE_BYTES		0x100000	/* longest blob */
 #define UOPS_AREA_BYTES		0x100000	/* each memory area */
 #define UOPS_AREA_CLEAN		0x2000		/* zero below and above the pointer */
+#define UOPS_R14_STEP		0x10000		/* uops_batch.r14_bytes is a multiple */
+#define UOPS_MAX_R14_BYTES	0x40000000
 #define UOPS_MAX_JOBS		65536
 #define UOPS_MAX_SETS		4096
 #define UOPS_MAX_COUNTERS	16		/* counters of one set */
@@ -174,8 +176,8 @@ struct uops_job {
 
 /*
  * One sample is the difference end - start of one counter in one repetition,
- * modulo the counter's width; sample [r * num_counters + c] of a job is counter
- * c in repetition r.
+ * modulo the counter's width. Sample [r * num_counters + c] of a job is that of
+ * counter c in repetition r.
  */
 struct uops_result {
 	__u32 size;
@@ -201,7 +203,8 @@ struct uops_result {
 #define UOPS_BATCH_CONTIGUOUS	0x1ULL	/* areas physically contiguous */
 #define UOPS_BATCH_MASK_LVT	0x2ULL	/* mask the LVT instead of CLI */
 #define UOPS_BATCH_UNGUARDED	0x4ULL	/* one CPU: nothing ends a loop */
-#define UOPS_BATCH_FLAGS	0x7ULL
+#define UOPS_BATCH_PARK		0x8ULL	/* other threads of the core are idle */
+#define UOPS_BATCH_FLAGS	0xfULL
 
 /*
  * A signal ends a batch with EINTR. What is done is done, and jobs_done counts it:
@@ -223,7 +226,8 @@ struct uops_batch {
 	__u32 num_jobs;
 	__u32 jobs_done;	/* jobs to leave out at the beginning; written */
 	__u32 reserved0;
-	__u64 reserved[4];
+	__u64 r14_bytes;	/* of the first area; 0: UOPS_AREA_BYTES */
+	__u64 reserved[3];
 };
 
 #define UOPS_IOC_INFO	_IOWR('u', 0xc0, struct uops_info)

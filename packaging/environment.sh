@@ -2,7 +2,7 @@
 #
 # Source it with `here` set to the checkout's folder (POSIX sh). A complete environment holds a copy of the pyproject.toml
 # that it was made from. That copy is removed first and written last. So the next start sees an interrupted set-up, and
-# goes on with it: an environment is made anew only if its pip does not run, since others may be using it.
+# goes on with it. Others may be using the environment, so it is made anew only if its pip does not run.
 # UOPSCOPE_VENV names another folder for it, PYTHON another interpreter.
 
 venv=${UOPSCOPE_VENV:-$here/.venv}

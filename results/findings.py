@@ -100,6 +100,8 @@ class Note(StrEnum):
     INDEPENDENT = "independent"
     LENGTHS_DISAGREE = "lengths disagree"
     SPREAD_ADDED = "spread added"
+    NOT_REPEATED = "not repeated"
+    PASSES_DIFFER = "passes differ"
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,10 +279,71 @@ class WrittenOver(Step):
 
 
 @dataclass(frozen=True, slots=True)
+class ClassTime(Step):
+    """Cycles of code whose operands hold values of a class; the first such step of a derivation is the usual class."""
+
+    name: str
+    values: str
+    cycles: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class DomainTime(Step):
+    """Cycles of a chain whose links are of one domain, and those of its links alone."""
+
+    domain: str
+    cycles: Fraction
+    links: Fraction
+
+
+@dataclass(frozen=True, slots=True)
 class MovedToItself(Step):
     """µops that are executed for a move whose source and result are one register."""
 
     uops: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class MoveTime:
+    """Cycles of a move in a chain while so many other pairs of registers share a physical one."""
+
+    held: int
+    cycles: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class HeldMoves(Step):
+    """What a move in a chain takes with more and more pairs beside it, and how many slots that means.
+
+    None: no limit was seen, or the times are not clear.
+    """
+
+    times: tuple[MoveTime, ...]
+    slots: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class MovesCounted(Step):
+    """µops and cycles per move of so many moves of one register to others."""
+
+    moves: int
+    executed: Fraction
+    cycles: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class PartialWrite(Step):
+    """Cycles and µops of a write to a part of a register, and of the same with a read of all of it after each write.
+
+    `read` are the cycles of that read alone; `uops` are those that are neither the write's nor the read's (None: not
+    counted). `apart`: the part is renamed apart from the rest.
+    """
+
+    written: Fraction
+    both: Fraction
+    read: Fraction
+    uops: Fraction | None
+    apart: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -292,11 +292,19 @@ LEFT_OUT = "latencies left out"
 """The quantity of the derivation that names latencies that are not measured, with the reason."""
 
 
+VALUE_CLASSES = "operand values"
+"""The quantity of the derivation of times with other operand values."""
+
+BYPASS = "bypass delay"
+"""The quantity of the derivation of times with links of other domains."""
+
+
 @dataclass(frozen=True, slots=True)
 class Derivation:
     """How a number came out of experiments, for `--explain`.
 
-    `quantity` is its name in the XML ("ports_same_reg", "TP_unrolled", "div_cycles" ...), `LATENCY`, or `LEFT_OUT`.
+    `quantity` is its name in the XML ("ports_same_reg", "TP_unrolled", "div_cycles" ...), `LATENCY`, `LEFT_OUT`,
+    `VALUE_CLASSES`, or `BYPASS`.
     `latency` says which latency it is (None: another quantity, or a file that does not say). `experiments` are the ids
     of the microbenchmarks that the steps speak of, in their order.
     """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from results.findings import Blocked, Confined, LinkShare, PortSet
-    from results.model import Derivation
+    from results.model import Derivation, PortUsage
     from xed_convert.model import InstructionVariant
 
 
@@ -94,6 +94,8 @@ _REMARKS = {
     Note.SPREAD_ADDED: "the bound is that and the spread of the measurement, so that noise does not make it too low",
     Note.LENGTHS_DISAGREE: "chains of other lengths disagree, so something besides the chain takes time: an upper "
     "bound",
+    Note.NOT_REPEATED: "the fraction did not come out again, but the whole number did: it counts",
+    Note.PASSES_DIFFER: "passes take whole cycles, so the fraction is a mean: some took more than others",
 }
 
 
@@ -197,8 +199,40 @@ def _(value: findings.WrittenOver) -> str:
 
 
 @step.register
+def _(value: findings.ClassTime) -> str:
+    return f"{value.name.replace('_', ' ')} ({value.values}): {_decimal(value.cycles)} cycles"
+
+
+@step.register
+def _(value: findings.DomainTime) -> str:
+    beyond = _decimal(value.cycles - value.links)
+    return f"links of {value.domain}: {_decimal(value.cycles)} - {_decimal(value.links)} = {beyond} cycles"
+
+
+@step.register
 def _(value: findings.MovedToItself) -> str:
     return f"a move of a register to itself executes {_decimal(value.uops)} µops"
+
+
+@step.register
+def _(value: findings.HeldMoves) -> str:
+    times = ", ".join(f"{_decimal(one.cycles)} with {one.held}" for one in value.times)
+    told = "no limit is seen" if value.slots is None else f"{value.slots} physical registers can be shared"
+    return f"cycles per move, with pairs of registers that share a physical one: {times}; {told}"
+
+
+@step.register
+def _(value: findings.MovesCounted) -> str:
+    each = f"{_decimal(value.executed)} µops and {_decimal(value.cycles)} cycles each"
+    return f"{value.moves} moves of one register to others: {each}"
+
+
+@step.register
+def _(value: findings.PartialWrite) -> str:
+    uops = "" if value.uops is None else f", {_decimal(value.uops)} µops more"
+    both = f"{_decimal(value.both)} with a read of all of it, which takes {_decimal(value.read)} alone{uops}"
+    told = "the part is renamed apart" if value.apart else "the part is not renamed apart"
+    return f"writing a part of a register takes {_decimal(value.written)} cycles, {both}: {told}"
 
 
 @step.register
@@ -208,7 +242,7 @@ def _(value: findings.DecidedBy) -> str:
 
 @step.register
 def _(value: findings.PortsFound) -> str:
-    return f"= {value.usage}" + (", each set's µops less those of its subsets" if value.subtracted else "")
+    return f"= {_usage(value.usage)}" + (", each set's µops less those of its subsets" if value.subtracted else "")
 
 
 @step.register
@@ -360,7 +394,7 @@ def _(value: findings.OnlyBounds) -> str:
 
 @failure.register
 def _(value: findings.Indistinguishable) -> str:
-    names = [*map(str, value.usages), *([f"{value.others} others"] if value.others else [])]
+    names = [*map(_usage, value.usages), *([f"{value.others} others"] if value.others else [])]
     answers = f" (answers: {_answers(value.answers)})" if value.answers else ""
     return f"these port usages cannot be told apart: {' or '.join(names)}{answers}"
 
@@ -368,15 +402,13 @@ def _(value: findings.Indistinguishable) -> str:
 @failure.register
 def _(value: findings.Unplaced) -> str:
     slots = "an unknown number of slots" if value.slots is None else f"{value.slots} slots"
-    return (
-        f"of {slots} these can be told: {value.usage or 'none'}; others use more ports than can be kept busy, or none"
-    )
+    return f"of {slots} these can be told: {_usage(value.usage)}; others use more ports than can be kept busy, or none"
 
 
 @failure.register
 def _(value: findings.Delays) -> str:
     return (
-        f"elsewhere it uses {value.usage or 'none'}; on {_sets(value.sets)} it delays others for longer than µops would"
+        f"elsewhere it uses {_usage(value.usage)}; on {_sets(value.sets)} it delays others for longer than µops would"
     )
 
 
@@ -395,6 +427,11 @@ def _(value: findings.TooManyUsages) -> str:
 @failure.register
 def _(value: findings.NoUsage) -> str:
     return f"no port usage made of {_sets(value.sets)} explains the answers: {_answers(value.answers)}"
+
+
+def _usage(usage: PortUsage) -> str:
+    """Write a usage; that of an instruction without µops needs a word."""
+    return str(usage) or "no port"
 
 
 def _answers(answers: Iterable[Confined]) -> str:

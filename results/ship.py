@@ -28,6 +28,7 @@ from results.database.writer import write_database
 from results.database.xml import measurement_attributes, rounded
 from results.model import Throughput
 from results.shipped import CAMPAIGN_NAMES, NAME, data_folder, shipped_campaigns
+from results.whole_cycles import whole_cycles
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.errors import UopscopeError
 from xed_convert.files import atomic_write
@@ -82,7 +83,7 @@ def condense(campaign: Path, target: Path, caveats: tuple[str, ...] = ()) -> Non
             raise ShipError(f"{campaign}: nothing was measured yet")
         if any(one.provenance.is_model for one in measured):
             raise ShipError(f"{campaign}: simulated; only what was measured is shipped")
-        notes, backend = (*caveats, *_left_out(source)), source.backend()
+        notes, backend = (*caveats, *_left_out(source, campaign)), source.backend()
         by_start: dict[str, list[Conclusion]] = {repr(one): [] for one in source.provenances()}
         for one in conclusions:
             by_start[repr(one.provenance)].append(replace(one, result=condensed_result(one.result)))
@@ -97,15 +98,13 @@ def condense(campaign: Path, target: Path, caveats: tuple[str, ...] = ()) -> Non
         )
 
 
-def _left_out(source: Store) -> tuple[str, ...]:
-    """Return the sentence about what is missing, unless the campaign was condensed before and has it."""
-    if any(caveat.startswith(_CONDENSED) for one in source.provenances() for caveat in one.caveats):
+def _left_out(source: Store, path: Path) -> tuple[str, ...]:
+    """Return the sentence about what is missing; a packed campaign was condensed before, and has it."""
+    if path.name.endswith(packed.SUFFIX):
         return ()
     count = source.count_measurements()
-    return (f"{_CONDENSED}: the raw samples of {count} measurements were left out, cycles rounded to 1/{DENOMINATOR}",)
-
-
-_CONDENSED = "conclusions only"
+    what = f"the raw samples of {count} measurements were left out, cycles rounded to 1/{DENOMINATOR}"
+    return (f"conclusions only: {what}",)
 
 
 def condensed_result(result: Characterization) -> Characterization:
@@ -138,7 +137,8 @@ def _throughput(throughput: Throughput, *, dubious: bool) -> Throughput:
 
 
 def _latency(latency: LatencyResult) -> LatencyResult:
-    return replace(latency, cycles=_rounded(latency.cycles), spread=shorter(latency.spread), experiments=())
+    short = replace(latency, cycles=_rounded(latency.cycles), spread=shorter(latency.spread), experiments=())
+    return short if whole_cycles(short) == whole_cycles(latency) else replace(latency, experiments=())
 
 
 def shorter(cycles: Fraction | None) -> Fraction | None:

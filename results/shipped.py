@@ -10,6 +10,8 @@ from results.database.reader import DatabaseError
 NAME = "measured.xml.xz"
 CAMPAIGN_NAMES = "measured.{}.jsonl.xz"
 """The name of the campaign of an architecture ("*": of any)."""
+MEMORY_NAMES = "memory.{}.json.xz"
+"""Likewise of what memory does to time there."""
 
 
 def data_folder() -> Path:
@@ -20,6 +22,17 @@ def data_folder() -> Path:
 def shipped_campaigns(folder: Path | None = None) -> list[Path]:
     """Return the shipped campaigns, one for each architecture, in the order of their names."""
     return sorted((folder or data_folder()).glob(CAMPAIGN_NAMES.format("*")))
+
+
+def shipped_memory(name: str) -> Path | None:
+    """Return what `uopscope memory --json` wrote on a machine of that architecture (None: nothing is shipped)."""
+    path = data_folder() / MEMORY_NAMES.format(name)
+    return path if name.isalnum() and path.is_file() else None
+
+
+def shipped_memories() -> list[Path]:
+    """Return what is shipped about memory, one file for each architecture, in the order of their names."""
+    return sorted(data_folder().glob(MEMORY_NAMES.format("*")))
 
 
 def shipped_database() -> Path:

@@ -63,7 +63,7 @@ RIGHT = {1, 3, 4, 5}
 
 GAP = "  "
 BY_TIME = (
-    "ports were inferred by time alone: r0, r1 ... are names of this machine's ports in no maker's order, and counts"
+    "ports were inferred by time alone: r0, r1 ... are ports whose published names are not known, and counts"
     " are cycles that a port is occupied"
 )
 

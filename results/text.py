@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from results.model import Bound, LatencyPart
+from results.whole_cycles import NEAR_WHOLE, whole_cycles
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
@@ -28,9 +29,17 @@ def cycles_text(cycles: Fraction) -> str:
     return str(cycles.numerator) if cycles.denominator == 1 else f"{float(cycles):.2f}"
 
 
-def bounded_text(latency: LatencyResult) -> str:
-    """Write a latency's cycles, upper bounds marked ≤."""
-    return ("≤" if latency.bound is Bound.UPPER else "") + cycles_text(latency.cycles)
+def latency_text(latency: LatencyResult) -> str:
+    """Write a latency's cycles: `4`, `≤4`, `[≤6;≤7]`, `[0;1]`, `90.30±0.90` (`results.whole_cycles`)."""
+    least, most, is_bound = whole_cycles(latency)
+    mark = "≤" if is_bound else ""
+    if least < most:
+        return f"[{mark}{least};{mark}{most}]" if least else f"[{least};{most}]"
+    if latency.bound is Bound.UPPER:
+        return mark + cycles_text(latency.cycles)
+    if not is_bound and abs(latency.cycles - least) > NEAR_WHOLE:
+        return f"{cycles_text(latency.cycles)}±{cycles_text(latency.spread or latency.cycles)}"
+    return f"{mark}{least}"
 
 
 def pair_text(latency: LatencyResult | LatencyKey, variant: InstructionVariant | None) -> str:
@@ -59,7 +68,7 @@ def latencies_text(latencies: Iterable[LatencyResult], variant: InstructionVaria
 
 def _group_text(group: dict[str, list[LatencyResult]]) -> str:
     """Write what is known of one pair: the plain number first, then those under special circumstances."""
-    texts = {what: bounded_text(min(found, key=lambda each: each.cycles)) for what, found in group.items()}
+    texts = {what: latency_text(min(found, key=lambda each: each.cycles)) for what, found in group.items()}
     plain = texts.pop("", "")
     special = ", ".join(f"{what} {text}" for what, text in texts.items() if text != plain)
     if not plain:

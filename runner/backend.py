@@ -6,7 +6,7 @@ Counters are named as follows; a backend says in `BackendInfo.counters` which it
 - `tsc`: ticks of the time-stamp counter;
 - `calibration`: ticks of a chain that takes `BackendInfo.calibration_core_cycles` core cycles. It runs beside each
   repetition, and turns ticks into core cycles;
-- `witness` (`CONTENTION_PROBE`): ticks of the contention probe, code that keeps every ALU busy. It runs beside each
+- `contention_probe`: ticks of the contention probe, code that keeps every ALU busy. It runs beside each
   repetition, and takes longer while another thread uses the same core;
 - `instructions`: retired instructions;
 - `uops_issued`, `uops_executed`, `uops_retire_slots`, `uops_MITE`, `uops_MS`, `divider_active`: as in PMU events;
@@ -23,8 +23,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, runtime_checkable
 
 from generator.harness.style import State, Style
 from inference.context import Capabilities
-from results.machine.constants import core_of
-from results.machine.graph import ModelError
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 
-CONTENTION_PROBE = "witness"
+CONTENTION_PROBE = "contention_probe"
 """The counter of the contention probe. Campaign files and the kernel module's reports have it under this name."""
 
 HIDDEN = ":no-counters"
@@ -106,11 +104,11 @@ class BackendInfo:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What code of a user may ask for; `offset_bytes` to `loop_register` are those of `Style`.
+    """What code of a user may ask for; `offset_bytes` to `loop_register`, and `warm_up`, are those of `Style`.
 
     In states but ZERO, `value` is in all registers and in the page that serves all addresses; `goes_on` keeps the pages
     that the job before has touched. System calls are refused unless the code `may_call`. `stepped` code runs one
-    instruction at a time, in the state AGAIN; the result has no samples, and its detail says what is misaligned.
+    instruction at a time, in the state AGAIN. Its result has no samples, and the detail says what is misaligned.
     """
 
     offset_bytes: int = 0
@@ -121,6 +119,7 @@ class Conditions:
     goes_on: bool = False
     may_call: bool = False
     stepped: bool = False
+    warm_up: int = 0
 
 
 USUAL = Conditions()
@@ -128,6 +127,9 @@ USUAL = Conditions()
 
 def has_first_decoder(architecture: str) -> bool:
     """Whether a core is known to have one decoder that takes any instruction, and others for simple ones only."""
+    from results.machine.constants import core_of  # noqa: PLC0415 - a tenth of what one measurement imports
+    from results.machine.graph import ModelError  # noqa: PLC0415
+
     try:
         front = core_of(architecture).front_end
     except ModelError:
@@ -151,7 +153,15 @@ class Job(NamedTuple):
     def style(self, *, clean_uppers: bool) -> Style:
         """Return what the harness needs to know to render it."""
         asked = self.conditions
-        return Style(self.fenced, clean_uppers, asked.offset_bytes, asked.drained, asked.state, asked.loop_register)
+        return Style(
+            self.fenced,
+            clean_uppers,
+            asked.offset_bytes,
+            asked.drained,
+            asked.state,
+            asked.loop_register,
+            asked.warm_up,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +187,35 @@ class KnowsCpu(Protocol):
 
     def lacks(self, variant: InstructionVariant) -> str:
         """Return the reason why nothing of a variant can be measured ("": it can, as far as is known)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What code may ask for around it, beyond what a backend gives by itself.
+
+    - `r14_bytes`: the size of the area that R14 points to the middle of (0: the backend's own).
+    - `contiguous`: areas are physically contiguous.
+    - `idle_siblings`: nothing else runs on the other threads of the core.
+    """
+
+    r14_bytes: int = 0
+    contiguous: bool = False
+    idle_siblings: bool = False
+
+
+NO_WISHES = Surroundings()
+
+
+@runtime_checkable
+class Surrounds(Protocol):
+    """A backend that can change what is around code."""
+
+    def surround(self, asked: Surroundings) -> None:
+        """Run all code like that from now on.
+
+        Raises:
+            BackendError: it cannot be had here; nothing has changed.
+        """
 
 
 class Backend(Protocol):

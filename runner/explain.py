@@ -17,8 +17,10 @@ from rich.text import Text
 from results import sentences
 from results.findings import ChainTime
 from results.model import Status
-from results.text import bounded_text, cycles_text, latency_name, machine_text
+from results.text import cycles_text, latency_name, latency_text, machine_text
+from runner.backend import CLOCK_COUNTERS
 from runner.measuring import aggregate
+from runner.measuring.calibration import steadied
 from runner.measuring.recording import answer_of
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
     from results.campaign.records import Sample, StoredBenchmark
     from results.model import Characterization, Derivation, LatencyResult, Provenance, Series
-    from runner.measuring.aggregate import Summary
+    from runner.measuring.aggregate import SeriesSummary
     from xed_convert.model import InstructionVariant
 
 SHOWN_RUNS = 12
@@ -44,7 +46,7 @@ NAME_WIDTH = 20
 SIZE_WIDTH = 16
 """Columns at least for what a counter showed at a size."""
 
-CLOCK_COUNTERS = ("tsc", "calibration", "witness", "core_cycles")
+TIME_COUNTERS = (*CLOCK_COUNTERS, "core_cycles")
 _INDENT = " " * 6
 
 
@@ -63,7 +65,7 @@ class Quantity:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ExplainedVariant:
     """All that is to be explained about one variant."""
 
     result: Characterization
@@ -73,7 +75,7 @@ class Case:
     calibration_core_cycles: int = 0
 
 
-def explanation(case: Case) -> Iterator[Text]:
+def explanation(case: ExplainedVariant) -> Iterator[Text]:
     """Yield the explanation line by line."""
     result = case.result
     yield Text(result.string, style="bold reverse")
@@ -161,7 +163,8 @@ def _latency_quantity(
     latency: LatencyResult, variant: InstructionVariant | None, derivation: Derivation | None
 ) -> Quantity:
     name = f"latency {latency_name(latency, variant)}"
-    value = f"{bounded_text(latency)} cycle{'' if latency.cycles == 1 else 's'}"
+    text = latency_text(latency)
+    value = f"{text} cycle{'' if text == '1' else 's'}"
     if derivation is not None:
         return replace(_derived(name, value, derivation), experiments=latency.experiments)
     return Quantity(name, value, (f"chain: {latency.chain}",) if latency.chain else (), latency.experiments)
@@ -176,7 +179,7 @@ def _value_text(value: object) -> str:
 class _Book:
     """Numbers experiments in the order in which they are first referred to, and shows each once."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: ExplainedVariant) -> None:
         self._case = case
         self._by_id: dict[str, list[Sample]] = {}
         for each in case.evidence:
@@ -267,6 +270,8 @@ class _Sheet:
         """Yield how the columns follow from each other, and what did not change with the copies."""
         if self._on_a_clock:
             text = f"core cycles of a repetition = tsc / calibration * {self._calibration}; a size's are their center"
+            if any(steadied(beside) is not beside for beside in self._calibrations()):
+                text += "; for a calibration that was disturbed, the usual one beside it counts"
             yield Text(f"{_INDENT}{text}", style="dim")
         text = self._arithmetic()
         if self._divisor != 1:
@@ -284,7 +289,7 @@ class _Sheet:
             (each, name, values)
             for each in self._series
             for name, values in each.samples.items()
-            if name in self._telling or name in CLOCK_COUNTERS
+            if name in self._telling or name in TIME_COUNTERS
         ]
         restless = [(each, name, values) for each, name, values in samples if len(set(values)) > 1]
         if not restless:
@@ -294,8 +299,12 @@ class _Sheet:
             yield Text(f"{_INDENT}raw: {name}, {_size_text(each)}: {samples_text(values)}", style="dim")
 
     def _arithmetic(self) -> str:
-        """Say which two sizes a value per copy comes from: those whose difference gives exactly this value."""
+        """Say from which sizes a value per copy comes: from two whose difference gives exactly this value, or one."""
         value = self._values["core_cycles"]
+        longest = self._series[-1]
+        runs = longest.copies * max(1, longest.iterations)
+        if self._summary(longest, "core_cycles").center / runs == value:
+            return f"per copy = {_size_text(longest)} / {runs}; the shorter run took too long to be subtracted"
         for first, end in (self._series[-2:], self._series[:2]):
             low = self._summary(first, "core_cycles").center
             loops = max(1, end.iterations)
@@ -306,13 +315,16 @@ class _Sheet:
                 return f"per copy = {columns} / {end.copies - first.copies}{times}"
         return "per copy: as runner/measuring/aggregate.py says"
 
+    def _calibrations(self) -> list[Sequence[int]]:
+        return [each.samples["calibration"] for each in self._series]
+
     def _tells(self, name: str) -> bool:
         return bool(self._values[name]) or name == "core_cycles"
 
     def _still(self) -> list[str]:
         return [name for name in self._values if name not in self._telling]
 
-    def _summary(self, series: Series, counter: str) -> Summary:
+    def _summary(self, series: Series, counter: str) -> SeriesSummary:
         if counter == "core_cycles":
             return aggregate.core_cycles_of(series, self._calibration)
         return aggregate.summarize(series.samples[counter])
@@ -331,7 +343,7 @@ def samples_text(samples: Sequence[int]) -> str:
 
 
 def _clocks_first(names: Iterable[str]) -> list[str]:
-    return sorted(names, key=lambda name: name not in CLOCK_COUNTERS)
+    return sorted(names, key=lambda name: name not in TIME_COUNTERS)
 
 
 def _size_text(series: Series) -> str:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from generator.factory import InstructionFactory
 from generator.memory.accesses import WITHOUT_AVX, accesses_of
-from generator.memory.forwarding import Cell, cells
-from generator.memory.sequences import CacheSet, SequenceCode, SequenceError, of_numbers, parse
+from generator.memory.forwarding import ForwardingCase, cells
+from generator.memory.sequences import SequenceCode, SequenceError, SetLines, of_numbers, parse
 from generator.memory.times import TimingCode
 from inference.experiment import Request
 from inference.memory.asked import RESET, measure_asked
@@ -17,7 +17,7 @@ from inference.memory.forwarding import measure_forwarding
 from inference.memory.levels import levels, measure_levels
 from inference.memory.replacement import measure_replacement
 from inference.memory.times import measure_times
-from results.memory.model import Addressing, MemoryReport, Place, Replacement
+from results.memory.model import Addressing, LineCrossing, MemoryReport, Replacement
 from runner.backend import KnowsCpu
 from runner.measuring.protocol import Measurer, Options
 from runner.measuring.session import Limits, Session
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from fractions import Fraction
 
-    from generator.memory.accesses import Access
+    from generator.memory.accesses import AccessInstructions
     from inference.experiment import Procedure
-    from inference.memory.asked import Asked
-    from results.memory.model import Level
+    from inference.memory.asked import AskedAccess
+    from results.memory.model import MeasuredLevel
     from runner.backend import Backend
     from runner.measuring.session import Progress
     from xed_convert.catalogue.catalogue import Catalogue
@@ -48,7 +48,7 @@ STEADY = Options(repetitions=20, rounds=8, enough_quiet=8, survey_looks=5, patie
 """Loads that miss caches: they are few, and others use the same caches."""
 
 
-class Part(StrEnum):
+class MemoryPart(StrEnum):
     """What can be measured: store forwarding, times of loads and stores, levels of cache, replacement policies."""
 
     FORWARDING = "forwarding"
@@ -58,15 +58,15 @@ class Part(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedMemory:
     """What to measure: parts; of forwarding, stores and loads by name (r64, x128), places, and addressings.
 
     None: all that there are.
     """
 
-    parts: tuple[Part, ...] = ()
+    parts: tuple[MemoryPart, ...] = ()
     names: tuple[str, ...] = ()
-    places: tuple[Place, ...] = ()
+    places: tuple[LineCrossing, ...] = ()
     addressings: tuple[Addressing, ...] = ()
     options: Options = field(default=QUICK)
 
@@ -74,7 +74,7 @@ class Wanted:
 def measure_memory(
     backend: Backend,
     catalogue: Catalogue,
-    wanted: Wanted | None = None,
+    wanted: WantedMemory | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> MemoryReport:
     """Measure what is wanted of a machine's memory.
@@ -83,37 +83,38 @@ def measure_memory(
         MemoryUnknownError: the CPU has none of the stores and loads that are wanted, or the machine has no caches.
         BackendError: the backend broke down.
     """
-    asked = wanted or Wanted()
+    asked = wanted or WantedMemory()
     info = backend.info()
     if not info.has_memory:
         name = info.provenance.architecture
         raise MemoryUnknownError(
             f"{name} is a model without caches and store buffers", hint="--arch SKX:memory has some"
         )
-    parts = asked.parts or tuple(part for part in Part if not info.is_model or part is Part.FORWARDING)
+    parts = asked.parts or tuple(part for part in MemoryPart if not info.is_model or part is MemoryPart.FORWARDING)
     instructions = InstructionFactory(catalogue)
     known = _chosen(accesses_of(instructions, _lacking(backend)), asked.names)
     report = MemoryReport(info.provenance)
     session = _session(backend, asked.options, on_progress)
-    if Part.FORWARDING in parts:
+    if MemoryPart.FORWARDING in parts:
         forwarding, problems = session.run_one(measure_forwarding(instructions, _cells(known, asked)))
         report = replace(report, forwarding=forwarding, problems=problems)
-    if Part.TIMES in parts:
+    if MemoryPart.TIMES in parts:
         cases = list(TimingCode(instructions, _lacking(backend)).cases(known))
         times, problems = session.run_one(measure_times(cases))
         report = replace(report, times=times, problems=(*report.problems, *problems))
-    if Part.LEVELS in parts or Part.POLICIES in parts:
+    if MemoryPart.LEVELS in parts or MemoryPart.POLICIES in parts:
         steady = _session(backend, STEADY, on_progress)
         chased = steady.run_one(measure_levels(instructions, min(MOST_BYTES, info.area_bytes // 2)))
-        report = replace(report, chased=chased, levels=levels(chased))
-        if Part.POLICIES in parts:
+        known_levels, problems = levels(chased)
+        report = replace(report, chased=chased, levels=known_levels, problems=(*report.problems, *problems))
+        if MemoryPart.POLICIES in parts:
             found = _replacements(steady, instructions, report.levels, info.area_bytes)
             report = replace(report, replacements=tuple(found))
     return report
 
 
 def _replacements(
-    session: Session, instructions: InstructionFactory, levels: Sequence[Level], area_bytes: int
+    session: Session, instructions: InstructionFactory, levels: Sequence[MeasuredLevel], area_bytes: int
 ) -> Iterator[Replacement]:
     """Yield the policies of the first two levels, as far as there is a further level to tell misses by."""
     for name, where, near, far in zip(("L1", "L2"), (FIRST_LEVEL, SECOND_LEVEL), levels, levels[1:], strict=False):
@@ -123,7 +124,7 @@ def _replacements(
             yield session.run_one(measure_replacement(instructions, where, name, far.cycles - near.cycles))
 
 
-def ask_sequence(backend: Backend, catalogue: Catalogue, text: str) -> tuple[Asked, ...]:
+def ask_sequence(backend: Backend, catalogue: Catalogue, text: str) -> tuple[AskedAccess, ...]:
     """Return which accesses with ? of a sequence hit the first level of cache.
 
     Raises:
@@ -157,9 +158,9 @@ def _alone(code: SequenceCode) -> Procedure[tuple[Fraction, Fraction]]:
 
 LEAST_MISS = 3
 """Core cycles that a miss takes more, at least."""
-FIRST_LEVEL = CacheSet(stride_bytes=4096, begin_bytes=64)
+FIRST_LEVEL = SetLines(stride_bytes=4096, begin_bytes=64)
 """Lines of one set: first levels choose it by bits of the address within a page."""
-SECOND_LEVEL = CacheSet(stride_bytes=256 << 10, begin_bytes=(32 << 20) + 64, evictors=16)
+SECOND_LEVEL = SetLines(stride_bytes=256 << 10, begin_bytes=(32 << 20) + 64, evictors=16)
 """As far apart as no second level has bytes in a way, where the clock backend asks for pages of 2 MiB."""
 MOST_LINES = 32
 """Of a set: what `inference.memory.replacement` asks for, with room."""
@@ -173,7 +174,7 @@ def _session(backend: Backend, options: Options, on_progress: Callable[[Progress
     return Session(Measurer(backend, options), limits=Limits(keep_raw=False), on_progress=on_progress)
 
 
-def _cells(known: Sequence[Access], asked: Wanted) -> list[Cell]:
+def _cells(known: Sequence[AccessInstructions], asked: WantedMemory) -> list[ForwardingCase]:
     """Return the cases that are wanted.
 
     Raises:
@@ -196,7 +197,7 @@ def _lacking(backend: Backend) -> Callable[[InstructionVariant], str]:
     return backend.lacks if isinstance(backend, KnowsCpu) else lambda _variant: ""
 
 
-def _chosen(known: Sequence[Access], names: Sequence[str]) -> list[Access]:
+def _chosen(known: Sequence[AccessInstructions], names: Sequence[str]) -> list[AccessInstructions]:
     """Return the accesses of these names, in the order of their sizes."""
     there = {one.name.removesuffix(WITHOUT_AVX): one for one in known}
     unknown = [name for name in names if name not in there]

@@ -21,7 +21,7 @@ from generator.microbenchmark import Line, Microbenchmark
 from inference.experiment import Request
 from results.model import Status
 from runner.backend import CONTENTION_PROBE, Backend, BackendError, Job, Repeat
-from runner.doctor import Finding, Level
+from runner.doctor import Finding, Grade
 from runner.measuring.protocol import Measurer
 
 if TYPE_CHECKING:
@@ -109,18 +109,18 @@ def _known_latencies(backend: Backend) -> list[tuple[Measured, int]]:
 
 def _step(state: ClockState) -> Finding:
     found = f"moves {state.step_ticks} tick{'s' * (state.step_ticks > 1)} at a time"
-    return Finding(Level.GOOD if state.step_ticks < 100 else Level.NOTE, "clock", found)
+    return Finding(Grade.GOOD if state.step_ticks < 100 else Grade.NOTE, "clock", found)
 
 
 def _known(result: Measured, cycles: int) -> Finding:
     name = result.request.benchmark.body[0].text
     if not result.ok:
-        return Finding(Level.BAD, "self-test", f"{name}: {result.status} ({result.detail})", "report this")
+        return Finding(Grade.BAD, "self-test", f"{name}: {result.status} ({result.detail})", "report this")
     measured, spread = float(result.cycles), float(result.spread["core_cycles"])
     found = f"{name}: {measured:.3f} ± {spread:.3f} cycles (known: {cycles})"
     if abs(measured - cycles) > TOLERANCE * cycles:
-        return Finding(Level.BAD, "self-test", found, "measure when the machine is idle")
-    return Finding(Level.GOOD, "self-test", found)
+        return Finding(Grade.BAD, "self-test", found, "measure when the machine is idle")
+    return Finding(Grade.GOOD, "self-test", found)
 
 
 def _sharing(idle: list[float], busy: list[float], others: list[int]) -> Finding:
@@ -134,11 +134,11 @@ def _sharing(idle: list[float], busy: list[float], others: list[int]) -> Finding
     if slow > slow_anyway:
         often = "shares" if slow == len(busy) else "at times shares"
         advice = f"it {often} a core with this CPU, whatever the topology says: keep it idle while measuring"
-        return Finding(Level.BAD, "shared core", found, advice)
+        return Finding(Grade.BAD, "shared core", found, advice)
     if slow_anyway:
         advice = "also with it idle: others use this core, unseen; measurements wait for quiet moments"
-        return Finding(Level.NOTE, "shared core", found, advice)
-    return Finding(Level.GOOD, "shared core", found)
+        return Finding(Grade.NOTE, "shared core", found, advice)
+    return Finding(Grade.GOOD, "shared core", found)
 
 
 @contextmanager

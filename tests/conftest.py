@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     import pytest
 
 
-settings.register_profile("uopscope", deadline=None)  # a busy machine is slow, not wrong
+# A busy machine is slow, not wrong
+settings.register_profile("uopscope", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("uopscope")
 
 

@@ -1,9 +1,11 @@
 """Reference material: where tests find it, and why they skip where it is not.
 
-XED's datafiles and the PMU events are in `tests/data`, with their licences; the variables XED_DATAFILES (a folder) and
-UOPSCOPE_PERFMON (a table) name others. So are samples of LLVM's port models and of a reference catalogue. The whole of
-them, and what others measured, is looked for in the folder `shared` beside the checkout, or in the one that
-UOPSCOPE_SHARED names. The product itself looks in neither.
+XED's datafiles and the PMU events are in `tests/data`, with their licences. The variables XED_DATAFILES (a folder) and
+UOPSCOPE_PERFMON (a table) name others. Samples of LLVM's port models and of a reference catalogue are there, too.
+
+The folder `shared` beside the checkout, or the one that UOPSCOPE_SHARED names, may have the whole of both. It may also
+have what others measured. That may not be copied, so tests that need it skip without the folder. The product itself
+looks in neither place.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import atexit
 import lzma
 import os
+import re
 import shutil
 import tarfile
 import tempfile
@@ -35,10 +38,11 @@ def shared(part: str) -> Path:
     """Return the path of a part of it ("reference/visible.xml.xz"); skip without it."""
     folder = shared_folder()
     if folder is None:
-        pytest.skip("no folder `shared` beside the checkout, and UOPSCOPE_SHARED names none")
+        reason = f"it needs {part}, but no folder `shared` is beside the checkout, and UOPSCOPE_SHARED names none"
+        pytest.skip(reason, allow_module_level=True)
     path = folder / part
     if not path.exists():
-        pytest.skip(f"{part} is not in the shared folder")
+        pytest.skip(f"{part} is not in the shared folder", allow_module_level=True)
     return path
 
 
@@ -56,11 +60,17 @@ def xed_datafiles(version: str = XED_NEW) -> Path:
     return (named_by("XED_DATAFILES") if version == XED_NEW else None) or _unpacked(version)
 
 
-@cache
-def _unpacked(version: str) -> Path:
-    """Unpack the datafiles of a version; they are removed when the process ends."""
+def _folder() -> Path:
+    """Return a new folder, which is removed when the process ends."""
     folder = Path(tempfile.mkdtemp(prefix="uopscope-tests-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@cache
+def _unpacked(version: str) -> Path:
+    """Unpack the datafiles of a version."""
+    folder = _folder()
     with tarfile.open(DATA / "xed" / "datafiles.tar.xz") as archive:
         for member in archive:
             if Path(member.name).parts[0] == version and (content := archive.extractfile(member)):
@@ -82,9 +92,25 @@ def llvm_models() -> Path:
     return _shared_or("models/llvm19", DATA / "llvm19")
 
 
+@cache
 def measured_haswell() -> Path:
-    """Return a sample of what uops.info measured on a Haswell, as an instructions.xml."""
-    return DATA / "measured" / "HSW.sample.xml.xz"
+    """Return a sample of what uops.info measured on a Haswell, as an instructions.xml; skip without the whole.
+
+    `haswell_sample.txt` names its variants: what microbenchmarks need, and every fourteenth of the others.
+    """
+    names = set((DATA / "haswell_sample.txt").read_text(encoding="utf-8").splitlines())
+    with lzma.open(shared("measured/HSW.uops-info.xml.xz"), "rt", encoding="utf-8") as file:
+        parts = re.split(r"(<instruction .*?</instruction>)", file.read(), flags=re.DOTALL)
+    kept = [one for one in parts if not one.startswith("<instruction ") or _string_of(one) in names]
+    path = _folder() / "HSW.sample.xml.xz"
+    path.write_bytes(lzma.compress("".join(kept).encode(), preset=0))
+    return path
+
+
+def _string_of(instruction: str) -> str:
+    found = re.search(r' string="([^"]*)"', instruction)
+    assert found is not None
+    return found[1]
 
 
 def reference_xml() -> Path:

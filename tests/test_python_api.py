@@ -145,7 +145,7 @@ def test_every_option_of_the_command_is_one_in_python() -> None:
     arguments = {"asm", "init", "late_init", "one_time_init", "sweep"}
     files = {"asm_file", "code_file", "object", "symbol", "bytes", "blocks", "modes", "json", "csv", "plot", "samples"}
     renamed = {"no_normalization": "normalize"}
-    here = {"contiguous", "value"}
+    here = {"value"}
     options = {renamed.get(name, name) for name in names - arguments - files - here}
     assert options == set(MeasureOptions.__annotations__)
 

@@ -1,4 +1,4 @@
-"""Who imports whom: no circle between modules or rooms, and tests and benchmarks keep apart.
+"""Who imports whom: no circle between modules or rooms, and tests and benchmarks keep apart. Who is called what.
 
 Imports for type checking count: a reader follows them, too. `import-linter` holds the direction between packages.
 """
@@ -125,6 +125,32 @@ def test_tests_mirror_the_folders() -> None:
     folders = {path.parent.relative_to(CHECKOUT / "tests") for path in (CHECKOUT / "tests").rglob("test_*.py")}
     mirrored = [folder for folder in folders if folder.parts and folder.parts[0] != "vm"]
     assert [str(folder) for folder in some(mirrored, 20) if not (CHECKOUT / folder).is_dir()] == []
+
+
+def classes(modules: Mapping[str, Path]) -> dict[str, list[str]]:
+    """Return which modules define a public class of a name."""
+    found: dict[str, list[str]] = {}
+    for module, path in modules.items():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(module)
+    return found
+
+
+def test_no_two_classes_have_the_same_name() -> None:
+    """Whoever looks for a name finds one class. Even what is alike has two names where two rooms may not share code."""
+    found = classes(sources(*PACKAGES, *OTHERS))
+    assert {name: modules for name, modules in some(found.items(), 500) if len(modules) > 1} == {}
+
+
+def test_two_classes_of_one_name_are_found(tmp_path: Path) -> None:
+    texts = {
+        "one.py": "class A:\n    class C: ...\nclass B: ...\nclass _D: ...\n",
+        "two.py": "class A: ...\nclass _D: ...\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    assert classes({name: tmp_path / name for name in texts}) == {"A": ["one.py", "two.py"], "B": ["one.py"]}
 
 
 LISTED = ("runner/cli", "runner/backends", "results/exports")

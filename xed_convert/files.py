@@ -28,7 +28,7 @@ def check_writable(path: Path | str) -> None:
     if path.is_dir():
         raise OutputError(f"{path}: cannot be written: it is a folder")
     if not path.exists() or path.is_file():
-        handle, name = _temporary(path.resolve())
+        handle, name = _temporary(_target(path))
         os.close(handle)
         Path(name).unlink()
 
@@ -48,7 +48,7 @@ def atomic_write(path: Path | str) -> Iterator[IO[bytes]]:
         with _device(path) as file:
             yield file
         return
-    path = path.resolve()
+    path = _target(path)
     handle, name = _temporary(path)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -60,6 +60,18 @@ def atomic_write(path: Path | str) -> Iterator[IO[bytes]]:
     finally:
         with suppress(FileNotFoundError):
             Path(name).unlink()
+
+
+def _target(path: Path) -> Path:
+    """Return where a path leads.
+
+    Raises:
+        OutputError: it is a link that leads back to itself.
+    """
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError) as error:  # RuntimeError before Python 3.13
+        raise OutputError(f"{path}: cannot be written: the link leads nowhere") from error
 
 
 def _temporary(path: Path) -> tuple[int, str]:

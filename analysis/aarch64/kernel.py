@@ -1,8 +1,8 @@
 """From AArch64 text to a prediction: ports, critical path, loop-carried dependencies through registers and flags.
 
 Dependencies through memory are not followed. A result comes a latency of its own instruction after the last one that it
-waits for. A unit of a group has an equal share in llvm-mca's tables. Units of one kind with the same share are taken
-for a group again, and the bound of the ports is that of the best distribution, with OSACA's even one beside it.
+waits for. A unit of a group has an equal share in llvm-mca's tables. So units of one kind with the same share are taken
+for a group again. The bound of the ports is that of the best distribution. OSACA's even one stands beside it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cache, cached_property
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from analysis.aarch64.llvm import Tables, tables_of
+from analysis.aarch64.llvm import LlvmTables, tables_of
 from analysis.aarch64.operands import effects_of
 from analysis.dependencies import Cycle, Edge, Node, slowest_cycle
 from analysis.errors import AnalysisError
@@ -24,7 +24,7 @@ from results.ports import fullest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from analysis.aarch64.operands import Effects
+    from analysis.aarch64.operands import RegisterEffects
 
 MARK = re.compile(r"\s*mov\s+x1,\s*#?(111|222)\b")
 MARK_BYTES = re.compile(r"\s*\.byte\s+213\s*,\s*3\s*,\s*32\s*,\s*31\b")
@@ -53,7 +53,7 @@ def is_aarch64(name: str) -> bool:
 class Kernel:
     """What LLVM's model says of a kernel, and what follows from it; as text it is the report of the command."""
 
-    tables: Tables
+    tables: LlvmTables
     nodes: tuple[Node, ...]
     lines: tuple[int, ...]
 
@@ -239,7 +239,7 @@ def _region(text: str) -> tuple[str, list[int]]:
     return "\n".join(kept) + "\n", numbers
 
 
-def _nodes(effects: list[Effects], latencies: list[int]) -> list[Node]:
+def _nodes(effects: list[RegisterEffects], latencies: list[int]) -> list[Node]:
     """Return the results with what each waits for; a base that an address writes back is a result of its own."""
     parts = [
         (position, reads, writes, cycles)

@@ -1,8 +1,8 @@
 """Runs llvm-mc and llvm-mca of an installed LLVM, and reads what they say about AArch64 text.
 
-llvm-mca's instruction tables have latency, µops and the units that each instruction uses, a unit of a group with an
-equal share. llvm-mc shows each instruction as LLVM holds it: an operand that is written and read at the same time
-stands there twice (LLVM command guide, llvm-mca and llvm-mc).
+llvm-mca's instruction tables have latency, µops and the units that each instruction uses. A unit of a group has an
+equal share. llvm-mc shows each instruction as LLVM holds it, in which an operand that is both written and read stands
+twice (LLVM command guide, llvm-mca and llvm-mc).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Described:
 
 
 @dataclass(frozen=True)
-class Tables:
+class LlvmTables:
     """What LLVM says of a kernel: its units, its instructions, and what llvm-mca's own simulation took.
 
     `simulated` are core cycles per iteration, `issue_width` is how many µops are dispatched per cycle.
@@ -65,7 +65,7 @@ class Tables:
     version: str = field(default="")
 
 
-def tables_of(text: str, cpu: str) -> Tables:
+def tables_of(text: str, cpu: str) -> LlvmTables:
     """Return what LLVM says of a kernel.
 
     Raises:
@@ -99,7 +99,7 @@ def tables_of(text: str, cpu: str) -> Tables:
         for number, info in enumerate(infos)
     ]
     cycles = summary["TotalCycles"] / summary["Iterations"]
-    return Tables(cpu, names, tuple(described), cycles, int(summary["DispatchWidth"]), _version())
+    return LlvmTables(cpu, names, tuple(described), cycles, int(summary["DispatchWidth"]), _version())
 
 
 def _json(text: str, cpu: str) -> dict[str, Any]:

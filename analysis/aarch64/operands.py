@@ -19,7 +19,7 @@ _WRITES_BASE = re.compile(r"\]!|\],\s*(?:#|[wx]\d)")
 
 
 @dataclass(frozen=True, slots=True)
-class Effects:
+class RegisterEffects:
     """Registers by place (`X0`, `V1`, `P2`, flags as `NZCV`) that an instruction reads and writes.
 
     `base` is the register that an address with write-back changes ("": none); that takes a cycle.
@@ -60,7 +60,7 @@ def registers_in(text: str) -> list[str]:
     return found
 
 
-def effects_of(one: Described) -> Effects:
+def effects_of(one: Described) -> RegisterEffects:
     """Return what an instruction reads and writes."""
     mnemonic, _, operands = one.text.partition(" ")
     rule = next(rule for rule in _rules() if fnmatchcase(mnemonic, rule.mnemonic))
@@ -76,7 +76,7 @@ def effects_of(one: Described) -> Effects:
     flags = [FLAGS]
     reads += flags * ("r" in rule.flags)
     writes += flags * ("w" in rule.flags)
-    return Effects(tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(writes)), base)
+    return RegisterEffects(tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(writes)), base)
 
 
 def _names_memory(operands: str) -> bool:

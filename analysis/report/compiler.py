@@ -10,10 +10,10 @@ from analysis.report.text import cycles_text, reason_of, route
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from analysis.explanation import Facts
+    from analysis.explanation import PredictionFacts
 
 
-def messages_of(facts: Facts, name: str) -> Iterator[str]:
+def messages_of(facts: PredictionFacts, name: str) -> Iterator[str]:
     """Yield the messages: one for all of the code, and one for each instruction.
 
     Args:
@@ -40,6 +40,6 @@ def messages_of(facts: Facts, name: str) -> Iterator[str]:
         yield f"{place}: {'warning' if limits else 'note'}: {machine}: {item.text}: {', '.join(said)}"
 
 
-def _place(facts: Facts, position: int, name: str) -> str:
+def _place(facts: PredictionFacts, position: int, name: str) -> str:
     line = facts.line_of(position)
     return f"{name}:{position + 1}" if line is None else f"{line.file}:{line.line}"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from fractions import Fraction
 
-    from analysis.explanation import Facts
+    from analysis.explanation import PredictionFacts
     from analysis.intervals import Interval
     from analysis.simulation.study import Study
 
@@ -28,7 +28,7 @@ def schema() -> dict[str, Any]:
     return found
 
 
-def json_of(facts: Facts) -> dict[str, Any]:
+def json_of(facts: PredictionFacts) -> dict[str, Any]:
     """Return a prediction as JSON; cycles are numbers, ports as `1*p0156+1*p23`, positions count from 0."""
     bounds, machine, loads, interval = facts.bounds, facts.machine, facts.loads, facts.interval
     return {
@@ -66,7 +66,7 @@ def json_of(facts: Facts) -> dict[str, Any]:
     }
 
 
-def _instruction(facts: Facts, position: int) -> dict[str, Any]:
+def _instruction(facts: PredictionFacts, position: int) -> dict[str, Any]:
     block = facts.bounds.block
     item, line = block.items[position], facts.line_of(position)
     return {

@@ -9,19 +9,19 @@ from analysis.report.drawing import dependencies
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from analysis.explanation import Facts
+    from analysis.explanation import PredictionFacts
     from analysis.flow import Flow
 
 COLOURS = {"cycle": "#c4271b", "critical": "#0b57a8", "": "#8a94a3"}
 """Red: the slowest circle from iteration to iteration. Blue: the critical path of an iteration."""
 
 
-def dependency_dot(facts: Facts) -> str:
+def dependency_dot(facts: PredictionFacts) -> str:
     """Return the dependency graph; edges into a later iteration are dashed."""
     return "\n".join(["digraph dependencies {", *_dependency_lines(facts), "}"]) + "\n"
 
 
-def _dependency_lines(facts: Facts) -> Iterator[str]:
+def _dependency_lines(facts: PredictionFacts) -> Iterator[str]:
     yield '  node [shape=box, fontname="monospace"];'
     for position, item in enumerate(facts.bounds.block.items):
         kind = "cycle" if position in facts.on_cycle else "critical" if position in facts.on_path else ""

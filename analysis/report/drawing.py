@@ -16,7 +16,7 @@ from results.machine.graph import read_flags
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from analysis.explanation import Facts
+    from analysis.explanation import PredictionFacts
     from analysis.flow import Flow
 
 MOST_ROWS = 300
@@ -42,7 +42,7 @@ STYLE = """
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DrawnRow:
     """A row of a drawing: its text, its kind ("cycle", "critical" or ""), how far it stands in, and a remark."""
 
     text: str
@@ -62,7 +62,7 @@ class Arc:
     is_back: bool = False
 
 
-def draw(rows: Sequence[Row], arcs: Sequence[Arc], title: str) -> str:
+def draw(rows: Sequence[DrawnRow], arcs: Sequence[Arc], title: str) -> str:
     """Return rows and arcs as an SVG document of its own."""
     shown = rows[:MOST_ROWS]
     kept = [arc for arc in arcs if arc.source < len(shown) and arc.target < len(shown)]
@@ -90,7 +90,7 @@ def _lane(arc: Arc) -> int:
     return min(MOST_LANES, 1 + abs(arc.target - arc.source))
 
 
-def _row(number: int, row: Row, left: float, box: float) -> str:
+def _row(number: int, row: DrawnRow, left: float, box: float) -> str:
     text = row.text if len(row.text) <= LONGEST_LABEL else row.text[: LONGEST_LABEL - 1] + "…"
     top, shift = 4 + ROW * number, 14 * row.depth
     remark = f"<title>{escape(row.remark)}</title>" if row.remark else ""
@@ -135,7 +135,7 @@ class Dependency:
         return f"{self.cycles} cycle{'s' * (self.cycles != 1)}{back}{' through memory' * self.through_memory}"
 
 
-def dependencies(facts: Facts) -> list[Dependency]:
+def dependencies(facts: PredictionFacts) -> list[Dependency]:
     """Return which instruction waits for which, the longest of several ways; kinds are "cycle", "critical" or ""."""
     nodes = facts.bounds.nodes
     cycle = facts.bounds.cycle
@@ -159,7 +159,7 @@ def dependencies(facts: Facts) -> list[Dependency]:
     return sorted(found.values(), key=lambda one: (one.source, one.target, one.iterations))
 
 
-def _without_results(facts: Facts) -> Iterator[Dependency]:
+def _without_results(facts: PredictionFacts) -> Iterator[Dependency]:
     """Yield what instructions without a result wait for, such as conditional jumps for flags."""
     made = {name: node.position for node in facts.bounds.nodes for name in node.names}
     here: dict[str, int] = {}
@@ -178,10 +178,10 @@ def _without_results(facts: Facts) -> Iterator[Dependency]:
                 yield Dependency(source, position, 0, iterations, "", through_memory=False)
 
 
-def dependency_rows(facts: Facts) -> tuple[list[Row], list[Arc]]:
+def dependency_rows(facts: PredictionFacts) -> tuple[list[DrawnRow], list[Arc]]:
     """Return the dependency graph: a row per instruction, an arc per dependency."""
     rows = [
-        Row(
+        DrawnRow(
             f"{position + 1:3} {item.text}",
             "cycle" if position in facts.on_cycle else "critical" if position in facts.on_path else "",
         )
@@ -191,7 +191,7 @@ def dependency_rows(facts: Facts) -> tuple[list[Row], list[Arc]]:
     return rows, arcs
 
 
-def dependency_svg(facts: Facts) -> str:
+def dependency_svg(facts: PredictionFacts) -> str:
     """Return the dependency graph as SVG; red is the slowest circle, blue the critical path of an iteration."""
     return draw(*dependency_rows(facts), f"Dependencies on {facts.machine.name}")
 
@@ -206,13 +206,13 @@ def flow_svg(flow: Flow, title: str) -> str:
     return draw(rows, list(_flow_arcs(flow, place)), title)
 
 
-def _flow_row(flow: Flow, begin: int, depth: int, loop: int | None) -> Row:
+def _flow_row(flow: Flow, begin: int, depth: int, loop: int | None) -> DrawnRow:
     block = flow.blocks[begin]
     named = f", head of loop {loop}" if loop else ""
     calls = f", {block.calls} call{'s' * (block.calls > 1)}" if block.calls else ""
     count = f"{block.instructions} instruction{'s' * (block.instructions > 1)}"
     text = f"{flow.address + begin:#x}  {count}{calls}, {block.ending.value}{named}"
-    return Row(text, "critical" if loop else "", depth)
+    return DrawnRow(text, "critical" if loop else "", depth)
 
 
 def _flow_arcs(flow: Flow, place: dict[int, int]) -> Iterator[Arc]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-import jinja2
 from markupsafe import Markup
 
 from analysis.explanation import latency_text, port_usage
@@ -25,12 +23,13 @@ from analysis.report.text import (
 )
 from analysis.report.timeline_drawing import timeline_svg
 from analysis.simulation.results import Wait
+from results.html import templates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from fractions import Fraction
 
-    from analysis.explanation import Facts, Measured
+    from analysis.explanation import MeasuredCycles, PredictionFacts
     from analysis.loops import LoopPrediction
 
 WIDEST_BAR = 8
@@ -40,23 +39,23 @@ MOST_ROWS = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class PageSection:
     """What the page says of one CPU: one prediction, or the ways through a loop with their headings."""
 
-    facts: Sequence[tuple[str, Facts]]
+    facts: Sequence[tuple[str, PredictionFacts]]
     cycles: Fraction
     limits: Sequence[str]
     means: Mapping[str, Fraction]
 
     @classmethod
-    def of(cls, facts: Facts) -> Section:
+    def of(cls, facts: PredictionFacts) -> PageSection:
         """Return the section of a prediction."""
         bounds = facts.bounds
         means = {one.value: cycles for one, cycles in bounds.cycles_of.items()}
         return cls([("", facts)], facts.cycles, [one.value for one in bounds.limits], means)
 
     @classmethod
-    def of_loop(cls, found: LoopPrediction) -> Section:
+    def of_loop(cls, found: LoopPrediction) -> PageSection:
         """Return the section of a loop."""
         pairs = zip(found.ways, found.facts, strict=True)
         named = [(f"{100 * way.probability:.0f}% of the iterations", one) for way, one in pairs]
@@ -65,18 +64,7 @@ class Section:
         return cls(named, found.cycles, found.limits, found.bounds)
 
 
-@lru_cache(maxsize=1)
-def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("analysis.report", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-def page_of(sections: Sequence[Section], title: str, loop: LoopPrediction | None = None) -> str:
+def page_of(sections: Sequence[PageSection], title: str, loop: LoopPrediction | None = None) -> str:
     """Return the page.
 
     Args:
@@ -86,7 +74,7 @@ def page_of(sections: Sequence[Section], title: str, loop: LoopPrediction | None
     """
     style = resources.files("analysis.report").joinpath("templates/page.css").read_text(encoding="utf-8")
     return (
-        _environment()
+        templates("analysis.report")
         .get_template("page.html.j2")
         .render(
             title=title,
@@ -99,7 +87,7 @@ def page_of(sections: Sequence[Section], title: str, loop: LoopPrediction | None
     )
 
 
-def _components(sections: Sequence[Section]) -> list[tuple[str, list[dict[str, Any]]]]:
+def _components(sections: Sequence[PageSection]) -> list[tuple[str, list[dict[str, Any]]]]:
     """Return the bounds side by side."""
     names = list(dict.fromkeys(name for one in sections for name in one.means))
     return [
@@ -126,7 +114,7 @@ def _drawn(svg: str) -> Markup:
     return Markup(svg)  # noqa: S704
 
 
-def _view(number: int, section: Section) -> dict[str, Any]:
+def _view(number: int, section: PageSection) -> dict[str, Any]:
     first = section.facts[0][1]
     block, machine = first.bounds.block, first.machine
     is_loop = len(section.facts) > 1
@@ -149,7 +137,7 @@ def _view(number: int, section: Section) -> dict[str, Any]:
     }
 
 
-def _part(number: str, heading: str, facts: Facts) -> dict[str, Any]:
+def _part(number: str, heading: str, facts: PredictionFacts) -> dict[str, Any]:
     bounds = facts.bounds
     loads = facts.loads
     names = sorted({*loads.best, *loads.even}, key=bounds.port_names.index)
@@ -189,7 +177,7 @@ def _part(number: str, heading: str, facts: Facts) -> dict[str, Any]:
     }
 
 
-def _row(facts: Facts, position: int, ports: Sequence[str]) -> dict[str, Any]:
+def _row(facts: PredictionFacts, position: int, ports: Sequence[str]) -> dict[str, Any]:
     item, line = facts.bounds.block.items[position], facts.line_of(position)
     on_path = "critical" if position in facts.on_path else ""
     return {
@@ -206,14 +194,14 @@ def _row(facts: Facts, position: int, ports: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _load_of(facts: Facts, position: int) -> Mapping[str, Fraction]:
+def _load_of(facts: PredictionFacts, position: int) -> Mapping[str, Fraction]:
     """Return the load of one instruction: as simulated, or else the best one."""
     if facts.study is None:
         return facts.loads.best_of[position]
     return facts.study.explanation.lines[position].ports
 
 
-def _waits(facts: Facts, position: int) -> list[str]:
+def _waits(facts: PredictionFacts, position: int) -> list[str]:
     """Return what an instruction waited for, by kind, and how long others waited for it; [] without a simulation."""
     if facts.study is None:
         return []
@@ -225,7 +213,7 @@ def _number(value: Fraction | None) -> str:
     return "" if not value else f"{float(value):.2f}"
 
 
-def _measured(one: Measured) -> dict[str, str]:
+def _measured(one: MeasuredCycles) -> dict[str, str]:
     return {
         "running": one.running,
         "predicted": f"{one.predicted:.2f}",

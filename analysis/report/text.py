@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     from analysis.bounds import Bounds
     from analysis.code import Block
-    from analysis.explanation import Facts, Measured
+    from analysis.explanation import MeasuredCycles, PredictionFacts
 
 RUNS = {Running.LOOP: "as a loop", Running.UNROLLED: "copies in a row"}
 MOST_NAMED = 8
 """Instructions of a cycle, unknown ones, or dependencies that are shown."""
 
 
-def lines_of(facts: Facts) -> Iterator[str]:
+def lines_of(facts: PredictionFacts) -> Iterator[str]:
     """Yield a prediction for people: cycles, why, each bound, paths, loads of ports, each instruction."""
     bounds, machine = facts.bounds, facts.machine
     block = bounds.block
@@ -62,7 +62,7 @@ MUCH = Fraction(21, 20)
 """A simulation that takes this many times the largest bound is not explained by it."""
 
 
-def reason_of(facts: Facts) -> str:
+def reason_of(facts: PredictionFacts) -> str:
     """Say in words what limits the code; where no bound explains the simulated time, say what would help most."""
     bounds = facts.bounds
     if facts.study is None or facts.cycles <= bounds.cycles * MUCH:
@@ -71,7 +71,7 @@ def reason_of(facts: Facts) -> str:
     return f"No component alone explains it: the largest bound is {cycles_text(bounds.cycles)}.{most}"
 
 
-def error_bars(facts: Facts) -> str:
+def error_bars(facts: PredictionFacts) -> str:
     """Write the interval that the data allow, "" if they allow one prediction only."""
     interval = facts.interval
     if interval is None:
@@ -110,7 +110,7 @@ _REASONS = {
 }
 
 
-def detail(facts: Facts, component: Component) -> str:
+def detail(facts: PredictionFacts, component: Component) -> str:
     """Return what a bound comes from, as far as there is more to say."""
     bounds = facts.bounds
     if component is Component.PORTS and bounds.full:
@@ -149,7 +149,7 @@ def unknown_lines(block: Block) -> Iterator[str]:
     yield f"! Nothing is known of {', '.join(named)}{more}: the real time is longer, or the same."
 
 
-def _measured(rows: Sequence[Measured]) -> Iterator[str]:
+def _measured(rows: Sequence[MeasuredCycles]) -> Iterator[str]:
     """Yield the table of what was predicted and measured."""
     yield "                 predicted  measured  error"
     for one in rows:
@@ -159,7 +159,7 @@ def _measured(rows: Sequence[Measured]) -> Iterator[str]:
             yield f"{one.running:16} {one.predicted:9.2f} {one.cycles:9.2f} {100 * one.error:+6.1f}%"
 
 
-def path_lines(facts: Facts) -> Iterator[str]:
+def path_lines(facts: PredictionFacts) -> Iterator[str]:
     """Yield the critical path of an iteration, and what leads from iteration to iteration."""
     if facts.path.nodes:
         cycles = counted(facts.path.cycles, "cycle")
@@ -171,7 +171,7 @@ def path_lines(facts: Facts) -> Iterator[str]:
         yield f"  and {len(facts.carried) - MOST_NAMED} faster ones"
 
 
-def _ports(facts: Facts) -> Iterator[str]:
+def _ports(facts: PredictionFacts) -> Iterator[str]:
     """Yield the loads of the ports: best, and with each port of a µop getting the same share."""
     loads = facts.loads
     names = sorted({*loads.best, *loads.even}, key=facts.bounds.port_names.index)
@@ -186,7 +186,7 @@ def _ports(facts: Facts) -> Iterator[str]:
         yield f"{title:5} " + " ".join(f"{float(load.get(name, 0)):5.2f}" for name in names)
 
 
-def _listing(facts: Facts) -> Iterator[str]:
+def _listing(facts: PredictionFacts) -> Iterator[str]:
     """Yield a line per instruction."""
     block = facts.bounds.block
     rows = []
@@ -205,7 +205,7 @@ def _listing(facts: Facts) -> Iterator[str]:
     yield "+ one µop with the jump behind it, ? nothing is known of it"
 
 
-def mark_of(facts: Facts, position: int) -> str:
+def mark_of(facts: PredictionFacts, position: int) -> str:
     """Return what is special about an instruction: `?`, or up to two of `*`, `c` and `+`."""
     if not facts.bounds.block.items[position].known:
         return "?"

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from fractions import Fraction
 
-    from analysis.explanation import Facts
-    from analysis.simulation.results import Instance
+    from analysis.explanation import PredictionFacts
+    from analysis.simulation.results import InstanceTimes
     from analysis.simulation.study import Study
 
 WIDEST = 80
@@ -30,7 +30,7 @@ HEADS = {Wait.FRONT_END: "front", Wait.BUFFER: "buffer", Wait.OPERAND: "operand"
 """The columns of the waits, at most seven letters."""
 
 
-def waits_lines(facts: Facts) -> Iterator[str]:
+def waits_lines(facts: PredictionFacts) -> Iterator[str]:
     """Yield a table of what each instruction waited for, in cycles, and how long others waited for it."""
     if facts.study is None:
         return
@@ -53,7 +53,7 @@ def timeline_lines(study: Study) -> Iterator[str]:
         yield f"{one.iteration:9} {one.position + 1:4}  {row}".rstrip()
 
 
-def _sign(one: Instance, cycle: int) -> str:
+def _sign(one: InstanceTimes, cycle: int) -> str:
     """Return what an instruction does in a cycle."""
     begun = one.executed if one.dispatched is None else one.dispatched
     if cycle == one.issued:

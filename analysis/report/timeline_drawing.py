@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from analysis.explanation import Facts
-    from analysis.simulation.results import Instance
+    from analysis.explanation import PredictionFacts
+    from analysis.simulation.results import InstanceTimes
 
 MOST_ROWS = 200
 MOST_CYCLES = 400
@@ -29,7 +29,7 @@ STYLE = """
 """
 
 
-def timeline_svg(facts: Facts) -> str:
+def timeline_svg(facts: PredictionFacts) -> str:
     """Return the first iterations of the simulation as SVG, "" without a simulation.
 
     Yellow: issued, waits. Blue: from the first µop that begins until its result is there. Grey: until it retires.
@@ -53,7 +53,7 @@ def timeline_svg(facts: Facts) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _stripes(shown: Sequence[Instance], width: int) -> Iterator[str]:
+def _stripes(shown: Sequence[InstanceTimes], width: int) -> Iterator[str]:
     """Yield a background for every second iteration."""
     for row, one in enumerate(shown):
         if one.iteration % 2:
@@ -67,7 +67,7 @@ def _grid(last: int, height: int) -> Iterator[str]:
         yield f'<text x="{x + 2}" y="12">{cycle}</text>'
 
 
-def _row(facts: Facts, row: int, one: Instance, last: int) -> Iterator[str]:
+def _row(facts: PredictionFacts, row: int, one: InstanceTimes, last: int) -> Iterator[str]:
     """Yield the text and the bars of one instruction in one iteration."""
     text = f"{one.iteration:2}.{one.position + 1:<3} {facts.bounds.block.items[one.position].text}"
     label = text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…"

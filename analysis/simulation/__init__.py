@@ -2,7 +2,7 @@
 
 Reading order:
 
-- `results`: what comes out: `Simulated`, and with it per instruction `LineTimes`, `Instance`;
+- `results`: what comes out: `Simulated`, and with it per instruction `LineTimes`, `InstanceTimes`;
 - `program`: a block as steps of the core, with its loads linked to the stores that they read from;
 - `waits`: who waited for what and for whom, out of notes about each instance;
 - `run`: until it repeats (`Simulation.run`), and with these notes (`Simulation.explain`);

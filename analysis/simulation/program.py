@@ -5,7 +5,8 @@ Steps of an instruction are made once. What is different from a microbenchmark t
 - Loads wait for the stores that the followed addresses name (`analysis.addresses`), not for those whose addresses are
   written alike.
 - A load that cannot be forwarded waits until the store is in the cache. A store is retired when its data could be
-  forwarded; it is in the cache so many cycles later as a failed forwarding costs.
+  forwarded; it is in the cache so many cycles later as a failed forwarding costs. Stores go there in order, one per
+  cycle, so those before it count as well.
 - A µop brings RSP up to date where it is used behind PUSH or POP (`synchronizations`).
 - Flags that nothing in the block reads are left out, which saves time.
 - Instructions of which nothing is known take a place in the front end and an issue slot.
@@ -16,17 +17,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from analysis.dependencies import FAILED_FORWARDING_CYCLES, STACK_POINTER, synchronizations
+from analysis.dependencies import STACK_POINTER, synchronizations
 from analysis.front_end import unknown_fetched
 from results.machine.graph import FLAGS
 from simulator.core.compiler import Numbering, steps_of
-from simulator.core.core import COMMIT, FETCH, NO_PORT, PORT
+from simulator.core.core import COMMIT, FETCH, NO_PORT, PORT, UNIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from analysis.addresses import Followed, Forwarding
+    from analysis.addresses import Followed, ForwardedLoad
     from analysis.code import Block, Item
+    from results.machine.constants import CoreConstants
     from simulator.core.compiler import LocatedUop, Location
     from simulator.core.core import Step
     from simulator.core.delivery import Fetched
@@ -92,21 +94,23 @@ class _Template:
 class Programs:
     """Makes programs for one machine."""
 
-    def __init__(self, stack_ports: tuple[int, ...], load_ports: frozenset[int], *, fast: bool, fetches: bool) -> None:
+    def __init__(self, stack_ports: tuple[int, ...], load_ports: frozenset[int], core: CoreConstants | None) -> None:
         """Begin without any instruction.
 
         Args:
             stack_ports: where the µop goes that brings RSP up to date.
             load_ports: where loads go.
-            fast: whether a load is a cycle quicker if its base comes out of a load.
-            fetches: whether there is a front end.
+            core: the constants of the core with its front end (None: there is none).
         """
-        self._stack_ports, self._load_ports, self._fast, self._fetches = stack_ports, load_ports, fast, fetches
+        self._stack_ports, self._load_ports = stack_ports, load_ports
+        self._fast = core is not None and core.memory.fast_pointer_chasing
+        self._failed = core.memory.failed_forwarding if core is not None else 0
+        self._fetches = core is not None
         self._begin()
 
     def _begin(self) -> None:
         self._numbering = Numbering()
-        self._templates: dict[tuple[Item, Item | None, frozenset[str], int], _Template] = {}
+        self._templates: dict[tuple[Item, Item | None, frozenset[str], int, bool], _Template] = {}
         self._loaded, self._stored, self._pointer = (
             self._numbering.of(name) for name in (LOADED, STORED, STACK_POINTER)
         )
@@ -119,7 +123,7 @@ class Programs:
         templates = self._templates_of(block, {one.load for one in forwardings}, followed.far)
         synchronized = synchronizations(block)
         copies = min(MOST_COPIES, max([1, *(one.iterations + (one.store < one.load) for one in forwardings)]))
-        places = _Places(forwardings, copies, len(self._numbering))
+        places = _Places(block.items, forwardings, copies, len(self._numbering))
         groups: list[tuple[int, tuple[Step, ...]]] = []
         for copy in range(copies):
             for position, template in templates:
@@ -142,15 +146,19 @@ class Programs:
             if position and fused[position - 1]:
                 continue
             jump = block.items[position + 1] if fused[position] else None
-            key = (item, jump, read, PAGE_CYCLES if position in far else -1 if position in quick else 0)
+            longer = PAGE_CYCLES if position in far else -1 if position in quick else 0
+            key = (item, jump, read, longer, block.is_wide)
             template = self._templates.get(key)
             if template is None:
                 template = self._templates[key] = self._template(*key)
             found.append((position, template))
         return found
 
-    def _template(self, item: Item, jump: Item | None, read: frozenset[str], longer: int) -> _Template:
-        """Make the steps of an instruction with the jump that is fused with it; its loads take so much longer."""
+    def _template(self, item: Item, jump: Item | None, read: frozenset[str], longer: int, wide: bool) -> _Template:
+        """Make the steps of an instruction with the jump that is fused with it; its loads take so much longer.
+
+        In a block with wide loads or stores the ways of data can limit.
+        """
         one = item.compiled
         if one is None or one.uops is None:
             steps = self._unknown(item)
@@ -161,6 +169,12 @@ class Programs:
         if jump is not None and jump.compiled is not None:
             code.append(jump.compiled)
         steps = tuple(steps_of(code, self._numbering))
+        if wide:
+            begin = 1 if self._fetches else 0
+            paths: list[Step] = [
+                (UNIT, (), ticks, (), (self._numbering.of(name),), 0, 0, 0) for name, ticks in one.data_paths
+            ]
+            steps = (*steps[:begin], *paths, *steps[begin:])
         return _Template(steps, tuple(self._cut(steps)))
 
     def _unknown(self, item: Item) -> tuple[Step, ...]:
@@ -193,8 +207,9 @@ class Programs:
 
     def _linked(self, position: int, copy: int, template: _Template, places: _Places) -> tuple[Step, ...]:
         """Return the steps of an instruction in one copy, with the places that it loads from and stores to."""
+        committed = places.committed(position, copy)
         if not (position in places.loads or position in places.feeding):
-            return template.alone
+            return template.alone if committed is None else (*template.alone, self._commit(committed))
         loaded = places.loaded(position, copy)
         stored = places.stored(position, copy)
         found: list[Step] = []
@@ -205,26 +220,36 @@ class Programs:
             if self._stored in targets:
                 targets = (*(one for one in targets if one != self._stored), *stored)
             found.append((*step[:3], sources, targets, *step[5:]))
-        if (committed := places.committed(position, copy)) is not None:
-            found.append((COMMIT, (), FAILED_FORWARDING_CYCLES, (), (committed,), 0, 0, 0))
+        if committed is not None:
+            found.append(self._commit(committed))
         return tuple(found)
 
     def _synchronization(self) -> Step:
         return (PORT, self._stack_ports, 1, (self._pointer,), (self._pointer,), 0, 1, 1)
 
+    def _commit(self, location: int) -> Step:
+        """Return the step that brings a store into the cache, where a location says when it is there."""
+        return (COMMIT, (), self._failed, (), (location,), 0, 0, 0)
+
 
 class _Places:
-    """Numbers for what the stores of each copy of a block write, as data that is forwarded and as data in the cache."""
+    """Numbers for what the stores of each copy of a block write, as data that is forwarded and as data in the cache.
 
-    def __init__(self, forwardings: Sequence[Forwarding], copies: int, first: int) -> None:
+    If any load waits for the cache, all stores on the way there count; those that no load reads share one number.
+    """
+
+    def __init__(self, items: Sequence[Item], forwardings: Sequence[ForwardedLoad], copies: int, first: int) -> None:
         self.copies, self.first = copies, first
-        self.loads: dict[int, list[Forwarding]] = {}
+        self.loads: dict[int, list[ForwardedLoad]] = {}
         for one in forwardings:
             self.loads.setdefault(one.load, []).append(one)
         stores = sorted({one.store for one in forwardings})
         self.feeding: Mapping[int, int] = {store: number for number, store in enumerate(stores)}
         self.failing = {one.store for one in forwardings if not one.whole}
-        self.count = 2 * len(stores) * copies
+        self.count = 2 * len(stores) * copies + 1
+        self.committing = {
+            n for n, item in enumerate(items) if self.failing and any(o.stored for o in item.effects.outputs)
+        }
 
     def _number(self, store: int, copy: int) -> int:
         return self.first + 2 * (self.feeding[store] * self.copies + copy % self.copies)
@@ -239,8 +264,10 @@ class _Places:
         return (self._number(position, copy),) if position in self.feeding else ()
 
     def committed(self, position: int, copy: int) -> int | None:
-        """Return where the data of a store is once it is in the cache, None if no load waits for that."""
-        return self._number(position, copy) + 1 if position in self.failing else None
+        """Return where the data of a store is once it is in the cache, None if no load waits for any."""
+        if position in self.failing:
+            return self._number(position, copy) + 1
+        return self.first + self.count - 1 if position in self.committing else None
 
 
 def flags_read(items: Sequence[Item]) -> frozenset[str]:

@@ -49,7 +49,7 @@ class UopTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class Instance:
+class InstanceTimes:
     """An instruction in one iteration: when it was issued (its last µop), had executed, and was retired.
 
     `position` is that of the instruction in the block. Cycle 0 is that in which the first one of all was issued.
@@ -69,18 +69,13 @@ class Instance:
 class LineTimes:
     """Means of one instruction over the iterations that were looked at.
 
-    `ports` are µops on each port. `waits` are cycles by what it waited for, of the µop that waited longest; `caused`
-    are cycles that others waited for it: for its result, for a port that it used, for an entry that it held.
+    `ports` are µops on each port. `waits` are cycles by what it waited for, of the µop that waited longest. `caused`
+    are cycles that others waited for its result, for a port that it used, or for an entry that it held.
     """
 
     ports: Mapping[str, Fraction] = field(default_factory=dict)
     waits: Mapping[Wait, Fraction] = field(default_factory=dict)
     caused: Mapping[Wait, Fraction] = field(default_factory=dict)
-
-    @property
-    def waited(self) -> Fraction:
-        """All cycles that it waited."""
-        return sum(self.waits.values(), Fraction(0))
 
     @property
     def made_wait(self) -> Fraction:
@@ -93,4 +88,4 @@ class Explanation:
     """What happened to the instructions of a block: means of each, and the instances of a few iterations in order."""
 
     lines: tuple[LineTimes, ...]
-    timeline: tuple[Instance, ...]
+    timeline: tuple[InstanceTimes, ...]

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from analysis.simulation.program import PAGE_CYCLES, Programs
-from analysis.simulation.results import Explanation, Instance, Simulated
+from analysis.simulation.results import Explanation, InstanceTimes, Simulated
 from analysis.simulation.waits import Watcher
 from simulator.core.core import FETCH, Core, RepeatedRun
-from simulator.core.delivery import Layout
-from simulator.machines.machine import Binding
+from simulator.core.delivery import CodeLayout
 
 if TYPE_CHECKING:
     from analysis.addresses import Followed
-    from analysis.code import Block, Reader
+    from analysis.code import Block, CodeReader
     from analysis.simulation.program import Program
     from simulator.machines.machine import MachineModel, Parameters
 
-FEW_INSTRUCTIONS, MORE_INSTRUCTIONS = 150, 300
+FEW_INSTRUCTIONS, MORE_INSTRUCTIONS = 150, 150
 """Instructions after which the buffers are full, and so many more, whose time counts."""
 
 WATCHED_INSTRUCTIONS = 400
@@ -40,35 +40,44 @@ ADD_TO_STACK = bytes.fromhex("4883c408")
 class Simulation:
     """Simulates blocks on one machine."""
 
-    def __init__(self, machine: MachineModel, reader: Reader, code_offset: int = 0) -> None:
+    def __init__(self, machine: MachineModel, reader: CodeReader, code_offset: int = 0) -> None:
         """Take a machine, what reads code for it, and how far behind a multiple of 16 bytes copies in a row begin."""
         self.code_offset = code_offset
         core = machine.parameters.front
         alternating = bool(machine.parameters.alternating)
-        published = machine.with_parameters(binding=Binding.INTEL) if alternating else machine
-        self.parameters: Parameters = published.parameters
+        rule = machine.parameters.published
+        published = machine.with_parameters(binding=rule) if alternating else machine
+        pipeline = (core.elimination.cycles, core.elimination.all_overwritten) if core is not None else None
+        self.parameters: Parameters = replace(published.parameters, pipeline=pipeline, whole_groups=alternating)
         addition = reader.block(ADD_TO_STACK).items[0].compiled
         ports = [uop.ports for uop in (addition.uops if addition is not None else None) or () if uop.ports]
         every = tuple(range(len(self.parameters.ports)))
         loads = frozenset(every if core is None else map(self.parameters.ports.index, core.ports.load))
-        fast = core is not None and core.memory.fast_pointer_chasing
-        self.programs = Programs(ports[0] if ports else every, loads, fast=fast, fetches=core is not None)
+        self.programs = Programs(ports[0] if ports else every, loads, core)
 
-    def run(self, block: Block, followed: Followed, *, loop: bool) -> Simulated:
-        """Simulate a block; instructions of which nothing is known take a place and no time."""
-        found = self.simulate(self.programs.program(block, followed), self.parameters, loop=loop)
+    def run(self, block: Block, followed: Followed, *, loop: bool, copies: int = MANY_COPIES) -> Simulated:
+        """Simulate a block; instructions of which nothing is known take a place and no time.
+
+        Args:
+            block: the code.
+            followed: what came out of following its addresses.
+            loop: whether it jumps back to itself.
+            copies: how many run in a row if it does not, again and again; from the µop cache, if that holds them.
+        """
+        program = self.programs.program(block, followed)
+        found = self.simulate(program, self.parameters, loop=loop, copies=copies)
         pages = page_cycles(followed)
         return Simulated(found.cycles + pages, found.ports, found.iterations, pages)
 
-    def simulate(self, program: Program, parameters: Parameters, *, loop: bool) -> Simulated:
+    def simulate(self, program: Program, parameters: Parameters, *, loop: bool, copies: int = MANY_COPIES) -> Simulated:
         """Simulate a program on a core, which may be another one than that of the machine."""
         steps = program.steps
-        run = RepeatedRun(self._core(program, parameters, loop=loop), steps)
+        run = RepeatedRun(self._core(program, parameters, loop=loop, copies=copies), steps)
         few = -(-FEW_INSTRUCTIONS // max(1, len(program.groups)))
         more = few + -(-MORE_INSTRUCTIONS // max(1, len(program.groups)))
         found = []
-        for copies in (few, more):
-            state, skipped = run.after(copies)
+        for count in (few, more):
+            state, skipped = run.after(count)
             found.append(state.totals().plus(skipped))
         first, last = found
         per = (more - few) * program.copies
@@ -88,17 +97,17 @@ class Simulation:
         settled = Watcher(core, program, len(block.items)).watch(-(-WATCHED_INSTRUCTIONS // count), 0)
         return Explanation(settled.lines, begun.timeline)
 
-    def _core(self, program: Program, parameters: Parameters, *, loop: bool) -> Core:
+    def _core(self, program: Program, parameters: Parameters, *, loop: bool, copies: int = MANY_COPIES) -> Core:
         """Return a drained core at the beginning of the code."""
         core = Core(parameters, program.locations)
         core.fetched = program.fetched
         if core.front is not None and parameters.front is not None and parameters.front.uop_cache is not None:
             items = [program.fetched[step[5]] for step in program.steps if step[0] == FETCH]
-            layout = Layout(items, parameters.front.uop_cache)
-            core.front.begin(layout, 1 if loop else MANY_COPIES, 0 if loop else self.code_offset)
+            layout = CodeLayout(items, parameters.front.uop_cache)
+            core.front.begin(layout, 1 if loop else copies, 0 if loop else self.code_offset)
         return core
 
-    def steady(self, block: Block, followed: Followed, *, loop: bool) -> tuple[Instance, ...]:
+    def steady(self, block: Block, followed: Followed, *, loop: bool) -> tuple[InstanceTimes, ...]:
         """Return instances of whole iterations once buffers are full, in program order."""
         program = self.programs.program(block, followed)
         core = self._core(program, self.parameters, loop=loop)

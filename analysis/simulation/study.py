@@ -11,7 +11,7 @@ from analysis.bounds import Running
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from analysis.addresses import Followed, Follower
+    from analysis.addresses import AddressFollower, Followed
     from analysis.bounds import Bounds
     from analysis.code import Block
     from analysis.simulation.results import Explanation, Simulated
@@ -30,7 +30,7 @@ class Study:
     """What the simulation says of a block. `bounds` are those of the same block."""
 
     simulation: Simulation
-    follower: Follower
+    follower: AddressFollower
     bounds: Bounds
 
     @property
@@ -56,11 +56,16 @@ class Study:
     @property
     def cycles(self) -> Fraction:
         """The prediction: core cycles per iteration; the largest bound if the simulation is not told apart from it."""
-        bound = self.bounds.cycles + self.simulated.page_cycles
-        apart = abs(self.simulated.cycles - bound) * self.simulated.iterations
-        return self.simulated.cycles if apart > NOT_TOLD_APART_CYCLES else bound
+        return cycles_of(self.simulated, self.bounds.cycles)
 
     @cached_property
     def explanation(self) -> Explanation:
         """What each instruction waited for, and a few iterations of all."""
         return self.simulation.explain(self.block, self.followed, loop=self.loop)
+
+
+def cycles_of(simulated: Simulated, bound: Fraction) -> Fraction:
+    """Return the core cycles per iteration: the largest bound if the simulation is not told apart from it."""
+    bound += simulated.page_cycles
+    apart = abs(simulated.cycles - bound) * simulated.iterations
+    return simulated.cycles if apart > NOT_TOLD_APART_CYCLES else bound

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from analysis.simulation.results import Explanation, Instance, LineTimes, UopTimes, Wait
+from analysis.simulation.results import Explanation, InstanceTimes, LineTimes, UopTimes, Wait
 from simulator.core.core import TRACED
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Watcher:
 
     def watch(self, repetitions: int, most: int) -> Explanation:
         """Execute the program so many times; the timeline has so many instances at most."""
-        shown: list[Instance] = []
+        shown: list[InstanceTimes] = []
         for repetition in range(repetitions):
             before, copy = -1, -1
             for position, steps in self.program.groups:
@@ -83,7 +83,7 @@ class Watcher:
         lines = tuple(line.means(iterations) for line in self.lines)
         return Explanation(lines, tuple(_moved(one, first) for one in shown))
 
-    def _instance(self, position: int, iteration: int, steps: Sequence[Step]) -> Instance:
+    def _instance(self, position: int, iteration: int, steps: Sequence[Step]) -> InstanceTimes:
         """Execute the steps of one instruction."""
         core, line = self.core, self.lines[position]
         log: list[tuple[int, int]] = []
@@ -110,7 +110,7 @@ class Watcher:
         _add(line.waits, Wait.PORT, waited[1])
         self.passed.append(_Passed(position, executed, core.last_retired))
         first = min((one.dispatched for one in uops), default=None)
-        return Instance(position, iteration, self.cycle, first, executed, core.last_retired, tuple(uops))
+        return InstanceTimes(position, iteration, self.cycle, first, executed, core.last_retired, tuple(uops))
 
     def _issued(self, line: _Line, moment: Moment, entry: int) -> None:
         """Note how long a µop waited for its issue."""
@@ -163,9 +163,9 @@ def _add(sums: dict[Wait, int], key: Wait, cycles: int) -> None:
         sums[key] = sums.get(key, 0) + cycles
 
 
-def _moved(one: Instance, first: int) -> Instance:
+def _moved(one: InstanceTimes, first: int) -> InstanceTimes:
     """Return an instance with its cycles counted from another one."""
-    return Instance(
+    return InstanceTimes(
         one.position,
         one.iteration,
         one.issued - first,

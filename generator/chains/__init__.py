@@ -1,5 +1,6 @@
 """Dependency chains, for latency.
 
 Reading order: `plan` (every pair of operands of a variant), `links` (the chain instructions), `chain` (puts chains
-together), `setup` (initial values of a chain), `calibration` (what the links themselves take).
+together), `setup` (initial values of a chain), `calibration` (what the links themselves take), `value_classes` (the
+same chain with other operand values), `domains` (with links that work on other kinds of numbers).
 """

@@ -50,9 +50,9 @@ _UNTRACKED = frozenset(
 class Chain:
     """A microbenchmark for one latency, and what to subtract from its cycles.
 
-    `links` are the names of the links in it, pads included, each as often as it stands there; `cross_domain_links`
-    counts those among the rest that cannot be calibrated. `breakers` is the number of further instructions,
-    `instances` how often the instruction under test is in it.
+    `links` are the names of the links that are calibrated, pads included, each as often as it is in the chain.
+    `cross_domain_links` counts the others, which cannot be calibrated. `breakers` is the number of further
+    instructions, `instances` how often the instruction under test is in it.
     """
 
     benchmark: Microbenchmark
@@ -101,8 +101,9 @@ class ChainFactory:
             source: input of the instance that the chain ends at.
             destination: output of the instance that the chain begins at.
             route: links between them.
-            pad_count: how many more links to put in, to make the chain longer than the throughput allows otherwise.
-            cut: overwrite the destination before the links, so that there is no chain; the time has other causes then.
+            pad_count: how many further links to put in, so that latency and not throughput limits the chain.
+            cut: overwrite the destination before the links, so that there is no chain. Then other things cause the
+                time.
 
         Raises:
             LookupError: there are not enough temporary registers.
@@ -130,7 +131,7 @@ class ChainFactory:
     def swapped(self, source: Place, destination: Place) -> Chain:
         """Return the chain of the instance and of one with both operands swapped; it needs no links and no breakers.
 
-        Where the destination is an input as well, its own chain may be the slower one: the latency is an upper bound.
+        Where the destination is an input as well, its own chain may be the slower one: then it is not isolated.
 
         Raises:
             LookupError: the operands cannot be swapped, or something besides would have to be put back.
@@ -150,7 +151,8 @@ class ChainFactory:
         purpose = f"latency {source} → {destination} of {self.instance.variant.string} through itself swapped"
         setup = self._setup.lines(UnfinishedChain(set(self._occupied)))
         benchmark = Microbenchmark(setup, (assemble(self.instance), assemble(other)), purpose)
-        return Chain(benchmark, Route((), (destination.node,)), (), 0, isolated=False, breakers=0, pads=0, instances=2)
+        isolated = destination.resource not in self.effects.inputs
+        return Chain(benchmark, Route((), (destination.node,)), (), 0, isolated, breakers=0, pads=0, instances=2)
 
     def _arranged(
         self, unfinished: UnfinishedChain, source: Place, early: Sequence[Line], broken: Sequence[Line]

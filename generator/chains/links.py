@@ -215,7 +215,7 @@ def routes(source: str, target: str, *, direct: bool = True, limit: int = 6) -> 
     Args:
         source: where the value is (the destination operand of the instruction under test).
         target: where it has to go (a source operand).
-        direct: whether a single link from flag to flag will do; without it the way leads through a register.
+        direct: whether a single link from flag to flag will do. If not, the way leads through a register.
         limit: at most so many alternatives of the same length.
     """
     found: list[Route] = []

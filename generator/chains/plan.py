@@ -1,8 +1,8 @@
 """Plans the latency of every pair of operands of a variant (ASPLOS 2019, section 5.2).
 
-A plan has a `Pair` for every input and output of the variant, also for those that cannot be measured: these carry the
-reason. A pair has candidate routes back from the output to the input, or is a chain by itself. Inference asks
-`Pair.chain` for microbenchmarks of the lengths that it needs.
+A plan has an `OperandPair` for every input and output of the variant. Those that cannot be measured carry the reason. A
+pair has candidate routes back from the output to the input, or is a chain by itself. Inference asks
+`OperandPair.chain` for microbenchmarks of the lengths that it needs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from generator.errors import AllocationError
 from generator.exclusions import excluded_latency, unreachable
 from generator.operands.allocation import Allocator, plain_addresses
 from generator.operands.places import Place, destinations, sources
-from generator.operands.registers import part, register_class
+from generator.operands.registers import name_among, register_class
 from generator.operands.values import ValueKind, kinds_of, values_of
 from results.model import LatencyPart
 from xed_convert.errors import EncodingError
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class OperandPair:
     """One input and one output of an instance, and the ways to make a chain of them.
 
     `direct` is true where the output is the input: the instance chains by itself (but for flags that the end of a loop
@@ -59,7 +59,7 @@ class LatencyPlan:
     """All pairs of a variant, and its chains by kind of values; `reason` says why there are none ("")."""
 
     variant: InstructionVariant
-    pairs: tuple[Pair, ...] = ()
+    pairs: tuple[OperandPair, ...] = ()
     factories: Mapping[ValueKind, ChainFactory] = field(default_factory=dict)
     reason: str = ""
 
@@ -68,7 +68,7 @@ class LatencyPlan:
 class _Collector:
     """Collects pairs and remembers what has been planned already."""
 
-    pairs: list[Pair] = field(default_factory=list)
+    pairs: list[OperandPair] = field(default_factory=list)
     factories: dict[ValueKind, ChainFactory] = field(default_factory=dict)
 
 
@@ -99,20 +99,20 @@ def plan_latency(instructions: InstructionFactory, variant: InstructionVariant) 
     return LatencyPlan(variant, tuple(collector.pairs), collector.factories)
 
 
-def _pairs(factory: ChainFactory, kind: ValueKind) -> Iterator[Pair]:
+def _pairs(factory: ChainFactory, kind: ValueKind) -> Iterator[OperandPair]:
     """Yield all pairs of an instance."""
     inputs, outputs = sources(factory.instance), destinations(factory.instance)
     for source in inputs:
         shared = sum(place.resource == source.resource for place in inputs) > 1
         for destination in outputs:
-            yield replace(_pair(factory, source, destination), kind=kind, shared=shared)
+            yield replace(pair_between(factory, source, destination), kind=kind, shared=shared)
 
 
-def _pair(factory: ChainFactory, source: Place, destination: Place) -> Pair:
-    """Find the routes of a pair, or the reason why there is none."""
+def pair_between(factory: ChainFactory, source: Place, destination: Place) -> OperandPair:
+    """Return a pair with its routes, or the reason why there is none."""
     reason = _unreachable(source) or _unreachable(destination)
     if reason:
-        return Pair(source, destination, factory, (), reason=reason)
+        return OperandPair(source, destination, factory, (), reason=reason)
     begin, end = _vector_nodes(destination.node, factory.target_node(source))
     same = source.resource == destination.resource
     direct = same and not factory.needs_restore(source) and source.flag in {"", "CF"}
@@ -122,7 +122,7 @@ def _pair(factory: ChainFactory, source: Place, destination: Place) -> Pair:
     if direct:
         found = tuple(route for route in found if not route.cross_domain_links)
     missing = "" if found or direct else _no_way(source, destination)
-    return Pair(source, destination, factory, found, direct=direct, reason=missing)
+    return OperandPair(source, destination, factory, found, direct=direct, reason=missing)
 
 
 def _no_way(source: Place, destination: Place) -> str:
@@ -170,24 +170,24 @@ def _indexed(instance: Instance) -> Instance | None:
     return Allocator().instance(instance.variant, others, indexed=True)
 
 
-def _index_pairs(factory: ChainFactory, kind: ValueKind) -> Iterator[Pair]:
+def _index_pairs(factory: ChainFactory, kind: ValueKind) -> Iterator[OperandPair]:
     """Yield the pairs whose source is an address's index register."""
     for pair in _pairs(factory, kind):
         if pair.source.part is LatencyPart.ADDRESS_INDEX:
             yield pair
 
 
-def _same_register_pairs(instructions: InstructionFactory, instance: Instance) -> Iterator[Pair]:
+def _same_register_pairs(instructions: InstructionFactory, instance: Instance) -> Iterator[OperandPair]:
     """Yield the pairs of the instance that has one register in all its explicit register operands."""
     operands = [o for o in instance.variant.operands if o.explicit and o.kind is OperandKind.REGISTER and not o.opmask]
     values = [str(instance.values[o.index]) for o in operands]
     if len(operands) < 2 or len({register_class(value) for value in values}) != 1:
         return
-    common = next((name for name in operands[0].registers if all(_has(o.registers, name) for o in operands)), "")
-    chosen = values[0] if all(_has(o.registers, values[0]) for o in operands) else common
+    common = next((name for name in operands[0].registers if all(name_among(o.registers, name) for o in operands)), "")
+    chosen = values[0] if all(name_among(o.registers, values[0]) for o in operands) else common
     if not chosen:
         return
-    same = {o.index: _of(o.registers, chosen) for o in operands}
+    same = {o.index: name_among(o.registers, chosen) for o in operands}
     factory = ChainFactory(instructions, Instance(instance.variant, {**instance.values, **same}))
     try:
         assemble(factory.instance)
@@ -197,20 +197,5 @@ def _same_register_pairs(instructions: InstructionFactory, instance: Instance) -
     inputs = [p for p in sources(factory.instance) if p.operand in indices]
     outputs = [p for p in destinations(factory.instance) if p.operand in indices]
     if inputs and outputs and not factory.needs_restore(inputs[-1]):
-        pair = _pair(factory, inputs[-1], outputs[0])
+        pair = pair_between(factory, inputs[-1], outputs[0])
         yield replace(pair, same_register=True)
-
-
-def _has(registers: tuple[str, ...], name: str) -> bool:
-    """Whether a register of the same family and number is among those that an operand may be."""
-    return bool(_of(registers, name))
-
-
-def _of(registers: tuple[str, ...], name: str) -> str:
-    """Return the operand's name for the register that `name` is part of ("" if it cannot be that register)."""
-    if name in registers:
-        return name
-    widths = (8, 16, 32, 64) if register_class(name) == "GPR" else (128, 256, 512)
-    if register_class(name) not in {"GPR", "VEC"}:
-        return ""
-    return next((other for width in widths if (other := part(name, width)) in registers), "")

@@ -1,8 +1,8 @@
 """The harness around a microbenchmark: one blob of bytes that saves, sets up, counts, runs the copies and restores.
 
 A blob is what every backend runs (`templates/harness.asm.j2`; only the macro that reads the counters differs). Offset 0
-holds the address of the context as a u64, written by whoever loads the blob; offset 8 is the entry, a function of the
-System V ABI without arguments. A blob is position-independent and is to be loaded at a multiple of `ALIGNMENT`.
+holds the address of the context as a u64, which the loader writes. Offset 8 is the entry, a function of the System V
+ABI without arguments. A blob is position-independent. It is loaded at a multiple of `ALIGNMENT`.
 
 Context, u64 fields at byte offsets:
 
@@ -14,6 +14,7 @@ Context, u64 fields at byte offsets:
     0x058  area for RBP                          0x230  address of the page that serves all others (states but ZERO)
     0x060  end (top) of the area for RSP         0x238  the value of registers and that page (likewise)
                                                  0x240  0 until the one-time code has run; the loader makes it 0
+                                                 0x248  iterations behind those that warm up (state AGAIN)
     0x300  and after: the loader's own
 
 As in "uops.info" (Abel and Reineke, ASPLOS 2019, section 6.2) there are LFENCEs around the reads and nothing between
@@ -46,14 +47,17 @@ MAX_COUNTERS = 16
 """Counters of one blob: the context has no room for more, and no x86 core has more to be programmed."""
 
 PATCH_ITERATIONS = 0x7E570002
-"""Marks the number of iterations of the loop."""
+"""Marks the number of iterations of the loop, or of those that warm up."""
+
+PATCH_REST = 0x7E570004
+"""Marks the number of iterations behind those that warm up."""
 
 _NOPS = ("", "90", "6690", "0f1f00", "0f1f4000", "0f1f440000", "660f1f440000", "0f1f8000000000", "0f1f840000000000")
 """The recommended multi-byte NOPs by length (Intel SDM volume 2, NOP, table 4-12)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class CounterReader:
     """How counters are read: RDPMC (or RDMSR) of these indices (ECX values), or RDTSC if there are none.
 
     Counter 0 should be the core cycles: it is read last at the start and first at the end.
@@ -74,14 +78,14 @@ class Reader:
         return max(1, len(self.counters))
 
 
-RDTSC = Reader()
+RDTSC = CounterReader()
 
 
 DRAIN = bytes.fromhex("6666666666662e0f1f84" + 5 * "00") * 128
 """128 NOPs of 15 bytes: as many as nanoBench takes to drain the front end's buffers."""
 
 
-class Layout(NamedTuple):
+class BlobLayout(NamedTuple):
     """Where the parts of a blob are, as byte offsets from its beginning."""
 
     setup_offset: int
@@ -104,13 +108,14 @@ class _Part:
     code: bytes
     context_at: int = -1
     iterations_at: int = -1
+    rest_at: int = -1
 
 
 def render(
     benchmark: Microbenchmark,
     copies: int,
     iterations: int = 0,
-    reader: Reader = RDTSC,
+    reader: CounterReader = RDTSC,
     style: Style = PLAIN,
     inside: int = 0,
 ) -> bytes:
@@ -127,19 +132,23 @@ def render(
         raise ValueError(message)
     arranged = _arranged(benchmark, copies, iterations, reader, style)
     blob = bytearray(b"".join(part.code for _, part in arranged))
+    looped = max(iterations, style.state is State.AGAIN)
+    first, rest = (style.warm_up, looped) if style.warm_up else (looped, 0)
     at = 0
     for _, part in arranged:
         if part.context_at >= 0:
             _patch_context(blob, part, at, inside)
         if part.iterations_at >= 0:
-            struct.pack_into("<I", blob, at + part.iterations_at, max(iterations, style.state is State.AGAIN))
+            struct.pack_into("<I", blob, at + part.iterations_at, first)
+        if part.rest_at >= 0:
+            struct.pack_into("<I", blob, at + part.rest_at, rest)
         at += len(part.code)
     return bytes(blob)
 
 
 def layout(
-    benchmark: Microbenchmark, copies: int, iterations: int = 0, reader: Reader = RDTSC, style: Style = PLAIN
-) -> Layout:
+    benchmark: Microbenchmark, copies: int, iterations: int = 0, reader: CounterReader = RDTSC, style: Style = PLAIN
+) -> BlobLayout:
     """Return where the parts of the blob are that `render` makes of the same arguments.
 
     The body begins at a multiple of `ALIGNMENT` (and the style's offset), whatever the setup; `body_end` includes the
@@ -150,11 +159,13 @@ def layout(
         starts[name] = at
         at += len(part.code)
     setup = starts["setup"]
-    return Layout(setup, setup + len(benchmark.setup_code), starts["body"], starts["finish"], at)
+    return BlobLayout(
+        setup, setup + len(benchmark.setup_code), starts["body"], starts.get("rest", starts["finish"]), at
+    )
 
 
 def _arranged(
-    benchmark: Microbenchmark, copies: int, iterations: int, reader: Reader, style: Style
+    benchmark: Microbenchmark, copies: int, iterations: int, reader: CounterReader, style: Style
 ) -> list[tuple[str, _Part]]:
     """Return the blob's parts with their names, in order; the markers of context and iterations are still in them."""
     parts = _parts(reader, style.clean_uppers, style.state, style.loop_register)
@@ -163,7 +174,7 @@ def _arranged(
     between = ("late", "drain")
     order = ("setup", "start", *marked, *between)
     if is_again:
-        order = ("registers", "start", "again", "setup", "ready", *between)
+        order = ("registers", "start", "count", "again", "setup", "ready", *between)
     own = {
         "setup": benchmark.setup_code,
         "late": benchmark.late_code,
@@ -183,6 +194,9 @@ def _arranged(
         first = list(found).index("again") if is_again else list(found).index("body")
         looped = sum(len(part.code) for part in list(found.values())[first:])
         found["loop"] = _jumping_back(parts["loop"], looped + (len(LFENCE) if style.fenced and not is_again else 0))
+    if is_again:
+        first = list(found).index("count")
+        found["rest"] = _jumping_back(parts["rest"], sum(len(part.code) for part in list(found.values())[first:]))
     return [*(head | padding | found).items(), ("finish", parts["finish"])]
 
 
@@ -212,7 +226,7 @@ def _jumping_back(part: _Part, size: int) -> _Part:
     return _Part(code, part.context_at)
 
 
-def listing(reader: Reader = RDTSC, style: Style = PLAIN) -> str:
+def listing(reader: CounterReader = RDTSC, style: Style = PLAIN) -> str:
     """Return the harness as assembly text, for people; `@start` follows the setup and the body follows it."""
     return "\n".join(instructions(_text(reader, style.clean_uppers, style.state, style.loop_register)))
 
@@ -221,7 +235,7 @@ LFENCE = bytes.fromhex("0faee8")
 """Ends the start fragment; a fenced loop begins with it."""
 
 
-def _text(reader: Reader, clean_uppers: bool, state: State, loop_register: str) -> str:
+def _text(reader: CounterReader, clean_uppers: bool, state: State, loop_register: str) -> str:
     return (
         environment()
         .get_template("harness.asm.j2")
@@ -234,17 +248,18 @@ def _text(reader: Reader, clean_uppers: bool, state: State, loop_register: str) 
             hex=hex,
             PATCH_CONTEXT=hex(PATCH_CONTEXT),
             PATCH_ITERATIONS=hex(PATCH_ITERATIONS),
+            PATCH_REST=hex(PATCH_REST),
             PATCH_LOOP=hex(PATCH_LOOP),
         )
     )
 
 
 @functools.lru_cache(maxsize=256)
-def _parts(reader: Reader, clean_uppers: bool, state: State, loop_register: str) -> dict[str, _Part]:
+def _parts(reader: CounterReader, clean_uppers: bool, state: State, loop_register: str) -> dict[str, _Part]:
     found = {}
     for name, code in fragments(_text(reader, clean_uppers, state, loop_register)).items():
-        context_at = code.find(struct.pack("<I", PATCH_CONTEXT))
-        found[name] = _Part(code, context_at, code.find(struct.pack("<I", PATCH_ITERATIONS)))
+        markers = (code.find(struct.pack("<I", marker)) for marker in (PATCH_CONTEXT, PATCH_ITERATIONS, PATCH_REST))
+        found[name] = _Part(code, *markers)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Code of our own that runs natively beside the code under test: calibration chain, driver, fault handler, CPUID.
+"""Code of our own that runs natively beside the code under test: calibration chain, driver, signal handlers, CPUID.
 
 A chain of IMUL r64, r64 counts core cycles: it takes 3 of them on every x86-64 core from Nehalem and Zen on (Fog,
 "Instruction tables"; uops.info). Unlike ADD it is nowhere done at rename.
@@ -9,15 +9,19 @@ from __future__ import annotations
 import functools
 import struct
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from generator.harness.assembly import fixed_fragments
+from generator.facts import read_facts
+from generator.harness.assembly import PATCH_CONTEXT, PROBE_COPIES, PROBE_ITERATIONS, fixed_fragments
 from generator.harness.harness import ALIGNMENT, ENTRY_OFFSET, RDTSC, render
 from generator.harness.style import PLAIN, Style
 from generator.microbenchmark import Line, Microbenchmark
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 IMUL_CORE_CYCLES = 3
 """Latency of IMUL r64, r64, in core cycles."""
@@ -28,30 +32,15 @@ CHAIN_COPIES = 30
 SHORT_ITERATIONS = 1
 """Iterations of the short calibration; what it takes besides IMULs, the long one takes, too."""
 
-PROBE_COPIES, PROBE_ITERATIONS = 4, 400
-"""12,800 ADDs: 2,000 to 3,200 cycles on cores with four to six ALUs, many ticks of any clock and still short."""
+PLACEHOLDER = 0x0BADBEE5
+"""Stands in a blob where whoever runs it writes how many iterations it wants."""
 
 _CHAIN = Microbenchmark(
     setup=(), body=(Line(bytes.fromhex("480fafc0"), "IMUL RAX, RAX"),), purpose="calibration of the clock"
 )
 
-_CONTENTION_PROBE = Microbenchmark(
-    setup=(),
-    body=tuple(
-        Line(bytes.fromhex(code), f"ADD {name}, {name}")
-        for code, name in (
-            ("4801c0", "RAX"),
-            ("4801db", "RBX"),
-            ("4801c9", "RCX"),
-            ("4801d2", "RDX"),
-            ("4d01c0", "R8"),
-            ("4d01c9", "R9"),
-            ("4d01d2", "R10"),
-            ("4d01db", "R11"),
-        )
-    ),
-    purpose="contention probe",
-)
+PROBE_ADDS = 8 * PROBE_COPIES * PROBE_ITERATIONS
+"""ADDs of the contention probe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +63,30 @@ def calibration(iterations: int, copies: int = CHAIN_COPIES) -> Calibration:
         render(_CHAIN, copies, SHORT_ITERATIONS, RDTSC),
         render(_CHAIN, copies, SHORT_ITERATIONS + iterations, RDTSC),
         IMUL_CORE_CYCLES * copies * iterations,
-        render(_CONTENTION_PROBE, PROBE_COPIES, PROBE_ITERATIONS, RDTSC),
+        contention_probe(),
     )
+
+
+def contention_probe(inside: int = 0) -> bytes:
+    """Return the blob of the contention probe; see templates/contention_probe.asm.j2.
+
+    With `inside` it is part of another blob, so many bytes behind its beginning, and takes the context from there.
+    """
+    parts = fixed_fragments("contention_probe")
+    starts = dict(zip(parts, accumulate(map(len, parts.values()), initial=ENTRY_OFFSET), strict=False))
+    code = bytearray(_joined(parts, {"adds": starts["adds"], "read": starts["pass"]}))
+    marker = code.index(struct.pack("<I", PATCH_CONTEXT))
+    struct.pack_into("<i", code, marker, -(marker + 4) - inside)
+    return bytes(code)
+
+
+def least_probe_cycles(architecture: str) -> Fraction | None:
+    """Return the least core cycles that the contention probe can take, None where the number of ALUs is not known.
+
+    Source: `adds_per_cycle.tsv`, with the maker's manual beside each row.
+    """
+    rows = read_facts("adds_per_cycle.tsv", ("architecture", "adds", "source"), ("architecture",))
+    return next((Fraction(PROBE_ADDS, int(row["adds"])) for row in rows if row["architecture"] == architecture), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +106,18 @@ def clocked(
 ) -> Clocked:
     """Return a blob for the kernel module, which has no driver around blobs; see templates/kernel_clock.asm.j2."""
     parts = fixed_fragments("kernel_clock")
-    inner = [
-        (_CHAIN, CHAIN_COPIES, SHORT_ITERATIONS, PLAIN),
-        (_CHAIN, CHAIN_COPIES, SHORT_ITERATIONS + calibration_iterations, PLAIN),
-        (_CONTENTION_PROBE, PROBE_COPIES, PROBE_ITERATIONS, PLAIN),
-        (benchmark, copies, iterations, style),
+    inner: list[Callable[..., bytes]] = [
+        partial(render, _CHAIN, CHAIN_COPIES, SHORT_ITERATIONS, RDTSC, PLAIN),
+        partial(render, _CHAIN, CHAIN_COPIES, SHORT_ITERATIONS + calibration_iterations, RDTSC, PLAIN),
+        contention_probe,
+        partial(render, benchmark, copies, iterations, RDTSC, style),
     ]
     blob = bytearray(ENTRY_OFFSET + sum(map(len, parts.values())))
     offsets = []
-    for code, count, loops, how in inner:
+    for made in inner:
         blob += bytes(-len(blob) % ALIGNMENT)
         offsets.append(len(blob))
-        blob += render(code, count, loops, RDTSC, how, len(blob))
+        blob += made(inside=len(blob))
     short, long, probe, test = (offset + ENTRY_OFFSET for offset in offsets)
     head = _joined(parts, {"context": 0, "short": short, "long": long, "test": test, "contention_probe": probe})
     blob[: len(head)] = head
@@ -144,6 +155,16 @@ def fault_handler(record_address: int) -> bytes:
     code = bytearray(_joined(parts, targets))
     struct.pack_into("<Q", code, 0, record_address)
     return bytes(code)
+
+
+def signal_sampler() -> bytes:
+    """Return a signal handler that notes RIP and R15 in a buffer, whose address goes into the first 8 bytes."""
+    return bytes(ENTRY_OFFSET) + fixed_fragments("signal_sampler")["sampler"]
+
+
+def chain() -> tuple[bytes, int]:
+    """Return the calibration chain as a loop whose number of iterations is `PLACEHOLDER`, and its cycles each."""
+    return render(_CHAIN, CHAIN_COPIES, PLACEHOLDER, RDTSC), IMUL_CORE_CYCLES * CHAIN_COPIES
 
 
 def cpuid() -> bytes:

@@ -33,7 +33,8 @@ class Style:
     unrolled copies measures what unrolled copies do, many times over. `clean_uppers` adds VZEROUPPER at entry and exit
     (for CPUs with AVX enabled). The body begins `offset_bytes` behind a multiple of `harness.ALIGNMENT`. `drained`
     puts long NOPs before it, so that the front end's queues hold nothing else. `state` and `loop_register` (of
-    `LOOP_REGISTERS`; not used in the state AGAIN) say which registers the body may use.
+    `LOOP_REGISTERS`; not used in the state AGAIN) say which registers the body may use. In the state AGAIN, `warm_up`
+    iterations go first, which are not counted.
     """
 
     fenced: bool = False
@@ -42,6 +43,7 @@ class Style:
     drained: bool = False
     state: State = State.ZERO
     loop_register: str = "r15"
+    warm_up: int = 0
 
 
 PLAIN = Style()

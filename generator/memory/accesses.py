@@ -30,7 +30,7 @@ class File(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class AccessInstructions:
     """A store and a load of so many bytes: `store` and `load` are the catalogue's strings, with their registers."""
 
     name: str
@@ -51,7 +51,7 @@ class Access:
 
 
 @cache
-def accesses() -> tuple[Access, ...]:
+def accesses() -> tuple[AccessInstructions, ...]:
     """Return the table's rows.
 
     Raises:
@@ -61,14 +61,16 @@ def accesses() -> tuple[Access, ...]:
     return tuple(_access(row) for row in rows)
 
 
-def accesses_of(instructions: InstructionFactory, lacks: Callable[[InstructionVariant], str]) -> tuple[Access, ...]:
+def accesses_of(
+    instructions: InstructionFactory, lacks: Callable[[InstructionVariant], str]
+) -> tuple[AccessInstructions, ...]:
     """Return the accesses that a CPU has, by size; of two that differ in encoding only the first one.
 
     Args:
         instructions: where variants are looked up.
         lacks: the reason why a variant does not run ("": it does).
     """
-    found: dict[str, Access] = {}
+    found: dict[str, AccessInstructions] = {}
     for one in accesses():
         name = one.name.removesuffix(WITHOUT_AVX)
         if name not in found and not lacks(instructions.variant(one.store)):
@@ -76,11 +78,11 @@ def accesses_of(instructions: InstructionFactory, lacks: Callable[[InstructionVa
     return tuple(found.values())
 
 
-def _access(row: dict[str, str]) -> Access:
+def _access(row: dict[str, str]) -> AccessInstructions:
     where = f"memory_accesses.tsv: {row['name']}"
     if row["file"] not in set(File):
         raise FactError(f"{where}: no file of registers {row['file']}")
     if not row["bytes"].isdigit():
         raise FactError(f"{where}: {row['bytes']} is no number of bytes")
     names = (row[name] for name in ("store", "stored", "load", "loaded"))
-    return Access(row["name"], int(row["bytes"]), File(row["file"]), *names)
+    return AccessInstructions(row["name"], int(row["bytes"]), File(row["file"]), *names)

@@ -1,7 +1,7 @@
 """A ring of pointers, one in each cache line of so many bytes: following it takes what the caches take that hold it.
 
-The ring goes through the lines in steps of about the golden section of its length, so that neighbours are far apart and
-no prefetcher knows the next one. A loop writes it in the first repetition. Where a run ends, the next one goes on.
+The ring goes through the lines in steps of about the golden section of its length. So neighbours are far apart, and no
+prefetcher can guess the next one. A loop writes it in the first repetition. Where a run ends, the next one goes on.
 """
 
 from __future__ import annotations

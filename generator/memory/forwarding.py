@@ -14,9 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from generator.memory.accesses import WITHOUT_AVX, Access, File
+from generator.memory.accesses import WITHOUT_AVX, AccessInstructions, File
 from generator.microbenchmark import Microbenchmark
-from results.memory.model import Addressing, Place
+from results.memory.model import Addressing, LineCrossing
 from xed_convert.model import MemoryAddress
 
 if TYPE_CHECKING:
@@ -33,13 +33,13 @@ SHUFFLES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class ForwardingCase:
     """One case of the matrix: the load begins `offset_bytes` behind the store's first byte."""
 
-    store: Access
-    load: Access
+    store: AccessInstructions
+    load: AccessInstructions
     offset_bytes: int
-    place: Place = Place.LINE
+    place: LineCrossing = LineCrossing.LINE
     addressing: Addressing = Addressing.SAME
 
     @property
@@ -48,29 +48,29 @@ class Cell:
         return 0 <= self.offset_bytes <= self.store.size_bytes - self.load.size_bytes
 
 
-def offsets(store: Access, load: Access) -> range:
+def offsets(store: AccessInstructions, load: AccessInstructions) -> range:
     """Return the offsets in bytes at which the load sees at least one byte of the store."""
     return range(1 - load.size_bytes, store.size_bytes)
 
 
-def cells(known: Sequence[Access]) -> Iterator[Cell]:
+def cells(known: Sequence[AccessInstructions]) -> Iterator[ForwardingCase]:
     """Yield every case: all pairs of accesses at all offsets, in each place, and with other registers in one line."""
-    for place, addressing in (*((place, Addressing.SAME) for place in Place), *_ADDRESSINGS):
+    for place, addressing in (*((place, Addressing.SAME) for place in LineCrossing), *_ADDRESSINGS):
         for store in known:
             for load in known:
-                found = (Cell(store, load, offset, place, addressing) for offset in offsets(store, load))
+                found = (ForwardingCase(store, load, offset, place, addressing) for offset in offsets(store, load))
                 yield from (cell for cell in found if begin(cell) is not None)
 
 
-_ADDRESSINGS = tuple((Place.LINE, one) for one in Addressing if one is not Addressing.SAME)
+_ADDRESSINGS = tuple((LineCrossing.LINE, one) for one in Addressing if one is not Addressing.SAME)
 
 
-def begin(cell: Cell) -> int | None:
+def begin(cell: ForwardingCase) -> int | None:
     """Return where in the area the store begins, in bytes, or None where nothing fits the place."""
     first, last = min(0, cell.offset_bytes), max(cell.store.size_bytes, cell.offset_bytes + cell.load.size_bytes)
-    if cell.place is Place.LINE:
+    if cell.place is LineCrossing.LINE:
         return _inside(cell.store.size_bytes, first, last)
-    border = LINE_BYTES if cell.place is Place.LINES else PAGE_BYTES
+    border = LINE_BYTES if cell.place is LineCrossing.LINES else PAGE_BYTES
     if cell.store.size_bytes > 1:
         return border - cell.store.size_bytes // 2
     if last > 1:
@@ -91,8 +91,8 @@ class ForwardingCode:
         """Take instructions from there."""
         self._instructions = instructions
 
-    def chain(self, cell: Cell) -> Microbenchmark:
-        """Return store, load and link of a cell.
+    def chain(self, cell: ForwardingCase, times: int = 1) -> Microbenchmark:
+        """Return store, load and link of a cell, so many times one after another.
 
         Raises:
             ValueError: nothing fits the cell's place.
@@ -110,9 +110,10 @@ class ForwardingCode:
         )
         setup = self._setup(cell.addressing)
         what = f"{load.name} of {store.name} at offset {cell.offset_bytes}, {cell.place}, {cell.addressing}"
-        return Microbenchmark(setup, body, f"store forwarding: {what}")
+        again = f", {times} times" if times > 1 else ""
+        return Microbenchmark(setup, body * times, f"store forwarding: {what}{again}", times)
 
-    def link(self, begin_at: Access, end_at: Access) -> tuple[Line, ...]:
+    def link(self, begin_at: AccessInstructions, end_at: AccessInstructions) -> tuple[Line, ...]:
         """Return what leads from one access's register to another's."""
         make, without = self._instructions.line, begin_at.name.endswith(WITHOUT_AVX)
         match begin_at.file, end_at.file:
@@ -125,7 +126,7 @@ class ForwardingCode:
                 return (make("MOVQ (R64, XMM)" if without else "VMOVQ (R64, XMM)", "RAX", "XMM0"),)
         return (make(f"{'' if end_at.name.endswith(WITHOUT_AVX) else 'V'}MOVQ (XMM, R64)", "XMM0", "RAX"),)
 
-    def reference(self, begin_at: Access, end_at: Access) -> Microbenchmark:
+    def reference(self, begin_at: AccessInstructions, end_at: AccessInstructions) -> Microbenchmark:
         """Return the link alone as a closed chain; between two files of registers there and back."""
         back = self.link(end_at, begin_at) if begin_at.file is not end_at.file else ()
         names = f"{begin_at.file} to {end_at.file}"

@@ -36,7 +36,7 @@ class SequenceError(GenerationError):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class AccessStep:
     """An access to a line, or its flush; `asked`: whether it hits is wanted."""
 
     line: str
@@ -44,7 +44,7 @@ class Step:
     flush: bool = False
 
 
-def parse(text: str) -> tuple[Step, ...]:
+def parse(text: str) -> tuple[AccessStep, ...]:
     """Read a sequence.
 
     Raises:
@@ -58,8 +58,8 @@ def parse(text: str) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _parse(text: str, at: int, *, nested: bool) -> tuple[list[Step], int]:
-    steps: list[Step] = []
+def _parse(text: str, at: int, *, nested: bool) -> tuple[list[AccessStep], int]:
+    steps: list[AccessStep] = []
     while found := _TOKEN.match(text, at):
         times, name, sign, closed = found.groups()
         if closed and not nested:
@@ -71,7 +71,7 @@ def _parse(text: str, at: int, *, nested: bool) -> tuple[list[Step], int]:
             inner, at = _parse(text, at, nested=True)
             steps += _repeated(inner, int(times[:9]))
         else:
-            steps.append(Step(name, asked=sign == "?", flush=sign == "!"))
+            steps.append(AccessStep(name, asked=sign == "?", flush=sign == "!"))
         if len(steps) > MOST_STEPS:
             raise SequenceError(f"more than {MOST_STEPS} accesses")
     if nested:
@@ -79,14 +79,14 @@ def _parse(text: str, at: int, *, nested: bool) -> tuple[list[Step], int]:
     return steps, len(text) if not text[at:].strip() else at
 
 
-def _repeated(steps: list[Step], times: int) -> list[Step]:
+def _repeated(steps: list[AccessStep], times: int) -> list[AccessStep]:
     if len(steps) * times > MOST_STEPS:
         raise SequenceError(f"more than {MOST_STEPS} accesses")
     return steps * times
 
 
 @dataclass(frozen=True, slots=True)
-class CacheSet:
+class SetLines:
     """Where lines of one set are: `begin_bytes` from R14 on, every `stride_bytes`; and lines that evict them.
 
     `evictors` lines of the same set of the first level follow each access (0: none), to take its line out of there.
@@ -109,11 +109,11 @@ class CacheSet:
 class SequenceCode:
     """Makes the code of sequences in a set."""
 
-    def __init__(self, instructions: InstructionFactory, where: CacheSet) -> None:
+    def __init__(self, instructions: InstructionFactory, where: SetLines) -> None:
         """Take instructions from there."""
         self._make, self._where = instructions.line, where
 
-    def chain(self, steps: Sequence[Step]) -> Microbenchmark:
+    def chain(self, steps: Sequence[AccessStep]) -> Microbenchmark:
         """Return the code of a sequence; the names of lines are numbered in the order of their first access."""
         numbers = {name: number for number, name in enumerate(dict.fromkeys(step.line for step in steps))}
         body: list[Line] = []
@@ -135,11 +135,11 @@ class SequenceCode:
         return tuple(self._make("MOV (M64, R64)", place, "RAX") for place in places)
 
 
-def text_of(steps: Iterable[Step]) -> str:
+def text_of(steps: Iterable[AccessStep]) -> str:
     """Write a sequence."""
     return " ".join(f"{step.line}{'?' if step.asked else ''}{'!' if step.flush else ''}" for step in steps)
 
 
-def of_numbers(lines: Iterable[int]) -> tuple[Step, ...]:
+def of_numbers(lines: Iterable[int]) -> tuple[AccessStep, ...]:
     """Return a sequence of lines by their numbers."""
-    return tuple(Step(f"L{number}") for number in lines)
+    return tuple(AccessStep(f"L{number}") for number in lines)

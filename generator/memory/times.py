@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from generator.factory import InstructionFactory
-    from generator.memory.accesses import Access
+    from generator.memory.accesses import AccessInstructions
     from generator.microbenchmark import Line
     from xed_convert.model import InstructionVariant
 
@@ -32,7 +32,7 @@ FAR = 2 * PAGE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class TimesCase:
     """What is measured: its kind, its parameters in order, the code, and what its cycles are divided by.
 
     `minus` is another kind of code whose cycles are taken off (None: nothing is): that of the chain alone.
@@ -94,7 +94,7 @@ class TimingCode:
         self._make = instructions.line
         self._instructions, self._lacks = instructions, lacks
 
-    def cases(self, known: Sequence[Access]) -> Iterator[Case]:
+    def cases(self, known: Sequence[AccessInstructions]) -> Iterator[TimesCase]:
         """Yield every case; `known` are the stores and loads that there are."""
         yield from self._latencies()
         yield from self._aliasing()
@@ -109,11 +109,13 @@ class TimingCode:
         except UnknownInstructionError:
             return False
 
-    def _chain(self, kind: str, parameters: dict[str, str], body: Sequence[Line], setup: Sequence[Line] = ()) -> Case:
+    def _chain(
+        self, kind: str, parameters: dict[str, str], body: Sequence[Line], setup: Sequence[Line] = ()
+    ) -> TimesCase:
         told = ", ".join(f"{name} {value}" for name, value in parameters.items())
-        return Case(kind, tuple(parameters.items()), Microbenchmark(tuple(setup), tuple(body), f"{kind}: {told}"))
+        return TimesCase(kind, tuple(parameters.items()), Microbenchmark(tuple(setup), tuple(body), f"{kind}: {told}"))
 
-    def _latencies(self) -> Iterator[Case]:
+    def _latencies(self) -> Iterator[TimesCase]:
         for one in ADDRESSES:
             place = MemoryAddress("R14", displacement=one.address.displacement)
             setup = (
@@ -129,14 +131,14 @@ class TimingCode:
             body = (self._make("MOV (R64, M64)", "RAX", MemoryAddress("R14", "RAX", 1, offset)),)
             yield self._chain("load latency", {"crossing": name}, body)
 
-    def _aliasing(self) -> Iterator[Case]:
+    def _aliasing(self) -> Iterator[TimesCase]:
         """Yield a load behind a store whose address is the same in the lowest 12 bits, and behind another one."""
         load = self._make("MOV (R64, M64)", "RAX", MemoryAddress("R14", "RAX", 1, LINE_BYTES))
         for name, offset in (("4 KiB apart", PAGE_BYTES + LINE_BYTES), ("elsewhere", PAGE_BYTES + 8 * LINE_BYTES)):
             store = self._make("MOV (M64, R64)", MemoryAddress("R14", displacement=offset), "RBX")
             yield self._chain("load latency", {"behind a store": name}, (store, load))
 
-    def _throughputs(self, known: Sequence[Access]) -> Iterator[Case]:
+    def _throughputs(self, known: Sequence[AccessInstructions]) -> Iterator[TimesCase]:
         for access in known:
             for spacing in dict.fromkeys((0, access.size_bytes, LINE_BYTES)):
                 yield self._many("load throughput", access, spacing, 0, self._load)
@@ -151,39 +153,41 @@ class TimingCode:
     def _many(
         self,
         kind: str,
-        access: Access,
+        access: AccessInstructions,
         spacing: int,
         start: int,
-        make: Callable[[Access, int, int], Line],
+        make: Callable[[AccessInstructions, int, int], Line],
         crossing: str = "",
-    ) -> Case:
+    ) -> TimesCase:
         parameters = {"access": access.name, "bytes apart": str(spacing)}
         if crossing:
             parameters = {"access": access.name, "crossing": crossing}
         lines = [make(access, start + spacing * number, number) for number in range(INSTANCES)]
         told = ", ".join(f"{name} {value}" for name, value in parameters.items())
         benchmark = Microbenchmark((), tuple(lines), f"{kind}: {told}", INSTANCES)
-        return Case(kind, tuple(parameters.items()), benchmark, INSTANCES)
+        return TimesCase(kind, tuple(parameters.items()), benchmark, INSTANCES)
 
-    def _load(self, access: Access, at: int, number: int) -> Line:
+    def _load(self, access: AccessInstructions, at: int, number: int) -> Line:
         """Return a load to one of eight registers."""
         place = MemoryAddress("R14", displacement=at)
         return self._make(access.load, _other(access.loaded, number % 8), place)
 
-    def _store(self, access: Access, at: int, number: int) -> Line:
+    def _store(self, access: AccessInstructions, at: int, number: int) -> Line:
         del number
         return access.store_line(self._instructions, MemoryAddress("R14", displacement=at))
 
-    def _streaming(self) -> Iterator[Case]:
+    def _streaming(self) -> Iterator[TimesCase]:
         """Yield non-temporal stores that fill line after line."""
         for string, register, size_bytes in NON_TEMPORAL:
             if self._has(string):
                 places = (MemoryAddress("R14", displacement=FAR + size_bytes * n) for n in range(INSTANCES))
                 lines = tuple(self._make(string, place, register) for place in places)
                 parameters = (("store", string), ("bytes apart", str(size_bytes)))
-                yield Case("non-temporal stores", parameters, Microbenchmark((), lines, string, INSTANCES), INSTANCES)
+                yield TimesCase(
+                    "non-temporal stores", parameters, Microbenchmark((), lines, string, INSTANCES), INSTANCES
+                )
 
-    def _flushes(self) -> Iterator[Case]:
+    def _flushes(self) -> Iterator[TimesCase]:
         place = MemoryAddress("R14", displacement=FAR)
         touch = self._make("MOV (M64, R64)", place, "RBX")
         for string in ("CLFLUSH (M512)", "CLFLUSHOPT (M512)", "CLWB (M512)"):
@@ -193,7 +197,7 @@ class TimingCode:
                 yield self._chain("flush", {"instruction": name, "line": "not cached"}, (flush,))
                 yield self._chain("flush", {"instruction": name, "line": "just written"}, (touch, flush))
 
-    def _gathers(self) -> Iterator[Case]:
+    def _gathers(self) -> Iterator[TimesCase]:
         for width, elements in WIDTHS.items():
             string = f"VPGATHERDD ({width}, K, VSIB_{width})"
             scatter = f"VPSCATTERDD (VSIB_{width}, K, {width})"

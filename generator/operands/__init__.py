@@ -2,5 +2,5 @@
 
 Reading order: `registers` (names and storage), `reserved` (what the harness keeps), `allocation` (registers, addresses,
 immediates), `effects` (what an instance reads and writes), `places` (sources and destinations of latencies), `values`
-(operand values that matter).
+(operand values that matter), `value_classes` (those that may take other times).
 """

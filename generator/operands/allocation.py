@@ -56,8 +56,8 @@ def default_immediate(variant: InstructionVariant, operand: Operand) -> int:
 class Allocator:
     """Gives registers, addresses and immediates to operands, never the ones that are to be avoided.
 
-    Families in `avoid` are not given to any operand that is free to choose; operands that are fixed by the caller, or
-    by the variant, may be anything. Temporaries of `reserved_registers.tsv` are given away last.
+    Families in `avoid` are not given to operands that are free to choose. Operands that the caller or the variant fixes
+    may be anything. Temporaries of `reserved_registers.tsv` are given away last.
     """
 
     def __init__(self, avoid: Iterable[str] = ()) -> None:

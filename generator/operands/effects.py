@@ -96,7 +96,7 @@ def effects_of(instance: Instance) -> Effects:
 def _add_effects(variant: InstructionVariant, operand: Operand, value: OperandValue | None, into: _Sets) -> None:
     """Add what an operand with that value (None: it is fixed) reads, writes and merges."""
     if operand.kind is OperandKind.REGISTER:
-        _register_effects(operand, str(value) if value is not None else next(iter(operand.registers), ""), into)
+        _register_effects(operand, str(value) if value is not None else next(iter(operand.registers), ""), *into)
     elif operand.kind in {OperandKind.MEMORY, OperandKind.AGEN}:
         registers = set(map(family, registers_of_address(operand, value)))
         into[0].update(registers)
@@ -106,9 +106,8 @@ def _add_effects(variant: InstructionVariant, operand: Operand, value: OperandVa
         _flag_effects(operand, *into)
 
 
-def _register_effects(operand: Operand, register: str, into: _Sets) -> None:
+def _register_effects(operand: Operand, register: str, reads: set[str], writes: set[str], merged: set[str]) -> None:
     """Add what a register operand reads, writes and merges."""
-    reads, writes, merged = into
     names = {family(register), *map(family, further_registers(operand, register))}
     if operand.read:
         reads |= names

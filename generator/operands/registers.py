@@ -113,6 +113,21 @@ def part(register: str, bits: int) -> str:
     raise RegisterError(message, hint="general purpose registers have 8, 16, 32 and 64 bits, vectors 128, 256 and 512")
 
 
+@cache
+def name_among(registers: tuple[str, ...], name: str) -> str:
+    """Return which of some registers is the same as the one that `name` is part of ("": none).
+
+    A high byte is the same as itself only: BH and BL share no bit, and many cores rename BH apart from RBX.
+    """
+    if name in registers:
+        return name
+    group = register_class(name)
+    if is_high8(name) or group not in {"GPR", "VEC"}:
+        return ""
+    widths = (8, 16, 32, 64) if group == "GPR" else tuple(VECTOR_PREFIX)
+    return next((other for width in widths if (other := part(name, width)) in registers), "")
+
+
 def number(register: str) -> int:
     """Return the register's number in its file (RAX is 0, RDI 7, XMM12 12).
 

@@ -64,7 +64,7 @@ class CodeKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class BlockingRule:
     """Variants for which `applies` holds cannot block, because of `reason`."""
 
     reason: str
@@ -75,8 +75,9 @@ def _registers(variant: InstructionVariant) -> list[Operand]:
     return [operand for operand in variant.operands if operand.kind is OperandKind.REGISTER]
 
 
-def _classes(variant: InstructionVariant) -> set[str]:
-    return {register_class(operand.registers[0]) for operand in _registers(variant) if operand.registers}
+def register_files(variant: InstructionVariant) -> frozenset[str]:
+    """Return the register files of the operands, as `register_class` names them."""
+    return frozenset(register_class(operand.registers[0]) for operand in _registers(variant) if operand.registers)
 
 
 def _has_memory(variant: InstructionVariant) -> bool:
@@ -101,31 +102,33 @@ def _partial(variant: InstructionVariant) -> bool:
 
 
 RULES = (
-    Rule("needs privilege level 0", lambda variant: variant.cpl == 0),
-    Rule(
+    BlockingRule("needs privilege level 0", lambda variant: variant.cpl == 0),
+    BlockingRule(
         "uses AH, CH, DH or BH, which other code is slow with",
         lambda variant: variant.attributes.get("high8", "") not in {"", "0"},
     ),
-    Rule("writes a part of a register, which is merged with the rest of it", _partial),
-    Rule(
+    BlockingRule("writes a part of a register, which is merged with the rest of it", _partial),
+    BlockingRule(
         "uses fixed registers, on which its instances depend",
         lambda variant: any(not o.explicit for o in _registers(variant)),
     ),
-    Rule("writes conditionally", lambda variant: any(o.conditional_write for o in variant.operands)),
-    Rule(
+    BlockingRule("writes conditionally", lambda variant: any(o.conditional_write for o in variant.operands)),
+    BlockingRule(
         "reads flags, on which it would wait",
         lambda variant: any(access.startswith("r") for access in _flags(variant).values()),
     ),
-    Rule("loads or stores besides something else", lambda variant: _has_memory(variant) and not _is_transfer(variant)),
-    Rule(
+    BlockingRule(
+        "loads or stores besides something else", lambda variant: _has_memory(variant) and not _is_transfer(variant)
+    ),
+    BlockingRule(
         "has a mask, which others with the same ports do without",
         lambda variant: any(o.opmask for o in variant.operands),
     ),
-    Rule(
+    BlockingRule(
         "is locked or repeated",
         lambda variant: any(variant.attributes.get(name, "0") != "0" for name in ("locked", "rep")),
     ),
-    Rule("has no operand at all", lambda variant: not variant.operands),
+    BlockingRule("has no operand at all", lambda variant: not variant.operands),
 )
 """Why variants cannot block, by what their operands are."""
 
@@ -169,7 +172,7 @@ def kind_of(variant: InstructionVariant) -> CodeKind:
     if is_wide(variant):
         return CodeKind.WIDE
     encoded = any(variant.attributes.get(name) == "1" for name in ("vex", "evex")) or variant.extension == "XOP"
-    avx = (encoded and bool(_classes(variant) & {"VEC", "K"})) or variant.extension.startswith("AVX")
+    avx = (encoded and bool(register_files(variant) & {"VEC", "K"})) or variant.extension.startswith("AVX")
     return CodeKind.WITHOUT_SSE if avx else CodeKind.WITHOUT_AVX
 
 
@@ -185,7 +188,7 @@ def fits(variant: InstructionVariant, kind: CodeKind) -> bool:
     own = kind_of(variant)
     if own is CodeKind.WIDE:
         return kind is CodeKind.WIDE
-    return own is CodeKind.WITHOUT_SSE or not _classes(variant) & VECTOR_CLASSES
+    return own is CodeKind.WITHOUT_SSE or not register_files(variant) & VECTOR_CLASSES
 
 
 @cache
@@ -207,7 +210,13 @@ def representatives(catalogue: Catalogue, kind: CodeKind, *, every_class: bool =
     for variant in catalogue if every_class else catalogue.of_iclasses(_first_classes()):
         if not fits(variant, kind) or ineligible(variant):
             continue
-        name = (variant.iclass, _has_memory(variant), is_store(variant), "MMX" in _classes(variant), is_wide(variant))
+        name = (
+            variant.iclass,
+            _has_memory(variant),
+            is_store(variant),
+            "MMX" in register_files(variant),
+            is_wide(variant),
+        )
         if name not in best or _preference(variant) < _preference(best[name]):
             best[name] = variant
     return sorted(best.values(), key=is_wide)
@@ -228,7 +237,7 @@ def timed_representatives(
 def _preference(variant: InstructionVariant) -> tuple[bool, int, int]:
     """Order variants of a class: EVEX last, 64 bits (vectors: 128) before others, few operands before many."""
     widths = {o.width_bits or 0 for o in variant.operands if o.explicit and o.kind is not OperandKind.IMMEDIATE}
-    usual = {64} if _classes(variant) <= {"GPR"} else {128}
+    usual = {64} if register_files(variant) <= {"GPR"} else {128}
     return (variant.attributes.get("evex") == "1", len(widths - usual), len(variant.operands))
 
 

@@ -2,9 +2,10 @@
 
     ADC RAX, RBX; NOP; NOP; ... NOP      64 bytes: all of it comes from the decoders, one µop per NOP
 
-A µop cache has lines of a few µops, and a limit of lines per 32 or 64 bytes of code: 18 µops per 32 bytes from Sandy
-Bridge to Skylake, 36 per 64 on Ice Lake, 48 per 64 on Golden Cove. NOPs of one byte exceed all of them, at any number
-of copies. Source of the limits: Intel 64 and IA-32 Architectures Optimization Reference Manual, chapter 2.
+A µop cache has lines of a few µops, and a limit of lines per window of code. That is 18 µops per 32 bytes from Sandy
+Bridge to Skylake, 36 per 64 bytes on Ice Lake, and 48 per 64 bytes on Golden Cove. NOPs of one byte exceed all of them,
+at any number of copies. Source of the limits: Intel 64 and IA-32 Architectures Optimization Reference Manual, chapter
+2.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 from generator.microbenchmark import Microbenchmark
 from generator.operands.effects import MOVING_CATEGORIES
 from generator.operands.values import kinds_of, values_of
-from generator.sequences.throughput import Shape, setup_of, stack_bytes
+from generator.sequences.throughput import SequenceShape, setup_of, stack_bytes
 from generator.support.prologue import prologue_and_epilogue, with_prologue
 from results.model import Form
 
@@ -135,7 +136,7 @@ def moves_addresses(factory: ThroughputFactory) -> bool:
 
 
 def _instances(factory: ThroughputFactory, form: Form, count: int) -> list[Instance]:
-    return factory.instances(Shape(count, form=form))
+    return factory.instances(SequenceShape(count, form=form))
 
 
 def _size(lines: Sequence[Line]) -> int:

@@ -6,9 +6,9 @@
 
 Two loads of a cycle must not use the same bank of the level-1 data cache in different lines. On Zen 4 loads of two
 lines at the same offset take 0.50 or 0.75 cycles (three loads per cycle: 0.33 or 0.58). Those of one line never take
-more than 0.50. Two stores are committed in one cycle if they belong to the same line and the same half of it: a MOV to
-memory takes 0.50 cycles side by side, and 1.00 a line apart (Zen 4; Ice Lake and later are alike, Intel's optimization
-manual, "Store bandwidth"). Other cores may differ, so both are measured.
+more than 0.50. Two stores are committed in one cycle if they belong to the same half of the same line. A MOV to memory
+takes 0.50 cycles side by side, and 1.00 a line apart (Zen 4; Ice Lake and later are alike, Intel's optimization manual,
+"Store bandwidth"). Other cores may differ, so both are measured.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@
     1  ADD RAX, RBX                the instruction under test
     24 MOV RDX, RSI                filler, if slots are counted
 
-What stands close together waits for the same port, and filler in one piece leaves ports idle. So the instances of
-each part have equal distances (`_spread`). Loads use one place, and stores places side by side
-(`generator.sequences.memory`): loads of two lines may use the same bank of the cache, and stores of two lines are not
-committed together.
+Instances that stand close together wait for the same port, and filler in one piece leaves ports idle. So the instances
+of each part have equal distances (`_spread`). Loads use one address, because loads of two lines may use the same bank
+of the cache. Stores go side by side, because stores of two lines are not committed together
+(`generator.sequences.memory`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ blocks one port, so that instances with the same registers do not wait for each 
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MixPart:
     """So many of one instruction in a mix."""
 
     variant: InstructionVariant
@@ -45,7 +45,7 @@ class Part:
 
 
 def mix(
-    instructions: InstructionFactory, parts: Sequence[Part], subject: InstructionVariant | None = None
+    instructions: InstructionFactory, parts: Sequence[MixPart], subject: InstructionVariant | None = None
 ) -> Microbenchmark:
     """Return the parts, spread evenly, and one instance of the subject behind them (None: there is no subject).
 
@@ -74,13 +74,13 @@ def mix(
     )
 
 
-def _subject(variant: InstructionVariant, parts: Sequence[Part]) -> Instance:
+def _subject(variant: InstructionVariant, parts: Sequence[MixPart]) -> Instance:
     """Return the instance under test; it reads where the other loads read, if nothing writes there."""
     writes = any(o.written for part in (variant, *(one.variant for one in parts)) for o in memory_operands(part))
     return Allocator().instance(variant, slot=SUBJECT_SLOT if writes else 0)
 
 
-def _columns(parts: Sequence[Part], taken: set[str]) -> list[tuple[list[Instance], int]]:
+def _columns(parts: Sequence[MixPart], taken: set[str]) -> list[tuple[list[Instance], int]]:
     """Divide the registers that are left among the parts; return the instances of each, and how often they stand."""
     *larger, least = MOST_INSTANCES
     for most in larger:
@@ -96,7 +96,7 @@ def _columns(parts: Sequence[Part], taken: set[str]) -> list[tuple[list[Instance
     return _allocate(parts, taken, 1)
 
 
-def _allocate(parts: Sequence[Part], taken: set[str], most: int) -> list[tuple[list[Instance], int]]:
+def _allocate(parts: Sequence[MixPart], taken: set[str], most: int) -> list[tuple[list[Instance], int]]:
     taken, columns = set(taken), []
     for part in parts:
         made = different(independent(part.variant, min(part.count, most), taken))

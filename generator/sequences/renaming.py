@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from generator.assemble import assemble
 from generator.errors import AllocationError
 from generator.microbenchmark import Microbenchmark
-from generator.operands.registers import family
+from generator.operands.registers import family, part, register_class
 from generator.operands.values import Values
-from generator.sequences.throughput import Shape, setup_of
+from generator.sequences.throughput import SequenceShape, setup_of
 from generator.support.prologue import with_prologue
 from xed_convert.model import OperandKind
 
@@ -56,6 +56,29 @@ def overwritten(factory: ThroughputFactory) -> Microbenchmark:
     return _benchmark(factory, lines, "one instance, whose result is overwritten in every copy")
 
 
+def is_partial(factory: ThroughputFactory) -> bool:
+    """Whether the register that is only written is a part of one: 8 or 16 bits of a general-purpose register."""
+    results = [o for o in factory.variant.operands if o.explicit and o.kind is OperandKind.REGISTER and o.written]
+    return len(results) == 1 and results[0].width_bits in (8, 16) and register_class(results[0].registers[0]) == "GPR"
+
+
+def read_after(factory: ThroughputFactory) -> tuple[Microbenchmark, Microbenchmark]:
+    """Return an instance with a read of the whole register that it writes a part of, and that read alone.
+
+    The read writes its register, and no flags: what is not written apart is a chain through both.
+
+    Raises:
+        AllocationError: there are not enough registers for one instance.
+        EncodingError: it cannot be encoded.
+    """
+    instance = _instance(factory)
+    operand = next(o for o in factory.variant.operands if o.explicit and o.written)
+    name = str(instance.values[operand.index])
+    read = factory.instructions.line("MOVSXD (R64, R32)", part(name, 64), part(name, 32))
+    whole = _benchmark(factory, [read], "one instance, and a read of all of the register in every copy")
+    return whole, Microbenchmark((), (read,), f"a read of all of {family(name)} alone", 1)
+
+
 def is_move(variant: InstructionVariant) -> bool:
     """Whether a variant has just two explicit operands: a register that it writes, and one like it that it reads."""
     explicit = [o for o in variant.operands if o.explicit]
@@ -76,7 +99,7 @@ def moved_to_itself(factory: ThroughputFactory) -> Microbenchmark:
     """
     result, source = (o.index for o in factory.variant.operands if o.explicit)
     instances = []
-    for instance in factory.instances(Shape()):
+    for instance in factory.instances(SequenceShape()):
         name = instance.values[source]
         if name not in factory.variant.operand(result).registers:
             raise AllocationError(f"{factory.variant.string}: {name} cannot be both operands")
@@ -88,7 +111,7 @@ def moved_to_itself(factory: ThroughputFactory) -> Microbenchmark:
 
 
 def _instance(factory: ThroughputFactory) -> Instance:
-    (instance,) = factory.instances(Shape(1))
+    (instance,) = factory.instances(SequenceShape(1))
     return instance
 
 

@@ -1,6 +1,6 @@
 """Sequences of independent instances of an instruction, for throughput and for the ports that it uses alone.
 
-Abel and Reineke, ASPLOS 2019, §5.3.1: sequences have different lengths, are unrolled or in a loop, with or without
+Abel and Reineke, ASPLOS 2019, §5.3.1: sequences have different lengths. They are unrolled or in a loop, with or without
 breakers of the dependencies that cannot be avoided. The least time counts. No instance reads what another one writes,
 in registers or in memory (`generator.sequences.memory`).
 """
@@ -26,7 +26,7 @@ from generator.operands.effects import (
     unset_indices,
 )
 from generator.operands.places import STATUS_FLAGS
-from generator.operands.registers import family, part, register_class
+from generator.operands.registers import family, name_among, part, register_class
 from generator.operands.reserved import BASE_REGISTER, harness_registers
 from generator.operands.values import ValueKind, Values, kinds_of, values_of
 from generator.sequences.memory import has_line_each, is_changed, is_written, nearer
@@ -64,11 +64,11 @@ MANY = 32
 """Instances of a sequence that is longer than all of `LENGTHS`."""
 
 MOST_LINES = 128
-"""Instances of a sequence that uses so many cache lines, 8 KiB of a level-1 data cache of 32: what is flushed or
-written past the caches comes back to the same line after some 400 cycles."""
+"""Instances of a sequence with a cache line for each: together 8 KiB of a level-1 data cache of 32. A line that is
+flushed or written past the caches is used again after some 400 cycles."""
 
 LENGTHS = (8, 4, 1, 2, 16)
-"""How many instances a sequence has, in the order in which they are tried; §5.3.1 has 1, 2, 4 and 8."""
+"""Instances of a sequence, in the order in which lengths are tried. §5.3.1 has 1, 2, 4 and 8."""
 
 _BREAKABLE = frozenset({"GPR", "VEC", "K", "MMX"})
 """Register files that breakers can overwrite."""
@@ -87,7 +87,7 @@ _STRINGS = {"RDI": 0x1000, "RSI": -0x1000}
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class SequenceShape:
     """What a sequence is: how many instances, with breakers or not, and in which special form.
 
     Of the form `SAME_REGISTER` all explicit register operands that are read are the same register, and `INDEXED`
@@ -122,7 +122,7 @@ class ThroughputFactory:
         self._setups: dict[tuple[int, Form, bool, ValueKind], tuple[Line, ...]] = {}
         self._carried: frozenset[str] | None = None
 
-    def sequence(self, shape: Shape) -> Microbenchmark:
+    def sequence(self, shape: SequenceShape) -> Microbenchmark:
         """Return a sequence; its `divisor` is the number of instances, repeated ones included.
 
         Raises:
@@ -190,13 +190,13 @@ class ThroughputFactory:
         Raises:
             AllocationError: there are not enough registers for one instance.
         """
-        instances = self.instances(Shape(count))
+        instances = self.instances(SequenceShape(count))
         body = [line for instance in instances for line in prologue_and_epilogue(self.instructions, instance)]
         setup = setup_of(self.instructions, instances, values_of(self.variant))
         purpose = f"{_names(body[: len(body) // len(instances)])} alone, as beside {self.variant.string}"
         return Microbenchmark(setup, tuple(body), purpose, len(instances), self.variant.cpl == 0)
 
-    def instances(self, shape: Shape) -> list[Instance]:
+    def instances(self, shape: SequenceShape) -> list[Instance]:
         """Return the instances of a sequence."""
         key = (shape.count, shape.form, shape.apart)
         if key not in self._instances:
@@ -215,11 +215,11 @@ class ThroughputFactory:
             case Form.PLAIN:
                 return Allocator().instance(self.variant, slot=SUBJECT_SLOT)
             case Form.SAME_REGISTER:
-                return self.instances(Shape(1, form=form))[0]
+                return self.instances(SequenceShape(1, form=form))[0]
             case Form.INDEXED:
                 return Allocator().instance(self.variant, slot=SUBJECT_SLOT, indexed=True)
 
-    def _new_instances(self, shape: Shape) -> list[Instance]:
+    def _new_instances(self, shape: SequenceShape) -> list[Instance]:
         match shape.form:
             case Form.PLAIN:
                 return independent_instances(self.variant, shape.count)
@@ -241,11 +241,11 @@ class ThroughputFactory:
         allocator = Allocator()
         instances: list[Instance] = []
         groups = same_register_operands(self.variant)
-        common = [name for name in groups[0].registers if all(has_part(o.registers, name) for o in groups)]
+        common = [name for name in groups[0].registers if all(name_among(o.registers, name) for o in groups)]
         for position in range(count):
             try:
                 chosen = allocator.register(common)
-                fixed = {o.index: next(r for r in o.registers if family(r) == family(chosen)) for o in groups}
+                fixed = {o.index: name_among(o.registers, chosen) for o in groups}
                 instances.append(allocator.instance(self.variant, fixed, slot=position))
             except AllocationError:
                 break
@@ -273,11 +273,11 @@ class ThroughputFactory:
 
         Of sixteen instances of VFMADD231PD among fourteen registers, two would wait for the first ones.
         """
-        instances = self.instances(Shape(most))
+        instances = self.instances(SequenceShape(most))
         different = {self.own(instance) for instance in instances}
         return most // len(different) * len(different)
 
-    def waiting_less(self, shape: Shape) -> list[Shape]:
+    def waiting_less(self, shape: SequenceShape) -> list[SequenceShape]:
         """Return shapes that may be faster because instances wait less for each other's registers or memory.
 
         CLFLUSH waits 420 cycles for the flush of the same line on Zen 4: 27 cycles each with 16 lines, 2.4 with 128.
@@ -289,7 +289,7 @@ class ThroughputFactory:
         all write one.
         """
         found = []
-        owns = [self.own(instance) for instance in self.instances(Shape(LENGTHS[0]))]
+        owns = [self.own(instance) for instance in self.instances(SequenceShape(LENGTHS[0]))]
         if all(owns) and len(set(owns)) < len(owns):
             found.append(replace(shape, count=MANY, renewed=True, every=MANY))
         if has_line_each(self.variant):
@@ -302,7 +302,7 @@ class ThroughputFactory:
             found.append(replace(shape, count=1))
         return [one for one in found if one != shape]
 
-    def elsewhere(self, shape: Shape) -> list[Shape]:
+    def elsewhere(self, shape: SequenceShape) -> list[SequenceShape]:
         """Return the shape with other places in memory, and with a jump that is not taken, as far as there are any."""
         found = []
         if is_written(self.variant) and not self.has_prologue:
@@ -394,18 +394,8 @@ def same_register_operands(variant: InstructionVariant) -> list[Operand]:
     read = [o for o in explicit if o.read]
     if len(read) < 2 or any(o.kind is OperandKind.MEMORY for o in variant.operands if o.explicit):
         return []
-    common = [name for name in read[0].registers if all(has_part(o.registers, name) for o in read)]
+    common = [name for name in read[0].registers if all(name_among(o.registers, name) for o in read)]
     return read if common else []
-
-
-def has_part(registers: Sequence[str], name: str) -> bool:
-    """Whether one of the registers is a part of the same register as `name`."""
-    return family(name) in _families(tuple(registers))
-
-
-@cache
-def _families(registers: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(map(family, registers))
 
 
 @cache

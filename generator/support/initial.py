@@ -1,8 +1,8 @@
 """What registers outside the general purpose file hold before a microbenchmark: nothing slow, nothing that faults.
 
-Vectors hold 2.0 in every lane, as 32-bit and, but for the last bits, as 64-bit numbers: never denormal, never NaN.
-Index registers of VSIB addresses are zero, masks are all ones, and the x87 stack has a few 1.0. Tiles are configured to
-their full size (Intel SDM volume 1, sections 4.8 and 8.1; volume 2A, LDTILECFG).
+Vectors hold 2.0 in every lane: as 32-bit numbers exactly, as 64-bit numbers but for the last bits. Nothing is denormal
+or NaN. Index registers of VSIB addresses are zero, masks are all ones, and the x87 stack has a few 1.0. Tiles are
+configured to their full size (Intel SDM volume 1, sections 4.8 and 8.1; volume 2A, LDTILECFG).
 """
 
 from __future__ import annotations

@@ -8,9 +8,12 @@ An indirect jump needs a target, RET an address on the stack, LEAVE a frame, a r
 `imm`), or `-` if it has none. The lines of `setup` run once; `prologue` and `epilogue` stand before and after every
 instance. Their µops are measured by themselves and subtracted.
 
-Operands of lines: `OP1` is the instance's first operand; `SCRATCH64` a register of its own; `ITSELF` and `ADDRESS`
-are where the instance begins and ends, `NEXT` its end as the displacement of a branch; `R14+0x800` and `RSP-OP1` are
-addresses, too; everything else is a register or a number.
+Operands of lines:
+
+- `OP1` is the instance's first operand, `SCRATCH64` a register of its own;
+- `ITSELF` and `ADDRESS` are where the instance begins and ends, `NEXT` is its end as the displacement of a branch;
+- `R14+0x800` and `RSP-OP1` are addresses, too;
+- everything else is a register or a number.
 """
 
 from __future__ import annotations
@@ -143,19 +146,18 @@ def _lines(
     """Fill in lines; `targets` are where the instance begins and ends, in bytes from the beginning of the lines."""
     found: list[Line] = []
     for string, tokens in templates:
-        plain = instructions.line(string, *(_value(instance, token, (0, 0)) for token in tokens))
+        plain = instructions.line(string, *(_value(instance, token, 0, 0) for token in tokens))
         here = _size(found) + len(plain.code)
         begin, end = targets
         found.append(
-            instructions.line(string, *(_value(instance, token, (begin - here, end - here)) for token in tokens))
+            instructions.line(string, *(_value(instance, token, begin - here, end - here) for token in tokens))
         )
     return found
 
 
-def _value(instance: Instance, token: str, distances: tuple[int, int]) -> OperandValue:
-    """Return what a token stands for; `distances` lead from the line's end to the instance's beginning and end."""
+def _value(instance: Instance, token: str, begin: int, end: int) -> OperandValue:
+    """Return what a token stands for; the instance begins and ends so many bytes behind the line's end."""
     first = next((instance.values[o.index] for o in instance.variant.operands if o.explicit), 0)
-    begin, end = distances
     named: dict[str, OperandValue] = {
         "OP1": first,
         "SCRATCH64": SCRATCH,

@@ -9,25 +9,28 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from generator.operands.values import ValueKind
-from inference.latency.evidence import NEAR, NEAR_SHARE, best_of, disagree
+from inference.latency.evidence import NEAR, NEAR_SHARE, best_of, disagree, settled
 from results.findings import About, ChainTime, LinkShare, Note, Remark
 from results.model import LATENCY, Bound, Derivation, LatencyKey, LatencyResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from generator.chains.plan import Pair
+    from generator.chains.plan import OperandPair
     from inference.calibration import LinkTime
     from inference.latency.evidence import Evidence
     from results.model import Step
 
+
+WITHOUT_LINKS = "itself"
+"""What a chain without links is called; `itself swapped` is one of two instances."""
 
 SHOWN = Fraction(1, 200)
 """Cycles. A smaller spread does not show in two decimals."""
 
 
 def conclude(
-    pair: Pair, found: Sequence[Evidence], times: Mapping[str, LinkTime], drift: Fraction
+    pair: OperandPair, found: Sequence[Evidence], times: Mapping[str, LinkTime], drift: Fraction
 ) -> tuple[LatencyResult | None, Derivation]:
     """Return the result of a pair (None: it has no dependency) and how it came about.
 
@@ -44,28 +47,32 @@ def conclude(
     if any(evidence.independent for evidence in found):
         independent = Derivation(LATENCY, (*steps, Remark(Note.INDEPENDENT)), experiments, key)
         return _idiom(pair, experiments), independent
-    exact = best.exact and not disagree(found)
+    # A chain without links has nothing in it that could take time besides
+    exact = best.exact and not (best.chain.links and disagree(found))
+    cycles, spread = settled(best, found, drift)
     result = LatencyResult(
         key.source,
         key.destination,
-        best.latency if exact else best.latency + best.spread,
+        cycles if exact else best.latency + best.margin,
         Bound.EXACT if exact else Bound.UPPER,
-        best.chain.route.name or ("itself" if best.chain.instances == 1 else "itself swapped"),
+        best.chain.route.name or (WITHOUT_LINKS if best.chain.instances == 1 else f"{WITHOUT_LINKS} swapped"),
         key.part,
         key.source_flag,
         key.destination_flag,
         key.same_register,
         key.fast_values,
-        best.uncertainty(drift),
+        spread if exact else best.uncertainty(drift),
         experiments,
     )
     remarks = [Remark(Note.LENGTHS_DISAGREE)] if best.exact and not exact else []
-    if not exact and best.spread >= SHOWN:
+    if exact and not best.whole:
+        remarks.append(Remark(Note.NOT_REPEATED if cycles.denominator == 1 else Note.PASSES_DIFFER))
+    if not exact and best.margin >= SHOWN:
         remarks.append(Remark(Note.SPREAD_ADDED))
     return result, Derivation(LATENCY, (*steps, *remarks), experiments, key)
 
 
-def key_of(pair: Pair) -> LatencyKey:
+def key_of(pair: OperandPair) -> LatencyKey:
     """Return which latency a pair is about."""
     return LatencyKey(
         pair.source.operand,
@@ -90,7 +97,7 @@ def _chain_time(evidence: Evidence, times: Mapping[str, LinkTime]) -> ChainTime:
     )
 
 
-def _idiom(pair: Pair, experiments: tuple[str, ...]) -> LatencyResult | None:
+def _idiom(pair: OperandPair, experiments: tuple[str, ...]) -> LatencyResult | None:
     """Return the result of a pair without dependency: 0 cycles if all operands are the same register, else None."""
     if not pair.same_register:
         return None

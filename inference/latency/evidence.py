@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from generator.chains.chain import Chain
-    from generator.chains.plan import Pair
+    from generator.chains.plan import OperandPair
 
 HALF = Fraction(1, 2)
 """Cycles. Latencies are whole numbers of cycles: smaller differences are noise, and larger ones are not."""
@@ -22,18 +22,22 @@ is half of the least fraction that rhythms of a core make of a latency (one cycl
 NEAR_SHARE = Fraction(1, 100)
 """Share of a chain's cycles that is added to `NEAR`: a measurement is called stable if it spreads by no more."""
 DRIFT = Fraction(3, 100)
-"""Share of its frequency by which a clock may drift between the measurements of a chain and of its links: a turbo step
+"""Share of its frequency by which a clock may drift between the measurements of a chain and of its links. A turbo step
 of 100 MHz is about as much.
 
 Chains take whole cycles, so a fraction that is no more than this share of the chain may be the clock's.
 """
+
+LONGER = Fraction(3, 2)
+"""Times the cycles of a chain. In a chain so much longer a clock that is off makes a fraction clearly longer, too: half
+of 3 % of seven cycles is 0.1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """A chain that is to be measured."""
 
-    pair: Pair
+    pair: OperandPair
     chain: Chain
 
 
@@ -41,7 +45,7 @@ class Attempt:
 class Evidence:
     """One measured chain and what it says."""
 
-    pair: Pair
+    pair: OperandPair
     chain: Chain
     cycles: Fraction
     latency: Fraction
@@ -50,6 +54,7 @@ class Evidence:
     independent: bool
     spread: Fraction
     experiment: str
+    over: Fraction = Fraction(0)
 
     @property
     def doubtful(self) -> bool:
@@ -57,7 +62,17 @@ class Evidence:
 
         It should if throughput interferes, if the latency is 0 or no integer, or if samples are too far apart.
         """
-        return self.limited or self.latency < HALF or self.fractional or is_unsteady(self.cycles, self.spread)
+        return self.limited or self.latency < HALF or not self.whole or is_unsteady(self.cycles, self.spread)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the latency is a whole number of cycles, as that of a chain is that takes the same in each pass."""
+        return abs(self.latency - round(self.latency)) <= NEAR
+
+    @property
+    def margin(self) -> Fraction:
+        """How many cycles are added to an upper bound, so that neither noise nor a slower rhythm makes it too low."""
+        return max(self.spread, self.over)
 
     def uncertainty(self, drift: Fraction) -> Fraction:
         """By how many cycles the latency may be off: its spread, or what a drifting clock may have added.
@@ -77,7 +92,7 @@ class Evidence:
 
     @property
     def fractional(self) -> bool:
-        """Whether the latency is not near an integer."""
+        """Whether the latency is so far off an integer that a chain of this length cannot show it by noise alone."""
         return abs(self.latency - round(self.latency)) > NEAR + self.cycles * NEAR_SHARE
 
 
@@ -109,6 +124,29 @@ def _least(found: Sequence[Evidence], drift: Fraction) -> Evidence:
     least = min(found, key=lambda one: one.latency)
     near = [one for one in found if one.latency - least.latency <= least.error(drift)]
     return min(near, key=lambda one: (one.cycles, one.latency))
+
+
+def settled(best: Evidence, found: Sequence[Evidence], drift: Fraction) -> tuple[Fraction, Fraction]:
+    """Return what an exact latency is in cycles, and by how many it may be off.
+
+    Passes take whole cycles, so a fraction is a mean of passes that took different ones, or a mistake. A mean comes out
+    again in a chain of another length. There a drifting clock adds another fraction, and noise another one as well. A
+    mistake does not come out again: the whole number counts if another chain shows it.
+
+    Args:
+        best: what counts of the evidence.
+        found: all evidence.
+        drift: the share by which the clock seems to be off (`drift_seen`).
+    """
+    others = [one for one in found if one.experiment != best.experiment]
+    whole = Fraction(round(best.latency))
+    if not best.whole:
+        again = (one for one in others if abs(one.latency - best.latency) <= NEAR)
+        if any(max(one.cycles, best.cycles) >= LONGER * min(one.cycles, best.cycles) for one in again):
+            return best.latency, best.spread
+        if any(abs(one.latency - whole) <= NEAR for one in others):
+            return whole, max(best.spread, abs(best.latency - whole))
+    return best.latency, best.uncertainty(drift)
 
 
 def drift_seen(evidence: Iterable[Evidence], else_share: Fraction) -> Fraction:

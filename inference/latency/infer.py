@@ -29,11 +29,11 @@ from results.findings import Code, LinksMissing, NoLatency, NotGenerated, NotPla
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from generator.chains.chain import Chain
     from generator.chains.links import Link, Route
-    from generator.chains.plan import LatencyPlan, Pair
+    from generator.chains.plan import LatencyPlan, OperandPair
     from inference.calibration import Calibrations
     from inference.experiment import Measured, Procedure, Request
     from results.model import Derivation, Failure, LatencyResult
@@ -104,12 +104,13 @@ def infer_latencies(
     evidence, failures = yield from probe.run(pairs)
     yield from probe.compare([(pair, found) for pair, found in evidence if found])
     drift = drift_seen((one for _, found in evidence for one in found), calibrations.off)
+    evidence = _with_own_chains(evidence, drift)
     chosen = [conclude(pair, found, calibrations.times, drift) for pair, found in evidence if found]
     latencies = merge_flags([result for result, _ in chosen if result is not None])
     return LatencyOutcome(tuple(latencies), tuple(failures), tuple(derivations(latencies, chosen)), tuple(left_out))
 
 
-def _links_of(pairs: Iterable[Pair]) -> list[str]:
+def _links_of(pairs: Iterable[OperandPair]) -> list[str]:
     """Return the names of all links and pads that the pairs' chains may use."""
     names: dict[str, None] = {}
     for pair in pairs:
@@ -159,7 +160,9 @@ class _ChainProbe:
         self.uops, self.counted = uops, counted
         self._calibrations, self._request = calibrations, calibrations.request
 
-    def run(self, pairs: Sequence[Pair]) -> Procedure[tuple[list[tuple[Pair, list[Evidence]]], list[NoLatency]]]:
+    def run(
+        self, pairs: Sequence[OperandPair]
+    ) -> Procedure[tuple[list[tuple[OperandPair, list[Evidence]]], list[NoLatency]]]:
         """Return the evidence for each pair, and why there is none for the others."""
         evidence: dict[int, list[Evidence]] = {id(pair): [] for pair in pairs}
         problems: dict[int, Failure] = {}
@@ -181,7 +184,7 @@ class _ChainProbe:
         failures = [NoLatency(key_of(pair), problems.get(id(pair))) for pair in pairs if not evidence[id(pair)]]
         return [(pair, evidence[id(pair)]) for pair in pairs], list(dict.fromkeys(failures))
 
-    def _first(self, pair: Pair, problems: dict[int, Failure]) -> list[Attempt]:
+    def _first(self, pair: OperandPair, problems: dict[int, Failure]) -> list[Attempt]:
         """Return the first chains of a pair: its own if it closes one by itself, else those of all routes.
 
         Routes with inexact links only give upper bounds. They are left out if there are others.
@@ -230,9 +233,11 @@ class _ChainProbe:
             and all(self._exact(link) for link in chain.route.links if link.calibrations)
         )
         identity = measured.request.benchmark.id
-        return Evidence(pair, chain, measured.cycles, latency, limited, exact, rest < -HALF, spread, identity)
+        return Evidence(
+            pair, chain, measured.cycles, latency, limited, exact, rest < -HALF, spread, identity, measured.over
+        )
 
-    def _throughput_bound(self, pair: Pair, chain: Chain) -> Fraction | None:
+    def _throughput_bound(self, pair: OperandPair, chain: Chain) -> Fraction | None:
         """Return the cycles of all the chain's instructions at their throughputs (None: not known)."""
         own = self.limits.get(pair.kind)
         if own is None:
@@ -266,7 +271,7 @@ class _ChainProbe:
                 continue
         return attempts
 
-    def _padded(self, pair: Pair, base: Chain, route: Route) -> list[Attempt]:
+    def _padded(self, pair: OperandPair, base: Chain, route: Route) -> list[Attempt]:
         """Return a route's longer chain, with pads at the first place where they help ([]: they help nowhere)."""
         for carrier in route.carriers:
             count = self._pads_needed(pair, base, route.nodes[carrier])
@@ -281,7 +286,7 @@ class _ChainProbe:
             return []
         return [Attempt(pair, pair.chain(chain.route, chain.pads + more)) for more in OTHER_LENGTHS]
 
-    def _pads_needed(self, pair: Pair, chain: Chain, node: str) -> int:
+    def _pads_needed(self, pair: OperandPair, chain: Chain, node: str) -> int:
         """Return how many pads make the chain slower than its throughputs, even at a latency of 0 (0: none do)."""
         bound = self._throughput_bound(pair, chain)
         if bound is None:
@@ -294,7 +299,7 @@ class _ChainProbe:
         count = floor((2 * bound - own * (1 - MARGIN)) / gain) + 2
         return min(max(MORE_PADS, count), MOST_PADS)
 
-    def compare(self, evidence: Sequence[tuple[Pair, list[Evidence]]]) -> Procedure[None]:
+    def compare(self, evidence: Sequence[tuple[OperandPair, list[Evidence]]]) -> Procedure[None]:
         """If it is not sure what limits a chain, measure a longer one, or the same code without a chain.
 
         Other µops may have kept the ports of the chain busy. In a longer chain they have time to wait. If there is
@@ -379,7 +384,38 @@ def _came_out_longer(best: Evidence, found: Sequence[Evidence]) -> bool:
     return any(one.exact and one.chain.pads > 0 and abs(one.latency - best.latency) < HALF for one in found)
 
 
-def _swapped(pair: Pair) -> list[Attempt]:
+def _with_own_chains(
+    evidence: Sequence[tuple[OperandPair, list[Evidence]]], drift: Fraction
+) -> list[tuple[OperandPair, list[Evidence]]]:
+    """Return the evidence with chains of swapped operands exact where the destination is read, but is quicker.
+
+    ADDSD XMM0, XMM1; ADDSD XMM1, XMM0 takes twice the latency 2 → 1, or once that of 1 → 1 if that is longer.
+    """
+    own: dict[str, Fraction] = {}
+    for pair, found in evidence:
+        if found and pair.direct and not pair.same_register and (best := best_of(found, drift)).exact:
+            own[pair.source.resource] = best.latency
+    return [
+        (pair, [replace(one, exact=True) if _shown_by_swapping(one, own) else one for one in found])
+        for pair, found in evidence
+    ]
+
+
+def _shown_by_swapping(one: Evidence, own: Mapping[str, Fraction]) -> bool:
+    """Whether the chain of two instances with swapped operands cannot be that of the destination alone.
+
+    A destination that is merged is left out: on a Zen 4 masked instructions wait longer if it has long been ready,
+    which no chain of swapped operands shows.
+    """
+    destination, factory = one.pair.destination.resource, one.pair.factory
+    masked = any(operand.opmask for operand in factory.instance.variant.operands)
+    if one.chain.instances == 1 or destination not in own or masked or destination in factory.effects.merged:
+        return False
+    steady = not (one.limited or one.pair.shared or is_unsteady(one.cycles, one.spread))
+    return steady and own[destination] < one.cycles * (1 - MARGIN)
+
+
+def _swapped(pair: OperandPair) -> list[Attempt]:
     """Return the chain of an instance and another one with its operands swapped, if there can be one."""
     try:
         return [Attempt(pair, pair.factory.swapped(pair.source, pair.destination))]

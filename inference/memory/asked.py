@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from generator.memory.sequences import SequenceCode, Step
+from generator.memory.sequences import AccessStep, SequenceCode
 from inference.experiment import Request
 from inference.memory.times import hundredths
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from generator.factory import InstructionFactory
-    from generator.memory.sequences import CacheSet
+    from generator.memory.sequences import SetLines
     from inference.experiment import Procedure
 
 RESET = 24
@@ -26,7 +26,7 @@ RESET = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedAccess:
     """An access by its number in the sequence (from 0), its line, its core cycles (None: not measured), and verdict."""
 
     number: int
@@ -36,8 +36,8 @@ class Asked:
 
 
 def measure_asked(
-    instructions: InstructionFactory, where: CacheSet, steps: Sequence[Step], hit: Fraction, miss: Fraction
-) -> Procedure[tuple[Asked, ...]]:
+    instructions: InstructionFactory, where: SetLines, steps: Sequence[AccessStep], hit: Fraction, miss: Fraction
+) -> Procedure[tuple[AskedAccess, ...]]:
     """Measure the accesses that are asked about.
 
     Args:
@@ -45,10 +45,10 @@ def measure_asked(
         where: lines of one set.
         steps: the sequence.
         hit: core cycles of a load that hits.
-        miss: those of one that misses; what is nearer to it does.
+        miss: those of one that misses. A time that is nearer to `miss` than to `hit` is a miss.
     """
     code = SequenceCode(instructions, where)
-    reset = tuple(Step(f"other {number}") for number in range(RESET)) * 2
+    reset = tuple(AccessStep(f"other {number}") for number in range(RESET)) * 2
     wanted = [number for number, step in enumerate(steps) if step.asked]
     rounds = [(*reset, *steps[: number + more]) for number in wanted for more in (0, 1)]
     answers = yield [Request(code.chain(one), loop=True) for one in rounds]
@@ -56,5 +56,5 @@ def measure_asked(
     for number, before, after in zip(wanted, answers[::2], answers[1::2], strict=True):
         cycles = hundredths(after.cycles - before.cycles) if before.ok and after.ok else None
         hits = None if cycles is None else cycles < (hit + miss) / 2
-        found.append(Asked(number, steps[number].line, cycles, hits))
+        found.append(AskedAccess(number, steps[number].line, cycles, hits))
     return tuple(found)

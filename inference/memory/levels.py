@@ -3,6 +3,9 @@
 Sizes at which a load takes about as long belong to one level. A level has two sizes at least: between two levels there
 may be a size that is held in part. Its size is the largest one, its latency the median of all.
 
+    3 3 3 3 | 14 14 14 | 60 60    three levels
+    12 12 12 15 15 15 | 60 60     one level or two at first, so nobody knows which one the next is: none is stated
+
 Memory has pages of 4 KiB, and many of them miss the TLB. What that costs is measured apart, with one pointer in each
 page, and taken off.
 """
@@ -17,7 +20,7 @@ from generator.memory.chase import LOADS, PAGE_STRIDE, chase
 from generator.memory.forwarding import LINE_BYTES
 from inference.experiment import Request
 from inference.memory.times import hundredths
-from results.memory.model import Chased, Level
+from results.memory.model import Chased, MeasuredLevel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,9 +31,11 @@ if TYPE_CHECKING:
 LEAST_BYTES = 4 << 10
 """Bytes of the smallest ring: a page, which is less than any first level of cache."""
 ALIKE_SHARE = Fraction(1, 3)
-"""Share of the median of a level by which others of it may be longer: the next level takes twice as long."""
+"""Share of a level's median by which its other sizes may take longer: the next level takes twice as long."""
 ALIKE_CYCLES = Fraction(1)
 """Core cycles by which times of a level may differ anyway."""
+SURE_SHARE = Fraction(1, 6)
+"""Share of the time of a level by which a step up is noise for sure: half of what counts as another level."""
 LEAST_SIZES = 2
 """Sizes of a level, at least."""
 
@@ -69,17 +74,51 @@ def _page_cycles(size: int, by_line: Mapping[int, Fraction | None], paged: Fract
     return max(Fraction(0), paged - near[-1]) if near else Fraction(0)
 
 
-def levels(chased: Sequence[Chased]) -> tuple[Level, ...]:
-    """Return the levels from the nearest one on; the last one is memory if it goes on to the largest size."""
+def levels(chased: Sequence[Chased]) -> tuple[tuple[MeasuredLevel, ...], tuple[str, ...]]:
+    """Return the levels from the nearest one on, and sentences about what is not told.
+
+    The last level is memory if it goes on to the largest size. Where sizes may belong to one level or to two, their
+    level and all behind it are left out: which one of the levels they are is not known.
+    """
     groups: list[list[Chased]] = []
     for one in chased:
-        middle = median(each.cache_cycles for each in groups[-1]) if groups else Fraction(0)
+        middle = _middle(groups[-1]) if groups else Fraction(0)
         if groups and one.cache_cycles <= middle + max(ALIKE_CYCLES, middle * ALIKE_SHARE):
             groups[-1].append(one)
         else:
             groups.append([one])
-    return tuple(
-        Level(group[-1].size_bytes, hundredths(median(one.cache_cycles for one in group)), is_last=group is groups[-1])
-        for group in groups
-        if len(group) >= LEAST_SIZES
+    found: list[MeasuredLevel] = []
+    for group in groups:
+        if (place := _seam(group)) is not None:
+            return tuple(found), (_doubt(group, place),)
+        if len(group) >= LEAST_SIZES:
+            found.append(MeasuredLevel(group[-1].size_bytes, hundredths(_middle(group)), is_last=group is groups[-1]))
+    return tuple(found), ()
+
+
+def _middle(group: Sequence[Chased]) -> Fraction:
+    return median(one.cache_cycles for one in group)
+
+
+def _seam(group: Sequence[Chased]) -> int | None:
+    """Return where a group may fall into two levels, None if it is one.
+
+    Its times step up there by more than noise makes of them, and by more than the sizes on both sides vary. A level
+    that is held in part gets slower little by little, so the sizes beside its steps vary as much.
+    """
+    cycles = [one.cache_cycles for one in group]
+    for place in range(LEAST_SIZES, len(cycles) - LEAST_SIZES + 1):
+        near, far = cycles[place - LEAST_SIZES : place], cycles[place : place + LEAST_SIZES]
+        step = min(far) - max(near)
+        if step > max(median(near) * SURE_SHARE, max(near) - min(near) + max(far) - min(far)):
+            return place
+    return None
+
+
+def _doubt(group: Sequence[Chased], place: int) -> str:
+    near, far = _middle(group[:place]), _middle(group[place:])
+    sizes_of_both = f"from {group[0].size_bytes >> 10} KiB and from {group[place].size_bytes >> 10} KiB on"
+    return (
+        f"loads take {float(near):.2f} and {float(far):.2f} core cycles {sizes_of_both}: "
+        "one level of cache or two, so neither it nor those behind it are told"
     )

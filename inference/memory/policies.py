@@ -70,7 +70,7 @@ class Queue:
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class PlruTree:
     """Tree-PLRU: a bit for each inner node of a binary tree, in the order of a heap, which says where to go."""
 
     name: str = "PLRU"
@@ -103,7 +103,7 @@ class Tree:
 
 
 @dataclass(frozen=True, slots=True)
-class Bits:
+class MruBits:
     """MRU: a bit for each way that was used since all of them had one."""
 
     name: str = "MRU"
@@ -125,7 +125,7 @@ class Bits:
 
 
 @dataclass(frozen=True, slots=True)
-class Ages:
+class QlruAges:
     """QLRU_Hxy_Mz_Rr_Uu: ages after hits at 3 and 2, age of a new line, which old line goes, how others get older."""
 
     hit_3: int
@@ -168,11 +168,11 @@ def policies(ways: int) -> Iterator[Policy]:
     """Yield the policies that a set of so many ways may have, plain ones first."""
     yield Queue("LRU", moves_on_hit=True)
     if not ways & (ways - 1):
-        yield Tree()
+        yield PlruTree()
     yield Queue("FIFO", moves_on_hit=False)
-    yield Bits()
+    yield MruBits()
     for hit_3, hit_2, new, replace, update in product((0, 1, 2), (0, 1), (0, 1, 2, 3), (0, 2), (0, 1, 2, 3)):
-        yield Ages(hit_3, hit_2, new, replace, update)
+        yield QlruAges(hit_3, hit_2, new, replace, update)
 
 
 def hits(policy: Policy, ways: int, lines: Sequence[int]) -> list[bool]:

@@ -1,10 +1,11 @@
 """Which replacement policy a level of cache has, by time alone.
 
-Sequences of loads of one set are repeated in a loop. What a round takes beyond hits, divided by what a miss takes more,
-is how many loads of it miss. Each candidate policy predicts that number for each sequence. The policy is known if one
-of them agrees with all, and no other one that predicts anything else does.
+Sequences of loads of one set are repeated in a loop. The time of a round beyond hits, divided by the extra time of a
+miss, is how many of its loads miss. Each candidate policy predicts that number for each sequence. The policy is known
+if one of them agrees with all sequences, and all others that do predict the same.
 
-1. **ways**: as many lines of a set as can be loaded in turn without a miss.
+1. **ways**: how many lines of a set can be loaded in turn without a miss. In a longer round at most that many can hit,
+   and the others take as long as misses. If they take less, something else is full, such as a set of the TLB.
 2. **sequences**: of a few more lines than there are ways, in an order that is drawn from a fixed seed.
 3. **policies**: a miss takes what fits a candidate's predictions best. A candidate agrees if no prediction is further
    off than `OFF` misses.
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from generator.factory import InstructionFactory
-    from generator.memory.sequences import CacheSet
+    from generator.memory.sequences import SetLines
     from inference.experiment import Procedure
 
 MOST_WAYS = 24
@@ -41,17 +42,17 @@ MORE_LINES = (1, 2, 4)
 OFF = Fraction(3, 4)
 """Misses per round by which a prediction may be off: policies that differ at all mostly differ by more somewhere."""
 FIRST, FAR = 6, Fraction(3)
-"""So many sequences are looked at first: a policy that is off there by more than so many misses is none."""
+"""Sequences that are looked at first, and misses: a policy that is off by more in them is excluded."""
 FURTHEST = Fraction(10**6)
 """Misses by which a policy is off that explains nothing."""
 FIRST_MISS = Fraction(1, 3)
-"""Share of what a miss takes more, per round: half a round with a miss is none of noise."""
+"""Share of the extra time of a miss, per round: half a miss per round is no noise."""
 NO_MISS = 3
 """Core cycles: a miss takes at least so many more than a hit."""
 
 
 def measure_replacement(
-    instructions: InstructionFactory, where: CacheSet, name: str, miss_cycles: Fraction
+    instructions: InstructionFactory, where: SetLines, name: str, miss_cycles: Fraction
 ) -> Procedure[Replacement]:
     """Find ways and policy of the level whose sets `where` describes.
 
@@ -79,15 +80,18 @@ def measure_replacement(
 
 
 def ways_of(times: Sequence[Fraction | None], miss_cycles: Fraction) -> int | None:
-    """Return how many lines can be loaded in turn without a miss: `times[n]` is that of n + 1 lines."""
+    """Return how many lines can be loaded in turn without a miss: `times[n]` is that of n + 1 lines.
+
+    None: no number of lines misses, or more lines take less than those that cannot hit.
+    """
     known = [time for time in times if time is not None]
     if len(known) < len(times) or miss_cycles < NO_MISS:
         return None
     hit = known[1] / 2
-    for count, time in enumerate(known, 1):
-        if time - hit * count > miss_cycles * FIRST_MISS * 2:
-            return count - 1 or None
-    return None
+    least = miss_cycles * FIRST_MISS * 2
+    extra = [time - hit * count for count, time in enumerate(known, 1)]
+    ways = next((count for count, took in enumerate(extra) if took > least), 0)
+    return ways if ways and all(took > (more + 1) * least for more, took in enumerate(extra[ways:])) else None
 
 
 def sequences(ways: int) -> list[list[int]]:
@@ -108,7 +112,8 @@ def distance(predicted: Sequence[Fraction], extra: Sequence[Fraction], miss_cycl
     Args:
         predicted: misses per round of each sequence.
         extra: core cycles that the sequence takes more than hits.
-        miss_cycles: about what a miss takes more; what fits best is between half and twice as much, or it is far off.
+        miss_cycles: about what a miss takes more. The best fit is between half and twice as much; else the policy is
+            far off.
     """
     squares = sum((one * one for one in predicted), Fraction(0))
     if not squares:
@@ -140,6 +145,6 @@ def concluded(
         return Replacement(name, ways, tuple(names))
     if agreeing:
         count = sum(map(len, agreeing.values()))
-        return Replacement(name, ways, (), f"{count} policies agree with the times, and the sequences do not part them")
+        return Replacement(name, ways, (), f"the times do not decide between {count} policies")
     near = f": the nearest is off by {float(nearest):.1f} misses of a round" if nearest < FURTHEST else ""
     return Replacement(name, ways, (), f"no policy that is known here agrees{near}")

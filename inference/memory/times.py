@@ -13,11 +13,11 @@ from results.memory.model import Time
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from generator.memory.times import Case
+    from generator.memory.times import TimesCase
     from inference.experiment import Procedure
 
 
-def measure_times(cases: Sequence[Case]) -> Procedure[tuple[tuple[Time, ...], tuple[str, ...]]]:
+def measure_times(cases: Sequence[TimesCase]) -> Procedure[tuple[tuple[Time, ...], tuple[str, ...]]]:
     """Measure the cases; return those that could be measured, and what went wrong."""
     answers = yield [Request(case.benchmark, loop=True) for case in cases]
     times = tuple(

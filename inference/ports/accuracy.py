@@ -1,8 +1,8 @@
 """By how much counters and the clock are off although repeating a measurement does not show it.
 
-A count that is off by a share of itself may be off by whole µops among a hundred blocking instructions. So that share
-is measured: each candidate for blocking executes a whole number of µops, and one that keeps its ports busy takes as
-long as these need. By how much they miss that is the error of the counters and of the clock.
+A count that is off by a small percentage is off by whole µops among a hundred blocking instructions. So that percentage
+is measured. Each candidate for blocking executes a whole number of µops, and one that keeps its ports busy takes as
+long as these need. The distance from these numbers is the error of the counters and of the clock.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_WRONG = Fraction(1, 20)
 """Share of the candidates that may be off for reasons of their own: one in twenty, as many as replay loads."""
 
 MARGIN = Fraction(3, 2)
-"""Counts of other code may be off by so many times what candidates show: they are few, and not the worst."""
+"""Factor: counts of other code may be further off than those of candidates, which are few and not the worst."""
 
 SETTLED = Fraction(1, 200)
 """Share by which the clock may miss whole cycles and still count as steady: half a percent, the ends of a window."""

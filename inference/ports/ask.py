@@ -1,14 +1,14 @@
-"""One question after the other about the ports of an instruction: block a set of ports, and count what runs on it.
+"""Port probes: block a set of ports, and count the µops of an instruction that run on it nevertheless.
 
-The number of µops on a blocked set, without the blocking instructions' own, is exact only under a condition. Nothing
-that could have run elsewhere ran there. So each measurement is judged.
+That number, without the blocking instructions' own µops, is exact only if every µop that could run elsewhere did. So
+each measurement is judged:
 
 - Was the set never idle?
 - Does the time come from the whole set, and not from a part of it?
 - Does the number stay the same, where only time tells it?
 - Do µops of this core keep away from busy ports at all?
 
-What fails bounds the number from above.
+A measurement that fails one of these is an upper bound.
 """
 
 from __future__ import annotations
@@ -38,21 +38,18 @@ IDLE = Fraction(1, 2)
 """Cycles per copy, summed over its ports, that a blocked set may be idle. In more of them a µop could stray."""
 
 MOST_DOUBLED = 3
-"""Doublings of the blocking instructions, until an answer comes out twice: 8 times as many fill any reorder buffer."""
+"""Doublings of the blocking instructions, at most, until an answer repeats: 8 times as many fill any reorder buffer."""
 
 FEW_WAITING = 12
 """µops. So few always find free ports: the smallest scheduler (36 entries on Nehalem) holds them beside blocking
 ones."""
 
 MORE_WAITING = Fraction(3, 2)
-"""Factor: a control has so many times the µops that could stray. Microcode also waits for its own results, and a
-control does not; half as many more fill the scheduler as much."""
+"""Factor: a control has this many times the µops that could stray. Microcode also waits for its own results, and a
+control does not. Half as many again fill the scheduler as much."""
 
 MOST_MISSING = Fraction(1, 2)
 """µops per copy that all ports together may be off: a count that is a µop off shows in the sum."""
-
-PAIR = 2
-"""µops. So few go elsewhere even if only one more µop is issued per cycle than the blocked ports can take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +139,7 @@ def _ask_with(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure
 
 
 def doubt(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure[PortProbe]:
-    """Take an answer about long microcode for a bound if µops that are not confined to the set stray onto it.
+    """Turn an answer about long microcode into a bound if µops that are not confined to the set stray onto it.
 
     Long microcode queues up on the ports that are left. Once these have as many waiting as the blocked ones, the rest
     goes to the blocked ones, in every copy. More blocking instructions do not help, since a scheduler holds no more. A
@@ -193,8 +190,8 @@ def _ask_for_longer(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Pro
 def _confirm(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure[PortProbe]:
     """Ask with twice as many blocking instructions until the same comes out twice; else it is a bound.
 
-    Two things look like a count. Time may hold idle cycles, which happen to be whole ones. And a µop of long microcode
-    may stray in every copy: the reorder buffer was full, so blocking instructions came late.
+    Two things can look like a count. The time may include idle cycles, which happen to be whole ones. And a µop of long
+    microcode may stray in every copy, because the reorder buffer was full and blocking instructions came late.
     """
     for number in range(MOST_DOUBLED):
         before, more = probe.space.answers[ports], probe.balanced(blockers.doubled())
@@ -241,8 +238,10 @@ def _learn(probe: PortProbe, measured: Measured, blockers: Blockers, ports: Port
         return probe.answered(ports, Answer(limit, exact=False))
     # On a set as wide as issue nothing queues up: the time counts what is issued, wherever it runs
     spare = probe.blocking.width - len(ports)
-    queued = spare > 1 or (spare == 1 and (load.separable or space.isolated.total <= PAIR))
-    keeps_away = probe.blocking.scheduling.keeps_away
+    queued = spare > 1 or (spare == 1 and (load.separable or space.isolated.total <= FEW_UOPS))
+    # Ports that two instructions have in common may be busy unevenly. Time shows it only where there is none left
+    even = load.separable or sum(len(one.ports) for one in blockers.instructions) == len(ports)
+    keeps_away = probe.blocking.scheduling.keeps_away and even
     nearest = max(0, round(load.count))
     clear = load.busy and load.whole and _whole(probe, measured, blockers, nearest, ports)
     if nearest > limit:
@@ -252,6 +251,20 @@ def _learn(probe: PortProbe, measured: Measured, blockers: Blockers, ports: Port
     else:
         answer = Answer(min(limit, load.most), exact=False, timed=clear and spare == 1)
     return conclude(probe, measured, blockers, ports, answer)
+
+
+def look(probe: PortProbe, ports: PortSet) -> Procedure[PortProbe]:
+    """Block a set once, for what runs on other ports meanwhile; the answer about the set itself is a bound."""
+    blockers = probe.choices(ports)[0]
+    try:
+        probe, measured = yield from measure(probe, blockers)
+    except GenerationError:
+        return probe
+    load = load_of(probe, measured, blockers, ports) if measured.ok else None
+    if load is None or load.ran < -CLEAR - load.error or not _adds_up(probe, measured, blockers):
+        return probe
+    most = Answer(min(probe.space.limit(ports), load.most), exact=False)
+    return conclude(probe, measured, blockers, ports, most)
 
 
 def _adds_up(probe: PortProbe, measured: Measured, blockers: Blockers) -> bool:

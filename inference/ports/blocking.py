@@ -60,10 +60,10 @@ def find_blocking(
     Args:
         candidates: instructions that may block ports.
         layout: the counters.
-        code: makes code of blocking instructions alone. With it, ports that share a counter are told apart, and the
-            core's choice among free ports is observed (None: neither).
+        code: makes code of blocking instructions alone. It serves to tell ports apart that share a counter, and to
+            observe the core's choice among free ports (None: neither is done).
         issued: µops per cycle that the core is known to issue.
-        elsewhere: blocking instructions of other kinds of code: ports of the same instruction keep their names.
+        elsewhere: blocking instructions of other kinds of code. Ports of the same instruction keep their names.
     """
     measured = yield [Request(candidate.benchmark, Want.ALL) for candidate in candidates]
     observed = [
@@ -95,11 +95,13 @@ def find_blocking(
     best = yield from shared.run(instructions)
     blocking = BlockingSet(layout, best, issued, tuple(shared.named), accuracy=accuracy)
     scheduling = yield from observe_scheduling(blocking, code)
+    unshown: set[PortSet] = set()
     if not scheduling.takes_turns:  # what has not kept its ports busy may have others that it happened not to use
         shown = {ports for ports, one in best.items() if one.usage.total == 1 and one.saturates}
         shown |= {ports for ports, one in best.items() if one.variant.key in released}
+        unshown = {one.ports for one in best.values() if one.of_memory and one.ports not in shown}
         best = {ports: one for ports, one in best.items() if ports in shown}
-    return replace(blocking, instructions=best, scheduling=scheduling)
+    return replace(blocking, instructions=best, scheduling=scheduling, unshown=tuple(sorted(unshown, key=sorted)))
 
 
 def _release(

@@ -105,7 +105,8 @@ class BlockingSet:
 
     `issued` is a number of µops per cycle that other code was issued with. `named` are all instructions on ports with a
     shared counter, with the names that these ports were given. `scheduling` is how the core chooses among free ports,
-    `accuracy` how far its counters are off.
+    `accuracy` how far its counters are off. `unshown` are sets that loads and stores were seen on, of cores on which
+    these may have further ports.
     """
 
     layout: PortLayout
@@ -114,6 +115,7 @@ class BlockingSet:
     named: tuple[BlockingInstruction, ...] = ()
     scheduling: Scheduling = UNKNOWN
     accuracy: Accuracy = EXACT
+    unshown: tuple[PortSet, ...] = ()
 
     def __contains__(self, ports: PortSet) -> bool:
         """Whether there is an instruction for exactly these ports."""

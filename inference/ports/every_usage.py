@@ -7,9 +7,12 @@ would determine the usage (they are its Moebius transform). Fewer answers may do
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import combinations
 from math import floor
+from operator import or_
 from typing import TYPE_CHECKING
 
 from inference.ports.hypotheses import THROUGHPUT_TOLERANCE
@@ -98,7 +101,9 @@ def subsets_of(ports: PortSet) -> list[PortSet]:
 class _Search:
     """Fills the sets that were asked about exactly, smaller ones first, then the rest, while no limit is exceeded.
 
-    A µop belongs to the smallest of those sets that it is confined to. So no usage is found twice.
+    A µop belongs to the smallest of those sets that it is confined to. So no usage is found twice. Every condition of
+    `HypothesisSpace.agrees` is looked at as soon as a µop may break it, with sets as integers: adding µops to a usage
+    never mends one.
     """
 
     space: HypothesisSpace
@@ -109,39 +114,52 @@ class _Search:
 
     def run(self) -> Enumeration:
         """Search; return what was found."""
-        answers = sorted(self.space.answers.items(), key=lambda item: (len(item[0]), sorted(item[0])))
+        space = self.space
+        answers = sorted(space.answers.items(), key=lambda item: (len(item[0]), sorted(item[0])))
         exact = [(mask_of(ports), answer.count) for ports, answer in answers if answer.exact]
         everything = (1 << 64) - 1
-        self.goals = [*exact, (everything, self.space.isolated.total)]
-        masks = [mask_of(one) for one in self.sets if self.space.limit(one)]
+        goals = [*exact, (everything, space.isolated.total)]
+        masks = [mask_of(one) for one in self.sets if space.limit(one)]
         masks = [one for one in masks if all(count or one & ~asked for asked, count in exact)]
         self.choices = [
-            [one for one in masks if not one & ~goal and all(one & ~earlier for earlier, _ in self.goals[:place])]
-            for place, (goal, _) in enumerate(self.goals)
+            [one for one in masks if not one & ~goal and all(one & ~earlier for earlier, _ in goals[:place])]
+            for place, (goal, _) in enumerate(goals)
         ]
+        # Exact answers come first, so that a goal has its answer's place
+        bounds = [(mask_of(ports), answer.count) for ports, answer in answers if not answer.exact]
+        self.goals = [count for _, count in goals]
+        self.room = [count for _, count in (*goals, *bounds)]
+        self.narrows = {
+            one: [place for place, (asked, _) in enumerate((*goals, *bounds)) if not one & ~asked] for one in masks
+        }
+        self.counted = [mask_of(ports) for ports in space.isolated.must_be_reached(space.layout)]
         self.chosen: list[int] = []
-        complete = self._fill(0, 0, (), [0] * len(self.goals))
+        complete = self._fill(0, 0, ())
         return Enumeration(tuple(self.found), complete)
 
-    def _fill(self, place: int, first: int, unions: tuple[int, ...], inside: list[int]) -> bool:
+    def _fill(self, place: int, first: int, unions: tuple[int, ...]) -> bool:
         """Add every way to go on, with the choices from `first` on for the goal at `place`; False: it was too much."""
-        self.left -= max(1, len(self.choices[place]) - first)
+        choices, room = self.choices[place], self.room
+        self.left -= max(1, len(choices) - first)
         if self.left < 0 or len(self.found) >= MOST_USAGES:
             return False
-        if inside[place] == self.goals[place][1]:
+        if not room[place]:
             if place + 1 < len(self.goals):
-                return self._fill(place + 1, 0, unions, inside)
+                return self._fill(place + 1, 0, unions)
             self._keep()
             return True
-        choices = self.choices[place]
         for position in range(first, len(choices)):
             one = choices[position]
-            now = [count + (not one & ~goal) for (goal, _), count in zip(self.goals, inside, strict=True)]
-            if any(count > most for (_, most), count in zip(self.goals, now, strict=True)):
+            narrows = self.narrows[one]
+            if not all(room[at] for at in narrows):
                 continue
             grown = unions if one in self.chosen else tuple({*unions, one, *[union | one for union in unions]})
             self.chosen.append(one)
-            complete = not self._possible(one, grown) or self._fill(place, position, grown, now)
+            for at in narrows:
+                room[at] -= 1
+            complete = not self._possible(one, grown) or self._fill(place, position, grown)
+            for at in narrows:
+                room[at] += 1
             self.chosen.pop()
             if not complete:
                 return False
@@ -155,15 +173,15 @@ class _Search:
         return True
 
     def _limit(self, union: int) -> int:
+        """Return how many µops may be confined to a union: what was counted there, and what had the time to run."""
         found = self.limits.get(union)
         if found is None:
-            found = self.limits[union] = self.space.limit(ports_of(union))
+            time = self.space.isolated.cycles * (1 + THROUGHPUT_TOLERANCE)
+            found = self.limits[union] = min(self.space.limit(ports_of(union)), floor(union.bit_count() * time))
         return found
 
     def _keep(self) -> None:
-        counts: dict[PortSet, int] = {}
-        for mask in self.chosen:
-            counts[ports_of(mask)] = counts.get(ports_of(mask), 0) + 1
-        usage = PortUsage(counts)
-        if self.space.agrees(usage):
-            self.found.append(usage)
+        """Keep the usage if its µops can have been those that every counter counted."""
+        reached = reduce(or_, self.chosen, 0)
+        if all(counted & reached for counted in self.counted):
+            self.found.append(PortUsage(dict(Counter(map(ports_of, self.chosen)))))

@@ -58,7 +58,7 @@ def infer_ports(subject: Subject, isolated: Isolated, blocking: BlockingSet) -> 
 
     Args:
         subject: makes the combinations.
-        isolated: what one instruction did alone; none of its ports must have been blocked.
+        isolated: what one instruction did alone, with none of its ports blocked.
         blocking: the blocking instructions that go with this kind of code.
     """
     probe, decisive = begin(subject, isolated, blocking), ""

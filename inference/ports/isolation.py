@@ -60,8 +60,12 @@ class Isolated:
     def explained(self, usage: PortUsage, layout: PortLayout) -> bool:
         """Whether every counter that counted something can have counted µops of the usage."""
         reached = frozenset().union(*(ports for ports, count in usage.uops.items() if count))
+        return all(ports & reached for ports in self.must_be_reached(layout))
+
+    def must_be_reached(self, layout: PortLayout) -> list[PortSet]:
+        """Return the ports of every counter that counted something: µops of a usage run on one of them at least."""
         most = self.tolerance / 2  # of one counter: sums over several are less exact
-        return all(ports & reached or self.uops[name] <= most for name, ports in layout.counters.items())
+        return [ports for name, ports in layout.counters.items() if self.uops[name] > most]
 
     def separable(self, layout: PortLayout) -> bool:
         """Whether every port that was used has a counter of its own."""

@@ -73,10 +73,6 @@ class PortProbe:
         """Whether there is neither a usage, nor a reason why none can be stated."""
         return self.usage is None and not self.indistinguishable and self.failure is None
 
-    def may_ask(self, sets: Iterable[PortSet]) -> PortProbe:
-        """Return the probe that may ask about further sets."""
-        return replace(self, askable=tuple(dict.fromkeys([*self.askable, *sets])))
-
     def consider(self, sets: Iterable[PortSet]) -> PortProbe:
         """Return the probe whose hypotheses are drawn from further sets, too."""
         return replace(self, space=self.space.consider(sets))
@@ -104,10 +100,11 @@ class PortProbe:
         known = self.blocking.instructions
         parts: Sequence[tuple[PortSet, ...]] = [(ports,)]
         if ports not in known:
-            pairs = [pair for pair in pairs_of(self.blocking.sets()) if pair[0] | pair[1] == ports]
+            sets = [one for one in self.blocking.sets() if one < ports]
+            pairs = [pair for pair in pairs_of(sets) if pair[0] | pair[1] == ports]
             pairs = sorted(pairs, key=_preference)
             apart = [pair for pair in pairs[1:] if not pair[0] & pair[1]]
-            threes = [three for three in threes_of(self.blocking.sets()) if frozenset().union(*three) == ports]
+            threes = [three for three in threes_of(sets) if frozenset().union(*three) == ports]
             parts = [*[*pairs[:1], *apart][:MOST_CHOICES], *sorted(threes, key=_sizes)[:1]]
         pace = Pace(self.chain or Fraction(0), self.blocking.width)
         instructions = [[known[part] for part in each] for each in parts]

@@ -2,7 +2,7 @@
 
 Two things would help inference, and are not true of all cores. So both are tried once per machine.
 
-- *A µop that runs now and then uses all of its ports by turns.* If not, a µop may be able to use ports on which it
+- *A µop that runs rarely uses all of its ports by turns.* If not, a µop may be able to use ports on which it
   never ran in isolation. It is tried with an instruction that runs rarely, among others that leave its ports idle.
 - *A µop keeps away from busy ports, even if it waits for another one that ran on them.* A core that binds µops to ports
   at dispatch sends the oldest one first. A µop gets through the queue of a busy port; what waits for its result is

@@ -10,10 +10,12 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
-from itertools import product
+from functools import reduce
+from itertools import islice, product
+from operator import and_, or_
 from typing import TYPE_CHECKING
 
-from inference.ports.ask import ask, conclude, doubt, lengthened, load_of, measure
+from inference.ports.ask import ask, conclude, doubt, lengthened, load_of, look, measure
 from inference.ports.blocking_instructions import FEW_UOPS, SATURATED, Blockers
 from inference.ports.equalize import equalize_queues
 from inference.ports.every_usage import another_usage, every_usage, known_usages, subsets_of
@@ -23,10 +25,10 @@ from inference.ports.load_balance import evenly_loaded, is_uneven, likeliest
 from inference.ports.timing import consistent_with_time, is_slower
 from results.findings import FractionalUops, NoUsage, OnlyBounds, TooManyUops, TooManyUsages, UopsDisagree
 from results.model import PortUsage
-from results.ports import PortSet, confined, moved, pairs_of, threes_of
+from results.ports import PortSet, confined, mask_of, mask_unions, moved, pairs_of, threes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from inference.experiment import Procedure
     from inference.ports.hypotheses import HypothesisSpace
@@ -41,7 +43,8 @@ MOST_STEADY = 40
 """µops. Of more, only bounds are found: a scheduler (60 entries on Haswell) cannot hold them beside blocking ones."""
 
 MOST_FITTING = 20
-"""Usages that steady counts may leave. So many are still worth naming where they cannot be told apart."""
+"""Usages that steady counts or all questions may leave. So many are still worth naming where they cannot be told
+apart."""
 
 BUSY = Fraction(3, 4)
 """Share of the ports' time. Blocking instructions that take less did not block the ports. The rest may be the
@@ -50,6 +53,9 @@ instruction's own wait: 200 cycles on one port, with the most blocking instructi
 MOST_UOPS = 100
 """µops of the largest instruction whose ports are inferred: `MOST_BLOCKERS` blocking instructions do not outweigh
 more."""
+
+MOST_DRIVEN = 12
+"""Sets that are blocked once each to drive µops onto other ports: all of a small core, and each costs a measurement."""
 
 MOST_SMALLER = 4
 """µops. Up to so many, sets smaller than any known one are considered; with more µops the usages are too many to
@@ -86,7 +92,7 @@ class Stage:
 
 
 def check_sum(probe: PortProbe) -> Procedure[PortProbe]:
-    """Refuse what cannot be taken apart; state what uses no port.
+    """Refuse unclear counts, and state instructions that use no port.
 
     Refused are a sum of µops that is no whole number, one that differs from the executed µops, and too many µops. Needs
     isolation only. Excludes nothing.
@@ -176,15 +182,54 @@ def list_all(probe: PortProbe) -> Procedure[PortProbe]:
             groups = [frozenset().union(*groups)]
             continue
         listed = found.complete or probe.usage is None
-        usages = found.usages if listed else _two_of_many(probe, sets)
+        usages: Sequence[PortUsage] = found.usages if listed else _two_of_many(probe, sets)
         question = _telling(probe, usages)
         if question is not None:
             probe = yield from ask(probe, question)
         elif found.complete or (not listed and len(usages) < 2):
+            probe, usages = yield from _drive_out(probe, usages)
             return probe.settled(_as_loaded(probe, usages))
         else:
             failure = None if probe.usage is None else TooManyUsages(probe.space.facts())
             return replace(probe, usage=None, failure=failure)
+
+
+def _drive_out(probe: PortProbe, usages: Sequence[PortUsage]) -> Procedure[tuple[PortProbe, Sequence[PortUsage]]]:
+    """Return the usages that are left once µops were driven onto ports that isolation did not show.
+
+    A µop may run on some of its ports only while the others are busy: other µops use these, or the core prefers others.
+    What ran on a port then excludes the usages of which no µop could have run there.
+    """
+    if not 1 < len(usages) <= MOST_FITTING:
+        return probe, usages
+    for ports in islice(_driving(probe, usages), MOST_DRIVEN):
+        probe = yield from look(probe, ports)
+        usages = [usage for usage in usages if probe.space.agrees(usage)]
+        if len(usages) < 2:
+            break
+    return probe, usages
+
+
+def _driving(probe: PortProbe, usages: Sequence[PortUsage]) -> Iterator[PortSet]:
+    """Yield sets that could exclude one of several usages if they were busy, those first that block most other ports.
+
+    Such a set lies within a union of the usage's sets that lacks a port which other usages have.
+    """
+    able = {ports for usage in usages for ports, count in usage.uops.items() if count}
+    differing = {mask_of(ports) for ports in able if len({usage.uops.get(ports, 0) for usage in usages}) > 1}
+    every = reduce(or_, differing, 0)
+    common = reduce(and_, differing, every)
+    unions = {
+        union
+        for usage in usages
+        for union in mask_unions(mask_of(ports) for ports, count in usage.uops.items() if count)
+        if every & ~common & ~union and any(not mask & ~union for mask in differing)
+    }
+    known, space = probe.blocking.sets(), probe.space
+    sets = {*probe.askable, *_joined(probe, pairs_of(known)), *_joined(probe, threes_of(known))} - {*space.answers}
+    within = [ports for ports in sets if any(not mask_of(ports) & ~union for union in unions)]
+    within.sort(key=lambda one: (-(mask_of(one) & common).bit_count(), len(one), sorted(one)))
+    return (ports for ports in within if _is_answerable(probe, ports))
 
 
 def _as_loaded(probe: PortProbe, usages: Sequence[PortUsage]) -> Sequence[PortUsage]:
@@ -279,7 +324,7 @@ def _is_answerable(probe: PortProbe, ports: PortSet) -> bool:
         return False
     if ports in known:
         return known[ports].saturates
-    sets = probe.blocking.sets()
+    sets = [one for one in probe.blocking.sets() if one < ports]
     parts = [one for one in (*pairs_of(sets), *threes_of(sets)) if frozenset().union(*one) == ports]
     return any(all(known[part].saturates for part in one) for one in parts)
 
@@ -288,10 +333,13 @@ def _telling(probe: PortProbe, usages: Sequence[PortUsage]) -> PortSet | None:
     """Return the set that leaves the fewest usages if the one that was found is true; None if no set tells any apart.
 
     If that usage is excluded, return the set that leaves the fewest in the worst case. Among equals, sets that counters
-    can tell apart come first, then smaller ones. Sets that need three blocking instructions come last.
+    can tell apart come first, then smaller ones. Sets that need three blocking instructions follow. Last come those of
+    two that have ports in common, where only time tells: of these there are bounds only.
     """
-    found = _best_of(probe, usages, [*probe.askable, *_joined(probe, pairs_of(probe.blocking.sets()))])
-    return found or _best_of(probe, usages, _joined(probe, threes_of(probe.blocking.sets())))
+    pairs = pairs_of(probe.blocking.sets())
+    found = _best_of(probe, usages, [*probe.askable, *_joined(probe, pairs)])
+    found = found or _best_of(probe, usages, _joined(probe, threes_of(probe.blocking.sets())))
+    return found or _best_of(probe, usages, _joined(probe, pairs, uneven=True))
 
 
 def _best_of(probe: PortProbe, usages: Sequence[PortUsage], sets: Iterable[PortSet]) -> PortSet | None:
@@ -315,7 +363,8 @@ def _conceivable(probe: PortProbe, groups: Sequence[PortSet]) -> list[PortSet]:
     """Return all subsets of groups of ports, and what else is considered.
 
     Of ports that only loads and stores use, only known sets are considered, because memory µops are those of loads and
-    stores. They may also use a part of the ports that share a counter, if loads and stores do not keep these busy.
+    stores. They may also use a part of the ports that share a counter, if loads and stores do not keep these busy. And
+    a load or store that was seen on some ports may have further ones, if nothing has shown that it used all.
     """
     space, known = probe.space, [*probe.blocking.sets(), *probe.space.universe]
     computing = _computing(probe)
@@ -325,6 +374,10 @@ def _conceivable(probe: PortProbe, groups: Sequence[PortSet]) -> list[PortSet]:
     sets += (one for one in known if one <= frozenset().union(*groups))
     for one in probe.blocking.instructions.values():
         sets += [] if one.saturates else _parts(one.ports, space.layout)
+    for seen in probe.blocking.unshown:
+        sets += [
+            seen | more for group in groups if seen <= group for more in (frozenset[str](), *subsets_of(group - seen))
+        ]
     return list(dict.fromkeys([*sets, *space.universe]))
 
 
@@ -519,13 +572,18 @@ def _with_unused(probe: PortProbe) -> PortProbe:
     return probe.consider(ports for ports in probe.blocking.sets() if ports & used)
 
 
-def _joined(probe: PortProbe, together: Iterable[Sequence[PortSet]]) -> list[PortSet]:
-    """Return the used sets that can be blocked by several instructions `together`."""
+def _joined(probe: PortProbe, together: Iterable[Sequence[PortSet]], *, uneven: bool = False) -> list[PortSet]:
+    """Return the used sets that can be blocked by several instructions `together`.
+
+    `uneven`: also where only time tells what ran on them, and the instructions have ports in common.
+    """
     layout = probe.space.layout
     used = probe.space.isolated.used(layout)
     joined = ((frozenset[str]().union(*parts), sum(map(len, parts))) for parts in together)
     return list(
         dict.fromkeys(
-            ports for ports, size in joined if ports & used and (layout.separable(ports) or size == len(ports))
+            ports
+            for ports, size in joined
+            if ports & used and (uneven or layout.separable(ports) or size == len(ports))
         )
     )

@@ -277,10 +277,18 @@ def decode_samples(data: bytes) -> tuple[Series, ...]:
         Series(
             checked(int, copies),
             checked(int, iterations),
-            {checked(str, name): _expanded(runs) for name, runs in checked(dict, samples).items()},
+            {_counter(checked(str, name)): _expanded(runs) for name, runs in checked(dict, samples).items()},
         )
         for copies, iterations, samples in json.loads(text)
     )
+
+
+OTHER_NAMES = {"witness": "contention_probe"}
+"""Names that files may have for counters, and ours."""
+
+
+def _counter(name: str) -> str:
+    return OTHER_NAMES.get(name, name)
 
 
 MAXIMUM_BYTES = 16 << 20

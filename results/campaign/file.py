@@ -212,6 +212,9 @@ def errors_about(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
+        if path.exists() and not path.is_file():
+            what = "a folder" if path.is_dir() else "a pipe or device"
+            raise StoreError(f"{path}: it is {what}, and no file", hint="name a file") from error
         raise StoreError(f"{path}: {error}", hint=_HINTS.get(_code(error), "")) from error
 
 

@@ -117,7 +117,8 @@ class Store:
             StoreError: there is no such file, or it is not ours.
         """
         if not path.is_file():
-            raise NoSuchFileError(f"{path}: no such file", hint="characterize --db FILE makes one")
+            what = "not a file" if path.exists() else "no such file"
+            raise NoSuchFileError(f"{path}: {what}", hint="characterize --db FILE makes one")
         if path.name.endswith(packed.SUFFIX):
             return cls._unpacked(path)
         with damage_said(path):

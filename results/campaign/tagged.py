@@ -97,6 +97,7 @@ _WRITERS: Mapping[type, Callable[[Any], Any]] = {
     findings.Confined: _members,
     findings.NopTime: _members,
     findings.DivisionTime: _members,
+    findings.MoveTime: _members,
     LatencyKey: _members,
 }
 

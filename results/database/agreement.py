@@ -27,7 +27,7 @@ GOALS = {"latency": Fraction(99, 100), "throughput": Fraction(97, 100)}
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class ComparedValue:
     """One value of a variant: a kind, a name that is unique among the variant's, and the text as it is written."""
 
     kind: str
@@ -36,7 +36,7 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class RunDifference:
     """A value in which two runs do not agree; "" where a run does not have it."""
 
     architecture: str
@@ -70,7 +70,7 @@ class Agreement:
 
     compared: Counter[str] = field(default_factory=Counter)
     agreed: Counter[str] = field(default_factory=Counter)
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[RunDifference] = field(default_factory=list)
     variants: int = 0
     only: Counter[str] = field(default_factory=Counter)
 
@@ -82,9 +82,9 @@ class Agreement:
         """Return the kinds whose share is below its goal."""
         return [kind for kind, goal in GOALS.items() if (share := self.share(kind)) is not None and share < goal]
 
-    def groups(self) -> list[tuple[tuple[str, str, str], list[Difference]]]:
+    def groups(self) -> list[tuple[tuple[str, str, str], list[RunDifference]]]:
         """Return the differences by (kind, extension, how they differ), the largest groups first."""
-        found: dict[tuple[str, str, str], list[Difference]] = defaultdict(list)
+        found: dict[tuple[str, str, str], list[RunDifference]] = defaultdict(list)
         for one in self.differences:
             found[one.kind, one.extension, one.how].append(one)
         return sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
@@ -135,7 +135,7 @@ def _compare(
         else:
             variant = entry.variant
             found.differences.append(
-                Difference(first.architecture, variant.extension, variant.string, kind, name, *pair)
+                RunDifference(first.architecture, variant.extension, variant.string, kind, name, *pair)
             )
 
 
@@ -147,7 +147,7 @@ def _text(known: Mapping[tuple[str, str], str], kind: str, name: str) -> str:
 _LEAST = "least "
 
 
-def values(result: ArchitectureResult) -> Iterator[Value]:
+def values(result: ArchitectureResult) -> Iterator[ComparedValue]:
     """Yield the values of a result that a rerun should find again.
 
     Spreads, and values computed from ports, are left out.
@@ -156,17 +156,17 @@ def values(result: ArchitectureResult) -> Iterator[Value]:
     """
     for name, text in (result.measurement or {}).items():
         if name.startswith("ports") and name != "ports_by_time":
-            yield Value("ports", name, text)
+            yield ComparedValue("ports", name, text)
         elif name.startswith(("TP_unrolled", "TP_loop")) and not name.endswith("_spread"):
-            yield Value("throughput", name, text)
+            yield ComparedValue("throughput", name, text)
         elif name.startswith("uops"):
-            yield Value("uops", name, text)
+            yield ComparedValue("uops", name, text)
     for row in result.latencies:
         for name, text in row.values.items():
             if "cycles" in name and not name.endswith("_is_upper_bound"):
                 least = _LEAST if name.startswith("min_") else ""
                 plain = name.removeprefix("min_").removeprefix("max_")
-                yield Value("latency", f"{least}latency {row.start}→{row.target} {plain}", text)
+                yield ComparedValue("latency", f"{least}latency {row.start}→{row.target} {plain}", text)
 
 
 def _agree(kind: str, first: str, second: str) -> bool:

@@ -20,7 +20,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from results.database.published import agree, latencies_of, operands_text, overlap, split_string, throughput_of
-from results.database.reasons import LatencyCase, Loads, TimeCase, reason_of_latency, reason_of_time
+from results.database.reasons import LatencyCase, PlainLoads, TimeCase, reason_of_latency, reason_of_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -130,19 +130,19 @@ def compare_published(
     """
     found = Comparison()
     rows = list(published)
-    ours = Measured(entries, architecture, {row.string for row in rows})
+    ours = MeasuredVariants(entries, architecture, {row.string for row in rows})
     pairs = [(row, ours.find(row)) for row in rows]
     known = [(row, *pair) for row, pair in pairs if pair is not None]
     found.missing = [row.string for row, pair in pairs if pair is None]
     found.variants = len(known)
-    loads = Loads.of((row, variant) for row, variant, _ in known)
+    loads = PlainLoads.of((row, variant) for row, variant, _ in known)
     for row, variant, result in known:
         _compare_latencies(found, row, variant, result, tolerance)
         _compare_throughput(found, row, variant, result, tolerance, loads)
     return found
 
 
-class Measured:
+class MeasuredVariants:
     """The campaign's variants, found by key, by string, or by instruction and operands if only one has these.
 
     A later XED may rename a variant, when a new one would share its name. BLSI (R32, M32) is BLSI_MEMD (R32, M32) since
@@ -192,10 +192,11 @@ def _compare_latencies(
         if agree(published, ours, tolerance):
             found.agreed["latency"] += 1
         else:
-            what = ("latency", name, published.text, ours.text)
-            one = _difference(variant, what, *_apart(published, ours, tolerance))
+            one = _difference(variant, "latency", *_apart(published, ours, tolerance))
             reason = reason_of_latency(LatencyCase(variant, published, ours, tolerance))
-            found.differences.append(replace(one, reason=reason))
+            found.differences.append(
+                replace(one, name=name, published=published.text, measured=ours.text, reason=reason)
+            )
 
 
 def _compare_throughput(
@@ -204,7 +205,7 @@ def _compare_throughput(
     variant: InstructionVariant,
     result: ArchitectureResult,
     tolerance: Tolerance,
-    loads: Loads,
+    loads: PlainLoads,
 ) -> None:
     if row.throughput is None:
         return
@@ -217,15 +218,12 @@ def _compare_throughput(
     if abs(ours - row.throughput) <= max(tolerance.share * row.throughput, tolerance.cycles):
         found.agreed["throughput"] += 1
         return
-    what = ("throughput", "", f"{float(row.throughput):.2f}", f"{float(ours):.2f}")
     case = TimeCase(row, variant, result, row.throughput, ours, tolerance, loads)
-    found.differences.append(replace(_difference(variant, what, row.throughput, ours), reason=reason_of_time(case)))
+    one = _difference(variant, "throughput", row.throughput, ours)
+    found.differences.append(replace(one, reason=reason_of_time(case)))
 
 
-def _difference(
-    variant: InstructionVariant, what: tuple[str, str, str, str], published: Fraction, ours: Fraction
-) -> Difference:
-    kind, name, published_text, text = what
+def _difference(variant: InstructionVariant, kind: str, published: Fraction, ours: Fraction) -> Difference:
     larger, smaller = max(published, ours), min(published, ours)
     ratio = next((limit for limit in RATIOS if larger <= limit * smaller), None)
     return Difference(
@@ -236,9 +234,9 @@ def _difference(
         extension=variant.extension,
         operands=operands_text(variant),
         category=variant.category,
-        name=name,
-        published=published_text,
-        measured=text,
+        name="",
+        published=f"{float(published):.2f}",
+        measured=f"{float(ours):.2f}",
         factor=float(larger / max(smaller, WRITTEN_AS_ZERO[kind])),
     )
 

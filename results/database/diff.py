@@ -23,7 +23,7 @@ SPREADS = 3.0
 """How many times the recorded spreads (half the distance of the quartiles) two runs may be apart and still agree."""
 
 
-class Kind(StrEnum):
+class ChangeKind(StrEnum):
     """What became of a value."""
 
     CHANGED = "changed"
@@ -36,7 +36,7 @@ class Kind(StrEnum):
 class Change:
     """One value that differs; `old` or `new` is "" where there is none. Latencies are named as `latency 1→2 cycles`."""
 
-    kind: Kind
+    kind: ChangeKind
     string: str
     isa_set: str
     architecture: str
@@ -49,7 +49,7 @@ class Change:
 class Group:
     """The same change in several variants of an ISA set, with their strings."""
 
-    kind: Kind
+    kind: ChangeKind
     isa_set: str
     architecture: str
     attribute: str
@@ -109,18 +109,18 @@ def _is_beside(attribute: str) -> bool:
     return attribute.endswith(("_spread", " spread")) or attribute.startswith("rhythms_")
 
 
-def _kind(attribute: str, pair: tuple[str, str], before: Mapping[str, str], after: Mapping[str, str]) -> Kind:
+def _kind(attribute: str, pair: tuple[str, str], before: Mapping[str, str], after: Mapping[str, str]) -> ChangeKind:
     if not pair[0]:
-        return Kind.NEW
+        return ChangeKind.NEW
     if not pair[1]:
-        return Kind.GONE
+        return ChangeKind.GONE
     spread = _spread(attribute, before) + _spread(attribute, after)
     margin = SPREADS * spread + (ROUNDING if attribute.startswith("TP_") else 0)
     try:
         distance = abs(float(pair[0]) - float(pair[1]))
     except ValueError:
-        return Kind.CHANGED
-    return Kind.NOISE if distance <= margin else Kind.CHANGED
+        return ChangeKind.CHANGED
+    return ChangeKind.NOISE if distance <= margin else ChangeKind.CHANGED
 
 
 def _spread(attribute: str, values: Mapping[str, str]) -> float:
@@ -134,7 +134,7 @@ def _spread(attribute: str, values: Mapping[str, str]) -> float:
 
 def group(changes: Iterable[Change]) -> list[Group]:
     """Put the same change of many variants of an ISA set together; the largest groups first."""
-    strings: dict[tuple[Kind, str, str, str, str, str], list[str]] = defaultdict(list)
+    strings: dict[tuple[ChangeKind, str, str, str, str, str], list[str]] = defaultdict(list)
     for change in changes:
         key = (change.kind, change.isa_set, change.architecture, change.attribute, change.old, change.new)
         strings[key].append(change.string)

@@ -15,7 +15,16 @@ from lxml import etree
 from results.database.reader import SAFE, DatabaseError, provenance_of
 from results.database.writer import clean, provenance_attributes
 from results.memory.documents import cycles_of, forwarding_row, letters
-from results.memory.model import Chased, Forwarding, ForwardingRow, Level, MemoryReport, Replacement, Size, Time
+from results.memory.model import (
+    AccessSize,
+    Chased,
+    ForwardingMatrix,
+    ForwardingRow,
+    MeasuredLevel,
+    MemoryReport,
+    Replacement,
+    Time,
+)
 from xed_convert.catalogue.xml import attributes_text, escape, open_catalogue
 
 if TYPE_CHECKING:
@@ -68,12 +77,12 @@ def _chased_values(one: Chased) -> dict[str, str]:
     return {"bytes": str(one.size_bytes), **{name: f"{float(value):.2f}" for name, value in cycles.items()}}
 
 
-def _level_values(one: Level) -> dict[str, str]:
+def _level_values(one: MeasuredLevel) -> dict[str, str]:
     last = {"is_last": "1"} if one.is_last else {}
     return {"bytes": str(one.size_bytes), "cycles": f"{float(one.cycles):.2f}", **last}
 
 
-def _forwarding_lines(forwarding: Forwarding) -> Iterator[str]:
+def _forwarding_lines(forwarding: ForwardingMatrix) -> Iterator[str]:
     penalties = {name: forwarding.penalty(file) for name, file in _PENALTIES.items()}
     head = {name: f"{float(cycles):.2f}" for name, cycles in penalties.items() if cycles is not None}
     yield f"    <store_forwarding{attributes_text(head)}>"
@@ -135,7 +144,7 @@ def _report(element: etree._Element) -> MemoryReport:
         problems,
         tuple(map(_time, times)),
         tuple(Chased(_bytes(one), _cycles(one), _cycles(one, "page_cycles")) for one in chased),
-        tuple(Level(_bytes(one), _cycles(one), is_last=one.get("is_last") == "1") for one in levels),
+        tuple(MeasuredLevel(_bytes(one), _cycles(one), is_last=one.get("is_last") == "1") for one in levels),
         tuple(map(_replacement, element.iterchildren("replacement"))),
     )
 
@@ -162,16 +171,16 @@ def _time(element: etree._Element) -> Time:
     return Time(str(element.attrib["kind"]), parameters, cycles_of(str(element.attrib["cycles"])))
 
 
-def _forwarding(element: etree._Element) -> Forwarding:
+def _forwarding(element: etree._Element) -> ForwardingMatrix:
     sizes = {
-        name: Size(name, int(child.attrib["bytes"]), str(child.attrib["file"]))
+        name: AccessSize(name, int(child.attrib["bytes"]), str(child.attrib["file"]))
         for child in element.iterchildren("access")
         for name in (str(child.attrib["name"]),)
     }
-    return Forwarding(tuple(_row(child, sizes) for child in element.iterchildren("pair")))
+    return ForwardingMatrix(tuple(_row(child, sizes) for child in element.iterchildren("pair")))
 
 
-def _row(element: etree._Element, sizes: dict[str, Size]) -> ForwardingRow:
+def _row(element: etree._Element, sizes: dict[str, AccessSize]) -> ForwardingRow:
     values = {str(name): str(value) for name, value in element.attrib.items()}
     return forwarding_row(
         sizes[values["store"]],

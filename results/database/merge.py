@@ -1,8 +1,8 @@
 """Any number of campaigns into one database: which conclusion counts where several speak of the same variant.
 
-The rule, in this order: a measurement wins against a model; a conclusion without failures against one with them; the
-kernel module against perf, and perf against the clock; the newer against the older. Conclusions about the same
-architecture that differ by more than their spread are listed, whichever wins.
+A measurement counts before a model, then a conclusion without failures before one with them. Then the kernel module
+counts before perf, and perf before the clock. At last the newer counts before the older. Conclusions about the same
+architecture that differ by more than their spread are listed, whichever counts.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from importlib import resources
 from typing import IO, TYPE_CHECKING, Self
 
 from results.campaign.store import Store
-from results.database.diff import Change, Kind, compare
+from results.database.diff import Change, ChangeKind, compare
 from results.database.writer import write_database
-from results.database.xml import SOFTWARE_MODELS, Conclusion, database_entry
+from results.database.xml import SOFTWARE_MODELS, ConcludedVariant, database_entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -41,7 +41,7 @@ class Disagreement:
     loser: str
 
 
-Lookup = Callable[[str], "Iterable[Conclusion]"]
+Lookup = Callable[[str], "Iterable[ConcludedVariant]"]
 """Gives all conclusions about the variant with a key of the shipped catalogue."""
 
 
@@ -75,15 +75,17 @@ class Merge:
             yield entry
 
 
-def lookup_among(conclusions: Iterable[Conclusion]) -> Lookup:
+def lookup_among(conclusions: Iterable[ConcludedVariant]) -> Lookup:
     """Return a lookup among conclusions that are held in memory."""
-    by_key: dict[str, list[Conclusion]] = defaultdict(list)
+    by_key: dict[str, list[ConcludedVariant]] = defaultdict(list)
     for conclusion in conclusions:
         by_key[current_key(conclusion.result.key)].append(conclusion)
     return lambda key: by_key.get(key, [])
 
 
-def write_xml(variants: Iterable[InstructionVariant], conclusions: Iterable[Conclusion], file: IO[bytes]) -> Merge:
+def write_xml(
+    variants: Iterable[InstructionVariant], conclusions: Iterable[ConcludedVariant], file: IO[bytes]
+) -> Merge:
     """Write these variants with the conclusions that count; return what was found on the way."""
     merged = Merge(variants, lookup_among(conclusions))
     entries = list(merged.entries())
@@ -119,12 +121,12 @@ class Campaigns:
         for store in self._stores:
             store.close()
 
-    def lookup(self, key: str) -> Iterator[Conclusion]:
+    def lookup(self, key: str) -> Iterator[ConcludedVariant]:
         """Yield what each campaign concluded about a variant."""
         for store in self._stores:
             for name in filter(None, (key, self._old_keys.get(key))):
                 for found in store.conclusions(name):
-                    yield Conclusion(found.result, found.provenance)
+                    yield ConcludedVariant(found.result, found.provenance)
 
     def provenances(self) -> list[Provenance]:
         """Return where all of it comes from."""
@@ -138,10 +140,10 @@ class Campaigns:
 
 
 def _chosen(
-    variant: InstructionVariant, found: Iterable[Conclusion], disagreements: list[Disagreement]
-) -> Iterator[Conclusion]:
+    variant: InstructionVariant, found: Iterable[ConcludedVariant], disagreements: list[Disagreement]
+) -> Iterator[ConcludedVariant]:
     """Yield the best conclusion for each architecture and kind of element; note where others disagree with it."""
-    places: dict[tuple[str, str], list[Conclusion]] = defaultdict(list)
+    places: dict[tuple[str, str], list[ConcludedVariant]] = defaultdict(list)
     for conclusion in found:
         provenance = conclusion.provenance
         places[provenance.architecture, SOFTWARE_MODELS.get(provenance.backend, "")].append(conclusion)
@@ -152,20 +154,22 @@ def _chosen(
         yield best
 
 
-def _disagreements(variant: InstructionVariant, best: Conclusion, other: Conclusion) -> Iterator[Disagreement]:
+def _disagreements(
+    variant: InstructionVariant, best: ConcludedVariant, other: ConcludedVariant
+) -> Iterator[Disagreement]:
     """Yield the differences between two conclusions of the same kind, where both know a value."""
     if best.provenance.is_model != other.provenance.is_model:
         return
     for change in compare([database_entry(variant, [other])], [database_entry(variant, [best])]):
-        if change.kind is Kind.CHANGED:
+        if change.kind is ChangeKind.CHANGED:
             yield Disagreement(change, _name(best), _name(other))
 
 
-def _name(conclusion: Conclusion) -> str:
+def _name(conclusion: ConcludedVariant) -> str:
     return f"{conclusion.provenance.backend} {conclusion.provenance.time}"
 
 
-def rank(conclusion: Conclusion) -> tuple[bool, bool, int, str]:
+def rank(conclusion: ConcludedVariant) -> tuple[bool, bool, int, str]:
     """Return what orders conclusions about the same variant: the greatest wins."""
     provenance = conclusion.provenance
     trust = BACKENDS.index(provenance.backend) if provenance.backend in BACKENDS else -1

@@ -37,7 +37,7 @@ class Tolerance:
     cycles: Fraction = Fraction(2, 100)
 
 
-class Bounds(NamedTuple):
+class LatencyBounds(NamedTuple):
     """Between which cycles a latency is: an exact one has two equal ends, an upper bound begins at 0."""
 
     low: Fraction
@@ -53,8 +53,8 @@ class Bounds(NamedTuple):
 class Latency:
     """The least and the greatest of some latencies, as far as they are known."""
 
-    least: Bounds
-    greatest: Bounds
+    least: LatencyBounds
+    greatest: LatencyBounds
 
     @property
     def text(self) -> str:
@@ -85,7 +85,7 @@ def agree(one: Latency, other: Latency, tolerance: Tolerance) -> bool:
     return overlap(one.least, other.least, tolerance) and overlap(one.greatest, other.greatest, tolerance)
 
 
-def overlap(one: Bounds, other: Bounds, tolerance: Tolerance) -> bool:
+def overlap(one: LatencyBounds, other: LatencyBounds, tolerance: Tolerance) -> bool:
     """Whether both contain the same number, within the tolerance."""
     lower, upper = max(one.low, other.low), min(one.high, other.high)
     return lower - upper <= tolerance.share * lower
@@ -107,32 +107,32 @@ def latencies_of(result: ArchitectureResult, *, by_pair: bool) -> dict[str, tupl
     All pairs together give two latencies: with those of the same register in several operands, and without. Tables have
     the one or the other: the 0 cycles of a zero idiom are the least of VPXOR, but not of VPCMPEQB.
     """
-    found: dict[str, list[tuple[str, Bounds, bool]]] = defaultdict(list)
+    found: dict[str, list[tuple[str, LatencyBounds, bool]]] = defaultdict(list)
     for row in result.latencies:
         for name, text in row.values.items():
             if "cycles" not in name or name.endswith("_is_upper_bound"):
                 continue
             cycles = Fraction(text)
-            bounds = Bounds(Fraction(0) if f"{name}_is_upper_bound" in row.values else cycles, cycles)
+            bounds = LatencyBounds(Fraction(0) if f"{name}_is_upper_bound" in row.values else cycles, cycles)
             plain = name.removeprefix("min_").removeprefix("max_")
             place = f"{row.start}→{row.target} {plain}" if by_pair else ""
             found[place].append((name, bounds, name.endswith("_same_reg")))
     return {place: tuple(dict.fromkeys(_ranges(values))) for place, values in found.items()}
 
 
-def _ranges(values: Sequence[tuple[str, Bounds, bool]]) -> Iterator[Latency]:
+def _ranges(values: Sequence[tuple[str, LatencyBounds, bool]]) -> Iterator[Latency]:
     plain = [bounds for _, bounds, same in values if not same]
     for some in filter(None, ([bounds for _, bounds, _ in values], plain)):
         yield range_of(some)
 
 
-def range_of(values: Sequence[Bounds]) -> Latency:
+def range_of(values: Sequence[LatencyBounds]) -> Latency:
     """Return the least and the greatest of some latencies. Where one is a bound, so are these."""
     low = min(one.low for one in values)
     exact = [one.high for one in values if one.low == one.high]
     least = min(one.high for one in values)
     greatest = max(one.high for one in values)
-    return Latency(Bounds(low, least), Bounds(max(exact, default=Fraction(0)), greatest))
+    return Latency(LatencyBounds(low, least), LatencyBounds(max(exact, default=Fraction(0)), greatest))
 
 
 def operands_text(variant: InstructionVariant) -> str:
@@ -225,9 +225,9 @@ def parse_latency(text: str) -> Latency:
     return Latency(_bounds(only or least), _bounds(only or greatest))
 
 
-def _bounds(text: str) -> Bounds:
+def _bounds(text: str) -> LatencyBounds:
     value = _number(text.strip().removeprefix("≤"))
-    return Bounds(Fraction(0) if text.strip().startswith("≤") else value, value)
+    return LatencyBounds(Fraction(0) if text.strip().startswith("≤") else value, value)
 
 
 def _number(text: str) -> Fraction:

@@ -10,8 +10,8 @@
     value      = NUMBER | WORD | 'text' | "text"
 
 Fields are the attributes of instructions (`iform`, `extension`, `isa_set` ...) and measurements (`uops`, `ports`,
-`TP_loop` ...); `TP` is the least of the measured throughputs, `latency(1,2)` the longest latency from operand 1 to 2,
-`max_latency` that of all pairs. An upper bound fulfils a comparison only if every smaller number would: at most 5
+`TP_loop` ...). `TP` is the least of the measured throughputs. `latency(1,2)` is the longest latency from operand 1 to
+2, `max_latency` that of all pairs. An upper bound fulfils a comparison only if every smaller number would: at most 5
 fulfils `< 6`, but neither `< 5` nor `= 5`. `has` is true if a port usage has that port set (`ports has p5`), or if a
 text contains another; `like` matches a glob. A comparison with a field that a variant does not have is false.
 """

@@ -104,7 +104,10 @@ class RepairRule:
 _NUMBERS = r"TP_\w+|uops\w*|\w*cycles\w*"
 """Attributes that are numbers."""
 
-_COUNTS = r"uops\w*|((min|max)_)?cycles\w*|div_cycles\w*|complex_decoder\w*|available_simple_decoders\w*"
+_COUNTS = (
+    r"(slower|faster)_with_\w+|bypass_\w+|uops\w*|((min|max)_)?cycles\w*|div_cycles\w*|complex_decoder\w*"
+    r"|available_simple_decoders\w*"
+)
 """Attributes that are whole numbers."""
 
 REPAIRS = (
@@ -123,16 +126,17 @@ def fault_of(attribute: str, value: str) -> str:
     return next((rule.reason for rule in REPAIRS if _applies(rule, attribute, value)), "")
 
 
-def read_database(path: Path, repairs: list[Repair] | None = None) -> Iterator[Entry]:
+def read_database(path: Path, repairs: list[Repair] | None = None, architecture: str = "") -> Iterator[Entry]:
     """Yield the entries of an instructions.xml (plain, .gz or .xz) one by one.
 
-    What `REPAIRS` knows is left out, and appended to `repairs`.
+    What `REPAIRS` knows is left out, and appended to `repairs`. With `architecture` (in any case) only its results are
+    read, and only instructions that have some: a file of 25 CPUs is read in a third of the time.
 
     Raises:
         DatabaseError: the file cannot be read, is not well-formed, has a document type, is nested too deeply, or an
             element is not of the known form.
     """
-    reader = _Reader(path, repairs if repairs is not None else [])
+    reader = _Reader(path, repairs if repairs is not None else [], architecture)
     try:
         with open_catalogue(path) as file:
             yield from reader.entries(etree.iterparse(file, events=("start", "end"), **SAFE))
@@ -183,8 +187,8 @@ SAFE = {"resolve_entities": False, "no_network": True, "load_dtd": False, "huge_
 class _Reader:
     """Goes through the events of one file and keeps no more than one instruction."""
 
-    def __init__(self, path: Path, repairs: list[Repair]) -> None:
-        self.path = path
+    def __init__(self, path: Path, repairs: list[Repair], architecture: str) -> None:
+        self.path, self.architecture = path, architecture.upper()
         self.line = 1
         self._repairs = repairs
         self._depth = 0
@@ -197,7 +201,8 @@ class _Reader:
                 continue
             self._depth -= 1
             if element.tag == "instruction":
-                yield self._entry(element)
+                if (entry := self._entry(element)) is not None:
+                    yield entry
                 self._elements = 0
                 _forget(element)
             elif self._depth <= 1:
@@ -225,11 +230,18 @@ class _Reader:
         if root.tag != "root":
             raise DatabaseError(f"{self.path}:{self.line}: expected the element <root>, found <{root.tag}>")
 
-    def _entry(self, element: etree._Element) -> Entry:
+    def _entry(self, element: etree._Element) -> Entry | None:
+        """Return an instruction, None if the wanted architecture says nothing of it."""
         self.line = _line(element) or self.line
+        children = [one for one in element.iterchildren("architecture") if self._is_wanted(one)]
+        if self.architecture and not children:
+            return None
         variant = _as_written(variant_of(element))
-        results = (self._result(child, variant.string) for child in element.iterchildren("architecture"))
+        results = (self._result(child, variant.string) for child in children)
         return Entry(variant, {result.architecture: result for result in results})
+
+    def _is_wanted(self, element: etree._Element) -> bool:
+        return self.architecture in ("", str(element.attrib["name"]).upper())
 
     def _result(self, element: etree._Element, string: str) -> ArchitectureResult:
         name = str(element.attrib["name"])

@@ -31,13 +31,13 @@ PARTIAL_BITS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Loads:
+class PlainLoads:
     """The least published throughput of plain loads in cycles, by the kinds of their operands: ("XMM", "M128")."""
 
     least: Mapping[tuple[str, str], Fraction]
 
     @classmethod
-    def of(cls, rows: Iterable[tuple[Published, InstructionVariant]]) -> Loads:
+    def of(cls, rows: Iterable[tuple[Published, InstructionVariant]]) -> PlainLoads:
         """Find them: what moves data, and has one register and one memory operand that it reads."""
         found: dict[tuple[str, str], Fraction] = {}
         for row, variant in rows:
@@ -75,7 +75,7 @@ class TimeCase:
     published: Fraction
     ours: Fraction
     tolerance: Tolerance
-    loads: Loads
+    loads: PlainLoads
 
     def near(self, one: Fraction, other: Fraction) -> bool:
         """Whether two throughputs agree."""
@@ -154,31 +154,33 @@ def _faster(case: LatencyCase) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class DifferenceReason:
     """A rule, and what it means where it holds."""
 
     name: str
     text: str
 
 
-BELOW_PORTS = Reason("below ports", "the published value is less than the published ports allow")
-BELOW_LOAD = Reason("below load", "the published value is less than the published one of its load alone, which ours is")
-AS_PORTS = Reason("as ports", "ours is less, and what the published ports need")
-TWICE_LESS = Reason("twice less", "ours is less, and came out twice: unrolled and in a loop")
-RHYTHM = Reason("rhythm", "ours is less, and other code or another rhythm of ours takes the published time")
-ZERO = Reason("zero", "a published latency of 0, of a pair without a dependency; the greatest ones agree")
-CONDITION = Reason("condition", "flags are written on a condition, so the latency depends on operand values")
-MERGED = Reason("merged", "the published range includes the rest of a register of which a part is written")
-FASTER = Reason("faster chain", "a chain of ours takes less than the published latency, which no chain can")
+BELOW_PORTS = DifferenceReason("below ports", "the published value is less than the published ports allow")
+BELOW_LOAD = DifferenceReason(
+    "below load", "the published value is less than the published one of its load alone, which ours is"
+)
+AS_PORTS = DifferenceReason("as ports", "ours is less, and what the published ports need")
+TWICE_LESS = DifferenceReason("twice less", "ours is less, and came out twice: unrolled and in a loop")
+RHYTHM = DifferenceReason("rhythm", "ours is less, and other code or another rhythm of ours takes the published time")
+ZERO = DifferenceReason("zero", "a published latency of 0, of a pair without a dependency; the greatest ones agree")
+CONDITION = DifferenceReason("condition", "flags are written on a condition, so the latency depends on operand values")
+MERGED = DifferenceReason("merged", "the published range includes the rest of a register of which a part is written")
+FASTER = DifferenceReason("faster chain", "a chain of ours takes less than the published latency, which no chain can")
 
-TIME_RULES: tuple[tuple[Reason, Callable[[TimeCase], bool]], ...] = (
+TIME_RULES: tuple[tuple[DifferenceReason, Callable[[TimeCase], bool]], ...] = (
     (BELOW_PORTS, _below_ports),
     (BELOW_LOAD, _below_load),
     (AS_PORTS, _as_ports),
     (TWICE_LESS, _twice),
     (RHYTHM, _rhythm),
 )
-LATENCY_RULES: tuple[tuple[Reason, Callable[[LatencyCase], bool]], ...] = (
+LATENCY_RULES: tuple[tuple[DifferenceReason, Callable[[LatencyCase], bool]], ...] = (
     (ZERO, _is_zero),
     (CONDITION, _conditional),
     (MERGED, _merged),

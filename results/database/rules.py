@@ -24,6 +24,7 @@ FORMS = "|".join(form.suffix for form in SPECIAL_FORMS)
 INTEGER_ATTRIBUTES = re.compile(
     r"(uops|uops_retire_slots|uops_MITE|uops_MS|div_cycles|ports_by_time|complex_decoder|available_simple_decoders)"
     rf"({FORMS})?"
+    r"|(slower|faster)_with_\w+|bypass_\w+"
 )
 LATENCY_CYCLES = re.compile(r"((min_|max_)?cycles(_(addr|addr_index|mem))?|(min_|max_)cycles_\w+?)(_same_reg)?")
 UPPER_BOUND = re.compile(r"\w*cycles\w*_is_upper_bound")
@@ -47,7 +48,7 @@ class Violation:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class EntryRule:
     """A rule, who needs it, and what checks it on one entry."""
 
     name: str
@@ -70,6 +71,11 @@ def check_entries(entries: Iterable[Entry]) -> Iterator[Violation]:
     for architecture, found in sorted(anchors.items()):
         if not found:
             yield Violation("anchor", ANCHOR_IFORM, architecture, "uiCA needs the ports of this instruction")
+
+
+def needed_by(rule: str) -> str:
+    """Return who needs a rule, "" if it is about the file as a whole."""
+    return next((one.needed_by for one in RULES if one.name == rule), "")
 
 
 ANCHOR_IFORM = "AND_GPRv_IMMb"
@@ -220,14 +226,14 @@ def _latencies(entry: Entry) -> Iterator[tuple[ArchitectureResult, LatencyRow]]:
 
 
 RULES = (
-    Rule("named", "uiCA, OSACA", _named),
-    Rule("operand-types", "OSACA", _operand_types),
-    Rule("latency-operands", "uiCA", _latency_operands),
-    Rule("latency-values", "uiCA, OSACA", _latency_values),
-    Rule("latency-pairs", "OSACA", _latency_pairs),
-    Rule("integers", "uiCA", _integers),
-    Rule("ports", "uiCA, OSACA", _ports),
-    Rule("throughputs", "OSACA", _throughputs),
-    Rule("contradictions", "all", _contradictions),
-    Rule("sentinels", "all", _sentinels),
+    EntryRule("named", "uiCA, OSACA", _named),
+    EntryRule("operand-types", "OSACA", _operand_types),
+    EntryRule("latency-operands", "uiCA", _latency_operands),
+    EntryRule("latency-values", "uiCA, OSACA", _latency_values),
+    EntryRule("latency-pairs", "OSACA", _latency_pairs),
+    EntryRule("integers", "uiCA", _integers),
+    EntryRule("ports", "uiCA, OSACA", _ports),
+    EntryRule("throughputs", "OSACA", _throughputs),
+    EntryRule("contradictions", "all", _contradictions),
+    EntryRule("sentinels", "all", _sentinels),
 )

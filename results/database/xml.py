@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from results.database.reader import Analysis, ArchitectureResult, Entry, LatencyRow
 from results.findings import Stated
-from results.model import Bound, LatencyPart
+from results.model import LatencyPart
 from results.sentences import failure, reason
+from results.whole_cycles import whole_cycles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,7 +42,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Conclusion:
+class ConcludedVariant:
     """What was concluded about one variant and the machine that they are about."""
 
     result: Characterization
@@ -63,7 +64,7 @@ def measurement_attributes(result: Characterization) -> dict[str, str]:
 def latency_attributes(latencies: Iterable[LatencyResult]) -> dict[tuple[int, int], dict[str, str]]:
     """Return the attributes of each `<latency>` by its operands (start, target).
 
-    Where flags or operand values differ, `min_` and `max_` stand for the range.
+    Where flags, operand values or passes differ, `min_` and `max_` stand for the range.
     """
     groups: dict[tuple[int, int], dict[str, list[LatencyResult]]] = defaultdict(lambda: defaultdict(list))
     for latency in latencies:
@@ -90,12 +91,15 @@ def _spread(latencies: Iterable[LatencyResult]) -> dict[str, str]:
 
 
 def _range(name: str, latencies: list[LatencyResult]) -> dict[str, str]:
-    values = sorted({rounded(latency.cycles) for latency in latencies})
-    ends = {"": values[0]} if len(values) == 1 else {"min_": values[0], "max_": values[-1]}
+    found: dict[int, list[bool]] = defaultdict(list)
+    for least, most, is_bound in map(whole_cycles, latencies):
+        found[least].append(is_bound and (least == most or least > 0))
+        found[most].append(is_bound)
+    ends = {"": min(found)} if len(found) == 1 else {"min_": min(found), "max_": max(found)}
     attributes = {}
     for prefix, value in ends.items():
         attributes[prefix + name] = str(value)
-        if all(each.bound is Bound.UPPER for each in latencies if rounded(each.cycles) == value):
+        if all(found[value]):
             attributes[f"{prefix}{name}_is_upper_bound"] = "1"
     return attributes
 
@@ -125,7 +129,7 @@ def _element_name(provenance: Provenance) -> str:
     return SOFTWARE_MODELS.get(provenance.backend, "measurement")
 
 
-def database_entry(variant: InstructionVariant, conclusions: Iterable[Conclusion]) -> Entry:
+def database_entry(variant: InstructionVariant, conclusions: Iterable[ConcludedVariant]) -> Entry:
     """Put conclusions about a variant, at most one per architecture and kind of element, into a database entry.
 
     Latencies of operands without a name (the status flags of x87) are left out: uiCA's converter wants one.
@@ -138,7 +142,7 @@ def database_entry(variant: InstructionVariant, conclusions: Iterable[Conclusion
     return Entry(variant, found)
 
 
-def _merged(before: ArchitectureResult, conclusion: Conclusion, named: frozenset[int]) -> ArchitectureResult:
+def _merged(before: ArchitectureResult, conclusion: ConcludedVariant, named: frozenset[int]) -> ArchitectureResult:
     result, provenance = conclusion.result, conclusion.provenance
     element = _element_name(provenance)
     attributes = measurement_attributes(result)

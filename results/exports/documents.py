@@ -8,13 +8,13 @@ from typing import IO, TYPE_CHECKING
 from results.exports.tidy import tables
 
 if TYPE_CHECKING:
-    from results.exports.exporters import Request
+    from results.exports.exporters import ExportRequest
 
 OPTION = "json"
 HELP = "All variants, latencies and ports as JSON."
 
 
-def export(request: Request, file: IO[bytes]) -> str:
+def export(request: ExportRequest, file: IO[bytes]) -> str:
     """Write the three tables."""
     data = tables(request.entries)
     document = {name: getattr(data, name).records for name in data.__slots__}

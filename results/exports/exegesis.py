@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from results.database.reader import ArchitectureResult, Entry
-    from results.exports.exporters import Request
+    from results.exports.exporters import ExportRequest
     from xed_convert.model import InstructionVariant
 
 OPTION = "llvm-exegesis"
@@ -58,7 +58,7 @@ class _Sample:
     code: bytes
 
 
-def export(request: Request, file: IO[bytes]) -> str:
+def export(request: ExportRequest, file: IO[bytes]) -> str:
     """Write the benchmarks of the one architecture in the mode that was asked for.
 
     Raises:

@@ -27,7 +27,7 @@ class ExportError(UopscopeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ExportRequest:
     """What is exported: entries of a database, and what some of the forms need to know.
 
     `architecture` is the only one that is wanted ("": all). `mode` is llvm-exegesis' kind of benchmark. `code_of` gives
@@ -61,7 +61,7 @@ class Exporter:
 
     option: str
     help: str
-    export: Callable[[Request, IO[bytes]], str]
+    export: Callable[[ExportRequest, IO[bytes]], str]
 
 
 def exporters() -> dict[str, Exporter]:

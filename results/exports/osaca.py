@@ -4,9 +4,10 @@ OSACA knows one latency and one port pressure per instruction form. It looks for
 not tell general-purpose registers of different widths apart. So
 
 - a form is written under every spelling of its name (`results.exports.mnemonics`);
-- of several variants with the same operand classes, the one that code most likely means is written: no prefix, no fixed
-  immediate (shifts by 0 or 1), the widest;
+- of several variants with the same operand classes, the likeliest is written: without prefix and fixed immediate
+  (shifts by 0 or 1), the widest;
 - a latency is written only if it is exact: an upper bound is no value, and the form has none then;
+- it is that from registers and flags, on which loops wait, and only where none is read that from the address;
 - operands stand in the order of AT&T syntax, destination last.
 
 Masked and locked variants, repeated ones (REP), and those without a port usage are left out. A file in ~/.osaca/data
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING
 
 from results.database.cycles import exact_cycles, longest
@@ -28,10 +29,10 @@ from results.model import PortUsage, port_order
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from results.database.reader import ArchitectureResult, Entry
-    from results.exports.exporters import Request
+    from results.database.reader import ArchitectureResult, Entry, LatencyRow
+    from results.exports.exporters import ExportRequest
     from xed_convert.model import InstructionVariant, Operand
 
 OPTION = "osaca"
@@ -44,10 +45,11 @@ ENCODINGS = {"{load}", "{store}", "{vex}", "{evex}", "{disp32}"}
 """Words before a mnemonic that only choose an encoding. With others, OSACA has no form for it."""
 
 _VECTOR = re.compile(r"(MM|XMM|YMM|ZMM|K)\d+")
+_FROM_MEMORY = re.compile(r"(min_|max_)?cycles_(addr|mem)")
 _ANY_ADDRESS = {"class": "memory", "base": "*", "offset": "*", "index": "*", "scale": "*"}
 
 
-def export(request: Request, file: IO[bytes]) -> str:
+def export(request: ExportRequest, file: IO[bytes]) -> str:
     """Write the machine file of the one architecture.
 
     Raises:
@@ -177,7 +179,7 @@ def _form(mnemonic: str, operands: list[dict[str, object] | None], result: Archi
     return {
         "name": mnemonic,
         "operands": operands,
-        "latency": longest(result.latencies),
+        "latency": _latency(result.latencies),
         "throughput": min(float(values[name]) for name in ("TP_unrolled", "TP_loop") if name in values),
         "port_pressure": _pressure(values),
         "uops": int(values.get("uops", "0")),
@@ -189,6 +191,15 @@ def _pressure(values: Mapping[str, str]) -> list[list[object]]:
     usage = PortUsage.parse(values.get("ports", ""))
     pressure = [(count, sorted(ports, key=port_order)) for ports, count in usage.uops.items()]
     return [[count, "".join(ports) if all(len(one) == 1 for one in ports) else ports] for count, ports in pressure]
+
+
+def _latency(rows: Sequence[LatencyRow]) -> float | None:
+    """Return the latency from registers in cycles, or from the address if none is read; None: not exactly known."""
+    registers = [
+        replace(row, values={name: text for name, text in row.values.items() if not _FROM_MEMORY.match(name)})
+        for row in rows
+    ]
+    return longest(registers if any("cycles" in name for row in registers for name in row.values) else rows)
 
 
 def _load_latency(common: Mapping[str, ArchitectureResult]) -> float | None:

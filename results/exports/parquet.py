@@ -10,13 +10,13 @@ from results.exports.tidy import tables
 from xed_convert.extras import extra
 
 if TYPE_CHECKING:
-    from results.exports.exporters import Request
+    from results.exports.exporters import ExportRequest
 
 OPTION = "parquet"
 HELP = "All variants as Parquet."
 
 
-def export(request: Request, file: IO[bytes]) -> str:
+def export(request: ExportRequest, file: IO[bytes]) -> str:
     """Write the table of variants; a column with a number that is not whole has only such numbers.
 
     Raises:

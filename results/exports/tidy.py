@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from results.campaign.packed import is_campaign
 from results.database.merge import Campaigns, Merge
-from results.database.reader import read_database
+from results.database.reader import read_database, read_provenances
 from results.exports.exporters import is_model
 from results.model import SPECIAL_FORMS, Form, PortUsage, port_set_name
 from results.rows import Rows
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from results.database.reader import ArchitectureResult, Entry
+    from results.model import Provenance
 
 VARIANT_COLUMNS = ("key", "string", "iform", "iclass", "extension", "isa_set", "category", "architecture", "is_model")
 LATENCY_COLUMNS = (
@@ -80,6 +81,14 @@ def entries_of(path: Path) -> Iterator[Entry]:
         yield from entries_of_campaigns([path])
     else:
         yield from read_database(path)
+
+
+def provenances_of(path: Path) -> list[Provenance]:
+    """Return where the results of a file come from, [] where an instructions.xml does not say."""
+    if not is_campaign(path):
+        return read_provenances(path)
+    with Campaigns([path]) as campaigns:
+        return campaigns.provenances()
 
 
 def entries_of_campaigns(paths: Sequence[Path]) -> list[Entry]:

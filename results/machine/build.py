@@ -16,11 +16,14 @@ operands is the measured latency, and that each µop has its measured ports:
 - **The way through memory** is stated twice, with the store and with the load, each time as the whole way less a cycle
   (Abel and Reineke, ASPLOS 2019, section 5.2.4). The load's part of the way is a cycle. So a load loses what the way of
   a plain load of that kind has beyond a cycle. A variant that also stores does not: that is one round trip. A store of
-  8 or 16 bits is measured with a load that merges what it reads, which is a cycle more: that is taken off.
+  8 or 16 bits is measured with a load that merges what it reads, which is a cycle more: that is taken off. The least
+  measured way may be that of a load that came late, which some cores forward to sooner: a store passes its data on no
+  sooner than the core's constants say for a load that waits.
 - **Stack pointer and string addresses** are moved at rename, at no cost, unless a latency says otherwise.
 - **A latency of 0** of an instruction with ports means that there is no dependency. Of one without ports it is a move
   that is eliminated; with the same register it is an idiom that breaks the dependency. Where the ports are not known it
-  is a move if a single register is all that is read.
+  is a move if a single register is all that is read. A move that needs a port with the same register needs that port
+  wherever rename cannot eliminate it.
 - **Throughput**: an instruction may take longer than explained by ports, issue slots, divider, and what one instance
   passes on to the next. Then it occupies a unit of its own for the measured time.
 """
@@ -53,8 +56,8 @@ from xed_convert.model import OperandKind
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from results.machine.constants import Core
-    from results.machine.facts import Cycles, Facts, FormFacts, Pair
+    from results.machine.constants import CoreConstants
+    from results.machine.facts import Cycles, FormFacts, LatencyPair, VariantFacts
     from xed_convert.model import InstructionVariant, Operand
 
 UNEXPLAINED = Fraction(3, 2)
@@ -81,7 +84,7 @@ Latencies = dict[tuple[Endpoint, Endpoint], int]
 """Core cycles by source and result."""
 
 
-def behaviour_from(variant: InstructionVariant, facts: Facts, core: Core) -> Behaviour:
+def behaviour_from(variant: InstructionVariant, facts: VariantFacts, core: CoreConstants) -> Behaviour:
     """Make what a core does with a variant out of what is known of it, by the rules of the module's docstring."""
     plain = _form(variant, facts.plain, _paths(variant, facts.latencies, core), facts, core)
     same = facts.forms.get(Form.SAME_REGISTER)
@@ -90,6 +93,8 @@ def behaviour_from(variant: InstructionVariant, facts: Facts, core: Core) -> Beh
         form = _inherited(same or facts.plain, facts.plain)
         independent = _form(variant, form, _positive(latencies), facts, core)
         plain = replace(plain, same_register=independent)
+        if not plain.port_usage.total and _has_one_source(variant) and len(independent.port_usage.uops) == 1:
+            plain = replace(plain, uneliminated=next(iter(independent.port_usage.uops)))
     indexed = facts.forms.get(Form.INDEXED)
     if indexed is not None:
         form = _inherited(indexed, facts.plain)
@@ -121,7 +126,9 @@ def _positive(latencies: Latencies) -> Latencies:
     return {pair: cycles for pair, cycles in latencies.items() if cycles > 0}
 
 
-def _form(variant: InstructionVariant, form: FormFacts, latencies: Latencies, facts: Facts, core: Core) -> Behaviour:
+def _form(
+    variant: InstructionVariant, form: FormFacts, latencies: Latencies, facts: VariantFacts, core: CoreConstants
+) -> Behaviour:
     """Make what a core does with one form."""
     usage = _lettered(form.ports, core)
     at_rename = _has_one_source(variant) if usage is None else not usage.total
@@ -129,7 +136,7 @@ def _form(variant: InstructionVariant, form: FormFacts, latencies: Latencies, fa
     uops = _Builder(variant, core, latencies, usage).build()
     if facts.divider_cycles:
         uops = _divided(uops, facts)
-    slots = form.retire_slots if form.retire_slots is not None else max(1, _fused(uops))
+    slots = form.retire_slots if form.retire_slots is not None else max(1, fused_uops(uops))
     made = Behaviour(
         uops,
         max(1, slots),
@@ -145,7 +152,7 @@ def _has_one_source(variant: InstructionVariant) -> bool:
     return len(sources) == 1 and tracked(sources[0])
 
 
-def _lettered(usage: PortUsage | None, core: Core) -> PortUsage | None:
+def _lettered(usage: PortUsage | None, core: CoreConstants) -> PortUsage | None:
     """Return a usage with letters for the resources that a core gives letters to; None if any has none."""
     if usage is None:
         return None
@@ -164,14 +171,14 @@ def _decoding(form: FormFacts, slots: int) -> Decoding | None:
     return Decoding(min(decoded, MOST_UOPS), microcoded, form.complex, form.simple if form.complex else None)
 
 
-def _fused(uops: Iterable[Uop]) -> int:
+def fused_uops(uops: Iterable[Uop]) -> int:
     """Return how many fused-domain µops there are if a load rides with a computation, and a store is one."""
     kinds = [uop.kind for uop in uops if uop.ports]
     computing = kinds.count(UopKind.COMPUTE)
     return max(computing, kinds.count(UopKind.LOAD)) + kinds.count(UopKind.STORE_DATA)
 
 
-def _divided(uops: tuple[Uop, ...], facts: Facts) -> tuple[Uop, ...]:
+def _divided(uops: tuple[Uop, ...], facts: VariantFacts) -> tuple[Uop, ...]:
     """Let the µop with the fewest ports that computes for longest occupy the divider."""
     computing = [n for n, uop in enumerate(uops) if uop.ports and uop.kind is UopKind.COMPUTE]
     if not computing:
@@ -185,7 +192,13 @@ def _divided(uops: tuple[Uop, ...], facts: Facts) -> tuple[Uop, ...]:
 
 
 def _occupied(
-    variant: InstructionVariant, made: Behaviour, form: FormFacts, facts: Facts, core: Core, *, known: bool
+    variant: InstructionVariant,
+    made: Behaviour,
+    form: FormFacts,
+    facts: VariantFacts,
+    core: CoreConstants,
+    *,
+    known: bool,
 ) -> Fraction:
     """Return for how long an instance keeps the next one from starting beyond what else explains (0: not at all)."""
     measured = form.throughput
@@ -195,28 +208,35 @@ def _occupied(
         return measured or Fraction(0)
     explained = max(
         throughput_of(made.port_usage),
+        *data_paths(variant, made.uops, core).values(),
         Fraction(made.slots, core.back_end.issue_width),
         Fraction(facts.divider_cycles),
-        _carried(variant, facts),
+        _carried(variant, facts, measured),
     )
     beyond = measured >= 1 and (measured >= explained * UNEXPLAINED or measured >= explained + 1)
     return measured if beyond else Fraction(0)
 
 
-def _carried(variant: InstructionVariant, facts: Facts) -> Fraction:
-    """Return the longest latency from an operand that all instances share to itself: flags, or a fixed register."""
-    fixed = {
-        o.index
-        for o in variant.operands
-        if o.kind is OperandKind.FLAGS or (o.kind is OperandKind.REGISTER and len(o.registers) == 1)
-    }
-    return max(
-        (Fraction(one.cycles) for pair, one in facts.latencies.items() if pair.source == pair.target in fixed),
-        default=Fraction(0),
-    )
+def _carried(variant: InstructionVariant, facts: VariantFacts, measured: Fraction) -> Fraction:
+    """Return how much of a measured throughput is latency from what all instances share to itself.
+
+    That is a fixed register, or a flag that is both read and written: DF of CMPSB is read alone. What is known to take
+    more than a cycle longer than the throughput was not in the measured code: dependency breakers cut it.
+    """
+    shared = {o.index for o in variant.operands if _is_shared(o)}
+    found = [one for pair, one in facts.latencies.items() if pair.source == pair.target in shared]
+    cycles = [Fraction(one.cycles) for one in found if one.bounded or one.fast <= measured + 1]
+    return max(cycles, default=Fraction(0))
 
 
-def _endpoints(variant: InstructionVariant, latencies: Mapping[Pair, Cycles]) -> Latencies:
+def _is_shared(operand: Operand) -> bool:
+    """Whether all instances read what they write in an operand: a fixed register, or one of the flags."""
+    if operand.kind is OperandKind.FLAGS:
+        return bool(set(read_flags(operand)) & set(written_flags(operand)))
+    return operand.kind is OperandKind.REGISTER and len(operand.registers) == 1
+
+
+def _endpoints(variant: InstructionVariant, latencies: Mapping[LatencyPair, Cycles]) -> Latencies:
     """Return the latencies by endpoint: flags each by itself, a memory operand as a result by its content."""
     operands = {o.index: o for o in variant.operands}
     found: Latencies = {}
@@ -229,7 +249,7 @@ def _endpoints(variant: InstructionVariant, latencies: Mapping[Pair, Cycles]) ->
     return found
 
 
-def _paths(variant: InstructionVariant, latencies: Mapping[Pair, Cycles], core: Core) -> Latencies:
+def _paths(variant: InstructionVariant, latencies: Mapping[LatencyPair, Cycles], core: CoreConstants) -> Latencies:
     """Return the latencies by endpoint, with the cycles of the way through memory counted once."""
     stored = [o.width_bits for o in variant.operands if _is_memory_result(o)]
     merged = 1 if stored and set(stored) <= {8, 16} else 0
@@ -239,8 +259,24 @@ def _paths(variant: InstructionVariant, latencies: Mapping[Pair, Cycles], core: 
         if source.part is LatencyPart.MEMORY:
             found[source, end] = _shortened(cycles, overlap)
         elif end.part is LatencyPart.MEMORY:
-            found[source, end] = _shortened(cycles, merged)
+            waited = _waited_cycles(variant, core) if source.part is LatencyPart.NONE and cycles else 0
+            found[source, end] = max(_shortened(cycles, merged), waited)
     return found
+
+
+def _waited_cycles(variant: InstructionVariant, core: CoreConstants) -> int:
+    """Return the cycles from the data of a plain store to a load of them that waits, less one; 0 for other variants.
+
+    Stores of 8 and 16 bits are measured with other loads.
+    """
+    places = [o for o in variant.operands if o.kind is OperandKind.MEMORY]
+    if any(o.read or (o.width_bits or 0) < 32 for o in places) or not core.ports.load:
+        return 0
+    return core.memory.forwarding - 1 + (core.memory.vector_cycles if _uses_vectors(variant) else 0)
+
+
+def _uses_vectors(variant: InstructionVariant) -> bool:
+    return any(o.registers and o.registers[0].startswith(VECTORS) for o in variant.operands if tracked(o))
 
 
 def _shortened(cycles: int, less: int) -> int:
@@ -248,19 +284,18 @@ def _shortened(cycles: int, less: int) -> int:
     return min(cycles, max(1, cycles - less))
 
 
-def overlap_cycles(variant: InstructionVariant, core: Core) -> int:
+def overlap_cycles(variant: InstructionVariant, core: CoreConstants) -> int:
     """Return what the stated latency of a load from memory has beyond its part of the way from a store, a cycle.
 
-    A plain load is stated with the whole way less a cycle. The way of a vector is longer by as much as its load is.
-    What stores too has no overlap (0).
+    A plain load is stated with the whole way less a cycle. The way of a vector is longer by as much as a load of 128
+    bits is. A store of 256 bits is stated like one of 128, and only its load takes longer. What stores too has no
+    overlap (0).
     """
     if any(_is_memory_result(o) for o in variant.operands):
         return 0
-    narrow, middle, wide = core.memory.load_latency
-    is_vector = any(o.registers and o.registers[0].startswith(VECTORS) for o in variant.operands if tracked(o))
     is_wide = any(o.kind is OperandKind.MEMORY and (o.width_bits or 0) > 128 for o in variant.operands)
-    longer = (wide if is_wide else middle if is_vector else narrow) - narrow
-    return core.memory.forwarding - 2 + longer
+    general, vector = core.memory.stated
+    return (vector if _uses_vectors(variant) or is_wide else general) - 1
 
 
 def _is_memory_result(operand: Operand) -> bool:
@@ -292,7 +327,9 @@ class _Builder:
     `stages` says for each result how many cycles after the start of the chain it comes.
     """
 
-    def __init__(self, variant: InstructionVariant, core: Core, latencies: Latencies, usage: PortUsage | None) -> None:
+    def __init__(
+        self, variant: InstructionVariant, core: CoreConstants, latencies: Latencies, usage: PortUsage | None
+    ) -> None:
         """Take what must come out: the latencies, and the ports of the µops (None: not known)."""
         self.variant, self.core, self.latencies = variant, core, latencies
         self.uops: list[Uop] = []
@@ -485,7 +522,7 @@ class _Roles:
         return len(self.compute) + len(self.loads) + len(self.store_data) + len(self.store_addresses)
 
 
-def _roles(usage: PortUsage | None, core: Core, *, reads: bool, writes: int) -> _Roles:
+def _roles(usage: PortUsage | None, core: CoreConstants, *, reads: bool, writes: int) -> _Roles:
     """Say what the µops do. A store's address goes to ports that only stores use, or to those of a load to spare."""
     rest = _port_sets(usage)
     ports = core.ports
@@ -517,3 +554,21 @@ def _port_sets(usage: PortUsage | None) -> list[frozenset[str]]:
         return []
     ordered = sorted(usage.uops.items(), key=lambda item: (len(item[0]), sorted(map(port_order, item[0]))))
     return list(islice(chain.from_iterable(repeat(ports, count) for ports, count in ordered), MOST_UOPS))
+
+
+def data_paths(variant: InstructionVariant, uops: Iterable[Uop], core: CoreConstants) -> dict[UopKind, Fraction]:
+    """Return for how many core cycles the ways of data of all loads, and of all stores, are occupied.
+
+    A load or store of more bits than a port moves in a cycle takes its way for as many cycles as are needed; the port
+    is free for addresses meanwhile (Intel's Optimization Reference Manual, chapter 2, Sandy Bridge: two accesses of 16
+    bytes for each of 256 bits).
+    """
+    ports = {UopKind.LOAD: len(core.ports.load), UopKind.STORE_DATA: len(core.ports.store_data)}
+    kinds = [uop.kind for uop in uops if uop.ports and ports.get(uop.kind)]
+    cycles = 2 if is_wide(variant, core) else 1
+    return {kind: Fraction(kinds.count(kind) * cycles, ports[kind]) for kind in dict.fromkeys(kinds)}
+
+
+def is_wide(variant: InstructionVariant, core: CoreConstants) -> bool:
+    """Whether its operand in memory is twice as wide as what a port moves in a cycle."""
+    return any(o.kind is OperandKind.MEMORY and o.width_bits == 2 * core.memory.path_bits for o in variant.operands)

@@ -16,7 +16,7 @@ from typing import Any
 from results.machine.graph import ModelError
 
 NO_LIMIT = -1
-"""So many elimination slots are as many as are asked for."""
+"""So many eliminated moves are as many as are asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,9 @@ class Ports:
     """The ports by letters, and what some of them do.
 
     `load`, `store_address` and `store_data` µops have no ports but these ("": not known). `alternating` are those that
-    loads take by turns, `shared_counters` groups that one counter counts, `no_index` ports that form no store address
-    with an index. `resources` gives letters to resources that files name otherwise (`FP0`).
+    loads and stores take by turns (groups with spaces between), `binding` is the rule for all others (a name of
+    `simulator.machines.machine.Binding`). `shared_counters` are groups that one counter counts, `no_index` ports that
+    form no store address with an index. `resources` gives letters to resources that files name otherwise (`FP0`).
     """
 
     all: str
@@ -47,11 +48,12 @@ class Ports:
     shared_counters: tuple[str, ...]
     no_index: str
     source: str
+    binding: str = "intel"
     resources: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Fusion:
+class FusibleMnemonics:
     """The mnemonics that a following conditional jump can fuse with."""
 
     mnemonics: tuple[str, ...]
@@ -59,25 +61,70 @@ class Fusion:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class MemoryLatencies:
     """Core cycles of a load of up to 64 bits, of 128, and of more; cycles from a store to a load of its data.
 
-    With `fast_pointer_chasing` a load takes one cycle less if its base is the result of a load and its displacement
-    is small.
+    A load whose data cannot be forwarded waits `failed_forwarding` cycles longer. With `fast_pointer_chasing` a load
+    takes one cycle less if its base is the result of a load and its displacement is small. A port moves up to
+    `path_bits` per cycle between core and cache: what is wider occupies the ways of data for longer. `stated_ways` are
+    the cycles through memory that a file states with a plain load of 64 bits and with one of 128 (none: a cycle less
+    than from the store to the load).
     """
 
     load_latency: tuple[int, ...]
     forwarding: int
+    failed_forwarding: int
     fast_pointer_chasing: bool
+    path_bits: int
     source: str
+    stated_ways: tuple[int, ...] = ()
+
+    @property
+    def stated(self) -> tuple[int, int]:
+        """What is stated with a plain load of a general-purpose register, and of a vector register."""
+        if self.stated_ways:
+            return (self.stated_ways[0], self.stated_ways[1])
+        return (self.forwarding - 1, self.forwarding - 1 + self.vector_cycles)
+
+    @property
+    def vector_cycles(self) -> int:
+        """How many cycles longer a load of a vector register takes, and the way through memory to it."""
+        return self.load_latency[1] - self.load_latency[0]
 
 
 @dataclass(frozen=True, slots=True)
-class Elimination:
-    """How many eliminated moves can share physical registers at a time (`NO_LIMIT`: any number; 0: none)."""
+class EliminationSlots:
+    """How many moves rename can eliminate (`NO_LIMIT`: any number; 0: none).
+
+    `general` and `vector` are slots. An eliminated move makes two registers share a physical one. Each shared physical
+    register takes a slot until all but one of its registers are overwritten. `per_cycle` is how many moves are
+    eliminated in one cycle. Without `high_aliases`, MOVZX is not eliminated if it reads the low byte of a register
+    whose number is also that of a high byte (SPL, BPL, SIL, DIL, R12B to R15B).
+
+    In code, the slots of a cycle are also those that moves of the last `cycles` cycles may need. A general-purpose
+    register keeps its slot until none of the registers that share it is left if `all_overwritten`; else until one is
+    left, as vector registers do.
+    """
 
     general: int
     vector: int
+    high_aliases: bool
+    cycles: int
+    all_overwritten: bool
+    source: str
+    per_cycle: int = NO_LIMIT
+
+
+@dataclass(frozen=True, slots=True)
+class PartialRegisters:
+    """What happens to AH, BH, CH and DH at rename.
+
+    They may be renamed apart from the rest of their register. Then writing AH does not wait for RAX, and a µop on one
+    of `merge_ports` puts both together before AX, EAX or RAX are read. If `merge_ports` is "", nothing is renamed
+    apart: writing AH keeps the rest of RAX, and waits for it.
+    """
+
+    merge_ports: str
     source: str
 
 
@@ -88,8 +135,12 @@ class FrontEnd:
     The predecoder takes a block of `block_bytes` at a time and finds up to `predecoded` instructions per cycle in it;
     a prefix that changes the length costs `length_changing_cycles`. The instruction queue has so many entries, the
     queue of µops `uop_queue`. Of the decoders, `simple_decoders` take simple instructions only. With `fusible_last`
-    an instruction that could fuse with a jump may be taken by the last decoder. An instruction is decoded at the
-    earliest `decode_delay` cycles after it is predecoded. `high_byte_renamed`: AH is renamed apart from RAX.
+    an instruction that could fuse with a jump may be taken by the last decoder. POP RSP and POP R12 need the first
+    decoder; with `pop_ends_group` no other one decodes anything in that cycle. An instruction is decoded at the
+    earliest `decode_delay` cycles after it is predecoded.
+
+    There can be several `clusters` of all this, each with queues of its own. A taken jump hands the code behind it to
+    the next one, and so does every `stretch` instructions without a taken jump.
     """
 
     block_bytes: int
@@ -99,10 +150,12 @@ class FrontEnd:
     decoders: int
     simple_decoders: int
     fusible_last: bool
+    pop_ends_group: bool
     decode_delay: int
     uop_queue: int
-    high_byte_renamed: bool
     source: str
+    clusters: int = 1
+    stretch: int = NO_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +200,7 @@ class LoopBuffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Core:
+class CoreConstants:
     """A microarchitecture. The parts of the front end are None where nothing is known of it.
 
     `also` are other names under which files have the same core.
@@ -158,9 +211,10 @@ class Core:
     also: tuple[str, ...]
     back_end: BackEnd
     ports: Ports
-    fusion: Fusion
-    memory: Memory
-    elimination: Elimination
+    fusion: FusibleMnemonics
+    memory: MemoryLatencies
+    elimination: EliminationSlots
+    partial_registers: PartialRegisters
     front_end: FrontEnd | None = None
     uop_cache: UopCache | None = None
     microcode: Microcode | None = None
@@ -170,9 +224,10 @@ class Core:
 _TABLES: dict[str, type[Any]] = {
     "back_end": BackEnd,
     "ports": Ports,
-    "fusion": Fusion,
-    "memory": Memory,
-    "elimination": Elimination,
+    "fusion": FusibleMnemonics,
+    "memory": MemoryLatencies,
+    "elimination": EliminationSlots,
+    "partial_registers": PartialRegisters,
     "front_end": FrontEnd,
     "uop_cache": UopCache,
     "microcode": Microcode,
@@ -181,11 +236,11 @@ _TABLES: dict[str, type[Any]] = {
 
 
 def core_names() -> list[str]:
-    """Return the names of all cores, without those of `Core.also`."""
+    """Return the names of all cores, without those of `CoreConstants.also`."""
     return sorted(_cores())
 
 
-def core_of(name: str) -> Core:
+def core_of(name: str) -> CoreConstants:
     """Return the constants of a microarchitecture by its name or one of its other names, in any case.
 
     Raises:
@@ -199,14 +254,14 @@ def core_of(name: str) -> Core:
 
 
 @functools.cache
-def _cores() -> dict[str, Core]:
+def _cores() -> dict[str, CoreConstants]:
     folder = resources.files("results.machine") / "cores"
     files = sorted((one for one in folder.iterdir() if one.name.endswith(".toml")), key=lambda one: one.name)
     cores = [parse_core(one.read_text(encoding="utf-8"), one.name) for one in files]
     return {core.name: core for core in cores}
 
 
-def parse_core(text: str, where: str) -> Core:
+def parse_core(text: str, where: str) -> CoreConstants:
     """Read one file's text; `where` begins every message.
 
     Raises:
@@ -217,7 +272,7 @@ def parse_core(text: str, where: str) -> Core:
     except tomllib.TOMLDecodeError as error:
         raise ModelError(f"{where}: {error}") from error
     parts = {name: _table(kind, data.pop(name), f"{where}: [{name}]") for name, kind in _TABLES.items() if name in data}
-    found: Core = _table(Core, {**data, **parts}, where)
+    found: CoreConstants = _table(CoreConstants, {**data, **parts}, where)
     return found
 
 

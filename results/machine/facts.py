@@ -31,7 +31,7 @@ PARTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class LatencyPair:
     """From which operand (and part of it) to which a latency is: operand indices."""
 
     source: int
@@ -67,7 +67,7 @@ class FormFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class VariantFacts:
     """All that is known of a variant.
 
     `latencies` are of different registers, `same_register` where all are one. `macro_fusible` are mnemonics of
@@ -75,8 +75,8 @@ class Facts:
     """
 
     forms: Mapping[Form, FormFacts] = field(default_factory=dict)
-    latencies: Mapping[Pair, Cycles] = field(default_factory=dict)
-    same_register: Mapping[Pair, Cycles] = field(default_factory=dict)
+    latencies: Mapping[LatencyPair, Cycles] = field(default_factory=dict)
+    same_register: Mapping[LatencyPair, Cycles] = field(default_factory=dict)
     divider_cycles: int = 0
     macro_fusible: frozenset[str] | None = None
 
@@ -86,7 +86,7 @@ class Facts:
         return self.forms.get(Form.PLAIN, FormFacts())
 
 
-def facts_of(result: ArchitectureResult) -> Facts | None:
+def facts_of(result: ArchitectureResult) -> VariantFacts | None:
     """Return what a file says of a variant, None if nothing was measured.
 
     Raises:
@@ -97,7 +97,7 @@ def facts_of(result: ArchitectureResult) -> Facts | None:
         return None
     divider = int(values.get("div_cycles", 0))
     jumps = values.get("macro_fusible")
-    return Facts(
+    return VariantFacts(
         {form: facts for form in Form if (facts := _form(values, form)) is not None},
         dict(_latencies(result.latencies, "", greatest=divider > 0)),
         dict(_latencies(result.latencies, SAME_REGISTER, greatest=divider > 0)),
@@ -106,10 +106,10 @@ def facts_of(result: ArchitectureResult) -> Facts | None:
     )
 
 
-def shortened(facts: Facts) -> Facts:
+def shortened(facts: VariantFacts) -> VariantFacts:
     """Return facts with latencies that are upper bounds as short as they can be: there is a dependency, of a cycle."""
 
-    def least(latencies: Mapping[Pair, Cycles]) -> dict[Pair, Cycles]:
+    def least(latencies: Mapping[LatencyPair, Cycles]) -> dict[LatencyPair, Cycles]:
         return {pair: Cycles(1, 1) if one.bounded and one.cycles > 1 else one for pair, one in latencies.items()}
 
     return replace(facts, latencies=least(facts.latencies), same_register=least(facts.same_register))
@@ -131,7 +131,7 @@ def _form(values: Mapping[str, str], form: Form) -> FormFacts | None:
     return FormFacts(usage, uops, slots, decoded, microcoded, needs, simple, min(times, default=None))
 
 
-def _latencies(rows: tuple[LatencyRow, ...], suffix: str, *, greatest: bool) -> Iterator[tuple[Pair, Cycles]]:
+def _latencies(rows: tuple[LatencyRow, ...], suffix: str, *, greatest: bool) -> Iterator[tuple[LatencyPair, Cycles]]:
     """Yield the latencies whose attributes end with `suffix`."""
     for row in rows:
         for name, part in PARTS.items():
@@ -142,7 +142,7 @@ def _latencies(rows: tuple[LatencyRow, ...], suffix: str, *, greatest: bool) -> 
             prefix = max(known, key=known.__getitem__) if greatest else min(known, key=known.__getitem__)
             bounded = f"{prefix}{name}{suffix}{UPPER_BOUND}" in row.values
             cycles = Cycles(known[prefix], min(known.values()), bounded)
-            yield Pair(row.start, part, row.target), cycles
+            yield LatencyPair(row.start, part, row.target), cycles
 
 
 _ENDS = ("", "min_", "max_")

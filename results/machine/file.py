@@ -21,15 +21,15 @@ from results.machine.constants import core_of
 from results.machine.facts import facts_of, shortened
 from results.machine.graph import ModelError
 from results.machine.resources import with_resources
-from results.model import PortUsage
+from results.model import LatencyPart, PortUsage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from results.database.reader import ArchitectureResult, Repair
-    from results.machine.constants import Core
-    from results.machine.facts import Facts
+    from results.database.reader import ArchitectureResult
+    from results.machine.constants import CoreConstants
+    from results.machine.facts import VariantFacts
     from results.machine.graph import Behaviour
     from results.model import Provenance
     from xed_convert.model import InstructionVariant
@@ -39,7 +39,7 @@ Shape = tuple[tuple[int, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FileRow:
     """What a file says of one variant on one architecture."""
 
     string: str
@@ -51,19 +51,18 @@ class Row:
 class MachineFile:
     """A machine read from a file: the constants of its core, and a behaviour per variant.
 
-    `repairs` are values of the file that cannot be true and were left out. With `shortest`, latencies that are upper
-    bounds count as one cycle.
+    Values of the file that cannot be true are left out. With `shortest`, latencies that are upper bounds count as one
+    cycle.
     """
 
     architecture: str
-    core: Core
+    core: CoreConstants
     source: str
     provenances: tuple[Provenance, ...]
-    repairs: tuple[Repair, ...]
-    by_key: Mapping[str, Row]
-    by_string: Mapping[str, Row]
+    by_key: Mapping[str, FileRow]
+    by_string: Mapping[str, FileRow]
     shortest: bool = False
-    _facts: dict[str, Facts | None] = field(default_factory=dict, repr=False)
+    _facts: dict[str, VariantFacts | None] = field(default_factory=dict, repr=False)
     _behaviours: dict[str, Behaviour | None] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
@@ -74,13 +73,13 @@ class MachineFile:
         """Return the same machine with every latency that is an upper bound as short as it can be."""
         return replace(self, shortest=True, _facts={}, _behaviours={})
 
-    def row(self, variant: InstructionVariant) -> Row | None:
+    def row(self, variant: InstructionVariant) -> FileRow | None:
         """Return what the file says of a variant, by key, else by string; None if nothing, or of other operands."""
         shape = shape_of(variant)
         found = (self.by_key.get(variant.key), self.by_string.get(variant.string))
         return next((row for row in found if row is not None and row.shape == shape), None)
 
-    def facts(self, variant: InstructionVariant) -> Facts | None:
+    def facts(self, variant: InstructionVariant) -> VariantFacts | None:
         """Return the numbers that the file has for a variant, None if it has none.
 
         Raises:
@@ -123,7 +122,7 @@ def architectures(path: Path) -> list[str]:
     return list(dict.fromkeys(name for one in entries for name, r in one.results.items() if r.measurement is not None))
 
 
-def read_machine(path: Path, architecture: str = "", core: Core | None = None) -> MachineFile:
+def read_machine(path: Path, architecture: str = "", core: CoreConstants | None = None) -> MachineFile:
     """Read the machine of an architecture ("": the only one of the file).
 
     Args:
@@ -135,11 +134,10 @@ def read_machine(path: Path, architecture: str = "", core: Core | None = None) -
         DatabaseError: the file cannot be read.
         ModelError: the file has no measurements of it, or of several and none is named, or its core is not known.
     """
-    repairs: list[Repair] = []
     rows: dict[str, list[tuple[InstructionVariant, ArchitectureResult]]] = {}
-    for entry in read_database(path, repairs):
+    for entry in read_database(path, architecture=architecture):
         for name, result in entry.results.items():
-            if result.measurement is not None and architecture.upper() in ("", name.upper()):
+            if result.measurement is not None:
                 rows.setdefault(name, []).append((entry.variant, result))
     if len(rows) != 1:
         there = ", ".join(rows) if rows else ", ".join(architectures(path)) or "none"
@@ -148,32 +146,56 @@ def read_machine(path: Path, architecture: str = "", core: Core | None = None) -
     ((name, found),) = rows.items()
     return MachineFile(
         name,
-        core or with_resources(core_of(name), _timed_usages(found)),
+        core or with_stated_ways(with_resources(core_of(name), _timed_usages(found)), found),
         path.name,
         tuple(one for one in read_provenances(path) if one.architecture == name),
-        tuple(one for one in repairs if one.architecture == name),
         *_tables(found),
     )
+
+
+PLAIN_LOADS = ("MOV (R64, M64)", "MOVAPS (XMM, M128)")
+"""Loads into a general-purpose and into a vector register that do nothing else."""
+
+
+def with_stated_ways(
+    core: CoreConstants, found: Iterable[tuple[InstructionVariant, ArchitectureResult]]
+) -> CoreConstants:
+    """Return a core with what the file states with plain loads for the way through memory, if it has both of them."""
+    stated: dict[str, int] = {}
+    for variant, result in found:
+        if variant.string in PLAIN_LOADS:
+            facts = facts_of(result)
+            for pair, one in facts.latencies.items() if facts is not None else ():
+                if pair.part is LatencyPart.MEMORY:
+                    stated[variant.string] = one.cycles
+    if len(stated) < len(PLAIN_LOADS):
+        return core
+    ways = tuple(max(1, stated[string]) for string in PLAIN_LOADS)
+    return replace(core, memory=replace(core.memory, stated_ways=ways))
 
 
 def _timed_usages(
     found: Iterable[tuple[InstructionVariant, ArchitectureResult]],
 ) -> Iterator[tuple[InstructionVariant, PortUsage]]:
-    """Yield the port usages that were inferred by time."""
+    """Yield the port usages that were inferred by time; thousands of variants share some hundred texts."""
+    known: dict[str, PortUsage] = {}
     for variant, result in found:
         values = result.measurement or {}
         if "ports_by_time" in values and "ports" in values:
-            yield variant, PortUsage.parse(values["ports"])
+            text = values["ports"]
+            if text not in known:
+                known[text] = PortUsage.parse(text)
+            yield variant, known[text]
 
 
 def _tables(
     found: Iterable[tuple[InstructionVariant, ArchitectureResult]],
-) -> tuple[dict[str, Row], dict[str, Row]]:
+) -> tuple[dict[str, FileRow], dict[str, FileRow]]:
     """Return the rows by key and by string."""
-    by_key: dict[str, Row] = {}
-    by_string: dict[str, Row] = {}
+    by_key: dict[str, FileRow] = {}
+    by_string: dict[str, FileRow] = {}
     for variant, result in found:
-        row = Row(variant.string, shape_of(variant), result)
+        row = FileRow(variant.string, shape_of(variant), result)
         by_key[current_key(variant.key)] = row
         by_string[variant.string] = row
     return by_key, by_string

@@ -92,11 +92,12 @@ class Behaviour:
 
     `same_register` replaces it where all explicit register operands are one register, `indexed` where memory is
     addressed with an index (None: nothing is different). `eliminated_share` is (e, n): of n instances, e are done at
-    rename without a port (move elimination). `occupies`: for so many core cycles an instance keeps the next one of the
-    same variant from starting, whatever its ports are: what is known is the throughput, not the cause.
+    rename without a port (move elimination). `occupies` is for how many core cycles an instance keeps the next one of
+    the same variant from starting, whatever its ports are. The throughput is known then, but not its cause.
 
-    `decoding` is None where a model says nothing of the front end. `fuses_with` are the mnemonics of the conditional
-    jumps that it fuses with (None: the machine has a rule for all).
+    `uneliminated` are the ports of a move that has none in `uops` because it is eliminated, for where rename cannot
+    (none: it always can). `decoding` is None where a model says nothing of the front end. `fuses_with` are the
+    mnemonics of the conditional jumps that it fuses with (None: the machine has a rule for all).
     """
 
     uops: tuple[Uop, ...]
@@ -107,6 +108,7 @@ class Behaviour:
     occupies: Fraction = Fraction(0)
     decoding: Decoding | None = None
     fuses_with: frozenset[str] | None = None
+    uneliminated: frozenset[str] = frozenset()
 
     @property
     def port_usage(self) -> PortUsage:

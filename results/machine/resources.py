@@ -16,7 +16,7 @@ from xed_convert.model import OperandKind
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from results.machine.constants import Core
+    from results.machine.constants import CoreConstants
     from results.model import PortUsage
     from xed_convert.model import InstructionVariant
 
@@ -24,7 +24,7 @@ FEWEST_VARIANTS = 3
 """A set of ports loads or stores if so many variants say so: one alone may be stated wrongly."""
 
 
-def with_resources(core: Core, usages: Iterable[tuple[InstructionVariant, PortUsage]]) -> Core:
+def with_resources(core: CoreConstants, usages: Iterable[tuple[InstructionVariant, PortUsage]]) -> CoreConstants:
     """Return a core with letters for the resources `r0`, ... of these usages, as many as there are letters left."""
     known = list(usages)
     there = {port for _, usage in known for ports in usage.uops for port in ports}

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from results.campaign.codec import decode_provenance, encode_provenance
 from results.campaign.scalars import checked
 from results.memory.model import (
+    AccessSize,
     Addressing,
     Chased,
-    Forwarding,
+    ForwardingMatrix,
+    ForwardingOutcome,
     ForwardingRow,
-    Level,
+    LineCrossing,
+    MeasuredLevel,
     MemoryReport,
-    Outcome,
-    Place,
     Replacement,
-    Size,
     Time,
 )
 from xed_convert.errors import UopscopeError
@@ -33,7 +33,12 @@ Json: TypeAlias = dict[str, Any]
 
 FORM = "uopscope memory 1"
 """What a document calls itself."""
-LETTERS = {Outcome.RENAMED: "r", Outcome.FORWARDED: "f", Outcome.FAILED: "x", Outcome.UNKNOWN: "-"}
+LETTERS = {
+    ForwardingOutcome.RENAMED: "r",
+    ForwardingOutcome.FORWARDED: "f",
+    ForwardingOutcome.FAILED: "x",
+    ForwardingOutcome.UNKNOWN: "-",
+}
 """An outcome as one character, so that a row of them is a word."""
 _NUMBER = re.compile(r"\d{1,7}(\.\d{1,4})?", re.ASCII)
 _OUTCOMES = {letter: outcome for outcome, letter in LETTERS.items()}
@@ -88,7 +93,7 @@ def decode(data: Json) -> MemoryReport:
             for one in checked(list, data["chased"])
         ),
         tuple(
-            Level(checked(int, one["bytes"]), cycles_of(repr(one["cycles"])), checked(bool, one["is_last"]))
+            MeasuredLevel(checked(int, one["bytes"]), cycles_of(repr(one["cycles"])), checked(bool, one["is_last"]))
             for one in checked(list, data["levels"])
         ),
         tuple(map(_decode_replacement, checked(list, data["replacement"]))),
@@ -125,7 +130,7 @@ def read_document(path: Path) -> MemoryReport:
         ) from error
 
 
-def _encode_forwarding(forwarding: Forwarding) -> Json:
+def _encode_forwarding(forwarding: ForwardingMatrix) -> Json:
     penalties = {file: forwarding.penalty(file) for file in ("general", "vector")}
     return {
         "penalty_cycles": {file: None if cycles is None else float(cycles) for file, cycles in penalties.items()},
@@ -145,15 +150,15 @@ def _encode_forwarding(forwarding: Forwarding) -> Json:
     }
 
 
-def _decode_forwarding(data: Json) -> Forwarding:
+def _decode_forwarding(data: Json) -> ForwardingMatrix:
     sizes = {}
     for one in checked(list, data["sizes"]):
         name = checked(str, one["name"])
-        sizes[name] = Size(name, checked(int, one["bytes"]), checked(str, one["file"]))
-    return Forwarding(tuple(_decode_row(row, sizes) for row in checked(list, data["rows"])))
+        sizes[name] = AccessSize(name, checked(int, one["bytes"]), checked(str, one["file"]))
+    return ForwardingMatrix(tuple(_decode_row(row, sizes) for row in checked(list, data["rows"])))
 
 
-def _decode_row(data: Json, sizes: dict[str, Size]) -> ForwardingRow:
+def _decode_row(data: Json, sizes: dict[str, AccessSize]) -> ForwardingRow:
     return forwarding_row(
         sizes[data["store"]],
         sizes[data["load"]],
@@ -165,7 +170,7 @@ def _decode_row(data: Json, sizes: dict[str, Size]) -> ForwardingRow:
 
 
 def forwarding_row(
-    store: Size, load: Size, where: tuple[str, str], first_offset: int, cycles: list[str], outcomes: str
+    store: AccessSize, load: AccessSize, where: tuple[str, str], first_offset: int, cycles: list[str], outcomes: str
 ) -> ForwardingRow:
     """Make a row of texts: cycles are decimal numbers or "-", outcomes one letter each.
 
@@ -185,10 +190,10 @@ def forwarding_row(
     if not len(values) == len(found) == len(outcomes):
         message = f"{len(values)} cycles and the outcomes {outcomes[:40]!r} do not go together"
         raise ValueError(message)
-    return ForwardingRow(store, load, Place(where[0]), Addressing(where[1]), first_offset, values, found)
+    return ForwardingRow(store, load, LineCrossing(where[0]), Addressing(where[1]), first_offset, values, found)
 
 
-def letters(outcomes: tuple[Outcome, ...]) -> str:
+def letters(outcomes: tuple[ForwardingOutcome, ...]) -> str:
     """Write outcomes as one letter each."""
     return "".join(LETTERS[one] for one in outcomes)
 

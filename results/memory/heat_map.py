@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from results.memory.model import Addressing, Forwarding, Outcome, Place
+from results.memory.model import Addressing, ForwardingMatrix, ForwardingOutcome, LineCrossing
 from results.memory.text import title
 from xed_convert.extras import extra
 
@@ -36,7 +36,7 @@ def check_matplotlib() -> None:
     extra("matplotlib", "--plot FILE")
 
 
-def svg(forwarding: Forwarding, name: str) -> bytes:
+def svg(forwarding: ForwardingMatrix, name: str) -> bytes:
     """Return the picture; `name` is that of the machine.
 
     Raises:
@@ -60,7 +60,9 @@ def svg(forwarding: Forwarding, name: str) -> bytes:
     return file.getvalue()
 
 
-def grid(forwarding: Forwarding, place: Place, addressing: Addressing) -> tuple[list[list[float]], list[float]]:
+def grid(
+    forwarding: ForwardingMatrix, place: LineCrossing, addressing: Addressing
+) -> tuple[list[list[float]], list[float]]:
     """Return a line of cells for each store, and where the middle of each load's block is.
 
     What was not measured, and the gaps between blocks, are not a number.
@@ -81,8 +83,8 @@ def grid(forwarding: Forwarding, place: Place, addressing: Addressing) -> tuple[
     return lines, middles
 
 
-def _row(forwarding: Forwarding, store: str, load: str) -> ForwardingRow | None:
-    rows = (forwarding.row(store, load, place) for place in Place)
+def _row(forwarding: ForwardingMatrix, store: str, load: str) -> ForwardingRow | None:
+    rows = (forwarding.row(store, load, place) for place in LineCrossing)
     return max((row for row in rows if row is not None), key=lambda row: len(row.cycles), default=None)
 
 
@@ -91,12 +93,16 @@ def _stripe(row: ForwardingRow | None, width: int) -> list[float]:
     if row is None:
         return width * [float("nan")]
     known = zip(row.cycles, row.outcomes, strict=True)
-    cells = [float("nan") if cycles is None or one is Outcome.UNKNOWN else float(cycles) for cycles, one in known]
+    cells = [
+        float("nan") if cycles is None or one is ForwardingOutcome.UNKNOWN else float(cycles) for cycles, one in known
+    ]
     before = (width - len(cells)) // 2
     return [*(before * [float("nan")]), *cells, *((width - len(cells) - before) * [float("nan")])]
 
 
-def _panel(axes: Axes, forwarding: Forwarding, place: Place, addressing: Addressing, most: float) -> AxesImage:
+def _panel(
+    axes: Axes, forwarding: ForwardingMatrix, place: LineCrossing, addressing: Addressing, most: float
+) -> AxesImage:
     lines, middles = grid(forwarding, place, addressing)
     image = axes.imshow(_tall(lines), aspect="auto", vmin=0, vmax=most, cmap="viridis", interpolation="nearest")
     names = [one.name for one in forwarding.sizes]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from results.model import Provenance
 
 
-class Place(StrEnum):
+class LineCrossing(StrEnum):
     """Where store and load are: both in one line, or at least one of them in two lines, or in two pages."""
 
     LINE = "line"
@@ -38,7 +38,7 @@ class Addressing(StrEnum):
     OTHER_INDEX = "other_index"
 
 
-class Outcome(StrEnum):
+class ForwardingOutcome(StrEnum):
     """How a load gets what a store has just written.
 
     RENAMED: at once, the load takes the register that was stored. FORWARDED: from the store buffer. FAILED: only after
@@ -52,7 +52,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class AccessSize:
     """A store or load: `name` as in `memory_accesses.tsv` (r64, x128), its bytes, and the registers that it moves."""
 
     name: str
@@ -68,25 +68,25 @@ class ForwardingRow:
     registers they are a sum less half of the way there and back (see docs/memory.md).
     """
 
-    store: Size
-    load: Size
-    place: Place
+    store: AccessSize
+    load: AccessSize
+    place: LineCrossing
     addressing: Addressing
     first_offset: int
     cycles: tuple[Fraction | None, ...]
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[ForwardingOutcome, ...]
 
-    def at(self, offset: int) -> tuple[Fraction | None, Outcome] | None:
+    def at(self, offset: int) -> tuple[Fraction | None, ForwardingOutcome] | None:
         """Return cycles and outcome at an offset, None where there is no such case."""
         index = offset - self.first_offset
         return (self.cycles[index], self.outcomes[index]) if 0 <= index < len(self.cycles) else None
 
-    def runs(self) -> list[tuple[int, int, Fraction | None, Outcome]]:
+    def runs(self) -> list[tuple[int, int, Fraction | None, ForwardingOutcome]]:
         """Return (first offset, last offset, cycles, outcome) of offsets in a row that are alike to half a cycle.
 
         The cycles of a run are those of its first offset.
         """
-        found: list[tuple[int, int, Fraction | None, Outcome]] = []
+        found: list[tuple[int, int, Fraction | None, ForwardingOutcome]] = []
         for offset, (cycles, outcome) in enumerate(zip(self.cycles, self.outcomes, strict=True), self.first_offset):
             if found and found[-1][3] is outcome and _near(found[-1][2], cycles):
                 found[-1] = (found[-1][0], offset, *found[-1][2:])
@@ -102,24 +102,24 @@ def _near(one: Fraction | None, other: Fraction | None) -> bool:
 
 
 @dataclass(frozen=True)
-class Forwarding:
+class ForwardingMatrix:
     """The whole matrix of store forwarding."""
 
     rows: tuple[ForwardingRow, ...]
 
     @cached_property
-    def sizes(self) -> tuple[Size, ...]:
+    def sizes(self) -> tuple[AccessSize, ...]:
         """The stores and loads, each once, in their order."""
         return tuple(dict.fromkeys(row.store for row in self.rows))
 
     def row(
-        self, store: str, load: str, place: Place = Place.LINE, addressing: Addressing = Addressing.SAME
+        self, store: str, load: str, place: LineCrossing = LineCrossing.LINE, addressing: Addressing = Addressing.SAME
     ) -> ForwardingRow | None:
         """Return the row of a store and a load, None where there is none."""
         return self._by_name.get((store, load, place, addressing))
 
     @cached_property
-    def _by_name(self) -> dict[tuple[str, str, Place, Addressing], ForwardingRow]:
+    def _by_name(self) -> dict[tuple[str, str, LineCrossing, Addressing], ForwardingRow]:
         return {(row.store.name, row.load.name, row.place, row.addressing): row for row in self.rows}
 
     def penalty(self, file: str = "general") -> Fraction | None:
@@ -131,14 +131,16 @@ class Forwarding:
         Of the general registers it is what LLVM calls `StoreLoadForwardingPenalty` (llvm-project, pull request 199606:
         the stall of each load that a store cannot be forwarded to, in cycles).
         """
-        failed, forwarded = (self._cycles(file, outcome) for outcome in (Outcome.FAILED, Outcome.FORWARDED))
+        failed, forwarded = (
+            self._cycles(file, outcome) for outcome in (ForwardingOutcome.FAILED, ForwardingOutcome.FORWARDED)
+        )
         return median(failed) - median(forwarded) if failed and forwarded else None
 
-    def _cycles(self, file: str, wanted: Outcome) -> list[Fraction]:
+    def _cycles(self, file: str, wanted: ForwardingOutcome) -> list[Fraction]:
         rows = (
             row
             for row in self.rows
-            if row.place is Place.LINE
+            if row.place is LineCrossing.LINE
             and row.addressing is Addressing.SAME
             and {row.store.file, row.load.file} == {file}
         )
@@ -148,7 +150,7 @@ class Forwarding:
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """What a load, a store, or a few of them take: a latency or the time of each; `parameters` say which, in order."""
+    """The latency of a load or store, or the time of each of several; `parameters` say which, in order."""
 
     kind: str
     parameters: tuple[tuple[str, str], ...]
@@ -159,8 +161,8 @@ class Time:
 class Chased:
     """What a load takes whose address is the result of the one before, through so many bytes.
 
-    `cycles` is with a pointer in every line. `page_cycles` is how much of it is due to the pages: what a load takes
-    with one pointer in every page, less what it takes through as many lines that adjoin.
+    `cycles` is with a pointer in every line. `page_cycles` is the part that is due to the pages: the time of a load
+    with one pointer in every page, less its time with the same number of pointers in adjoining lines.
     """
 
     size_bytes: int
@@ -174,7 +176,7 @@ class Chased:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class MeasuredLevel:
     """A level of cache: the largest size that it seems to hold, and what a load from it takes, without misses of TLBs.
 
     `is_last`: it goes on to the largest size that was measured, so it is memory, or a cache that is larger than that.
@@ -200,16 +202,16 @@ class MemoryReport:
     """Everything about the memory of one machine, and where it comes from. `problems` are sentences."""
 
     provenance: Provenance
-    forwarding: Forwarding | None = None
+    forwarding: ForwardingMatrix | None = None
     problems: tuple[str, ...] = ()
     times: tuple[Time, ...] = ()
     chased: tuple[Chased, ...] = ()
-    levels: tuple[Level, ...] = ()
+    levels: tuple[MeasuredLevel, ...] = ()
     replacements: tuple[Replacement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class MemoryAgreement:
     """How alike several runs of the matrix are, as shares of the cases: within a cycle, and of the same outcome."""
 
     cases: int
@@ -218,7 +220,7 @@ class Agreement:
     middle_distance: Fraction
 
 
-def agreement(runs: Iterable[Forwarding]) -> Agreement:
+def agreement(runs: Iterable[ForwardingMatrix]) -> MemoryAgreement:
     """Compare runs case by case: the greatest less the least cycles. `middle_distance` is the median of these.
 
     Raises:
@@ -230,7 +232,7 @@ def agreement(runs: Iterable[Forwarding]) -> Agreement:
     distances: list[Fraction] = []
     same = 0
     for case in zip(*every, strict=True):
-        if all(outcome is Outcome.UNKNOWN for _, outcome in case):
+        if all(outcome is ForwardingOutcome.UNKNOWN for _, outcome in case):
             continue
         cycles = [one for one, _ in case if one is not None]
         distances.append(max(cycles) - min(cycles) if len(cycles) == len(case) else Fraction(1_000_000))
@@ -239,4 +241,4 @@ def agreement(runs: Iterable[Forwarding]) -> Agreement:
     near = sum(distance <= 1 for distance in distances)
     if not count:
         raise ValueError("no case was measured")
-    return Agreement(count, Fraction(near, count), Fraction(same, count), median(distances))
+    return MemoryAgreement(count, Fraction(near, count), Fraction(same, count), median(distances))

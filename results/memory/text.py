@@ -6,22 +6,31 @@ from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from results.memory.model import Addressing, Outcome, Place
+from results.memory.model import Addressing, ForwardingOutcome, LineCrossing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from fractions import Fraction
 
-    from results.memory.model import Forwarding, ForwardingRow, Level, MemoryReport, Replacement, Time
+    from results.memory.model import ForwardingMatrix, ForwardingRow, MeasuredLevel, MemoryReport, Replacement, Time
 
-PLACES = {Place.LINE: "inside a line", Place.LINES: "across two lines", Place.PAGES: "across two pages"}
+PLACES = {
+    LineCrossing.LINE: "inside a line",
+    LineCrossing.LINES: "across two lines",
+    LineCrossing.PAGES: "across two pages",
+}
 ADDRESSINGS = {
     Addressing.SAME: "the same base register",
     Addressing.BASE: "another base register",
     Addressing.INDEX: "the same base and index registers",
     Addressing.OTHER_INDEX: "another index register",
 }
-MARKS = {Outcome.RENAMED: "=", Outcome.FORWARDED: "", Outcome.FAILED: "!", Outcome.UNKNOWN: ""}
+MARKS = {
+    ForwardingOutcome.RENAMED: "=",
+    ForwardingOutcome.FORWARDED: "",
+    ForwardingOutcome.FAILED: "!",
+    ForwardingOutcome.UNKNOWN: "",
+}
 """Behind a number of cycles."""
 LEGEND = "= renamed, ! failed (the load waits until the store is done), ? not measured"
 WIDTH = 7
@@ -59,12 +68,12 @@ def _replacement_line(one: Replacement) -> str:
     return f"{one.level}{ways}: replacement {' or '.join(one.policies) or f'not known ({one.reason})'}"
 
 
-def _level_line(level: Level) -> str:
+def _level_line(level: MeasuredLevel) -> str:
     size = f"{level.size_bytes >> 10} KiB" if level.size_bytes < 1 << 20 else f"{level.size_bytes / (1 << 20):g} MiB"
     return f"  {float(level.cycles):8.2f}  {'as far as was measured' if level.is_last else 'up to'} {size}"
 
 
-def forwarding_lines(forwarding: Forwarding, *, every_offset: bool) -> Iterator[str]:
+def forwarding_lines(forwarding: ForwardingMatrix, *, every_offset: bool) -> Iterator[str]:
     """Yield the matrix: a table of the same address, what happens at other offsets, and the penalty."""
     yield f"store forwarding, core cycles from the stored register to the loaded one; {LEGEND}"
     for place, addressing in dict.fromkeys((row.place, row.addressing) for row in forwarding.rows):
@@ -84,12 +93,12 @@ def forwarding_lines(forwarding: Forwarding, *, every_offset: bool) -> Iterator[
             yield f"a load that fails takes {float(penalty):.1f} cycles more, {file} registers{note}"
 
 
-def title(place: Place, addressing: Addressing) -> str:
+def title(place: LineCrossing, addressing: Addressing) -> str:
     """Say where store and load are, and how they name the place."""
     return f"{PLACES[place]}, {ADDRESSINGS[addressing]}"
 
 
-def cell_text(cell: tuple[Fraction | None, Outcome] | None) -> str:
+def cell_text(cell: tuple[Fraction | None, ForwardingOutcome] | None) -> str:
     """Write one case: cycles with the mark of the outcome, "" where there is none."""
     if cell is None:
         return ""
@@ -97,7 +106,7 @@ def cell_text(cell: tuple[Fraction | None, Outcome] | None) -> str:
     return "?" if cycles is None else f"{float(cycles):.1f}{MARKS[outcome]}"
 
 
-def _table(forwarding: Forwarding, place: Place, addressing: Addressing) -> Iterator[str]:
+def _table(forwarding: ForwardingMatrix, place: LineCrossing, addressing: Addressing) -> Iterator[str]:
     sizes = forwarding.sizes
     yield f"{'':{WIDTH}}" + "".join(f"{one.name:>{WIDTH}}" for one in sizes)
     for store in sizes:
@@ -109,23 +118,23 @@ def _at_same_address(row: ForwardingRow | None) -> str:
     return "" if row is None else cell_text(row.at(0))
 
 
-def _counts(forwarding: Forwarding, place: Place, addressing: Addressing) -> Iterator[tuple[str, str]]:
+def _counts(forwarding: ForwardingMatrix, place: LineCrossing, addressing: Addressing) -> Iterator[tuple[str, str]]:
     """Yield what happens at all offsets, for loads inside of what was stored, and for others."""
     for name, wanted in (("loads inside of the store", True), ("loads that reach beyond it", False)):
-        found: Counter[Outcome] = Counter()
+        found: Counter[ForwardingOutcome] = Counter()
         for row in forwarding.rows:
             if (row.place, row.addressing) == (place, addressing):
                 last = row.store.size_bytes - row.load.size_bytes
                 pairs = enumerate(row.outcomes, row.first_offset)
                 found.update(one for offset, one in pairs if (0 <= offset <= last) is wanted)
-        found.pop(Outcome.UNKNOWN, None)
+        found.pop(ForwardingOutcome.UNKNOWN, None)
         if found:
             yield name, ", ".join(f"{count} {one.value}" for one, count in found.most_common())
 
 
 def _runs_line(row: ForwardingRow) -> str:
     """Write a store and a load at all offsets: ranges of offsets with their cycles."""
-    known = [run for run in row.runs() if run[3] is not Outcome.UNKNOWN]
+    known = [run for run in row.runs() if run[3] is not ForwardingOutcome.UNKNOWN]
     parts = [
         f"{first if first == last else f'{first}..{last}'}: {cell_text((cycles, outcome))}"
         for first, last, cycles, outcome in known

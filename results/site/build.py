@@ -36,13 +36,13 @@ class Site:
     """What a site is made of.
 
     `entries` are all variants of the catalogue, `campaigns` the files whose experiments the pages show, `skipped`
-    counts for each architecture why variants were not measured. `memories` say what memory does to time.
+    counts for each architecture why variants were not measured. `memories` say what memory does to time, on these and
+    on other architectures.
     """
 
     entries: tuple[Entry, ...]
     provenances: tuple[Provenance, ...] = ()
     campaigns: tuple[Path, ...] = ()
-    notes: tuple[str, ...] = ()
     skipped: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     memories: tuple[MemoryReport, ...] = ()
 
@@ -102,14 +102,16 @@ def _write(site: Site, entries: Sequence[Entry], work: Path, jobs: int, progress
     architectures = sorted({name for entry in entries for name in entry.results})
     names = views.slugs(entry.variant.string for entry in entries)
     memories = {
-        one.provenance.architecture: one for one in site.memories if one.provenance.architecture in architectures
+        one.provenance.architecture: one for one in site.memories if _FILE_NAME.fullmatch(one.provenance.architecture)
     }
     for part in ("assets", "data", "arch", "memory", *(f"{kind}/{name}" for kind in "ve" for name in architectures)):
         (work / part).mkdir(parents=True)
     (work / MARK).write_text("made by uopscope site\n", encoding="utf-8")
     for asset in resources.files("results.site").joinpath("assets").iterdir():
         (work / "assets" / asset.name).write_bytes(asset.read_bytes())
-    _page(work / "index.html", pages.index_page(architectures, site.notes))
+    where = {name: report.provenance for name, report in memories.items()}
+    cards = pages.cards(architectures, entries, site.provenances, where)
+    _page(work / "index.html", pages.index_page(architectures, cards))
     _page(work / "compare.html", pages.compare_page(architectures, _models(entries)))
     _page(work / "data" / "variants.js", tables.variants_script(entries, names))
     catalogue = Counter(entry.variant.extension for entry in site.entries)
@@ -180,7 +182,9 @@ class _Worker:
         backgrounds: list[experiments.Background] = []
         for entry in of_this:
             background = self._background(entry.variant.key, name)
-            place = experiments.Place(path, len(backgrounds), len(background.evidence)) if background else None
+            place = (
+                experiments.ExperimentsPlace(path, len(backgrounds), len(background.evidence)) if background else None
+            )
             text = pages.variant_page(entry, name, self.task.names, self.task.architectures, place)
             _page(self.task.work / pages.page_of(name, self.task.names[entry.variant.string]), text)
             backgrounds += [background] if background else []

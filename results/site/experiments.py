@@ -47,7 +47,7 @@ class Background:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ExperimentsPlace:
     """Where a page finds its experiments: the script within the site, its place there, how many there are."""
 
     script: str

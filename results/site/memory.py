@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from results.memory.model import Outcome
+from results.memory.model import ForwardingOutcome
 from results.memory.text import cell_text, title
 from results.site.pages import render
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from results.memory.model import Addressing, Forwarding, ForwardingRow, MemoryReport, Place
+    from results.memory.model import Addressing, ForwardingMatrix, ForwardingRow, LineCrossing, MemoryReport
 
 NAMES = {"general": "general registers", "vector": "vector registers"}
 
@@ -55,13 +55,13 @@ def page(report: MemoryReport, architectures: Sequence[str]) -> str:
     )
 
 
-def panels(forwarding: Forwarding) -> list[PanelView]:
+def panels(forwarding: ForwardingMatrix) -> list[PanelView]:
     """Return the tables of a matrix."""
     pairs = dict.fromkeys((row.place, row.addressing) for row in forwarding.rows)
     return [_panel(forwarding, place, addressing) for place, addressing in pairs]
 
 
-def _panel(forwarding: Forwarding, place: Place, addressing: Addressing) -> PanelView:
+def _panel(forwarding: ForwardingMatrix, place: LineCrossing, addressing: Addressing) -> PanelView:
     names = [one.name for one in forwarding.sizes]
     rows = ((store, tuple(_cell(forwarding.row(store, load, place, addressing)) for load in names)) for store in names)
     return PanelView(title(place, addressing), tuple(rows))
@@ -70,8 +70,8 @@ def _panel(forwarding: Forwarding, place: Place, addressing: Addressing) -> Pane
 def _cell(row: ForwardingRow | None) -> CellView:
     """Return the case at the same address, or where there is none, the first one."""
     if row is None:
-        return CellView("", Outcome.UNKNOWN.value, "")
-    known = [run for run in row.runs() if run[3] is not Outcome.UNKNOWN]
+        return CellView("", ForwardingOutcome.UNKNOWN.value, "")
+    known = [run for run in row.runs() if run[3] is not ForwardingOutcome.UNKNOWN]
     texts = (
         f"{first if first == last else f'{first} to {last}'}: {cell_text((cycles, outcome))} {outcome.value}"
         for first, last, cycles, outcome in known

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
 from importlib import resources
 from typing import TYPE_CHECKING
 
-import jinja2
-
-from results.database.diff import Kind
+from results.database.diff import ChangeKind
+from results.html import templates
 from results.model import Form, PortUsage
 from results.site import views
+from results.site.attributes import described
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
@@ -20,32 +19,67 @@ if TYPE_CHECKING:
     from results.database.diff import Group
     from results.database.reader import ArchitectureResult, Entry
     from results.model import Provenance
-    from results.site.experiments import Place
+    from results.site.experiments import ExperimentsPlace
 
-SHOWN_ELSEWHERE = {"uops", "simulated", *(f"ports{form.suffix}" for form in Form)}
+SHOWN_ELSEWHERE = {"uops", "simulated", "ports_by_time", *(f"ports{form.suffix}" for form in Form)}
 """Attributes of a measurement that have a place of their own on the page."""
-
-
-@lru_cache(maxsize=1)
-def environment() -> jinja2.Environment:
-    """Return the templates of this package; everything that they print is escaped."""
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("results.site", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
 
 
 def render(template: str, **values: object) -> str:
     """Render one template."""
-    return environment().get_template(template).render(**values)
+    return templates("results.site").get_template(template).render(**values)
 
 
-def index_page(architectures: Sequence[str], notes: Sequence[str]) -> str:
-    """Return the page with the table of everything."""
-    return render("index.html.j2", root="", architectures=architectures, notes=notes)
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What the first page says of an architecture.
+
+    - `sources` are sentences about where its numbers come from.
+    - `results` counts the variants with results, `with_ports` those whose port usage is known.
+    - `has_memory`: there is a page about its memory.
+    """
+
+    name: str
+    sources: tuple[str, ...]
+    results: int
+    with_ports: int
+    has_memory: bool
+
+
+def index_page(architectures: Sequence[str], cards: Sequence[Card]) -> str:
+    """Return the page with the table of everything, and a card for each architecture."""
+    return render("index.html.j2", root="", architectures=architectures, cards=cards)
+
+
+def cards(
+    architectures: Sequence[str],
+    entries: Sequence[Entry],
+    provenances: Iterable[Provenance],
+    memories: Mapping[str, Provenance],
+) -> list[Card]:
+    """Return the cards of all architectures that have results, or a page about memory."""
+    where: dict[str, dict[str, None]] = {}
+    for one in (*provenances, *(memories[name] for name in memories if name not in architectures)):
+        where.setdefault(one.architecture, {})[_source(one)] = None
+    found = {
+        name: [entry.results[name].measurement or {} for entry in entries if name in entry.results]
+        for name in architectures
+    }
+    return [
+        Card(
+            name,
+            tuple(where.get(name, ())),
+            len(found.get(name, ())),
+            sum("ports" in values or values.get("uops") == "0" for values in found.get(name, ())),
+            name in memories,
+        )
+        for name in sorted({*architectures, *memories})
+    ]
+
+
+def _source(one: Provenance) -> str:
+    how = "A machine model, simulated" if one.is_model else "Measured"
+    return f"{how}: {one.cpu}, backend {one.backend}, {one.time[:10]}"
 
 
 def compare_page(architectures: Sequence[str], models: Container[str]) -> str:
@@ -55,7 +89,11 @@ def compare_page(architectures: Sequence[str], models: Container[str]) -> str:
 
 
 def variant_page(
-    entry: Entry, architecture: str, names: Mapping[str, str], architectures: Sequence[str], experiments: Place | None
+    entry: Entry,
+    architecture: str,
+    names: Mapping[str, str],
+    architectures: Sequence[str],
+    experiments: ExperimentsPlace | None,
 ) -> str:
     """Return the page of a variant on an architecture.
 
@@ -77,8 +115,10 @@ def variant_page(
         values=values,
         simulated=values.get("simulated") == "1",
         ports=views.ports_text(values),
+        headline=views.headline(result),
+        by_time=values.get("ports_by_time") == "1",
         throughputs=views.throughput_views(values),
-        others=[(name, value) for name, value in sorted(values.items()) if _is_other(name)],
+        others=[described(name, value) for name, value in sorted(values.items()) if _is_other(name)],
         bars=_bars(values),
         matrix=views.latency_matrix(entry, result),
         operands=views.operand_views(entry),
@@ -98,7 +138,7 @@ def _bars(values: Mapping[str, str]) -> list[views.PortBar]:
     return views.port_bars(usage, {port for ports in usage.uops for port in ports})
 
 
-def _summary(entry: Entry, result: ArchitectureResult, names: Mapping[str, str]) -> views.Summary:
+def _summary(entry: Entry, result: ArchitectureResult, names: Mapping[str, str]) -> views.ArchitectureSummary:
     return views.summary(result, page_of(result.architecture, names[entry.variant.string]))
 
 
@@ -144,7 +184,7 @@ def architecture_page(
         root="../",
         architectures=architectures,
         name=name,
-        provenances=[_provenance_view(one) for one in provenances if one.architecture == name],
+        provenances=_provenance_views([one for one in provenances if one.architecture == name]),
         port_sets=views.port_sets(found),
         has_memory=coverage.has_memory,
         covered=len(found),
@@ -156,25 +196,38 @@ def architecture_page(
     )
 
 
-def _provenance_view(provenance: Provenance) -> dict[str, object]:
-    terms = ("cpu", "cpu_signature", "microcode", "kernel", "time", "version")
+def _provenance_views(provenances: Iterable[Provenance]) -> list[dict[str, object]]:
+    """Return what is said of where results come from; campaigns that differ in their time only are one."""
+    found: list[tuple[Provenance, list[str]]] = []
+    for one in provenances:
+        times = next((times for seen, times in found if replace(one, time=seen.time) == seen), None)
+        if times is None:
+            found.append((one, [one.time]))
+        else:
+            times.append(one.time)
+    return [_provenance_view(one, times) for one, times in found]
+
+
+def _provenance_view(one: Provenance, times: Iterable[str]) -> dict[str, object]:
+    terms = ("cpu", "cpu_signature", "microcode", "kernel", "version")
+    known = [(term.replace("_", " "), getattr(one, term)) for term in terms if getattr(one, term)]
     return {
-        "is_model": provenance.is_model,
-        "backend": provenance.backend,
-        "caveats": provenance.caveats,
-        "terms": [(term.replace("_", " "), getattr(provenance, term)) for term in terms if getattr(provenance, term)],
+        "is_model": one.is_model,
+        "backend": one.backend,
+        "caveats": one.caveats,
+        "terms": [*known, ("time", ", ".join(times))],
     }
 
 
 def diff_page(old: str, new: str, groups: Sequence[Group]) -> str:
     """Return a page of its own, with no other file, about what changed between two databases."""
-    real = [one for one in groups if one.kind is not Kind.NOISE]
+    real = [one for one in groups if one.kind is not ChangeKind.NOISE]
     return render(
         "diff.html.j2",
         old=old,
         new=new,
         groups=real,
         changes=sum(len(one.strings) for one in real),
-        noise=sum(len(one.strings) for one in groups if one.kind is Kind.NOISE),
+        noise=sum(len(one.strings) for one in groups if one.kind is ChangeKind.NOISE),
         style=resources.files("results.site").joinpath("assets/style.css").read_text(encoding="utf-8"),
     )

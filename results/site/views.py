@@ -33,7 +33,7 @@ class OperandView:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class LatencyCell:
     """A cell of the latency matrix: lines as `≤ 5 (address)`, and whether all of them are upper bounds."""
 
     lines: tuple[str, ...]
@@ -45,7 +45,7 @@ class Matrix:
     """Latencies with sources as rows and destinations as columns; `rows` pairs a source with its cells."""
 
     destinations: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[Cell | None, ...]], ...]
+    rows: tuple[tuple[str, tuple[LatencyCell | None, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Throughputs:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class ArchitectureSummary:
     """One architecture's numbers in a line: the cells of the big table and of the comparison beside a variant."""
 
     architecture: str
@@ -176,7 +176,7 @@ def _operand_name(operand: Operand) -> str:
 _PARTS = {"": "", "addr": "address", "addr_index": "index", "mem": "memory"}
 
 
-def _cell(row: LatencyRow) -> Cell:
+def _cell(row: LatencyRow) -> LatencyCell:
     lines, bounds = [], []
     for name, value in sorted(row.values.items()):
         if "cycles" not in name or name.endswith("_is_upper_bound") or name.startswith("max_"):
@@ -187,7 +187,7 @@ def _cell(row: LatencyRow) -> Cell:
         lines.append(f"{'≤ ' if bound else ''}{value}{_remark(name)}")
         bounds.append(bound)
     lines += _maxima(row.values)
-    return Cell(tuple(lines), bool(bounds) and all(bounds))
+    return LatencyCell(tuple(lines), bool(bounds) and all(bounds))
 
 
 def _maxima(values: Mapping[str, str]) -> list[str]:
@@ -248,11 +248,11 @@ def ports_text(values: Mapping[str, str]) -> str:
     return "; ".join([plain, *(f"{ports} ({form.words})" for form, ports in special if ports)])
 
 
-def summary(result: ArchitectureResult, page: str) -> Summary:
+def summary(result: ArchitectureResult, page: str) -> ArchitectureSummary:
     """Return an architecture's numbers in a line."""
     values = result.measurement or {}
     throughputs = [float(values[name]) for name in ("TP_unrolled", "TP_loop") if name in values]
-    return Summary(
+    return ArchitectureSummary(
         result.architecture,
         values.get("uops", ""),
         values.get("ports", ""),
@@ -260,6 +260,25 @@ def summary(result: ArchitectureResult, page: str) -> Summary:
         latency_range(result),
         page,
     )
+
+
+def headline(result: ArchitectureResult) -> str:
+    """Return the answer in a sentence, as `Latency 1 cycle; up to 4 per cycle; 1 µop; ports 1*p06.`; "" without any."""
+    values = result.measurement or {}
+    found = summary(result, "")
+    phrases = []
+    if found.latency:
+        by_operands = ", by the operands" if "-" in found.latency else ""
+        phrases.append(f"Latency {found.latency.replace('-', ' to ')} cycle{'s' * (found.latency != '1')}{by_operands}")
+    if found.throughput:
+        cycles = float(found.throughput)
+        phrases.append(f"up to {1 / cycles:.1f} per cycle" if 0 < cycles < 1 else f"one every {cycles:g} cycles")
+    if found.uops:
+        phrases.append(f"{found.uops} µop{'s' * (found.uops != '1')}")
+    if found.ports:
+        phrases.append(f"ports {found.ports}" + (", by time alone" if values.get("ports_by_time") == "1" else ""))
+    text = "; ".join(phrases)
+    return text[:1].upper() + text[1:] + "." if text else ""
 
 
 def latency_range(result: ArchitectureResult) -> str:
@@ -301,7 +320,8 @@ def port_sets(found: Iterable[tuple[Entry, ArchitectureResult]]) -> list[PortSet
         values = result.measurement or {}
         usage = PortUsage.parse(values.get("ports", "")).uops
         counts.update(usage.keys())
-        if values.get("uops") == "1" and len(usage) == 1 and "TP_unrolled" in values and not result.failures:
+        uops = values.get("uops", str(sum(usage.values())))
+        if uops == "1" and len(usage) == 1 and "TP_unrolled" in values and not result.failures:
             (ports,) = usage
             candidate = float(values["TP_unrolled"]), entry.variant.string
             blockers[ports] = min(blockers.get(ports, candidate), candidate)
@@ -318,7 +338,7 @@ def port_sets(found: Iterable[tuple[Entry, ArchitectureResult]]) -> list[PortSet
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailureCount:
     """A kind of failed check, how many variants have it, and the first of them."""
 
     reason: str
@@ -326,11 +346,11 @@ class Failure:
     example: str
 
 
-def failures(found: Iterable[tuple[Entry, ArchitectureResult]]) -> list[Failure]:
+def failures(found: Iterable[tuple[Entry, ArchitectureResult]]) -> list[FailureCount]:
     """Return failed checks by reason, the most frequent first."""
     examples: dict[str, list[str]] = defaultdict(list)
     for entry, result in found:
         for reason in dict.fromkeys(failure.reason for failure in result.failures):
             examples[reason].append(entry.variant.string)
     ordered = sorted(examples.items(), key=lambda item: (-len(item[1]), item[0]))
-    return [Failure(reason, len(strings), strings[0]) for reason, strings in ordered]
+    return [FailureCount(reason, len(strings), strings[0]) for reason, strings in ordered]

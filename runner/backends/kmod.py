@@ -16,7 +16,7 @@ import os
 from typing import TYPE_CHECKING
 
 from generator.harness import native
-from generator.harness.harness import RDTSC, Layout, Reader, layout, render
+from generator.harness.harness import RDTSC, BlobLayout, CounterReader, layout, render
 from generator.harness.style import State, Style
 from results.model import Status
 from runner.backend import BackendError, BackendInfo, Job, JobResult, Repeat
@@ -27,8 +27,8 @@ from runner.host.kmod import abi
 from runner.host.kmod.device import BlobJob, BlobResult, Device
 from runner.host.kmod.passes import (
     FREE_RUNNING,
+    CounterPass,
     Hardware,
-    Run,
     Slot,
     countable,
     derive,
@@ -42,6 +42,7 @@ from runner.uarch import tables
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from runner.backend import Surroundings
     from runner.own_code.counters import MsrCounter, OwnEvent
     from xed_convert.model import InstructionVariant
 
@@ -54,7 +55,7 @@ CALIBRATION_ITERATIONS = 100
 
 NO_PMU = "no PMU counts core cycles here, so there are no µop counts and no ports: "
 MASKED_AT_MOST = 50
-"""Variants in a campaign with the vector table masked: about as many as somebody has looked at before."""
+"""Variants in a campaign with the vector table masked: few enough that a person can check them first."""
 MASKED = (
     "interrupts are on, with the vector table masked: code that destroys RSP or GS base stops the machine, so a "
     f"campaign has at most {MASKED_AT_MOST} variants"
@@ -69,7 +70,7 @@ BY_MSRS = NO_PMU + "core cycles by APERF, which is read by RDMSR"
 BY_CLOCK = NO_PMU + "core cycles by the clock and a calibration chain of IMULs beside each repetition"
 
 SMI = "{count} system management interrupts during the job, {attempts} times: the firmware takes the CPU away"
-FREQUENCY = "the core's frequency changed by {change:.0%} during the job: core cycles do not mind, ticks do"
+FREQUENCY = "the core's frequency changed by {change:.0%} during the job: that changes ticks, but not core cycles"
 
 UNGUARDED = "UOPSCOPE_UNGUARDED"
 MASK_LVT = "UOPSCOPE_MASK_LVT"
@@ -98,6 +99,7 @@ class KmodBackend:
         self._cpu = cpus.read_cpu(cpus.choose(cpu))
         cpus.check_architecture(self._cpu, architecture)
         self._flags = _flags(os.environ)
+        self._r14_bytes = 0
         self._device: Device | None = Device(self._cpu.number, self._flags)
         information = self._device.information
         self._hardware = _hardware(information)
@@ -123,6 +125,7 @@ class KmodBackend:
             calibration_core_cycles=native.calibration(CALIBRATION_ITERATIONS).core_cycles if self._is_clock else 0,
             supports_privileged=True,
             most_variants=MASKED_AT_MOST if self._flags & abi.BatchFlag.MASK_LVT else 0,
+            area_bytes=self._r14_bytes or abi.AREA_BYTES,
             port_kind=self._uarch.port_kind if self._uarch else "",
         )
 
@@ -149,6 +152,20 @@ class KmodBackend:
             self._uarch = dataclasses.replace(self._uarch, events=(*self._uarch.events, *added))
         self._msrs = (*self._msrs, *(Slot(row.name, abi.COUNTER_MSR, row.msr, 0) for row in msrs))
 
+    def surround(self, asked: Surroundings) -> None:
+        """Run all code with memory and siblings like that from now on.
+
+        Raises:
+            BackendError: the module has no such area.
+        """
+        if asked.r14_bytes % abi.R14_STEP or asked.r14_bytes > abi.MAX_R14_BYTES:
+            raise BackendError(f"{asked.r14_bytes} bytes for R14 are not a multiple of 64 KiB, or more than 1 GiB")
+        wishes = {abi.BatchFlag.CONTIGUOUS: asked.contiguous, abi.BatchFlag.PARK: asked.idle_siblings}
+        self._flags = _flags(os.environ)
+        for flag in (flag for flag, wanted in wishes.items() if wanted):
+            self._flags |= flag
+        self._r14_bytes = asked.r14_bytes
+
     @property
     def _is_clock(self) -> bool:
         return self._uarch is None and self._free is not FREE_RUNNING
@@ -171,18 +188,18 @@ class KmodBackend:
         results = [reason or next(done) for reason in refused]
         return [self._merge(job, runs, results[index :: len(batch)], counters) for index, job in enumerate(batch)]
 
-    def _runs(self, counters: Sequence[str]) -> list[Run]:
+    def _runs(self, counters: Sequence[str]) -> list[CounterPass]:
         """Return what is programmed and read together, run by run."""
         slots = {slot.counter: slot for slot in self._msrs if slot.counter in counters}
         rest = [name for name in counters if name not in slots]
         runs = []
         if self._uarch:
             for names, writes in together(rest, self._needs, len(rest)):
-                runs += [Run(each, writes) for each in plan(self._uarch, self._hardware, names)]
+                runs += [CounterPass(each, writes) for each in plan(self._uarch, self._hardware, names)]
         else:
-            runs.append(Run(self._free))
+            runs.append(CounterPass(self._free))
         for names, writes in together([*slots], self._needs, abi.MAX_COUNTERS):
-            runs.append(Run(tuple(slots[name] for name in names), writes))
+            runs.append(CounterPass(tuple(slots[name] for name in names), writes))
         return runs
 
     def _undisturbed(self, jobs: Sequence[BlobJob]) -> list[BlobResult]:
@@ -211,10 +228,11 @@ class KmodBackend:
     def _opened(self) -> Device:
         if self._device is None:
             self._device = Device(self._cpu.number, self._flags)
+        self._device.flags, self._device.r14_bytes = self._flags, self._r14_bytes
         return self._device
 
     def _merge(
-        self, job: Job, runs: Sequence[Run], results: Sequence[BlobResult | JobResult], counters: Sequence[str]
+        self, job: Job, runs: Sequence[CounterPass], results: Sequence[BlobResult | JobResult], counters: Sequence[str]
     ) -> JobResult:
         samples: dict[str, tuple[int, ...]] = {}
         for run, result in zip(runs, results, strict=True):
@@ -231,7 +249,7 @@ class KmodBackend:
         note = FREQUENCY.format(change=change) if change > FREQUENCY_CHANGE else ""
         return JobResult(Status.OK, {name: complete[name] for name in counters if name in complete}, note)
 
-    def _detail(self, job: Job, run: Run, result: BlobResult) -> str:
+    def _detail(self, job: Job, run: CounterPass, result: BlobResult) -> str:
         if result.status is abi.JobStatus.REFUSED:
             return _refused(run, -result.error)
         if result.status is abi.JobStatus.STATE:
@@ -253,6 +271,8 @@ class KmodBackend:
             "cpu": str(self._cpu.number),
             "interrupts": "LVT masked" if flags & abi.BatchFlag.MASK_LVT else "off",
             "memory": "contiguous" if flags & abi.BatchFlag.CONTIGUOUS else "paged",
+            **({"R14's area": f"{self._r14_bytes} bytes"} if self._r14_bytes else {}),
+            **({"siblings kept idle": "by idle injection"} if flags & abi.BatchFlag.PARK else {}),
         }
 
     def _caveats(self) -> tuple[str, ...]:
@@ -280,12 +300,12 @@ def cleared(features: int) -> str:
     return ", ".join(name for bit, name in names.items() if features & bit) or "none"
 
 
-def reader(slots: Sequence[Slot]) -> Reader:
+def reader(slots: Sequence[Slot]) -> CounterReader:
     """Return the counter reads of a run: of one kind, all by the same instruction."""
     if not slots or slots[0].kind == abi.COUNTER_TSC:
         return RDTSC
     by_msr = slots[0].kind == abi.COUNTER_MSR
-    return Reader(tuple(slot.rdpmc for slot in slots), "rdmsr" if by_msr else "rdpmc")
+    return CounterReader(tuple(slot.rdpmc for slot in slots), "rdmsr" if by_msr else "rdpmc")
 
 
 def blob_job(
@@ -316,7 +336,7 @@ def _refusal(blob: bytes) -> JobResult | None:
     return JobResult(Status.REFUSED, {}, f"more than {abi.CODE_BYTES} bytes of code")
 
 
-def _refused(run: Run, error: int) -> str:
+def _refused(run: CounterPass, error: int) -> str:
     """Say why the module refused a job."""
     registers = ", ".join(f"{msr:#x}" for msr, _ in run.writes)
     if run.writes and error == errno.EPERM:
@@ -345,7 +365,7 @@ def _place(job: Job, slots: tuple[Slot, ...], offset: int, style: Style) -> str:
     return _place_inside(job, offset - test_offset, shape)
 
 
-def _place_inside(job: Job, offset: int, shape: Layout) -> str:
+def _place_inside(job: Job, offset: int, shape: BlobLayout) -> str:
     place = shape.place_of(offset)
     beginning = {"setup": shape.setup_offset, "body": shape.body_offset}.get(place, 0)
     where = offset - beginning

@@ -30,6 +30,7 @@ from runner.uarch import tables
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from runner.backend import Surroundings
     from runner.own_code.counters import MsrCounter, OwnEvent
     from xed_convert.model import InstructionVariant
 
@@ -102,15 +103,25 @@ class PerfBackend:
         """Say which events the kernel accepts here."""
         counters = tuple(name for name in countable(self._uarch, self._hardware) if self._accepted(name))
         caveats = (CAVEAT,)
+        options = {"cpu": str(self._cpu.number), **self._runner.options}
         return BackendInfo(
             name=self.name,
-            provenance=cpus.provenance(self._cpu, self.name, {"cpu": str(self._cpu.number)}, caveats),
+            provenance=cpus.provenance(self._cpu, self.name, options, caveats),
             counters=counters,
             ports=tuple(name for name in self._uarch.port_counters if name in counters),
             caveats=caveats,
             preferred_iterations=PREFERRED_ITERATIONS,
+            area_bytes=self._runner.area_bytes,
             port_kind=self._uarch.port_kind,
         )
+
+    def surround(self, asked: Surroundings) -> None:
+        """Run all code with memory and siblings like that from now on.
+
+        Raises:
+            BackendError: it cannot be had here.
+        """
+        self._runner.surround(asked)
 
     def run(self, batch: Sequence[Job], counters: Sequence[str], repeat: Repeat) -> list[JobResult]:
         """Run every job once per group of events."""

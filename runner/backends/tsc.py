@@ -16,11 +16,11 @@ from runner.backend import CLOCK_COUNTERS, BackendError, BackendInfo, Job, JobRe
 from runner.host import cpu as cpus
 from runner.host.isa_sets import lacking
 from runner.host.native.runner import NativeRunner
-from runner.host.native.server import R14_AREA_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from runner.backend import Surroundings
     from xed_convert.model import InstructionVariant
 
 PREFERENCE = 10
@@ -59,6 +59,7 @@ class TscBackend:
         """Say what is counted: ticks and their calibration."""
         caveats = (CAVEAT, VIRTUAL_CAVEAT) if self._cpu.in_virtual_machine else (CAVEAT,)
         options = {"cpu": str(self._cpu.number), "calibration_core_cycles": str(self._calibration.core_cycles)}
+        options |= self._runner.options
         return BackendInfo(
             name=self.name,
             provenance=cpus.provenance(self._cpu, self.name, options, caveats),
@@ -67,8 +68,16 @@ class TscBackend:
             caveats=caveats,
             preferred_iterations=PREFERRED_ITERATIONS,
             calibration_core_cycles=self._calibration.core_cycles,
-            area_bytes=R14_AREA_SIZE,
+            area_bytes=self._runner.area_bytes,
         )
+
+    def surround(self, asked: Surroundings) -> None:
+        """Run all code with memory and siblings like that from now on.
+
+        Raises:
+            BackendError: it cannot be had here.
+        """
+        self._runner.surround(asked)
 
     def run(self, batch: Sequence[Job], counters: Sequence[str], repeat: Repeat) -> list[JobResult]:
         """Run the jobs; all clocks are read each time, whichever are named in `counters`."""

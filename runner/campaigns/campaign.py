@@ -63,7 +63,7 @@ NAMED_AT_MOST = 3
 
 
 @dataclass(slots=True)
-class Reason:
+class SkipReason:
     """Why variants were skipped or failed: the first one's sentence, how many there are, and the first variants."""
 
     text: str
@@ -83,15 +83,15 @@ class Reason:
             self.variants.append(variant)
 
 
-def count_reason(reasons: dict[str, Reason], result: Characterization) -> None:
+def count_reason(reasons: dict[str, SkipReason], result: Characterization) -> None:
     """Count why a variant was skipped or failed; failures that differ only in figures count as one reason."""
     found = [(f"skipped: {result.skipped}",) * 2] if result.skipped else []
     found += [(f"failed: {sentences.reason(one)}", f"failed: {sentences.failure(one)}") for one in result.failures]
     for kind, text in dict(found).items():
-        reasons.setdefault(kind, Reason(text.partition("\n")[0])).add(result.string)
+        reasons.setdefault(kind, SkipReason(text.partition("\n")[0])).add(result.string)
 
 
-def most_frequent(reasons: Mapping[str, Reason]) -> list[Reason]:
+def most_frequent(reasons: Mapping[str, SkipReason]) -> list[SkipReason]:
     """Return reasons, the most frequent first."""
     return sorted(reasons.values(), key=lambda one: -one.count)
 
@@ -106,7 +106,7 @@ class Tally:
     total: int
     resumed: int = 0
     outcomes: Counter[Outcome] = field(default_factory=Counter)
-    reasons: dict[str, Reason] = field(default_factory=dict)
+    reasons: dict[str, SkipReason] = field(default_factory=dict)
     measured: int = 0
     lost_seconds: float = 0.0
     started: float = field(default_factory=time.monotonic)
@@ -136,7 +136,7 @@ class Tally:
         self.outcomes[Outcome.of(result)] += 1
         count_reason(self.reasons, result)
 
-    def frequent_reasons(self) -> list[Reason]:
+    def frequent_reasons(self) -> list[SkipReason]:
         """Return why variants were skipped or failed, the most frequent first."""
         return most_frequent(self.reasons)
 

@@ -73,7 +73,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class WorkerResult:
     """What a process found: samples, and per variant the conclusion (or the error's text) with its requests."""
 
     samples: tuple[Sample, ...]
@@ -118,12 +118,12 @@ class _Worker:
         characterizer = Characterizer(catalogue, measurer.info.capabilities, thorough=order.plan.thorough)
         return cls(catalogue, characterizer, characterizer.prepared(order.blocking, order.timed), session, memory)
 
-    def work(self, keys: Sequence[str]) -> Chunk:
+    def work(self, keys: Sequence[str]) -> WorkerResult:
         tasks = [Task(key, self.characterizer.characterize(self.catalogue.by_key(key), self.context)) for key in keys]
         results = tuple(
             (each.name, each.result, str(each.error or ""), each.requests) for each in self.session.run(tasks)
         )
-        return Chunk(self.memory.take(), results)
+        return WorkerResult(self.memory.take(), results)
 
 
 def _serve(order: Order, connection: Pipe) -> None:
@@ -151,7 +151,7 @@ class _Process:
     connection: Pipe
     numbers: deque[int] = field(default_factory=deque)
 
-    def answer(self) -> Chunk:
+    def answer(self) -> WorkerResult:
         """Return the chunk that the process has sent.
 
         Raises:
@@ -165,11 +165,11 @@ class _Process:
             ) from error
         if isinstance(answer, str):
             raise BackendError(f"a process of the campaign could not be set up: {answer}")
-        assert isinstance(answer, Chunk)
+        assert isinstance(answer, WorkerResult)
         return answer
 
 
-def run(order: Order) -> Iterator[Chunk]:
+def run(order: Order) -> Iterator[WorkerResult]:
     """Yield what the processes find, chunk by chunk in the order of the keys; kill them when the caller stops.
 
     Raises:
@@ -181,10 +181,10 @@ def run(order: Order) -> Iterator[Chunk]:
         yield from _in_order(chunks, processes)
 
 
-def _in_order(chunks: Sequence[Sequence[str]], processes: Sequence[_Process]) -> Iterator[Chunk]:
+def _in_order(chunks: Sequence[Sequence[str]], processes: Sequence[_Process]) -> Iterator[WorkerResult]:
     """Keep every process at work, and yield the answers in the order of the chunks."""
     waiting = deque(enumerate(chunks))
-    answers: dict[int, Chunk] = {}
+    answers: dict[int, WorkerResult] = {}
     by_connection = {process.connection: process for process in processes}
     for number in range(len(chunks)):
         while number not in answers:

@@ -7,13 +7,14 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from analysis.addresses import BHIVE, MEASURED
 from analysis.errors import AnalysisError
 from analysis.report.compiler import messages_of
 from analysis.report.data import json_of
 from analysis.report.dot import dependency_dot, flow_dot
 from analysis.report.drawing import dependency_svg, flow_svg
 from analysis.report.flow import loop_json, loop_lines
-from analysis.report.page import Section, page_of
+from analysis.report.page import PageSection, page_of
 from analysis.report.text import lines_of, side_by_side
 from runner.cli._own_code import write_text
 from runner.own_code.analyzed import tools_for
@@ -23,20 +24,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from analysis.bounds import Running
-    from analysis.explanation import Facts
+    from analysis.explanation import PredictionFacts
     from analysis.loops import LoopPrediction
-    from analysis.prediction import Mode
+    from analysis.prediction import PredictionMode
     from runner.own_code.analyzed import Given
 
 
 @dataclass(frozen=True)
-class Wanted:
+class AnalyzeOptions:
     """The options: CPUs, their data, how the code runs and is predicted, its loop, measuring, the reports."""
 
     architectures: Sequence[str]
     data: Path | None
     running: Running
-    mode: Mode
+    mode: PredictionMode
     bhive: bool
     loop: str | None
     taken: Mapping[int, float]
@@ -51,16 +52,16 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Found:
+class CpuPrediction:
     """What was predicted for one CPU: of a loop of a function the mean of its ways too."""
 
-    facts: Facts
+    facts: PredictionFacts
     loop: LoopPrediction | None
 
     @property
-    def section(self) -> Section:
+    def section(self) -> PageSection:
         """What the page says of it."""
-        return Section.of(self.facts) if self.loop is None else Section.of_loop(self.loop)
+        return PageSection.of(self.facts) if self.loop is None else PageSection.of_loop(self.loop)
 
     def json(self, name: str) -> dict[str, Any]:
         """Return it as JSON."""
@@ -76,7 +77,7 @@ class Found:
             yield from messages_of(one, name)
 
 
-def write_reports(given: Given, wanted: Wanted) -> None:
+def write_reports(given: Given, wanted: AnalyzeOptions) -> None:
     """Predict, measure if that is wanted, and write all reports."""
     found = [_predict(given, wanted, name) for name in wanted.architectures]
     if wanted.measure:
@@ -97,15 +98,15 @@ def write_reports(given: Given, wanted: Wanted) -> None:
     print("\n\n".join(one.text(title) for one in found))
 
 
-def _predict(given: Given, wanted: Wanted, architecture: str) -> Found:
-    tools = tools_for(architecture, wanted.data, bhive=wanted.bhive)
+def _predict(given: Given, wanted: AnalyzeOptions, architecture: str) -> CpuPrediction:
+    tools = tools_for(architecture, wanted.data, BHIVE if wanted.bhive else None)
     if wanted.loop is None:
-        return Found(given.predict(tools, wanted.running, wanted.mode).facts, None)
+        return CpuPrediction(given.predict(tools, wanted.running, wanted.mode).facts, None)
     loop = given.predict_loop(tools, wanted.loop, wanted.taken, wanted.mode)
-    return Found(loop.facts[0], loop)
+    return CpuPrediction(loop.facts[0], loop)
 
 
-def _measured(found: Sequence[Found], given: Given, wanted: Wanted) -> list[Found]:
+def _measured(found: Sequence[CpuPrediction], given: Given, wanted: AnalyzeOptions) -> list[CpuPrediction]:
     """Return the predictions with what was measured beside."""
     from runner.backends.registry import open_backend  # noqa: PLC0415 - only measuring needs backends
     from runner.own_code.beside import beside, measure_code  # noqa: PLC0415
@@ -119,9 +120,9 @@ def _measured(found: Sequence[Found], given: Given, wanted: Wanted) -> list[Foun
         timings = measure_code(code, backend)
     made = []
     for one, name in zip(found, wanted.architectures, strict=True):
-        rows = beside(code, timings, tools_for(name, wanted.data, bhive=True))
+        rows = beside(code, timings, tools_for(name, wanted.data, MEASURED))
         facts = replace(one.facts, measured=rows)
-        made.append(Found(facts, one.loop and replace(one.loop, facts=[facts])))
+        made.append(CpuPrediction(facts, one.loop and replace(one.loop, facts=[facts])))
     return made
 
 
@@ -129,13 +130,13 @@ def _json(found: list[dict[str, Any]]) -> str:
     return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
 
 
-def _svg(found: Found, graph: str, title: str) -> str:
+def _svg(found: CpuPrediction, graph: str, title: str) -> str:
     if graph == "flow" and found.loop is not None:
         return flow_svg(found.loop.flow, f"Control flow of {title}")
     return dependency_svg(found.facts)
 
 
-def _dot(found: Found, graph: str) -> str:
+def _dot(found: CpuPrediction, graph: str) -> str:
     if graph == "flow" and found.loop is not None:
         return flow_dot(found.loop.flow)
     return dependency_dot(found.facts)

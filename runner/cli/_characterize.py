@@ -20,7 +20,7 @@ from runner.cli import _guard, _output, _stop
 from runner.cli._guard import UsageError
 from runner.cli._options import chosen
 from runner.cli._progress import Reporter
-from runner.explain import Case, explanation
+from runner.explain import ExplainedVariant, explanation
 from runner.measuring.recording import info_from_json
 from runner.measuring.session import StoredOnly
 from xed_convert.catalogue.catalogue import Catalogue
@@ -154,7 +154,7 @@ def _show(setup: CampaignSetup, conclusions: Sequence[Conclusion], tally: Tally,
             console.print()
             evidence = setup.store.evidence(each)
             variant = by_key[each.result.key]
-            case = Case(each.result, variant, evidence, each.provenance, setup.info.calibration_core_cycles)
+            case = ExplainedVariant(each.result, variant, evidence, each.provenance, setup.info.calibration_core_cycles)
             for line in explanation(case):
                 console.print(line, soft_wrap=True)
 
@@ -168,7 +168,7 @@ def unknown_reasons(info: BackendInfo, *, by_time: bool) -> tuple[str, ...]:
         return (f"ports are unknown: the backend {info.name} has no counters for them",)
     return (
         f"µops are unknown: the backend {info.name} has no counters for them",
-        "ports were asked by time alone; the failed checks say what that left open"
+        "ports were inferred by time alone; the failed checks say what that left open"
         if by_time
         else "ports are unknown: --ports-by-time infers them by time alone, after about a minute of preparation",
     )

@@ -17,6 +17,7 @@ import os
 import sys
 from enum import IntEnum
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from runner.backend import BackendError
@@ -70,6 +71,7 @@ def guarded(app: typer.Typer, arguments: list[str], program: str) -> int:
     output = sys.stdout
     try:
         _refuse_empty(arguments)
+        _refuse_overwriting(arguments, program)
         app(args=arguments, prog_name=program)
     except SystemExit as end:
         if sys.stdout is not output:  # typer wraps it where the pipe is closed, and ends with a code of its own
@@ -102,6 +104,48 @@ def _refuse_empty(arguments: Sequence[str]) -> None:
         if not word and before not in MAY_BE_EMPTY:
             what = f"{before}: the value is empty" if before.startswith("-") else "an argument is empty"
             raise UsageError(what, hint="is a variable of the shell unset?")
+
+
+OUTPUTS = {
+    *("-o", "--output", "--xml", "--json", "--csv", "--html", "--svg", "--dot", "--plot"),
+    *("--osaca", "--llvm-exegesis", "--parquet"),
+}
+"""Options of files that are written."""
+
+CAMPAIGN = "--db"
+"""Where `characterize` writes to; elsewhere it is read."""
+
+
+def _refuse_overwriting(arguments: Sequence[str], program: str) -> None:
+    """Refuse to write two outputs to one place, or an output over an input (`db build a.sqlite -o a.sqlite`).
+
+    Raises:
+        UsageError: names the file.
+    """
+    outputs = OUTPUTS | {CAMPAIGN} if program == "characterize" else OUTPUTS
+    words = [(before, *word.partition("=")) for before, word in pairwise(["", *arguments])]
+    named = [(first, rest) if equals else (before, first) for before, first, equals, rest in words]
+    written: dict[str, str] = {}
+    for option, target in named:
+        place = _place(target)
+        if option not in outputs or _is_device(place) or written.setdefault(place, option) == option:
+            continue
+        if target == "-":
+            raise UsageError("only one form can go to standard output")
+        raise UsageError(f"{option} {target}: {written[place]} writes the same file", hint="name another file")
+    for option, source in named:
+        if option not in outputs and "." in source and (output := written.get(_place(source))):
+            raise UsageError(f"{output} {source}: it is an input, too, and would be lost", hint="name another file")
+
+
+def _place(name: str) -> str:
+    """Return the path that a name stands for; `-`, and what no file can be called, stand for themselves."""
+    return name if name == "-" or "\0" in name else os.path.realpath(name)
+
+
+def _is_device(place: str) -> bool:
+    """Whether a path is no file: `/dev/null` may be written to any number of times."""
+    return Path(place).exists() and not Path(place).is_file()
 
 
 def _report(error: BaseException) -> int:

@@ -86,8 +86,6 @@ def check(options: CampaignOptions) -> None:
         raise UsageError("--reinfer needs the stored samples", hint="name the campaign's file by --db")
     if str(options.database) == "-":
         raise UsageError("--db -: a campaign cannot go to standard output", hint="name a file, or take --json -")
-    if sum(str(path) == "-" for path in options.files.values()) > 1:
-        raise UsageError("only one format can go to standard output")
 
 
 def chosen(catalogue: Catalogue, options: CampaignOptions) -> list[InstructionVariant]:

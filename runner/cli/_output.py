@@ -95,7 +95,7 @@ def xml_bytes(variants: Sequence[InstructionVariant], conclusions: Sequence[Conc
     file = io.BytesIO()
     merge.write_xml(
         [variant for variant in variants if variant.key in known],
-        [xml.Conclusion(each.result, each.provenance) for each in conclusions],
+        [xml.ConcludedVariant(each.result, each.provenance) for each in conclusions],
         file,
     )
     return file.getvalue()

@@ -17,7 +17,7 @@ from results.campaign import codec
 from results.model import Status
 from results.text import machine_text
 from runner.cli import _output, _stop
-from runner.own_code.counters import Choice
+from runner.own_code.counters import CounterChoice
 from runner.own_code.journal import Journal
 from runner.own_code.plot import bars, check_matplotlib, svg
 from runner.own_code.sweep import SPREAD, Parameter, cycle_columns, points, rows_of, sweep
@@ -68,7 +68,7 @@ def measure_sweep(
         with _journal(outputs, template, wanted, provenance) as journal:
             found = _measure(template, wanted, backend, journal)
             rows = rows_of((found[place] for place in sorted(found)), names)
-            _write(rows, names, outputs, provenance, is_brief=template.settings.counters == Choice())
+            _write(rows, names, outputs, provenance, is_brief=template.settings.counters == CounterChoice())
             if journal:
                 journal.done()
     return all(status == Status.OK.value for status in rows["status"])

@@ -17,10 +17,10 @@ from runner.cli._own_code import lines_of, one_source, write_text
 
 if TYPE_CHECKING:
     from analysis.bounds import Running
-    from analysis.prediction import Mode
+    from analysis.prediction import PredictionMode
     from runner.own_code.analyzed import Given
-    from runner.own_code.many_blocks import Row, Task
-    from runner.own_code.text import Syntax
+    from runner.own_code.many_blocks import PredictionTask, Row
+    from runner.own_code.text import OperandSyntax
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -33,7 +33,7 @@ GRAPHS = ("dependencies", "flow")
 def analyze(
     file: Annotated[Path | None, typer.Argument(metavar="FILE", help="A file with assembly text.")] = None,
     asm: Annotated[
-        str | None, typer.Option(metavar="CODE", help='Text, parted by semicolons: "IMUL RAX, RBX".')
+        str | None, typer.Option(metavar="CODE", help='Text, separated by semicolons: "IMUL RAX, RBX".')
     ] = None,
     hexadecimal: Annotated[str | None, typer.Option("--bytes", metavar="HEX", help="Machine code.")] = None,
     object_file: Annotated[Path | None, typer.Option("--object", metavar="FILE", help="An object file.")] = None,
@@ -45,13 +45,13 @@ def analyze(
     ] = None,
     taken: Annotated[
         list[str] | None,
-        typer.Option(metavar="ADDRESS=P", help="Of a loop: how likely a branch is taken. May be repeated."),
+        typer.Option(metavar="ADDRESS=P", help="With --loop: how likely a branch is taken. May be repeated."),
     ] = None,
     blocks: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Basic blocks, one per line in hexadecimal (- is standard input)."),
     ] = None,
-    jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Of --blocks: so many processes.")] = 1,
+    jobs: Annotated[int, typer.Option(metavar="N", min=1, help="With --blocks: the number of processes.")] = 1,
     syntax: Annotated[
         str, typer.Option(metavar="NAME", help="intel, att, or auto: att if registers have percent signs.")
     ] = "auto",
@@ -91,7 +91,7 @@ def analyze(
         str, typer.Option(metavar="NAME", help="Which graph: dependencies, or flow (needs --loop).")
     ] = "dependencies",
     csv_file: Annotated[
-        str | None, typer.Option("--csv", metavar="FILE", help="Of --blocks: write CSV (- is the output).")
+        str | None, typer.Option("--csv", metavar="FILE", help="With --blocks: write CSV (- is the output).")
     ] = None,
     cpu: Annotated[int | None, typer.Option(metavar="N", min=0, help="With --measure: the logical CPU.")] = None,
     *,
@@ -126,9 +126,9 @@ def analyze(
     given = _given(file, asm, hexadecimal, object_file, symbol, _syntax(syntax), whole=loop is not None)
     if loop is not None and runs == "unrolled":
         raise UsageError("--loop and --runs unrolled contradict each other")
-    from runner.cli._analyzed import Wanted, write_reports  # noqa: PLC0415 - `--help` needs none of these
+    from runner.cli._analyzed import AnalyzeOptions, write_reports  # noqa: PLC0415 - `--help` needs none of these
 
-    wanted = Wanted(
+    wanted = AnalyzeOptions(
         tuple(arch or [""]),
         data,
         running,
@@ -179,18 +179,18 @@ def _running(name: str) -> Running:
     return Running(name)
 
 
-def _mode(name: str) -> Mode:
-    from analysis.prediction import Mode  # noqa: PLC0415
+def _mode(name: str) -> PredictionMode:
+    from analysis.prediction import PredictionMode  # noqa: PLC0415
 
-    _one_of("--mode", name, tuple(one.value for one in Mode))
-    return Mode(name)
+    _one_of("--mode", name, tuple(one.value for one in PredictionMode))
+    return PredictionMode(name)
 
 
-def _syntax(name: str) -> Syntax | None:
-    from runner.own_code.text import Syntax  # noqa: PLC0415
+def _syntax(name: str) -> OperandSyntax | None:
+    from runner.own_code.text import OperandSyntax  # noqa: PLC0415
 
-    _one_of("--syntax", name, ("auto", *(one.value for one in Syntax)))
-    return None if name == "auto" else Syntax(name)
+    _one_of("--syntax", name, ("auto", *(one.value for one in OperandSyntax)))
+    return None if name == "auto" else OperandSyntax(name)
 
 
 def _probabilities(taken: list[str]) -> dict[int, float]:
@@ -214,7 +214,7 @@ def _given(
     hexadecimal: str | None,
     object_file: Path | None,
     symbol: str | None,
-    syntax: Syntax | None,
+    syntax: OperandSyntax | None,
     *,
     whole: bool,
 ) -> Given:
@@ -239,13 +239,15 @@ def _given(
         return of_text(text, str(file) if file is not None else "", syntax, symbol, counting)
 
 
-def _task(architecture: str, data: Path | None, running: Running, mode: Mode, *, bhive: bool) -> Task:
-    from runner.own_code.many_blocks import Task  # noqa: PLC0415
+def _task(
+    architecture: str, data: Path | None, running: Running, mode: PredictionMode, *, bhive: bool
+) -> PredictionTask:
+    from runner.own_code.many_blocks import PredictionTask  # noqa: PLC0415
 
-    return Task(architecture, "" if data is None else str(data), running.value, mode.value, bhive)
+    return PredictionTask(architecture, "" if data is None else str(data), running.value, mode.value, bhive)
 
 
-def _predict_blocks(source: str, task: Task, jobs: int, target: str) -> None:
+def _predict_blocks(source: str, task: PredictionTask, jobs: int, target: str) -> None:
     """Predict blocks; those of an output file go on where they were stopped."""
     from runner.own_code.blocks import read_blocks  # noqa: PLC0415
     from runner.own_code.many_blocks import HEADER, journal_of, predict_blocks  # noqa: PLC0415

@@ -13,7 +13,7 @@ import typer
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
-    from runner.own_code.programs import Block
+    from runner.own_code.programs import BasicBlock
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -63,7 +63,7 @@ def _near(name: str, names: list[str]) -> str:
     return f"nearest: {', '.join(near)}" if near else "the file has no symbols" if not names else ""
 
 
-def _table(found: list[Block]) -> str:
+def _table(found: list[BasicBlock]) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(COLUMNS)

@@ -27,8 +27,8 @@ def characterize(
         list[str] | None,
         typer.Option(
             metavar="PATTERN",
-            help='An iform (ADC_GPRv_GPRv_11) or its stem, a string ("ADC_11 (R64, R64)"), an iclass (ADC), or a glob.'
-            " May be repeated.",
+            help='An iform (ADC_GPRv_GPRv_11) or its stem, a string ("ADC_11 (R64, R64)") or its first part, an iclass '
+            "(ADC), or a glob. May be repeated.",
             rich_help_panel=SELECT,
         ),
     ] = None,

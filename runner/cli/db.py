@@ -18,7 +18,7 @@ import typer
 
 from results.database import rules
 from results.database.cycles import AtMost
-from results.database.diff import Kind, compare, group
+from results.database.diff import ChangeKind, compare, group
 from results.database.memory_section import memory_sections
 from results.database.merge import Campaigns, Merge
 from results.database.naming import naming_of
@@ -26,6 +26,7 @@ from results.database.query import Predicate, Query, compile_query
 from results.database.reader import Repair, read_database
 from results.database.writer import write_database
 from results.memory.documents import read_document
+from results.text import machine_text
 from runner.cli import _guard
 from runner.cli import _output as _output_of
 from runner.cli._guard import UsageError
@@ -34,7 +35,7 @@ from xed_convert.errors import ConversionError, UopscopeError
 from xed_convert.files import atomic_write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from results.database.compare import Comparison
     from results.database.diff import Group
@@ -47,6 +48,8 @@ app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
 Database = Annotated[Path, typer.Argument(help="An instructions.xml (plain, .gz or .xz) or a campaign's .sqlite file.")]
 Architecture = Annotated[str, typer.Option("--arch", help="Only this architecture.")]
 Mode = Annotated[str, typer.Option(help="llvm-exegesis: latency, inverse_throughput or uops.")]
+MOST_CYCLES = 1_000_000
+"""No instruction takes longer."""
 SHOWN = 20
 """How many of a kind are listed unless more are asked for."""
 
@@ -117,7 +120,11 @@ def check(
         shown[violation.rule] += 1
         if shown[violation.rule] <= show:
             print(f"{violation.rule}: {violation.string} {violation.architecture}: {violation.what}")
-    print(f"{database}: " + (", ".join(f"{n} x {rule}" for rule, n in counts.items()) or "every rule holds"))
+    for rule, number in counts.items():
+        needed = rules.needed_by(rule)
+        print(f"{database}: {number} x {rule}" + (f", needed by {needed}" if needed else ""))
+    if not counts:
+        print(f"{database}: every rule holds")
     raise typer.Exit(_guard.ExitCode.FAULT if violations else _guard.ExitCode.DONE)
 
 
@@ -168,7 +175,7 @@ def diff(
         print(json.dumps([asdict(one) for one in groups], indent=1, ensure_ascii=False))
     else:
         _print_groups(groups, show)
-    changed = any(change.kind is not Kind.NOISE for change in changes)
+    changed = any(change.kind is not ChangeKind.NOISE for change in changes)
     raise typer.Exit(_guard.ExitCode.FAULT if changed else _guard.ExitCode.DONE)
 
 
@@ -216,7 +223,9 @@ def compare_with_published(
     percent: Annotated[
         float, typer.Option(min=0, max=100, help="Values agree within so many percent of the published one ...")
     ] = 10,
-    cycles: Annotated[float, typer.Option(min=0, help="... throughputs also within so many cycles.")] = 0.02,
+    cycles: Annotated[
+        float, typer.Option(min=0, max=MOST_CYCLES, help="... throughputs also within so many cycles.")
+    ] = 0.02,
     by: Annotated[
         str,
         typer.Option(
@@ -232,6 +241,7 @@ def compare_with_published(
     """Compare a campaign with published measurements of the same CPU; exit with 1 if a goal is missed."""
     from results.database import compare as comparing  # noqa: PLC0415 - only for this command
     from results.database import published as others  # noqa: PLC0415 - only for this command
+    from results.exports.exporters import only  # noqa: PLC0415 - likewise
     from results.exports.tidy import entries_of  # noqa: PLC0415 - `--help` does not need it
 
     fields = [name.strip() for name in by.split(",")]
@@ -241,7 +251,7 @@ def compare_with_published(
         )
     is_table = published.suffix == ".csv"
     theirs = [] if is_table else list(entries_of(published))
-    entries = list(entries_of(campaign))
+    entries = list(only(entries_of(campaign), arch))
     name = arch or _only_architecture(entries)
     theirs_name = "" if is_table else published_arch or _architecture_among(theirs, name)
     rows = others.read_published(published, theirs, theirs_name)
@@ -257,6 +267,7 @@ def compare_with_published(
             with _output(target) as file:
                 write(found, fields, file)
     if "-" not in {csv, json_file}:
+        _print_machines({published: theirs_name, campaign: name})
         _print_comparison(found, fields, show, (published.name, campaign.name))
     raise typer.Exit(_guard.ExitCode.FAULT if found.missed() else _guard.ExitCode.DONE)
 
@@ -264,6 +275,23 @@ def compare_with_published(
 def _architecture_among(entries: list[Entry], name: str) -> str:
     """Return the architecture of that name, or without a name the only one."""
     return name if any(name in entry.results for entry in entries) else _only_architecture(entries)
+
+
+def _print_machines(architectures: Mapping[Path, str]) -> None:
+    """Print of which CPU each file is ("": its architecture is not known), and whether they are different ones."""
+    from results.exports.tidy import provenances_of  # noqa: PLC0415 - `--help` does not need it
+
+    signatures: list[set[str]] = []
+    for path, name in architectures.items():
+        said = [one for one in provenances_of(path) if one.architecture == name] if name else []
+        texts = dict.fromkeys(map(machine_text, said)) or [name or "a table does not say of which CPU it is"]
+        print(f"{path.name}: {'; '.join(texts)}")
+        signatures.append({one.cpu_signature for one in said} - {""})
+    names = sorted(set(architectures.values()))
+    if "" not in names and len(names) > 1:
+        print(f"these are different CPUs ({', '.join(names)}): differences are expected")
+    elif all(signatures) and not set.intersection(*signatures):
+        print("these are different CPUs of one architecture (by family, model or stepping): differences may be theirs")
 
 
 def _print_comparison(found: Comparison, by: list[str], show: int, names: tuple[str, str]) -> None:
@@ -356,17 +384,17 @@ def _write_comparison(found: Comparison, by: list[str], file: IO[bytes]) -> None
 
 
 def _print_groups(groups: list[Group], show: int) -> None:
-    real = [one for one in groups if one.kind is not Kind.NOISE]
+    real = [one for one in groups if one.kind is not ChangeKind.NOISE]
     for one in real[:show]:
         count = len(one.strings)
         where = (
             one.strings[0] if count == 1 else f"{count} variants of {one.isa_set} ({', '.join(one.strings[:3])} ...)"
         )
-        values = {Kind.NEW: one.new, Kind.GONE: one.old}.get(one.kind, f"{one.old} → {one.new}")
+        values = {ChangeKind.NEW: one.new, ChangeKind.GONE: one.old}.get(one.kind, f"{one.old} → {one.new}")
         print(f"{one.architecture} {one.kind.value}: {one.attribute} {values}: {where}")
     if len(real) > show:
         print(f"... {len(real)} groups of changes in all")
-    noise = sum(len(one.strings) for one in groups if one.kind is Kind.NOISE)
+    noise = sum(len(one.strings) for one in groups if one.kind is ChangeKind.NOISE)
     print(
         f"{sum(len(one.strings) for one in real)} changes in {len(real)} groups, {noise} differences within the spread"
     )
@@ -465,16 +493,14 @@ def _entries(database: Path | None) -> Iterator[Entry]:
 
 def export(database: Path, arch: str = "", mode: str = "latency", **targets: str) -> None:
     """Write a database in other forms (- for standard output); no upper bound is a value in any of them."""
-    from results.exports.exporters import Request, exporters, only  # noqa: PLC0415 - likewise
+    from results.exports.exporters import ExportRequest, exporters, only  # noqa: PLC0415 - likewise
     from results.exports.tidy import entries_of  # noqa: PLC0415 - `--help` does not need it
 
     wanted = {name: target for name, target in targets.items() if target}
     if not wanted:
         options = ", ".join(f"--{option}" for option in exporters())
         raise UsageError("nothing to write", hint=f"Name one of {options}.")
-    if list(wanted.values()).count("-") > 1:
-        raise UsageError("only one form can go to standard output")
-    request = Request(tuple(only(entries_of(database), arch)), arch, mode, _sample_code)
+    request = ExportRequest(tuple(only(entries_of(database), arch)), arch, mode, _sample_code)
     for option, exporter in exporters().items():
         if target := wanted.get(option.replace("-", "_")):
             with _output(target) as file:

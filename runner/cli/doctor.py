@@ -24,7 +24,7 @@ def doctor(
     from runner import doctor as checks  # noqa: PLC0415
     from runner.host import cpu as cpus  # noqa: PLC0415 - `--help` needs none of these
 
-    machine = checks.Machine(cpus.read_cpu(cpus.choose(cpu)))
+    machine = checks.HostMachine(cpus.read_cpu(cpus.choose(cpu)))
     print("Backends")
     for state in checks.backend_states(machine.cpu.number):
         print("\n".join(_backend(state)))

@@ -28,7 +28,7 @@ def explain(
 ) -> None:
     """Show the microbenchmarks, raw samples and arithmetic behind each number of a stored campaign."""
     from results.campaign.store import Store  # noqa: PLC0415 - `--help` needs none of it
-    from runner.explain import Case, explanation  # noqa: PLC0415
+    from runner.explain import ExplainedVariant, explanation  # noqa: PLC0415
     from runner.measuring.recording import info_from_json  # noqa: PLC0415
     from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415
 
@@ -38,7 +38,7 @@ def explain(
     with Store.read(database) as store:
         for conclusion in _found(store, list(variants)):
             info = info_from_json(store.backend(), conclusion.provenance)
-            case = Case(
+            case = ExplainedVariant(
                 conclusion.result,
                 variants[conclusion.result.key],
                 store.evidence(conclusion),

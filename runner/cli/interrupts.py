@@ -11,19 +11,25 @@ from runner.cli._guard import UsageError
 from runner.cli._own_code import write_text
 
 if TYPE_CHECKING:
-    from runner.interrupted import Interrupted
+    from runner.interrupts.study import Interrupted
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 @app.command()
 def interrupts(
-    asm: Annotated[str, typer.Option(metavar="CODE", help='Text, parted by semicolons: "MOV RAX, [R14+RAX]".')],
+    asm: Annotated[str, typer.Option(metavar="CODE", help='Text, separated by semicolons: "MOV RAX, [R14+RAX]".')],
     init: Annotated[str, typer.Option(metavar="CODE", help="Runs before the loop.")] = "",
-    samples: Annotated[int, typer.Option(metavar="N", min=100, max=1_000_000, help="In each layout.")] = 5000,
+    samples: Annotated[
+        int, typer.Option(metavar="N", min=100, max=1_000_000, help="By each source, in each layout and round.")
+    ] = 5000,
     period: Annotated[
         int, typer.Option(metavar="NS", min=5000, max=10_000_000, help="Nanoseconds between two interrupts.")
     ] = 20_000,
+    source: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="perf or timer (repeatable; default: both).")
+    ] = None,
+    rounds: Annotated[int, typer.Option(metavar="N", min=1, max=20, help="Sample all of it so often.")] = 2,
     cpu: Annotated[int | None, typer.Option(metavar="N", min=0, help="The logical CPU to run on.")] = None,
     arch: Annotated[
         str | None, typer.Option(metavar="NAME", help="Predict for it, such as SKL (default: the CPU at hand).")
@@ -31,18 +37,26 @@ def interrupts(
     json_file: Annotated[
         str | None, typer.Option("--json", metavar="FILE", help="Write JSON (- is the output).")
     ] = None,
+    plot: Annotated[str | None, typer.Option(metavar="FILE", help="Write a picture as SVG.")] = None,
     *,
     predict: Annotated[bool, typer.Option("--predict", help="Only predict; run nothing.")] = False,
 ) -> None:
     """Say at which instructions of a loop interrupts catch this CPU, beside what a model of retirement predicts."""
-    from runner.host.interrupts.sample import Sampling  # noqa: PLC0415 - `--help` needs none of these
-    from runner.interrupted import interrupted, json_of, lines_of  # noqa: PLC0415 - likewise
+    from runner.host.interrupts.sample import Sampling, Source  # noqa: PLC0415 - `--help` needs none of these
+    from runner.interrupts.plot import svg  # noqa: PLC0415 - likewise
+    from runner.interrupts.report import json_of, lines_of  # noqa: PLC0415 - likewise
+    from runner.interrupts.study import interrupted  # noqa: PLC0415 - likewise
     from runner.own_code.sources import code_of  # noqa: PLC0415 - likewise
 
     if predict and cpu is not None:
         raise UsageError("--predict runs nothing", hint="leave out --cpu")
-    sampling = None if predict else Sampling(samples, period, cpu)
+    names = dict.fromkeys(source or tuple(Source))
+    if unknown := [name for name in names if name not in tuple(Source)]:
+        raise UsageError(f"--source {unknown[0]}: there is no such source", hint="perf or timer")
+    sources = tuple(map(Source, names))
+    sampling = None if predict else Sampling(samples, period, cpu, sources=sources, rounds=rounds)
     found: Interrupted = interrupted(code_of(asm), code_of(init), arch or "", sampling)
     write_text(json_file, lambda: json.dumps(json_of(found), ensure_ascii=False) + "\n")
-    if json_file != "-":
+    write_text(plot, lambda: svg(found))
+    if "-" not in {json_file, plot}:
         print("\n".join(lines_of(found)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import sys
 from contextlib import contextmanager
 from pathlib import Path  # noqa: TC003 - typer looks at the annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runner.backend import Backend
-    from runner.own_code.measure import Request, Result
+    from runner.own_code.measure import CodeRequest, Result
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -28,7 +27,7 @@ SOURCE_HELP = "as --asm; or @FILE (text), hex:BYTES, raw:FILE (machine code), ob
 INITIAL_VALUE = "0x2324000"
 
 
-class Machine(NamedTuple):
+class MeasuredMachine(NamedTuple):
     """What to measure on: a backend, a CPU, what to simulate."""
 
     backend: str
@@ -40,7 +39,7 @@ class Machine(NamedTuple):
 @app.command()
 def measure(
     asm: Annotated[
-        str | None, typer.Option(metavar="CODE", help='Text, parted by semicolons: "IMUL RAX, RBX".')
+        str | None, typer.Option(metavar="CODE", help='Text, separated by semicolons: "IMUL RAX, RBX".')
     ] = None,
     asm_file: Annotated[Path | None, typer.Option(metavar="FILE", help="A file with text.")] = None,
     hexadecimal: Annotated[str | None, typer.Option("--bytes", metavar="HEX", help="Machine code.")] = None,
@@ -55,9 +54,9 @@ def measure(
     late_init: Annotated[str, typer.Option(metavar="CODE", help="Runs after the counters are read, once.")] = "",
     one_time_init: Annotated[str, typer.Option(metavar="CODE", help="Runs before the first measurement only.")] = "",
     syntax: Annotated[str, typer.Option(metavar="NAME", help="intel or att.")] = "intel",
-    unroll: Annotated[int | None, typer.Option(metavar="N", help="Run so many copies, and twice as many.")] = None,
-    loop: Annotated[int | None, typer.Option(metavar="N", help="In a loop of so many iterations (0: none).")] = None,
-    repeat: Annotated[int | None, typer.Option(metavar="N", help="Measure so many times.")] = None,
+    unroll: Annotated[int | None, typer.Option(metavar="N", help="Run this many copies, and twice as many.")] = None,
+    loop: Annotated[int | None, typer.Option(metavar="N", help="In a loop of this many iterations (0: none).")] = None,
+    repeat: Annotated[int | None, typer.Option(metavar="N", help="Number of measurements.")] = None,
     warm_up: Annotated[int | None, typer.Option(metavar="N", help="Runs before, which do not count.")] = None,
     initial_warm_up: Annotated[int | None, typer.Option(metavar="N", help="Runs before everything.")] = None,
     aggregate: Annotated[
@@ -66,9 +65,14 @@ def measure(
     counters: Annotated[
         str | None, typer.Option(metavar="LIST", help="all, default, names, events (C0.00 NAME), or a file of them.")
     ] = None,
-    offset: Annotated[int, typer.Option(metavar="N", help="Begin so many bytes behind a multiple of 64.")] = 0,
-    value: Annotated[str, typer.Option(metavar="N", help="On demand: what registers and memory hold.")] = INITIAL_VALUE,
-    modes: Annotated[str, typer.Option(metavar="LIST", help="Of --blocks: unrolled, loop, or both.")] = "unrolled",
+    offset: Annotated[int, typer.Option(metavar="N", help="Begin this many bytes behind a multiple of 64.")] = 0,
+    value: Annotated[
+        str, typer.Option(metavar="N", help="With --on-demand: value of registers, memory.")
+    ] = INITIAL_VALUE,
+    modes: Annotated[
+        str, typer.Option(metavar="LIST", help="With --blocks: unrolled (the default), loop, or both.")
+    ] = "",
+    area_size: Annotated[str | None, typer.Option(metavar="BYTES", help="The memory around R14: 64K, 16M, 1G.")] = None,
     time_limit: Annotated[float, typer.Option(metavar="S", help="Seconds that one run may take.")] = 1.0,
     backend: Annotated[str, typer.Option(metavar="NAME", help="auto, or one that `uopscope doctor` lists.")] = "auto",
     arch: Annotated[str | None, typer.Option(metavar="NAME", help="The microarchitecture to simulate.")] = None,
@@ -100,26 +104,34 @@ def measure(
     contiguous: Annotated[
         bool, typer.Option("--contiguous", help="Physically contiguous memory (kernel module).")
     ] = False,
-    allow_syscalls: Annotated[bool, typer.Option("--allow-syscalls", help="Do not refuse system calls.")] = False,
+    idle_sibling: Annotated[
+        bool, typer.Option("--idle-sibling", help="Keep the other threads of the core idle.")
+    ] = False,
+    allow_syscalls: Annotated[bool, typer.Option("--allow-syscalls", help="Allow system calls.")] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Run in the kernel what no campaign runs. The machine may stop.")
+        bool, typer.Option("--force", help="Run in the kernel what campaigns leave out. The machine may stop.")
     ] = False,
 ) -> None:
     """Measure any code: cycles per copy, unrolled and in a loop, and whatever else the backend counts."""
-    from runner.own_code.counters import choose  # noqa: PLC0415 - `--help` needs none of these
-    from runner.own_code.measure import Settings  # noqa: PLC0415
-    from runner.own_code.template import Template, runs_of, syntax_of, time_limit_of  # noqa: PLC0415
+    from runner.backend import Surroundings  # noqa: PLC0415 - `--help` needs none of these
+    from runner.own_code.counters import choose  # noqa: PLC0415
+    from runner.own_code.measure import Settings, surround  # noqa: PLC0415
+    from runner.own_code.template import Template, runs_of, size_of, syntax_of, time_limit_of  # noqa: PLC0415
 
-    if contiguous:
-        os.environ["UOPSCOPE_CONTIGUOUS"] = "1"
+    surroundings = Surroundings(size_of(area_size) if area_size else 0, contiguous, idle_sibling)
     number = _number(value)
-    machine = Machine(backend, cpu, arch, model)
+    machine = MeasuredMachine(backend, cpu, arch, model)
     if plot is not None and not sweep:
         raise UsageError("--plot is for sweeps", hint="for example: --sweep N=0..64:4")
+    if modes and blocks is None:
+        raise UsageError("--modes is for --blocks", hint="leave it out: code is measured unrolled and in a loop")
     if blocks is not None:
         _refuse_beside_blocks(asm, asm_file, hexadecimal, code_file, object_file, init, late_init, one_time_init, sweep)
+        if area_size or contiguous:
+            raise UsageError("--blocks has memory on demand, and no areas", hint="leave out --area-size, --contiguous")
         with _opened(machine) as opened:
-            _measure_blocks(opened, blocks, modes, number, csv_file, time_limit)
+            surround(surroundings, opened)
+            _measure_blocks(opened, blocks, modes or "unrolled", number, csv_file, time_limit)
         return
     numbers = {"unroll": unroll, "loop": loop, "measurements": repeat}
     numbers |= {"warm_ups": warm_up, "initial_warm_ups": initial_warm_up}
@@ -137,11 +149,10 @@ def measure(
             on_demand=number if on_demand else None,
             may_call=allow_syscalls,
             force=force,
+            surroundings=surroundings,
             time_limit_seconds=time_limit_of(time_limit),
         ),
     )
-    if json_file == csv_file == "-":
-        raise UsageError("only one of --json and --csv can go to standard output")
     if sweep:
         from runner.cli._sweep import Outputs, measure_sweep  # noqa: PLC0415 - most measurements are none
 
@@ -151,8 +162,8 @@ def measure(
 
 
 def _measure_one(
-    request: Request,
-    machine: Machine,
+    request: CodeRequest,
+    machine: MeasuredMachine,
     json_file: str | None,
     csv_file: str | None,
     *,
@@ -209,7 +220,7 @@ def _body(
 
 
 @contextmanager
-def _opened(machine: Machine) -> Iterator[Backend]:
+def _opened(machine: MeasuredMachine) -> Iterator[Backend]:
     from runner.backends.registry import open_backend  # noqa: PLC0415
 
     backend = open_backend(machine.backend, cpu=machine.cpu, architecture=machine.architecture, model=machine.model)
@@ -223,16 +234,16 @@ def _measure_blocks(
     backend: Backend, source: str, modes: str, value: int, csv_file: str | None, time_limit: float
 ) -> None:
     """Measure blocks line by line; rows are written as they are done where they go to standard output."""
-    from runner.own_code.blocks import BlockMeasurer, BlockOptions, Mode, read_blocks  # noqa: PLC0415
+    from runner.own_code.blocks import BlockMeasurer, BlockMode, BlockOptions, read_blocks  # noqa: PLC0415
     from runner.own_code.report import block_rows  # noqa: PLC0415
     from runner.own_code.template import time_limit_of  # noqa: PLC0415
     from xed_convert.files import atomic_write, check_writable  # noqa: PLC0415
 
-    known = [mode.value for mode in Mode]
+    known = [mode.value for mode in BlockMode]
     wanted = modes.split(",")
     if not set(wanted) <= set(known):
         raise UsageError(f"--modes {modes}: of {', '.join(known)}")
-    chosen = tuple(mode for mode in Mode if mode.value in wanted)
+    chosen = tuple(mode for mode in BlockMode if mode.value in wanted)
     options = BlockOptions(value=value, modes=chosen, time_limit_seconds=time_limit_of(time_limit))
     rows = block_rows(BlockMeasurer(backend, options).measure(read_blocks(lines_of(source), source)), chosen)
     if csv_file is None or csv_file == "-":
@@ -251,6 +262,8 @@ def _say_sibling(result: Result) -> None:
     from runner.host.cpu import siblings  # noqa: PLC0415
 
     number = result.provenance.options.get("cpu", "")
+    if result.request.settings.surroundings.idle_siblings:
+        return
     others = siblings(int(number)) if number.isdigit() and not result.provenance.is_model else []
     if others:
-        print(f"  CPU {number} shares its core with CPU {', '.join(map(str, others))}: keep that idle while measuring")
+        print(f"  CPU {number} shares its core with CPU {', '.join(map(str, others))}: --idle-sibling keeps that idle")

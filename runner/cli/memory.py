@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from results.memory.model import MemoryReport
     from runner.measuring.session import Progress
-    from runner.memory import Wanted
+    from runner.memory import WantedMemory
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -45,7 +45,10 @@ def memory(
     arch: Annotated[str | None, typer.Option(metavar="NAME", help="What to simulate, such as SKX:memory.")] = None,
     cpu: Annotated[int | None, typer.Option(metavar="N", min=0, help="The logical CPU to measure on.")] = None,
     from_file: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE", help="Measure nothing; show what --json wrote.")
+        Path | None,
+        typer.Option(
+            "--from", metavar="FILE", help="Measure nothing; show what --json wrote, or what is shipped (ICX)."
+        ),
     ] = None,
     json_file: Annotated[
         str | None, typer.Option("--json", metavar="FILE", help="Write JSON (- is the output).")
@@ -62,6 +65,7 @@ def memory(
 ) -> None:
     """Measure what memory does to time: store forwarding, loads and stores, levels of cache."""
     from results.memory.documents import read_document  # noqa: PLC0415 - `--help` needs none of these
+    from results.shipped import shipped_memory  # noqa: PLC0415 - likewise
     from xed_convert.files import check_writable  # noqa: PLC0415 - likewise
 
     if sequence is not None:
@@ -69,8 +73,6 @@ def memory(
             raise UsageError("--sequence goes with --backend, --arch and --cpu only")
         print("\n".join(_asked(backend, cpu, arch, sequence)))
         return
-    if json_file == xml_file == "-":
-        raise UsageError("only one form can go to standard output")
     for target in (json_file, xml_file, plot):
         if target is not None and str(target) != "-":
             check_writable(target)
@@ -81,7 +83,7 @@ def memory(
     if from_file is not None:
         if parts or access or place or addressing or cpu is not None or arch:
             raise UsageError("--from shows what was measured before", hint="leave out what says how to measure")
-        report = read_document(from_file)
+        report = read_document(from_file if from_file.exists() else shipped_memory(str(from_file)) or from_file)
     else:
         report = _measured(backend, cpu, arch, _wanted(parts or [], access or [], place or [], addressing or []))
     _write(report, json_file, xml_file, plot)
@@ -91,7 +93,7 @@ def memory(
         print("\n".join(lines_of(report, every_offset=every_offset)))
 
 
-def _measured(backend: str, cpu: int | None, arch: str | None, wanted: Wanted) -> MemoryReport:
+def _measured(backend: str, cpu: int | None, arch: str | None, wanted: WantedMemory) -> MemoryReport:
     from runner.backends.registry import open_backend  # noqa: PLC0415 - likewise
     from runner.memory import measure_memory  # noqa: PLC0415 - likewise
     from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415 - likewise
@@ -122,14 +124,19 @@ def _asked(backend: str, cpu: int | None, arch: str | None, text: str) -> list[s
     ]
 
 
-def _wanted(parts: list[str], names: list[str], places: list[str], addressings: list[str]) -> Wanted:
-    from results.memory.model import Addressing, Place  # noqa: PLC0415 - likewise
-    from runner.memory import Part, Wanted  # noqa: PLC0415 - likewise
+def _wanted(parts: list[str], names: list[str], places: list[str], addressings: list[str]) -> WantedMemory:
+    from results.memory.model import Addressing, LineCrossing  # noqa: PLC0415 - likewise
+    from runner.memory import MemoryPart, WantedMemory  # noqa: PLC0415 - likewise
 
-    wanted = (("PART", parts, Part), ("--place", places, Place), ("--addressing", addressings, Addressing))
+    wanted = (("PART", parts, MemoryPart), ("--place", places, LineCrossing), ("--addressing", addressings, Addressing))
     for option, given, known in wanted:
         _check(option, given, known)
-    return Wanted(tuple(map(Part, parts)), tuple(names), tuple(map(Place, places)), tuple(map(Addressing, addressings)))
+    return WantedMemory(
+        tuple(map(MemoryPart, parts)),
+        tuple(names),
+        tuple(map(LineCrossing, places)),
+        tuple(map(Addressing, addressings)),
+    )
 
 
 def _check(option: str, given: list[str], known: type[StrEnum]) -> None:

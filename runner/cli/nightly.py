@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from runner.campaigns.selection import Selection
+from runner.cli._guard import UsageError
 from runner.nightly import night as nights
 from runner.nightly import systemd
 
@@ -37,9 +38,14 @@ def nightly(
     arch: Annotated[str, typer.Option(help="The architecture, for simulated machines.")] = "",
     cpu: Annotated[int | None, typer.Option(min=0, help="The logical CPU to measure on.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Also if the last run was finished a short time ago.")] = False,
-    free_gb: Annotated[float, typer.Option(min=0, help="Free space that there has to be.")] = nights.FREE_BYTES / 1e9,
+    free_gb: Annotated[float, typer.Option(min=0, max=1e9, help="Free space that there has to be.")] = nights.FREE_BYTES
+    / 1e9,
 ) -> None:
     """Do one nightly run now: campaign (or the rest of it), database, comparison, summary."""
+    if install and uninstall:
+        raise UsageError("--install and --uninstall contradict each other")
+    if purge and not uninstall:
+        raise UsageError("--purge removes what --uninstall would keep", hint="uopscope nightly --uninstall --purge")
     chosen = [word for pattern in instr or [] for word in ("--instr", pattern)]
     chosen += Selection(tuple(extension or ()), tuple(isa_set or ())).options()
     machine = ["--backend", backend, *(["--cpu", str(cpu)] if cpu is not None else [])]

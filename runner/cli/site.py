@@ -17,7 +17,8 @@ from results.campaign.packed import is_campaign
 from results.campaign.store import Store
 from results.database.memory_section import read_memories
 from results.database.reader import read_database, read_provenances
-from results.shipped import shipped_campaigns, shipped_database
+from results.memory.documents import read_document
+from results.shipped import shipped_campaigns, shipped_database, shipped_memories
 from results.site.build import MARK, Site, build_site
 from xed_convert.errors import UopscopeError
 
@@ -65,12 +66,14 @@ def _build(named: list[Path] | None, output: Path, jobs: int) -> None:
     campaigns = tuple(path for path in databases if is_campaign(path))
     entries, provenances = _contents([path for path in databases if path not in campaigns], campaigns)
     memories = tuple(one for path in databases if path not in campaigns for one in read_memories(path))
+    if not named:
+        memories += tuple(map(read_document, shipped_memories()))
     skipped = _skipped(campaigns if named else shipped_campaigns())
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
     with Progress(*columns, TimeRemainingColumn(), transient=True) as progress:
         task = progress.add_task("pages", total=len(entries))
         count = build_site(
-            Site(tuple(entries), tuple(provenances), campaigns, _notes(provenances), skipped, memories),
+            Site(tuple(entries), tuple(provenances), campaigns, skipped, memories),
             output,
             jobs,
             lambda done, total: progress.update(task, completed=done, total=total),
@@ -100,15 +103,6 @@ def _contents(databases: list[Path], campaigns: tuple[Path, ...]) -> tuple[list[
 
     with Campaigns(campaigns) as opened:
         return list(Merge(Catalogue.load(), opened.lookup).entries()), opened.provenances()
-
-
-def _notes(provenances: list[Provenance]) -> tuple[str, ...]:
-    """Say on the first page where the numbers come from, models apart from measurements."""
-    return tuple(
-        f"{one.architecture}: {'simulated from a machine model' if one.is_model else 'measured on'} {one.cpu}"
-        f" with the backend {one.backend}, {one.time[:10]}."
-        for one in sorted(provenances, key=lambda one: one.architecture)
-    )
 
 
 def _serve(folder: Path, port: int) -> None:

@@ -5,15 +5,14 @@ repetition in a hundred changes neither. The value per copy is the difference of
 their copies, so that everything around the copies cancels. (The clock backend's
 samples are first thinned out by `runner.measuring.quiet`.)
 
-On a clock each repetition's ticks are divided by those of the calibration chain just before it. Of the repetitions
-those of the fastest rhythm count (see `rhythms`). The center is the mean between their quartiles, since the median of a
-clock that jumps is a multiple of its jumps.
+On a clock each repetition's ticks are divided by those of the calibration chain just before it
+(`runner.measuring.calibration`). Of the repetitions those of the fastest rhythm count (see `rhythms`). The center is
+the mean between their quartiles, since the median of a clock that jumps is a multiple of its jumps.
 
-There may be four sizes, which make a short window (while no scheduler is full) and a steady one. On Zen 5, next to a
-busy sibling thread, a chain of 1-cycle instructions runs at 1.00 cycles per link in the short window and at 1.02 to
-1.04 in the steady one, and a chain of PADDD always at 1 in the short and 2 in the steady one. The short window is taken
-if it says less than the steady one by no more than `WINDOW_TOLERANCE`, else the steady one. What a window of 50
-instructions does not see (front end, a full scheduler) belongs to the instruction.
+What disturbs the shorter run of a window alone makes the difference too small: a value that no run ever took. So the
+shorter run is not always subtracted. Where others used the core more during the shorter run, it is left out. So it is
+where a loop's shorter run takes too long for the same time per copy. The longer run's time per copy is a bound from
+above then, and the spread says by how much it may be too high.
 """
 
 from __future__ import annotations
@@ -25,19 +24,25 @@ from typing import TYPE_CHECKING, NamedTuple
 from inference.experiment import Measured, Request
 from results.model import Measurement, Series, Status
 from runner.backend import CONTENTION_PROBE
+from runner.measuring.calibration import steadied
+from runner.measuring.quiet import CONTENTION_SLACK, Repetitions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-WINDOW_TOLERANCE = 0.06
-"""Share of the short window's value by which the steady one may exceed it and still be called disturbed: 2 to 4% were
-seen next to a busy sibling thread."""
-MOST_STEADY = Fraction(1 + WINDOW_TOLERANCE)
 RHYTHM_WIDTH = 1.03
 """Samples that differ by less are of one rhythm: the nearest ones that were seen on Zen 4 are 0.50 and 0.53 cycles."""
 
 RHYTHM_SHARE = 0.2
 """The share of the samples that a rhythm has at least: fewer may be a fault of the clock."""
+
+MOST_AROUND_A_RUN = 200
+"""Core cycles that the harness may take for reading the clock and starting the code: on Ice Lake it takes 40 to 60."""
+
+MOST_AROUND_A_LOOP = 2
+"""Core cycles per iteration that a loop may take besides its copies. A taken branch takes one, on old cores two. An
+example of more: VPCOMPRESSB on Zen 4 has rhythms of 0.66 and 0.97 cycles. If 16 of them run in the slower one and 64 in
+the faster one, the difference is 48 times 0.56, which leaves 6.6 cycles for the loop."""
 
 BESIDE = ("calibration", CONTENTION_PROBE)
 """Counters that are not about the code under test."""
@@ -53,7 +58,7 @@ PORT_SUM_TOLERANCE = Fraction(1, 20)
 """Per µop, how far the sum over all ports may be from an integer."""
 
 
-class Summary(NamedTuple):
+class SeriesSummary(NamedTuple):
     """A series in brief: its center and half the distance between the quartiles, in counts (or core cycles) per run.
 
     Kept as integers, since reducing fractions is slow: the center is `total / parts / scale`, and `distance / scale`
@@ -81,13 +86,13 @@ class Summary(NamedTuple):
         return Fraction(self.distance, 2 * self.scale)
 
 
-def summarize(samples: Sequence[int]) -> Summary:
+def summarize(samples: Sequence[int]) -> SeriesSummary:
     """Return median and spread of at least one sample."""
     if samples.count(samples[0]) == len(samples):
-        return Summary(samples[0], 1, 0)
+        return SeriesSummary(samples[0], 1, 0)
     ordered = sorted(samples)
     count = len(ordered)
-    return Summary(ordered[(count - 1) // 2] + ordered[count // 2], 2, _distance(ordered))
+    return SeriesSummary(ordered[(count - 1) // 2] + ordered[count // 2], 2, _distance(ordered))
 
 
 def _distance(ordered: Sequence[int]) -> int:
@@ -111,20 +116,21 @@ def measured(request: Request, measurement: Measurement, calibration_core_cycles
         if counter not in BESIDE:
             low, high = (summarize(each.samples[counter]) for each in series[-2:])
             values[counter], spread[counter] = _slope(series[-2], series[-1], low, high)
-    slower: tuple[Fraction, ...] = ()
-    if "core_cycles" not in values:
-        values["core_cycles"], spread["core_cycles"] = _clock_cycles(series, calibration_core_cycles)
-        slower = _slower(series, calibration_core_cycles, values["core_cycles"])
-    return Measured(request, Status.OK, values, spread, measurement, measurement.detail, slower)
+    if "core_cycles" in values:
+        return Measured(request, Status.OK, values, spread, measurement, measurement.detail)
+    cycles, spread["core_cycles"], over = _clock_cycles(series, calibration_core_cycles, loop=request.loop)
+    values["core_cycles"] = cycles
+    slower = _slower(series, calibration_core_cycles, cycles)
+    return Measured(request, Status.OK, values, spread, measurement, measurement.detail, slower, over)
 
 
-def core_cycles_of(series: Series, calibration_core_cycles: int) -> Summary:
+def core_cycles_of(series: Series, calibration_core_cycles: int) -> SeriesSummary:
     """Return what a series took in core cycles per run, whatever the clock."""
     if "core_cycles" in series.samples:
         return summarize(series.samples["core_cycles"])
     ratios = rhythms(_core_cycles(series, calibration_core_cycles))[0]
     inner = ratios[len(ratios) // 4 : len(ratios) - len(ratios) // 4]
-    return Summary(sum(inner), len(inner), _distance(ratios), CLOCK_DENOMINATOR)
+    return SeriesSummary(sum(inner), len(inner), _distance(ratios), CLOCK_DENOMINATOR)
 
 
 def rhythms(ordered: list[int]) -> list[list[int]]:
@@ -155,7 +161,7 @@ def _slower(series: Sequence[Series], calibration_core_cycles: int, cycles: Frac
 
 def _core_cycles(series: Series, calibration_core_cycles: int) -> list[int]:
     """Return what the repetitions took by the calibration beside each, in `CLOCK_DENOMINATOR`ths of a core cycle."""
-    pairs = zip(series.samples["tsc"], series.samples["calibration"], strict=True)
+    pairs = zip(series.samples["tsc"], steadied(series.samples["calibration"]), strict=True)
     scale = calibration_core_cycles * CLOCK_DENOMINATOR
     return sorted([ticks * scale // beside for ticks, beside in pairs if beside > 0] or [0])
 
@@ -187,28 +193,39 @@ def _port_sum_complaint(counted: Mapping[str, Fraction]) -> str:
     return ""
 
 
-def _slope(first: Series, last: Series, low: Summary, high: Summary) -> tuple[Fraction, Fraction]:
+def _slope(first: Series, last: Series, low: SeriesSummary, high: SeriesSummary) -> tuple[Fraction, Fraction]:
     """Return what a copy takes, and its spread, from two series of different sizes; summaries have the same scale."""
-    scale = _scale(first, last, high)
-    return Fraction(*_ratio(low, high, scale)), Fraction(high.distance + low.distance, 2 * scale)
+    scale = (last.copies - first.copies) * max(1, last.iterations) * high.scale
+    difference = high.total * low.parts - low.total * high.parts
+    return Fraction(difference, high.parts * low.parts * scale), Fraction(high.distance + low.distance, 2 * scale)
 
 
-def _scale(first: Series, last: Series, summary: Summary) -> int:
-    """Return by what differences of a summary's numbers are divided to be those of a copy."""
-    return (last.copies - first.copies) * max(1, last.iterations) * summary.scale
+def _clock_cycles(
+    series: Sequence[Series], calibration_core_cycles: int, *, loop: bool
+) -> tuple[Fraction, Fraction, Fraction]:
+    """Return what a copy takes, its spread, and by how much a copy of the longer loop takes more.
+
+    If only the longer run can be trusted, its time per copy is the value, a bound from above.
+    """
+    shorter, longer = series[-2:]
+    low, high = (core_cycles_of(each, calibration_core_cycles) for each in series[-2:])
+    cycles, spread = _slope(shorter, longer, low, high)
+    iterations = max(1, shorter.iterations)
+    around = low.center - cycles * shorter.copies * iterations
+    over = high.center / (longer.copies * max(1, longer.iterations)) - cycles
+    if around > MOST_AROUND_A_RUN + MOST_AROUND_A_LOOP * iterations if loop else _is_noisier(shorter, longer):
+        return cycles + max(Fraction(0), over), max(spread, over), Fraction(0)
+    return cycles, spread, max(Fraction(0), over) if loop else Fraction(0)
 
 
-def _ratio(low: Summary, high: Summary, scale: int) -> tuple[int, int]:
-    """Return what a copy takes as numerator and denominator (above 0), which are not reduced."""
-    return high.total * low.parts - low.total * high.parts, high.parts * low.parts * scale
+def _is_noisier(shorter: Series, longer: Series) -> bool:
+    """Whether others used the core clearly more while the shorter one ran, as the contention probe shows."""
+    if CONTENTION_PROBE not in shorter.samples:
+        return False
+    return _contention(shorter) > CONTENTION_SLACK * _contention(longer)
 
 
-def _clock_cycles(series: Sequence[Series], calibration_core_cycles: int) -> tuple[Fraction, Fraction]:
-    found = [core_cycles_of(each, calibration_core_cycles) for each in series]
-    if len(series) >= 4:
-        short, short_runs = _ratio(found[0], found[1], _scale(series[0], series[1], found[1]))
-        steady, steady_runs = _ratio(found[-2], found[-1], _scale(series[-2], series[-1], found[-1]))
-        least, most = MOST_STEADY.denominator, MOST_STEADY.numerator
-        if short * steady_runs * least <= steady * short_runs * least <= short * steady_runs * most:
-            return _slope(series[0], series[1], found[0], found[1])
-    return _slope(series[-2], series[-1], found[-2], found[-1])
+def _contention(series: Series) -> float:
+    """Return the usual time of the contention probe, in calibrations."""
+    ratios = Repetitions.of(series.samples).ordered
+    return ratios[len(ratios) // 2]

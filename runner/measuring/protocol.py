@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 from generator.microbenchmark import Line, Microbenchmark
 from inference.experiment import Measured, Request, Want
 from results.model import Measurement, Series, Status
-from runner.backend import CLOCK_COUNTERS, CONTENTION_PROBE, USUAL, Conditions, Job, Repeat
+from runner.backend import CLOCK_COUNTERS, USUAL, Conditions, Job, Repeat
 from runner.measuring import aggregate
 from runner.measuring.quiet import Patience, QuietFilter, Repetitions
-from runner.measuring.sizing import SHORT_TICKS, Size, clock_sizes, exact_sizes, larger_sizes, probe_size
+from runner.measuring.sizing import SHORT_TICKS, RunSize, clock_sizes, exact_sizes, larger_sizes, probe_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from runner.backend import Backend, BackendInfo, JobResult
 
 SHARED = "another thread used the same core all the time: throughputs may be too high"
+"""Said of values that rest on repetitions beside a busy neighbour."""
 HOPELESS_REQUESTS = 100
 """After so many disturbed requests in a row there is no waiting for a quiet core any more."""
 
@@ -37,8 +38,12 @@ SURVEY_PAUSE_SECONDS = 0.01
 NOTHING = Microbenchmark((), (Line(b"\x90", "NOP"),), "survey of the contention probe")
 RESTLESS_RATIO = Fraction(1, 20)
 """A spread above this share of the value asks for more rounds, and is said in the result."""
+MOST_REPETITIONS = 8
+"""Factor: a disturbed request gets this many times the usual repetitions in a round. With 160 repetitions, a core that
+is quiet for a fifteenth of the time gives enough, and code of 100,000 cycles stays below 10 ms."""
 MOST_ROUNDS = 1000
-"""Rounds of one request while there is patience for a quiet core: code that is never quiet itself has to end, too."""
+"""Rounds of one request, at most, while the program waits for a quiet core: code that is never quiet has to end,
+too."""
 
 UOP_COUNTERS = ("uops_executed", "uops_issued", "uops_retire_slots")
 """Counted together with the ports."""
@@ -75,9 +80,12 @@ class _Entry:
     """A request while it is measured."""
 
     request: Request
-    sizes: tuple[Size, ...] = ()
+    sizes: tuple[RunSize, ...] = ()
     samples: list[dict[str, list[int]]] = field(default_factory=list)
     repetitions: int = 0
+    """Of a usual round."""
+    last_repetitions: int = 0
+    """Of the last round."""
     rounds: int = 0
     attempts: int = 1
     resized: bool = False
@@ -129,7 +137,7 @@ class _Entry:
         """Return what there is to know of the repetitions of the last round, one size after the other."""
         if self.rounds == 1:
             return self.looked_at()
-        last = [{name: values[-self.repetitions :] for name, values in each.items()} for each in self.samples]
+        last = [{name: values[-self.last_repetitions :] for name, values in each.items()} for each in self.samples]
         return [Repetitions.of(samples) for samples in last]
 
     def enough_quiet(self, most: int) -> int:
@@ -148,6 +156,17 @@ class _Entry:
         return Measurement(self.request.benchmark.id, self.status or Status.OK, series, self.detail)
 
 
+def look(backend: Backend, time_limit_seconds: float) -> JobResult:
+    """Run the contention probe alone for a moment."""
+    return backend.run([Job(NOTHING, 1)], CLOCK_COUNTERS, Repeat(2, 10, time_limit_seconds))[0]
+
+
+def looks_quiet(quiet: QuietFilter, backend: Backend, time_limit_seconds: float) -> bool:
+    """Return whether the contention probe alone looks quiet, or cannot run."""
+    result = look(backend, time_limit_seconds)
+    return result.status is not Status.OK or quiet.looks_quiet(result.samples)
+
+
 class Measurer:
     """Measures requests with one backend."""
 
@@ -163,7 +182,7 @@ class Measurer:
         self._conditions = conditions
         self._is_clock = self.info.preferred_iterations > 0
         self._disturbed_in_a_row = 0
-        self._quiet = QuietFilter() if CONTENTION_PROBE in self.info.counters else None
+        self._quiet = QuietFilter.of(self.info)
         self._patience = Patience(self.options.patience_seconds, self.options.patience_ratio)
 
     def measure(self, requests: Sequence[Request]) -> list[Measured]:
@@ -273,30 +292,38 @@ class Measurer:
     def _survey(self, quiet: QuietFilter) -> None:
         """Look at the contention probe for a while, to learn how long it takes when nobody disturbs."""
         for _ in range(self.options.survey_looks):
-            result = self._look()
+            result = look(self.backend, self.options.time_limit_seconds)
             if result.status is Status.OK:
                 quiet.learn(Repetitions.of(result.samples))
             time.sleep(SURVEY_PAUSE_SECONDS)
 
-    def _look(self) -> JobResult:
-        """Run the contention probe alone for a moment."""
-        repeat = Repeat(repetitions=10, time_limit_seconds=self.options.time_limit_seconds)
-        return self.backend.run([Job(NOTHING, 1)], CLOCK_COUNTERS, repeat)[0]
-
     def _looks_quiet(self) -> bool:
-        result = self._look()
-        return not self._quiet or result.status is not Status.OK or self._quiet.is_quiet(result.samples)
+        return not self._quiet or looks_quiet(self._quiet, self.backend, self.options.time_limit_seconds)
 
     def _repetitions(self, entry: _Entry, copy_cycles: float) -> int:
         """Take fewer repetitions of code that takes long anyway."""
         longest = entry.sizes[-1].copies * max(1, entry.sizes[-1].iterations) * copy_cycles
         return self.options.repetitions if longest < 400_000 else max(4, self.options.repetitions // 4)
 
+    def _needed(self, entry: _Entry) -> int:
+        """Return how many repetitions the next round has: more where few were undisturbed, in powers of two."""
+        usual = entry.repetitions
+        if not self._quiet or not self._is_disturbed(entry) or usual < self.options.repetitions:
+            return usual
+        quiet = min(map(self._quiet.count, entry.looked_at()))
+        done = len(entry.looked_at()[0].ratios)
+        missing = done * self.options.enough_quiet / max(1, quiet) - done
+        factor = 1
+        while factor < MOST_REPETITIONS and factor * usual < missing:
+            factor *= 2
+        return factor * usual
+
     def _run_round(self, active: Sequence[_Entry]) -> None:
         """Run all sizes of all these requests, in one batch per set of counters and number of repetitions."""
         groups: dict[tuple[int, Want], list[_Entry]] = defaultdict(list)
         for entry in active:
-            groups[entry.repetitions, entry.request.want].append(entry)
+            entry.last_repetitions = self._needed(entry)
+            groups[entry.last_repetitions, entry.request.want].append(entry)
         for (repetitions, want), group in groups.items():
             jobs = [self._job(entry.request, size) for entry in group for size in entry.sizes]
             repeat = Repeat(self.options.warm_ups, repetitions, self.options.time_limit_seconds)
@@ -325,6 +352,11 @@ class Measurer:
             entry.disturbed_at = self._quiet.best_ratio, few
         return entry.disturbed_at[1]
 
+    def _has_quiet_ones(self, entry: _Entry) -> bool:
+        """Say whether the few undisturbed repetitions of each size count alone."""
+        assert self._quiet
+        return self._quiet.suffices(entry.looked_at(), entry.enough_quiet(self.options.enough_quiet))
+
     def _judge(self, entry: _Entry) -> None:
         """Decide whether the request is done, goes on, or starts anew."""
         if self._resize(entry):
@@ -332,6 +364,7 @@ class Measurer:
         disturbed = self._is_disturbed(entry)
         if disturbed and entry.rounds < self._most_rounds:
             return
+        disturbed = disturbed and not self._has_quiet_ones(entry)
         self._disturbed_in_a_row = self._disturbed_in_a_row + 1 if disturbed else 0
         entry.found = found = self.conclude(entry.request, self._measurement(entry))
         complaint = aggregate.complaint(found, self.info.ports)
@@ -348,5 +381,5 @@ class Measurer:
         else:
             entry.status, entry.detail = Status.UNCLEAN, f"{complaint}, {entry.attempts} times"
 
-    def _job(self, request: Request, size: Size) -> Job:
+    def _job(self, request: Request, size: RunSize) -> Job:
         return Job(request.benchmark, size.copies, size.iterations, size.fenced, self._conditions)

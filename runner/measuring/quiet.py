@@ -3,11 +3,18 @@
 Two pieces of code run beside each repetition (`generator.harness.native`): a calibration chain, and a contention probe
 that keeps every ALU busy. A repetition does not count
 
-- where its calibration took longer than the others': an interrupt hit it, and the code under test would look fast;
+- where its calibration took longer than the others around it: something disturbed it, and the code under test would
+  look fast (`runner.measuring.calibration`);
 - where its contention probe took longer, in calibrated cycles, than on a quiet core: another thread uses the core, and
   throughputs would be too high.
 
-Where all repetitions are disturbed, the quietest ones count.
+Where fewer than `LEAST_QUIET` are undisturbed, the quietest ones count.
+
+What a quiet core is has to be learned, perhaps beside another thread that never rests. A quiet core repeats itself. On
+an Ice Lake, four fast probes of twenty agreed within 0.5% in 99% of the runs with a quiet moment, and in 2% of the
+others. So only runs that agree say what is quiet. Until some do, everything counts as disturbed. A neighbour that never
+rests can repeat itself, too. Where the number of ALUs is known, a probe that takes far longer than they explain is
+never quiet.
 """
 
 from __future__ import annotations
@@ -17,30 +24,50 @@ import operator
 import time
 from bisect import bisect_right
 from collections import Counter
-from itertools import accumulate, compress
+from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
+from generator.harness.native import least_probe_cycles
 from runner.backend import CONTENTION_PROBE
+from runner.measuring.calibration import steadied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-CALIBRATION_SLACK = 1.05
-"""A calibration that takes this many times the median was interrupted. The clock's step makes undisturbed ones differ
-by less than 1%, and an interrupt adds thousands of cycles to its 9,000."""
+    from runner.backend import BackendInfo
 
 CONTENTION_SLACK = 1.03
 """A contention probe may take this many times its best. On a quiet core of Zen 5 it stays within 1%, and a busy sibling
 thread makes it at least 14% longer."""
 
+NEVER_QUIET = 1.3
+"""A contention probe that takes so many times what its ALUs need has company. It takes 1.03 times that on a quiet Ice
+Lake and 1.23 times on a quiet Zen 5; a busy sibling thread makes it 1.4 to 2."""
+
 BIN_WIDTH = 0.002
 """Runs are counted by the logarithm of their ratio, in bins of this width (0.2%): a fifteenth of the slack."""
 
-FEW_RUNS = 8
-"""With fewer runs than this, the fastest one is taken for quiet."""
-
 LEAST_RUNS, LEAST_SHARE = 3, 0.005
-"""With more, this many runs and this share of all must be as fast: one run in 20,000 looks fast by mistake."""
+"""This many runs and this share of all must agree on what is quiet: one run in 20,000 looks fast by mistake. If there
+are fewer runs, the fastest is taken for quiet."""
+
+ENOUGH_RUNS, SHARE_OF_FEW = 10, 1 / 3
+"""Runs, or the share of all, that must agree at first: disturbed runs differ, but some of many are alike."""
+
+AGREEING_BINS = 3
+"""Runs in so many neighbouring bins (0.6%) agree."""
+
+FAST_SHARE = 0.1
+"""How many of a run's repetitions are faster than the one that stands for the run. Where the core is quiet for moments
+only, the median is disturbed in nearly all runs."""
+
+LEAST_QUIET = 3
+"""Undisturbed repetitions that count alone, however many are wanted. Beside a neighbour that was busy nine tenths of
+the time, 99% of the repetitions with a quiet contention probe were as fast as the fastest ones (Ice Lake)."""
+
+SOMETIMES_QUIET = 0.1
+"""From this share of quiet repetitions on, more repetitions are taken; below it, the program waits. Where a neighbour
+leaves the core for 10 to 150 µs at a time, no wait finds it quiet for long."""
 
 WAIT_PAUSE_SECONDS = 0.02
 """Pause after a look at the contention probe that was not quiet: short beside disturbances, which last seconds."""
@@ -52,8 +79,9 @@ CALM_LOOKS = 3
 class Repetitions(NamedTuple):
     """What the repetitions of a run say, whatever ratio counts as quiet; kept, since every round asks.
 
-    `ratios` are the times of the contention probe in calibrations, `ordered` the same sorted. `steady` says for each
-    repetition that no interrupt hit its calibration; `calm` are the sorted ratios of those repetitions.
+    `ratios` are the times of the contention probe in usual calibrations (`runner.measuring.calibration`), `ordered` the
+    same sorted. `steady` says for each repetition that nothing disturbed its own calibration; `calm` are the sorted
+    ratios of those repetitions.
     """
 
     ratios: list[float]
@@ -63,28 +91,38 @@ class Repetitions(NamedTuple):
 
     @classmethod
     def of(cls, samples: Mapping[str, Sequence[int]]) -> Repetitions:
-        """Read the samples. The shorter half of the calibrations counts as never interrupted."""
+        """Read the samples."""
         calibration = samples["calibration"]
         if not calibration:
             return cls([], [], [], [])
-        in_order = sorted(calibration)
+        usual = steadied(calibration)
         # At least 1: a clock may have been set back
-        divisors = calibration if in_order[0] > 0 else [max(1, ticks) for ticks in calibration]
+        divisors = usual if min(usual) > 0 else [max(1, ticks) for ticks in usual]
         ratios = list(map(operator.truediv, samples[CONTENTION_PROBE], divisors))
         ordered = sorted(ratios)
-        most = CALIBRATION_SLACK * in_order[len(in_order) // 2]
-        if in_order[-1] <= most:
+        if usual is calibration:
             return cls(ratios, ordered, [True] * len(ratios), ordered)
-        steady = [beside <= most for beside in calibration]
+        steady = list(map(operator.eq, calibration, usual))
         return cls(ratios, ordered, steady, sorted(compress(ratios, steady)))
 
 
 class QuietFilter:
     """Learns how long the contention probe takes on a quiet core, and filters repetitions by it."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_ratio: float = float("inf")) -> None:
+        """Never take for quiet what is above that ratio."""
         self.best_ratio = float("inf")
+        self._most_ratio = most_ratio
         self._runs: Counter[int] = Counter()
+        self._is_settled = False
+
+    @classmethod
+    def of(cls, info: BackendInfo) -> QuietFilter | None:
+        """Return the filter for a backend (None: it has no contention probe)."""
+        if CONTENTION_PROBE not in info.counters:
+            return None
+        least = least_probe_cycles(info.provenance.architecture)
+        return cls(float(NEVER_QUIET * least / info.calibration_core_cycles) if least else float("inf"))
 
     @property
     def is_known(self) -> bool:
@@ -92,45 +130,63 @@ class QuietFilter:
         return self.best_ratio < float("inf")
 
     def learn(self, *runs: Repetitions) -> None:
-        """Look at some runs; the median of its repetitions stands for each, so that one odd repetition has no weight.
+        """Look at some runs; for each stands a fast repetition, but not the fastest: an odd one has no weight.
 
         The fastest run has no weight either. In one run of 20,000 a disturbed calibration makes the contention probe
         look fast; all later runs would then seem disturbed.
         """
         for run in runs:
-            ratios = run.ordered[bisect_right(run.ordered, 0) :]
+            ratios = run.calm[bisect_right(run.calm, 0) :]
             if ratios:
-                self._runs[round(math.log(ratios[len(ratios) // 2]) / BIN_WIDTH)] += 1
-        if self._runs:
-            self.best_ratio = math.exp(BIN_WIDTH * self._low_bin())
+                place = min(len(ratios) - 1, max(1, round(len(ratios) * FAST_SHARE)))
+                if ratios[place] <= self._most_ratio:
+                    self._runs[round(math.log(ratios[place]) / BIN_WIDTH)] += 1
+        low = self._low_bin()
+        self.best_ratio = float("inf") if low is None else math.exp(BIN_WIDTH * low)
 
-    def _low_bin(self) -> int:
-        """Return the first bin up to which there are enough runs to believe in."""
+    def _low_bin(self) -> int | None:
+        """Return the lowest bin where enough runs agree; None: no runs do."""
         total = self._runs.total()
-        enough = 1 if total < FEW_RUNS else max(LEAST_RUNS, LEAST_SHARE * total)
-        ordered = sorted(self._runs)
-        counts = accumulate(self._runs[each] for each in ordered)
-        return next(each for each, count in zip(ordered, counts, strict=True) if count >= enough)
+        if total < LEAST_RUNS:
+            return min(self._runs, default=None)
+        of_few = 0.0 if self._is_settled else min(ENOUGH_RUNS, SHARE_OF_FEW * total)
+        enough = max(LEAST_RUNS, of_few, LEAST_SHARE * total)
+        agreeing = ((low, sum(self._runs[low + n] for n in range(AGREEING_BINS))) for low in sorted(self._runs))
+        found = next((low for low, count in agreeing if count >= enough), None)
+        self._is_settled = found is not None
+        return found
 
     def count(self, repetitions: Repetitions) -> int:
-        """Return how many repetitions were undisturbed."""
+        """Return how many repetitions were undisturbed: none before anything was learned."""
+        if not self.is_known:
+            return 0
         return bisect_right(repetitions.calm, CONTENTION_SLACK * self.best_ratio)
 
+    def suffices(self, runs: Sequence[Repetitions], enough: int = LEAST_QUIET) -> bool:
+        """Say whether each run has so many undisturbed repetitions that they count alone (see `undisturbed`)."""
+        return all(self.count(run) >= min(enough, LEAST_QUIET) for run in runs)
+
     def is_quiet(self, samples: Mapping[str, Sequence[int]]) -> bool:
-        """Say whether nobody disturbed most repetitions of a run."""
-        return 2 * self.count(Repetitions.of(samples)) > len(samples[CONTENTION_PROBE])
+        """Say whether a run has enough undisturbed repetitions for measuring to go on."""
+        return self.count(Repetitions.of(samples)) > SOMETIMES_QUIET * len(samples[CONTENTION_PROBE])
+
+    def looks_quiet(self, samples: Mapping[str, Sequence[int]]) -> bool:
+        """Say whether a look at the contention probe is quiet; before anything is known, learn from it."""
+        if not self.is_known:
+            self.learn(Repetitions.of(samples))
+        return self.is_quiet(samples)
 
     def undisturbed(
         self, samples: Mapping[str, Sequence[int]], repetitions: Repetitions, enough: int
     ) -> dict[str, tuple[int, ...]]:
-        """Return the undisturbed samples; if they are fewer than `enough`, the quietest quarter (at least `enough`)."""
+        """Return the undisturbed samples; of fewer than `LEAST_QUIET` and `enough`, the `enough` quietest ones."""
         ratios, steady, calm = repetitions.ratios, repetitions.steady, repetitions.calm
         limit = CONTENTION_SLACK * self.best_ratio
         quiet = self.count(repetitions)
         if quiet == len(ratios):
             return {counter: tuple(values) for counter, values in samples.items()}
-        if quiet < max(1, enough):
-            limit = max([limit, *calm[: max(1, enough, len(ratios) // 4)][-1:]])
+        if quiet < max(1, min(enough, LEAST_QUIET)):
+            limit = max([limit if self.is_known else 0.0, *calm[: max(1, enough)][-1:]])
         keep = [steadily and ratio <= limit for steadily, ratio in zip(steady, ratios, strict=True)]
         return {counter: tuple(compress(values, keep)) for counter, values in samples.items()}
 

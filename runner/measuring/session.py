@@ -133,9 +133,8 @@ class Finished(Generic[Result]):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a session is: tasks done, tasks known so far, requests answered, and how many of these were measured."""
+    """How far a session is: requests answered, and how many of these were measured."""
 
-    tasks_done: int
     requests: int
     measured: int
 
@@ -166,7 +165,7 @@ class Session:
         self._limits = limits or Limits()
         self._on_progress = on_progress
         self._known: dict[str, Measured] = {}
-        self._tasks_done = self._requests = self._measured = 0
+        self._requests = self._measured = 0
 
     def run(self, tasks: Iterable[Task[Result]]) -> Iterator[Finished[Result]]:
         """Yield the outcome of each task as it is done (not in order).
@@ -188,7 +187,8 @@ class Session:
                     outcome = self._advance(entry)
                     if outcome:
                         active.remove(entry)
-                        yield self._count(outcome)
+                        yield outcome
+                self._report()
         finally:
             for entry in active:
                 entry.task.procedure.close()
@@ -213,7 +213,7 @@ class Session:
             entry = _Active(task, (), {})
             outcome = self._send(entry, None)
             if outcome:
-                yield self._count(outcome)
+                yield outcome
             else:
                 active.append(entry)
 
@@ -288,14 +288,9 @@ class Session:
         error.__cause__ = cause
         return Finished(entry.task.name, None, error, tuple(entry.used))
 
-    def _count(self, outcome: Finished[Result]) -> Finished[Result]:
-        self._tasks_done += 1
-        self._report()
-        return outcome
-
     def _report(self) -> None:
         if self._on_progress:
-            self._on_progress(Progress(self._tasks_done, self._requests, self._measured))
+            self._on_progress(Progress(self._requests, self._measured))
 
 
 def sample_of(request: Request, measurement: Measurement) -> Sample:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from generator.microbenchmark import Microbenchmark
     from inference.experiment import Request
 
 FEW_COPIES, MANY_COPIES = 10, 110
@@ -50,16 +49,11 @@ TOO_SMALL = 4
 """Sizes are chosen anew where the measured time calls for this many times as many copies, or more."""
 
 STEADY_LINES = 100
-"""On a clock the window begins after so many instructions: on Zen 5 it takes 60 until a scheduler is full."""
-
-SHORT_WINDOW_LINES = (10, 50)
-"""Instructions of two further sizes: too few to fill any scheduler."""
-
-SHORT_WINDOW_COPIES = 20
-"""With 8 copies of five instructions the window's ends alone were 4% on Zen 5."""
+"""On a clock the window begins after so many instructions: on Zen 5 it takes 60 until a scheduler is full. Until then a
+copy looks fast: on Ice Lake 4.3 LEAs per cycle between 10 and 50 of them, and 4.0 from 100 to 200."""
 
 
-class Size(NamedTuple):
+class RunSize(NamedTuple):
     """One run: copies of the body, iterations of the loop around them (0: none), fenced or not."""
 
     copies: int
@@ -67,40 +61,33 @@ class Size(NamedTuple):
     fenced: bool = False
 
 
-def exact_sizes(request: Request) -> tuple[Size, ...]:
+def exact_sizes(request: Request) -> tuple[RunSize, ...]:
     """Return the sizes for a backend whose counters count every cycle."""
     few, many = _copies(request)
     iterations = LOOP_ITERATIONS if _is_loop(request) else 0
-    return (Size(few, iterations), Size(many, iterations))
+    return (RunSize(few, iterations), RunSize(many, iterations))
 
 
-def probe_size(request: Request) -> Size:
+def probe_size(request: Request) -> RunSize:
     """Return a short run that shows whether the code runs at all, and about how long a copy takes."""
     few, _ = _copies(request)
-    return Size(few, PROBE_ITERATIONS, fenced=True)
+    return RunSize(few, PROBE_ITERATIONS, fenced=True)
 
 
-def clock_sizes(request: Request, probe_cycles: float) -> tuple[Size, ...]:
-    """Return the sizes for a clock; `probe_cycles` is what the run of `probe_size` took, in core cycles.
-
-    Unrolled there are two windows where the code is short enough: a short one and a steady one (see
-    `runner.measuring.aggregate`), two sizes each.
-    """
+def clock_sizes(request: Request, probe_cycles: float) -> tuple[RunSize, ...]:
+    """Return the sizes for a clock; `probe_cycles` is what the run of `probe_size` took, in core cycles."""
     few, many = _copies(request, steady=True)
     copy_cycles = max(0.1, (probe_cycles / PROBE_ITERATIONS - FENCE_CYCLES) / probe_size(request).copies)
     if many * copy_cycles > MAX_CYCLES:
         many = max(4, int(MAX_CYCLES / copy_cycles))
         few = max(1, many // 11)
-        return (Size(few, 1, fenced=True), Size(many, 1, fenced=True))
+        return (RunSize(few, 1, fenced=True), RunSize(many, 1, fenced=True))
     iterations = max(1, min(MAX_ITERATIONS, round(TARGET_CYCLES / (FENCE_CYCLES + many * copy_cycles))))
-    if _is_loop(request):
-        return (Size(few, iterations), Size(many, iterations))
-    short = _short_window(request.benchmark)
-    copies = (*short, few, many) if not short or short[-1] < few else (few, many)
-    return tuple(Size(count, iterations, fenced=True) for count in copies)
+    fenced = not _is_loop(request)
+    return (RunSize(few, iterations, fenced), RunSize(many, iterations, fenced))
 
 
-def larger_sizes(request: Request, size: Size, cycles: float) -> tuple[Size, ...] | None:
+def larger_sizes(request: Request, size: RunSize, cycles: float) -> tuple[RunSize, ...] | None:
     """Return larger sizes if a run of that size took far too few core cycles (None: it did not).
 
     Stores retire before they are done, and seem fast until buffers are full. On Zen 5, a probe of CLZERO took 250
@@ -127,9 +114,3 @@ def _copies(request: Request, *, steady: bool = False) -> tuple[int, int]:
         many = few + MANY_COPIES - FEW_COPIES
     most = max(2, CODE_BUDGET_BYTES // size)
     return (few, many) if many <= most else (max(1, most * few // many), most)
-
-
-def _short_window(benchmark: Microbenchmark) -> tuple[int, ...]:
-    """Return the copies of the short window's ends, or none where it would hold too few copies to be accurate."""
-    start, end = (lines // max(1, len(benchmark.body)) for lines in SHORT_WINDOW_LINES)
-    return (start, end) if end - start >= SHORT_WINDOW_COPIES else ()

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING
 
 from results.campaign.file import StoreError
 from results.campaign.store import Store
-from results.database.diff import Kind, compare, group
+from results.database.diff import ChangeKind, compare, group
 from results.database.merge import Campaigns, Merge
 from results.database.reader import read_database
 from results.database.writer import write_database
-from runner.campaigns.campaign import Reason, count_reason, most_frequent
+from runner.campaigns.campaign import SkipReason, count_reason, most_frequent
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.errors import UopscopeError
 from xed_convert.files import atomic_write
@@ -118,7 +118,7 @@ def run(places: Places, selection: Sequence[str], *, free_bytes: int = FREE_BYTE
 
     Args:
         places: the state folder.
-        selection: options of `characterize` that say what is measured, and how.
+        selection: options of `characterize`: what is measured, and how.
         free_bytes: how much space there has to be.
         again: also if the last run was finished a short time ago.
 
@@ -199,9 +199,9 @@ def _finish(places: Places, resumed: int | None, ending: str) -> str:
     return text
 
 
-def _reasons(campaign: Path) -> list[Reason]:
+def _reasons(campaign: Path) -> list[SkipReason]:
     """Return why variants were skipped or failed, the most frequent reasons first."""
-    reasons: dict[str, Reason] = {}
+    reasons: dict[str, SkipReason] = {}
     with Store.read(campaign) as store:
         for conclusion in store.conclusions():
             count_reason(reasons, conclusion.result)
@@ -250,7 +250,7 @@ class Night:
     provenance: Provenance
     previous: Provenance | None
     outcomes: Counter[Outcome]
-    reasons: list[Reason]
+    reasons: list[SkipReason]
     groups: list[Group] | None
     resumed: int | None
     ending: str = ""
@@ -283,8 +283,8 @@ def _change_lines(groups: Sequence[Group] | None, shown: int) -> Iterator[str]:
     if groups is None:
         yield "This is the first run: there is nothing to compare with."
         return
-    real = [one for one in groups if one.kind is not Kind.NOISE]
-    noise = sum(len(one.strings) for one in groups if one.kind is Kind.NOISE)
+    real = [one for one in groups if one.kind is not ChangeKind.NOISE]
+    noise = sum(len(one.strings) for one in groups if one.kind is ChangeKind.NOISE)
     yield f"{sum(len(one.strings) for one in real)} changes, {noise} differences within the spread."
     for one in real[:shown]:
         where = one.strings[0] if len(one.strings) == 1 else f"{len(one.strings)} variants of {one.isa_set}"

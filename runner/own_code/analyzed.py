@@ -13,7 +13,7 @@ from analysis.flow import flow_of
 from analysis.loops import predict_loop
 from analysis.machines import known, open_machine
 from analysis.markers import marked_code
-from analysis.prediction import Mode, Tools
+from analysis.prediction import PredictionMode, Tools
 from runner.host.cpu import choose, read_cpu
 from runner.own_code.listing import list_text
 from xed_convert.assembly.assembler import shipped_assembler
@@ -22,25 +22,28 @@ from xed_convert.errors import UopscopeError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from analysis.addresses import Environment
     from analysis.bounds import Running
     from analysis.flow import Flow, Loop
     from analysis.loops import LoopPrediction
     from analysis.prediction import Prediction
     from runner.own_code.listing import Listing
-    from runner.own_code.text import Syntax
+    from runner.own_code.text import OperandSyntax
 
 AUTO = "auto"
 """The loop that most likely takes the time."""
 
 
-def tools_for(name: str, data: Path | None, *, bhive: bool = False) -> Tools:
+def tools_for(name: str, data: Path | None, environment: Environment | None = None) -> Tools:
     """Return what analyzes code for a CPU ("": the only one of the file, or the CPU at hand).
+
+    `environment` is what registers and memory hold in the beginning (None: anything).
 
     Raises:
         UopscopeError: there is nothing about it.
     """
     machine = open_machine(name or ("" if data is not None else this_cpu()), data)
-    return Tools.of(machine, shipped_assembler().decoder, bhive=bhive)
+    return Tools.of(machine, shipped_assembler().decoder, environment)
 
 
 def this_cpu() -> str:
@@ -61,7 +64,7 @@ class Given:
     address: int = 0
     line_at: Callable[[int], SourceLine | None] = lambda _offset: None
 
-    def predict(self, tools: Tools, running: Running, mode: Mode = Mode.BOUNDS) -> Prediction:
+    def predict(self, tools: Tools, running: Running, mode: PredictionMode = PredictionMode.BOUNDS) -> Prediction:
         """Predict what it takes on one machine.
 
         Raises:
@@ -80,7 +83,7 @@ class Given:
         return flow_of(self.code, self.address)
 
     def predict_loop(
-        self, tools: Tools, chosen: str, taken: Mapping[int, float], mode: Mode = Mode.BOUNDS
+        self, tools: Tools, chosen: str, taken: Mapping[int, float], mode: PredictionMode = PredictionMode.BOUNDS
     ) -> LoopPrediction:
         """Predict what a loop in it takes.
 
@@ -114,7 +117,7 @@ def _loop(flow: Flow, chosen: str) -> Loop:
 def of_text(
     text: str,
     name: str = "",
-    syntax: Syntax | None = None,
+    syntax: OperandSyntax | None = None,
     function: str | None = None,
     progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> Given:

@@ -80,7 +80,7 @@ DEFAULT = ("core_cycles", "instructions", "uops_issued", "uops_executed", "uops_
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class CounterChoice:
     """Which counters to read: their names (None: all), those of the ports besides, and events that were written down.
 
     Of `usual` names those that the backend lacks are left out.
@@ -92,32 +92,34 @@ class Choice:
     msrs: tuple[MsrCounter, ...] = ()
 
 
-def choose(text: str | None) -> Choice:
+def choose(text: str | None) -> CounterChoice:
     """Read a choice of counters: `all`, `default`, a file, or names and events with commas between.
 
     Raises:
         CounterError: the file or an event cannot be read.
     """
     if text is None or text == "all":
-        return Choice()
+        return CounterChoice()
     if text == "default":
-        return Choice(DEFAULT, usual=True)
+        return CounterChoice(DEFAULT, usual=True)
     parts = [part.strip() for part in text.split(",") if part.strip()]
     written = [part for part in parts if is_spec(part.split()[0])]
     if not written and (Path(text).suffix or "/" in text):
         return _from_file(Path(text))
     events = tuple(read_event(part, "--counters") for part in written)
     names = tuple(part for part in parts if part not in written)
-    return Choice((*names, *(event.name for event in events)), events=events)
+    return CounterChoice((*names, *(event.name for event in events)), events=events)
 
 
-def _from_file(path: Path) -> Choice:
+def _from_file(path: Path) -> CounterChoice:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise CounterError(f"{path}: {getattr(error, 'strerror', None) or 'not a text'}") from error
     events, msrs = read_config(text, str(path))
-    return Choice((*(one.name for one in events), *(one.name for one in msrs)), events=tuple(events), msrs=tuple(msrs))
+    return CounterChoice(
+        (*(one.name for one in events), *(one.name for one in msrs)), events=tuple(events), msrs=tuple(msrs)
+    )
 
 
 def read_config(text: str, where: str) -> tuple[list[OwnEvent], list[MsrCounter]]:

@@ -1,9 +1,9 @@
 """Assembly text as compilers write it: which bytes each line makes, and where its labels are.
 
-What the text names but does not define gets a place: functions and labels that branches lead to stand before or behind
-the code, data gets addresses that differ by 64 KiB. So an inner loop can be taken out of what GCC, Clang or ICC wrote,
-without a linker. Sections other than code are left out. Of a marked region only that counts. `.loc` directives say
-which line of which source a statement belongs to (GNU as manual, section 7.6).
+Symbols that the text does not define get addresses. Functions and labels that branches lead to are before or behind the
+code. Data are 64 KiB apart. So an inner loop can be taken out of what GCC, Clang or ICC wrote, without a linker.
+Sections other than code are left out. Of a marked region only that counts. `.loc` directives say which line of which
+source a statement belongs to (GNU as manual, section 7.6).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from analysis.markers import is_att, marked_bytes, marked_lines
 from runner.own_code import gnu_as
-from runner.own_code.text import DirectiveError, Reader, Syntax, label_name, statements
-from xed_convert.assembly.assembler import Filler, shipped_assembler
+from runner.own_code.text import DirectiveError, OperandSyntax, StatementReader, label_name, statements
+from xed_convert.assembly.assembler import AlignedData, shipped_assembler
 from xed_convert.encoding.registers import CLASS_OF, canonical
 from xed_convert.errors import AssemblyError
 
@@ -79,7 +79,7 @@ _WORDS |= {"xmmword", "ymmword", "zmmword", "z", "sae", "rip", "eip", "bcst", "f
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StatementPlace:
     """A statement: where its bytes begin, its line in the text, and the line of the source it was compiled from."""
 
     offset: int
@@ -93,10 +93,10 @@ class Listing:
     """Code, the statements that make it in order, and its labels by offset; `text` is what it was made from."""
 
     code: bytes
-    places: tuple[Place, ...]
+    places: tuple[StatementPlace, ...]
     labels: Mapping[str, int] = field(default_factory=dict)
 
-    def place_at(self, offset: int) -> Place | None:
+    def place_at(self, offset: int) -> StatementPlace | None:
         """Return the statement that an offset is in, None if there is none."""
         index = bisect_right(self.places, offset, key=lambda place: place.offset) - 1
         return self.places[index] if index >= 0 else None
@@ -104,7 +104,7 @@ class Listing:
     def part(self, begin: int, end: int) -> Listing:
         """Return the listing of a part of the code."""
         places = tuple(
-            Place(one.offset - begin, one.line, one.text, one.source)
+            StatementPlace(one.offset - begin, one.line, one.text, one.source)
             for one in self.places
             if begin <= one.offset < end
         )
@@ -113,7 +113,7 @@ class Listing:
 
 
 def list_text(
-    text: str, syntax: Syntax | None = None, progress: Callable[[int, int], None] = lambda _done, _all: None
+    text: str, syntax: OperandSyntax | None = None, progress: Callable[[int, int], None] = lambda _done, _all: None
 ) -> Listing:
     """Assemble text as compilers write it, or the region that is marked in it.
 
@@ -129,7 +129,7 @@ def list_text(
     if len(text) > MOST_BYTES:
         raise AssemblyError(f"the text has more than {MOST_BYTES:,} characters")
     first, last = marked_lines(text)
-    chosen = syntax or (Syntax.ATT if is_att(text) else Syntax.INTEL)
+    chosen = syntax or (OperandSyntax.ATT if is_att(text) else OperandSyntax.INTEL)
     kept = list(_code_statements(text))
     inside = [one for one in kept if first <= one.line <= last]
     listing = _Lister(kept, inside, chosen).listing(progress)
@@ -179,11 +179,11 @@ def _numbered(text: str, numeric: Counter[str]) -> str:
 class _Lister:
     """Assembles the statements of a region; what `all_of` defines before it stands before the code."""
 
-    def __init__(self, all_of: list[_Written], inside: list[_Written], syntax: Syntax) -> None:
+    def __init__(self, all_of: list[_Written], inside: list[_Written], syntax: OperandSyntax) -> None:
         self.inside = inside
         self.syntax = syntax
         self.assembler = shipped_assembler()
-        self.reader = Reader(self.assembler, syntax)
+        self.reader = StatementReader(self.assembler, syntax)
         before = inside[0].line if inside else 0
         self.earlier = _labels(one for one in all_of if one.line < before)
         self.defined = _labels(inside)
@@ -195,7 +195,7 @@ class _Lister:
     def listing(self, progress: Callable[[int, int], None]) -> Listing:
         reader = self.reader
         reader.labels.append(BEFORE)
-        reader.add(Filler())
+        reader.add(AlignedData())
         written: dict[int, _Written] = {}
         for number, one in enumerate(self.inside):
             if number % PROGRESS_EVERY == 0:
@@ -205,7 +205,7 @@ class _Lister:
                 written[len(reader.pieces)] = one
                 self._add(one, rest)
         reader.labels.append(BEHIND)
-        reader.add(Filler())
+        reader.add(AlignedData())
         return self._laid_out(written)
 
     def _add(self, one: _Written, text: str) -> None:
@@ -221,7 +221,7 @@ class _Lister:
             plain, relative = self._with_addresses(text)
             if relative is not None:
                 self.relative[len(self.reader.pieces)] = relative
-            self.reader.add(Filler(self._encoded(plain)))
+            self.reader.add(AlignedData(self._encoded(plain)))
         except AssemblyError as error:
             raise AssemblyError(f"line {one.line}: {error.message}", hint=error.hint) from error
 
@@ -234,13 +234,13 @@ class _Lister:
         return found
 
     def _encode(self, text: str) -> bytes:
-        alone = Reader(self.assembler, self.reader.syntax)
+        alone = StatementReader(self.assembler, self.reader.syntax)
         try:
             return self.assembler.code([alone.statement(text)])
         except DirectiveError:
             raise
         except AssemblyError:
-            found = gnu_as.assemble(text, intel=self.reader.syntax is Syntax.INTEL)
+            found = gnu_as.assemble(text, intel=self.reader.syntax is OperandSyntax.INTEL)
             if found is None:
                 raise
             return found
@@ -278,7 +278,7 @@ class _Lister:
             return str(number)
 
         plain = _SYMBOL.sub(address, operands)
-        if self.reader.syntax is Syntax.INTEL:
+        if self.reader.syntax is OperandSyntax.INTEL:
             plain = re.sub(r"\boffset\s+(?:flat:\s*)?", "", plain, flags=re.IGNORECASE)
             plain = re.sub(r"(?<![\w\]])([+-]?\d+)\[([^\]]*)\]", r"[\2+\1]", plain).replace("+-", "-")
             plain = re.sub(r"\bflat:\s*", "", plain, flags=re.IGNORECASE)
@@ -290,20 +290,20 @@ class _Lister:
         made = self.assembler.layout(pieces)
         code = bytearray()
         labels: dict[str, int] = {}
-        places: list[Place] = []
+        places: list[StatementPlace] = []
         for number, (piece, data) in enumerate(zip(pieces, made, strict=True)):
             labels |= dict.fromkeys(piece.labels, len(code))
             if number in self.relative:
                 data = _related(data, self.relative[number], len(code))  # noqa: PLW2901 - the same bytes, linked
             if data and number in written:
                 one = written[number]
-                places.append(Place(len(code), one.line, _text_of(piece, one), one.source))
+                places.append(StatementPlace(len(code), one.line, _text_of(piece, one), one.source))
             code += data
         shown = {name: labels[label_name(name)] for name in self.defined if label_name(name) in labels}
         return Listing(bytes(code), tuple(places), shown)
 
 
-def _text_of(piece: Statement | Filler, one: _Written) -> str:
+def _text_of(piece: Statement | AlignedData, one: _Written) -> str:
     """Return a statement without the labels before it."""
     return re.sub(r"^(?:[\w.$]+:\s*)+(?=[^:\[])", "", one.text) if piece.labels else one.text
 

@@ -12,8 +12,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analysis.addresses import BHIVE
 from analysis.bounds import Running
-from analysis.prediction import Mode
+from analysis.prediction import PredictionMode
 from runner.own_code.analyzed import tools_for
 from runner.own_code.journal import Journal
 from xed_convert.errors import UopscopeError
@@ -34,7 +35,7 @@ Row = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class PredictionTask:
     """How to predict: the CPU, the file about it ("": what is shipped), how code runs, the mode, the initial state."""
 
     architecture: str
@@ -49,10 +50,10 @@ class Task:
         Raises:
             UopscopeError: there is nothing about the CPU.
         """
-        return tools_for(self.architecture, Path(self.data) if self.data else None, bhive=self.bhive)
+        return tools_for(self.architecture, Path(self.data) if self.data else None, BHIVE if self.bhive else None)
 
 
-def row_of(code: bytes, tools: Tools, running: Running, mode: Mode) -> Row:
+def row_of(code: bytes, tools: Tools, running: Running, mode: PredictionMode) -> Row:
     """Return a block's row: its code, cycles, what limits it, how many instructions are not known, what went wrong."""
     try:
         found = tools.predict(code, running, mode)
@@ -61,7 +62,7 @@ def row_of(code: bytes, tools: Tools, running: Running, mode: Mode) -> Row:
     return (code.hex(), f"{found.cycles:.2f}", " ".join(found.limits), str(len(found.bounds.block.unknown)), "")
 
 
-def journal_of(output: Path, task: Task, blocks: Sequence[bytes]) -> Journal:
+def journal_of(output: Path, task: PredictionTask, blocks: Sequence[bytes]) -> Journal:
     """Return the journal of these blocks beside an output.
 
     Raises:
@@ -75,7 +76,7 @@ def journal_of(output: Path, task: Task, blocks: Sequence[bytes]) -> Journal:
 
 def predict_blocks(
     blocks: Sequence[bytes],
-    task: Task,
+    task: PredictionTask,
     jobs: int = 1,
     journal: Journal | None = None,
     progress: Callable[[int, int], None] = lambda _done, _all: None,
@@ -107,7 +108,7 @@ def predict_blocks(
         progress(min(start + CHUNK, len(blocks)), len(blocks))
 
 
-def _made(blocks: Sequence[bytes], starts: Sequence[int], task: Task, jobs: int) -> Iterator[list[Row]]:
+def _made(blocks: Sequence[bytes], starts: Sequence[int], task: PredictionTask, jobs: int) -> Iterator[list[Row]]:
     """Yield the rows of chunks in order; few chunks are sent ahead, so that a stop does not wait for many."""
     if jobs == 1 or len(starts) < 2:
         _start(task)
@@ -127,12 +128,12 @@ def _made(blocks: Sequence[bytes], starts: Sequence[int], task: Task, jobs: int)
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-_worker: list[tuple[Tools, Running, Mode]] = []
+_worker: list[tuple[Tools, Running, PredictionMode]] = []
 """This process's tools: a pool's processes have no other place for what they open once."""
 
 
-def _start(task: Task) -> None:
-    _worker[:] = [(task.tools(), Running(task.running), Mode(task.mode))]
+def _start(task: PredictionTask) -> None:
+    _worker[:] = [(task.tools(), Running(task.running), PredictionMode(task.mode))]
 
 
 def _chunk(codes: Sequence[bytes]) -> list[Row]:

@@ -1,9 +1,9 @@
 """Measures code of a user's own: a typed request in, a typed result out. The command line and the Python API call this.
 
-    measure(Request(Code(body=bytes.fromhex("480fafc3"))), open_backend("auto"))
+    measure(CodeRequest(MachineCode(body=bytes.fromhex("480fafc3"))), open_backend("auto"))
 
-Without `Runs` it is measured unrolled and in a loop, as often as it takes to be sure: by `runner.measuring.protocol`,
-or by `runner.own_code.blocks` where memory is wanted on demand. With `Runs` just what they say is run, as in nanoBench.
+Without `Runs` the code is measured unrolled and in a loop, until the samples agree: by `runner.measuring.protocol`, or
+by `runner.own_code.blocks` with memory on demand. With `Runs` exactly that is run, as in nanoBench.
 """
 
 from __future__ import annotations
@@ -18,12 +18,21 @@ from generator.microbenchmark import Microbenchmark
 from inference.experiment import Request as Experiment
 from inference.experiment import Want
 from results.model import Status
-from runner.backend import CLOCK_COUNTERS, Conditions, Job, Repeat
+from runner.backend import (
+    CLOCK_COUNTERS,
+    NO_WISHES,
+    BackendError,
+    Conditions,
+    Job,
+    Repeat,
+    Surroundings,
+    Surrounds,
+)
 from runner.measuring.aggregate import BESIDE
 from runner.measuring.protocol import Measurer, Options
-from runner.own_code.blocks import BlockMeasurer, BlockOptions, Mode, shape_of
+from runner.own_code.blocks import BlockMeasurer, BlockMode, BlockOptions, shape_of
 from runner.own_code.code import MeasureError, check_body, lines_of
-from runner.own_code.counters import Choice, CountsOwnEvents
+from runner.own_code.counters import CounterChoice, CountsOwnEvents
 from runner.refusals import check_code
 
 if TYPE_CHECKING:
@@ -36,6 +45,8 @@ if TYPE_CHECKING:
 MOST_RUNS = 10_000
 """Of one job, warm-ups and repetitions: the kernel module's limit for repetitions."""
 MOST_COPIES = 1 << 20
+PATIENCE_SECONDS = 3.0
+"""Waiting for a quiet core, of one measurement: somebody sits in front of it, and waits five seconds in all at most."""
 SURVEY_LOOKS = 5
 """At the contention probe before one measurement: 50 ms, where a campaign takes a quarter of a second."""
 TRIMMED_SHARE = 0.2
@@ -68,11 +79,11 @@ class Aggregate(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class MachineCode:
     """Machine code: what is copied, and what runs before.
 
-    `init` runs before every repetition, before the counters are read; `late_init` after they are read, once before all
-    copies; `one_time_init` in the first repetition only, before `init`.
+    `one_time_init` runs in the first repetition only. `init` runs after it, in every repetition, before the counters
+    are read. `late_init` runs after they are read, once before all copies.
     """
 
     body: bytes
@@ -127,15 +138,17 @@ class Settings:
       are zero, and R14, RSI, RDI, RBP and RSP point to areas of 1 MiB.
     - `may_call`: system calls are allowed.
     - `force`: the kernel runs what no campaign runs.
+    - `surroundings`: the memory that R14 points to, and who else may use the core.
     """
 
     runs: Runs | None = None
-    counters: Choice = field(default_factory=Choice)
+    counters: CounterChoice = field(default_factory=CounterChoice)
     offset_bytes: int = 0
     drained: bool = False
     on_demand: int | None = None
     may_call: bool = False
     force: bool = False
+    surroundings: Surroundings = NO_WISHES
     time_limit_seconds: float = 1.0
 
 
@@ -143,15 +156,15 @@ DEFAULTS = Settings()
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class CodeRequest:
     """Code that is to be measured."""
 
-    code: Code
+    code: MachineCode
     settings: Settings = DEFAULTS
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class CountedValue:
     """A count with its spread (half the distance between the quartiles); `samples` are those of the larger size."""
 
     value: Fraction
@@ -164,7 +177,7 @@ class ModeResult:
     """What one way to run the copies gave: values by counter, or the reason why there are none (else a remark)."""
 
     status: Status
-    values: Mapping[str, Value] = field(default_factory=dict)
+    values: Mapping[str, CountedValue] = field(default_factory=dict)
     reason: str = ""
 
     @property
@@ -177,7 +190,7 @@ class ModeResult:
 class Result:
     """What was measured: by mode ("unrolled", "loop"; "runs" where the request says what to run)."""
 
-    request: Request
+    request: CodeRequest
     benchmark: Microbenchmark
     modes: Mapping[str, ModeResult]
     info: BackendInfo
@@ -218,7 +231,7 @@ Measurers: TypeAlias = "dict[tuple[Conditions, Options], Measurer]"
 """What earlier requests of a series learned about the backend, such as what a quiet core looks like."""
 
 
-def measure(request: Request, backend: Backend, measurers: Measurers | None = None) -> Result:
+def measure(request: CodeRequest, backend: Backend, measurers: Measurers | None = None) -> Result:
     """Measure code; if it faults, hangs or calls the system, that is a result. A series hands on its `measurers`.
 
     Raises:
@@ -230,6 +243,7 @@ def measure(request: Request, backend: Backend, measurers: Measurers | None = No
     benchmark = benchmark_of(request)
     if settings.counters.events or settings.counters.msrs:
         _define(settings, backend)
+    surround(settings.surroundings, backend)
     info = backend.info()
     if not settings.force:
         check_code(b"".join(_parts(request.code)), info)
@@ -242,7 +256,7 @@ def measure(request: Request, backend: Backend, measurers: Measurers | None = No
     return Result(request, benchmark, modes, info)
 
 
-def benchmark_of(request: Request) -> Microbenchmark:
+def benchmark_of(request: CodeRequest) -> Microbenchmark:
     """Return the microbenchmark of a request's code.
 
     Raises:
@@ -260,6 +274,10 @@ def benchmark_of(request: Request) -> Microbenchmark:
         late=lines_of(code.late_init),
         once=lines_of(code.one_time_init),
     )
+    if settings.on_demand is not None and (settings.surroundings.r14_bytes or settings.surroundings.contiguous):
+        raise MeasureError(
+            "on demand there are no areas: every page is one", hint="leave out --area-size, --contiguous"
+        )
     loops = settings.runs is None or settings.runs.loop > 0
     check_body(benchmark, loops=loops and settings.on_demand is None, automatic=settings.runs is None)
     if benchmark.has_marks and (settings.on_demand is not None or settings.runs is None):
@@ -268,8 +286,21 @@ def benchmark_of(request: Request) -> Microbenchmark:
     return benchmark
 
 
-def _parts(code: Code) -> Sequence[bytes]:
+def _parts(code: MachineCode) -> Sequence[bytes]:
     return (code.one_time_init, code.init, code.late_init, code.body)
+
+
+def surround(asked: Surroundings, backend: Backend) -> None:
+    """Have a backend run all code like that from now on.
+
+    Raises:
+        BackendError: it cannot be had here.
+    """
+    if isinstance(backend, Surrounds):
+        backend.surround(asked)
+    elif asked != NO_WISHES:
+        message = f"the backend {backend.name} has neither areas of another size, nor contiguous ones, nor siblings"
+        raise BackendError(message, hint="leave out --area-size, --contiguous and --idle-sibling")
 
 
 def _define(settings: Settings, backend: Backend) -> None:
@@ -308,10 +339,14 @@ def _conditions(settings: Settings, free: str = "r15") -> Conditions:
 
 
 def _run_automatically(
-    request: Request, benchmark: Microbenchmark, backend: Backend, measurers: Measurers
+    request: CodeRequest, benchmark: Microbenchmark, backend: Backend, measurers: Measurers
 ) -> dict[str, ModeResult]:
     """Measure unrolled and in a loop until the values are steady."""
-    options = Options(time_limit_seconds=request.settings.time_limit_seconds, survey_looks=SURVEY_LOOKS)
+    options = Options(
+        time_limit_seconds=request.settings.time_limit_seconds,
+        survey_looks=SURVEY_LOOKS,
+        patience_seconds=PATIENCE_SECONDS,
+    )
     conditions = _conditions(request.settings)
     measurer = measurers.get((conditions, options)) or Measurer(backend, options, conditions)
     measurers[conditions, options] = measurer
@@ -323,11 +358,11 @@ def _run_automatically(
 
 def _mode_of(measured: Measured, counters: Sequence[str]) -> ModeResult:
     names = [name for name in measured.values if name in counters or name == "core_cycles"]
-    values = {name: Value(measured.values[name], measured.spread[name]) for name in names}
+    values = {name: CountedValue(measured.values[name], measured.spread[name]) for name in names}
     return ModeResult(measured.status, values, measured.detail)
 
 
-def _as_block(request: Request, backend: Backend) -> dict[str, ModeResult]:
+def _as_block(request: CodeRequest, backend: Backend) -> dict[str, ModeResult]:
     """Measure code that reads and writes anywhere."""
     settings = request.settings
     if any((request.code.init, request.code.late_init, request.code.one_time_init)):
@@ -335,21 +370,22 @@ def _as_block(request: Request, backend: Backend) -> dict[str, ModeResult]:
     assert settings.on_demand is not None
     options = BlockOptions(
         value=settings.on_demand,
-        modes=tuple(Mode),
+        modes=tuple(BlockMode),
         time_limit_seconds=settings.time_limit_seconds,
+        patience_seconds=PATIENCE_SECONDS,
         may_call=settings.may_call,
     )
     (result,) = BlockMeasurer(backend, options).measure([request.code.body])
     modes = {}
     for mode, timing in result.timings.items():
         cycles, spread = (Fraction(one or 0).limit_denominator(10**6) for one in (timing.cycles, timing.spread))
-        values = {"core_cycles": Value(cycles, spread)} if timing.ok else {}
+        values = {"core_cycles": CountedValue(cycles, spread)} if timing.ok else {}
         modes[mode.value] = ModeResult(timing.status, values, timing.reason)
     return modes
 
 
 def _run_exactly(
-    request: Request, runs: Runs, benchmark: Microbenchmark, backend: Backend, info: BackendInfo
+    request: CodeRequest, runs: Runs, benchmark: Microbenchmark, backend: Backend, info: BackendInfo
 ) -> ModeResult:
     """Run two sizes as often as the request says, and return the difference of their aggregates."""
     settings = request.settings
@@ -372,11 +408,11 @@ def _run_exactly(
     for name in many:
         low, high = few[name], many[name]
         difference = (runs.aggregate.of(high) - runs.aggregate.of(low)) / scale
-        values[name] = Value(difference, (_spread(high) + _spread(low)) / scale, tuple(high))
+        values[name] = CountedValue(difference, (_spread(high) + _spread(low)) / scale, tuple(high))
     return ModeResult(Status.OK, values)
 
 
-def _loop_register(request: Request, benchmark: Microbenchmark) -> str:
+def _loop_register(request: CodeRequest, benchmark: Microbenchmark) -> str:
     """Return a register that can count the loop: R15, or on demand one that the body leaves alone."""
     if request.settings.on_demand is None:
         return "r15"

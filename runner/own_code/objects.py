@@ -36,7 +36,7 @@ class Symbol:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ElfSection:
     """An executable section: its number, where it begins in memory, its bytes."""
 
     index: int
@@ -46,10 +46,10 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ElfProgram:
     """The executable sections of an ELF file and the functions in them, by address."""
 
-    sections: tuple[Section, ...]
+    sections: tuple[ElfSection, ...]
     symbols: tuple[Symbol, ...]
     relocations: frozenset[tuple[int, int]]
     """Section and offset of places in an object file that only a linker fills."""
@@ -72,7 +72,7 @@ class Program:
         return section.code[start : end - section.address]
 
 
-def read_program(path: Path) -> Program:
+def read_program(path: Path) -> ElfProgram:
     """Read an ELF file for x86-64.
 
     Raises:
@@ -105,7 +105,7 @@ def symbol_code(path: Path, name: str) -> bytes:
     return without_return(code)
 
 
-def function_of(program: Program, path: Path, name: str) -> tuple[Symbol, bytes]:
+def function_of(program: ElfProgram, path: Path, name: str) -> tuple[Symbol, bytes]:
     """Return the first function of a name with its code.
 
     Raises:
@@ -141,18 +141,18 @@ def without_return(code: bytes) -> bytes:
     return code
 
 
-def _program(elf: ELFFile, path: Path) -> Program:
+def _program(elf: ELFFile, path: Path) -> ElfProgram:
     if elf.get_machine_arch() != "x64":
         raise ObjectError(f"{path}: not for x86-64 but {elf.get_machine_arch()}")
     sections = tuple(
-        Section(index, section.name, section["sh_addr"], section.data())
+        ElfSection(index, section.name, section["sh_addr"], section.data())
         for index, section in enumerate(elf.iter_sections())
         if section["sh_flags"] & SH_FLAGS.SHF_EXECINSTR and section["sh_type"] == "SHT_PROGBITS"
     )
     known = {section.index for section in sections}
     symbols = {symbol for symbol in _symbols(elf) if symbol.section in known}
     ordered = tuple(sorted(symbols, key=lambda symbol: (symbol.section, symbol.address, symbol.name)))
-    return Program(sections, ordered, frozenset(_relocations(elf, known)))
+    return ElfProgram(sections, ordered, frozenset(_relocations(elf, known)))
 
 
 def _symbols(elf: ELFFile) -> Iterator[Symbol]:

@@ -1,6 +1,6 @@
 """Takes programs apart into basic blocks, and counts how often each block stands in the program.
 
-A block begins at a function, at the target of a direct branch, and behind every branch and call; it ends before its
+A block begins at a function, at the target of a direct branch, and behind every branch and call. It ends before its
 branch. Branches and calls belong to no block, since copies of a block follow each other. NOPs alone are no block: they
 only align the next one. Code is decoded from each function's beginning on, as the file's symbols say. What they leave
 out (all of a stripped program) is decoded from the beginning of its section, and a byte that is no instruction is
@@ -20,7 +20,7 @@ from iced_x86 import Decoder, FlowControl, Mnemonic
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from runner.own_code.objects import Program, Section
+    from runner.own_code.objects import ElfProgram, ElfSection
 
 FALLS_THROUGH = {FlowControl.NEXT}
 JUMPS = {FlowControl.UNCONDITIONAL_BRANCH, FlowControl.CONDITIONAL_BRANCH, FlowControl.XBEGIN_XABORT_XEND}
@@ -30,7 +30,7 @@ PADDING = {0x90, 0xCC, 0x00}
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class BasicBlock:
     """A basic block: its bytes, how many instructions, how often it stands in the program, and where first."""
 
     code: bytes
@@ -51,7 +51,7 @@ class _Decoded:
     idle: set[int] = field(default_factory=set)
 
 
-def blocks_of(program: Program, function: str | None = None) -> list[Block]:
+def blocks_of(program: ElfProgram, function: str | None = None) -> list[BasicBlock]:
     """Return the blocks of a program, or of the functions of that name, those first that occur most often."""
     counts: Counter[bytes] = Counter()
     first: dict[bytes, tuple[int, int, str]] = {}
@@ -65,12 +65,12 @@ def blocks_of(program: Program, function: str | None = None) -> list[Block]:
                 name = names[section.index, begins[at]] if at >= 0 else ""
                 first[code] = (address, instructions, name)
     return [
-        Block(code, first[code][1], count, first[code][0], first[code][2])
+        BasicBlock(code, first[code][1], count, first[code][0], first[code][2])
         for code, count in sorted(counts.items(), key=lambda pair: (-pair[1], first[pair[0]][0]))
     ]
 
 
-def _ranges(program: Program, section: Section, function: str | None) -> list[tuple[int, int]]:
+def _ranges(program: ElfProgram, section: ElfSection, function: str | None) -> list[tuple[int, int]]:
     """Return the addresses between which code is wanted."""
     if function is None:
         return [(section.address, section.address + len(section.code))]
@@ -82,7 +82,7 @@ def _ranges(program: Program, section: Section, function: str | None) -> list[tu
 
 
 def _blocks(
-    section: Section, begins: Iterable[int], ranges: Iterable[tuple[int, int]]
+    section: ElfSection, begins: Iterable[int], ranges: Iterable[tuple[int, int]]
 ) -> Iterator[tuple[int, bytes, int]]:
     """Yield address, bytes and number of instructions of each block in those ranges."""
     decoded = _decode(section, sorted(begins))
@@ -100,7 +100,7 @@ def _blocks(
             yield from _cut(section, decoded, run)
 
 
-def _cut(section: Section, decoded: _Decoded, run: list[int]) -> Iterator[tuple[int, bytes, int]]:
+def _cut(section: ElfSection, decoded: _Decoded, run: list[int]) -> Iterator[tuple[int, bytes, int]]:
     """Yield the block of those instructions, if it is one."""
     start, end = decoded.starts[run[0]], decoded.ends[run[-1]]
     code = section.code[start - section.address : end - section.address]
@@ -109,7 +109,7 @@ def _cut(section: Section, decoded: _Decoded, run: list[int]) -> Iterator[tuple[
         yield start, code, len(run)
 
 
-def _decode(section: Section, begins: list[int]) -> _Decoded:
+def _decode(section: ElfSection, begins: list[int]) -> _Decoded:
     """Decode a section; at each function's beginning decoding begins anew."""
     found = _Decoded(leaders=set(begins))
     edges = [section.address, *begins, section.address + len(section.code)]

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from generator.microbenchmark import Line
-    from runner.own_code.blocks import BlockResult, Mode
-    from runner.own_code.measure import Result, Value
+    from runner.own_code.blocks import BlockMode, BlockResult
+    from runner.own_code.measure import CountedValue, Result
 
 TITLES = {"unrolled": "unrolled", "loop": "in a loop", "runs": "measured"}
 NAME_WIDTH, VALUE_WIDTH = 20, 20
@@ -83,7 +83,7 @@ def csv_of_result(result: Result) -> str:
     return file.getvalue()
 
 
-def block_rows(results: Iterable[BlockResult], modes: Sequence[Mode]) -> Iterator[list[str]]:
+def block_rows(results: Iterable[BlockResult], modes: Sequence[BlockMode]) -> Iterator[list[str]]:
     """Yield the header, then a row per block: its bytes, and cycles, spread, status and reason of each mode."""
     prefixes = ["" if len(modes) == 1 else f"{mode.value}_" for mode in modes]
     yield ["hex", *(f"{prefix}{column}" for prefix in prefixes for column in CSV_COLUMNS)]
@@ -107,7 +107,7 @@ def _row(result: Result, counter: str) -> str:
     return f"{counter:{NAME_WIDTH}}" + "".join(f" {cell:>{VALUE_WIDTH}}" for cell in cells)
 
 
-def _cell(value: Value | None) -> str:
+def _cell(value: CountedValue | None) -> str:
     return "-" if value is None else f"{float(value.value):.3f} ± {float(value.spread):.3f}"
 
 
@@ -117,7 +117,7 @@ def _samples(result: Result) -> Iterator[str]:
             yield f"{counter}: " + " ".join(f"{float(one):g}" for one in value.samples)
 
 
-def _json_value(value: Value) -> dict[str, Any]:
+def _json_value(value: CountedValue) -> dict[str, Any]:
     found: dict[str, Any] = {"value": float(value.value), "spread": float(value.spread)}
     if value.samples:
         found["samples"] = [float(one) for one in value.samples]

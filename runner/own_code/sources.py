@@ -12,14 +12,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from runner.own_code.code import MeasureError
-from runner.own_code.text import Syntax, assemble
+from runner.own_code.text import OperandSyntax, assemble
 from xed_convert.assembly.syntax import LONGEST_TEXT
 
 MOST_BYTES = 1 << 20
 """Of a part: the kernel module's limit for all code."""
 
 
-def code_of(source: str, syntax: Syntax = Syntax.INTEL) -> bytes:
+def code_of(source: str, syntax: OperandSyntax = OperandSyntax.INTEL) -> bytes:
     """Return the machine code that a source means.
 
     Raises:
@@ -70,7 +70,8 @@ def read_text(path: Path, most: int = 4 * LONGEST_TEXT) -> str:
         return _read(path, most).decode()
     except UnicodeDecodeError:
         raise MeasureError(
-            f"{path}: not a text", hint="machine code is raw:FILE, an object file object:FILE:SYMBOL"
+            f"{path}: not a text",
+            hint="machine code: --bytes HEX; an object file or program: --object FILE --symbol NAME",
         ) from None
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from runner.backend import Backend
-    from runner.own_code.measure import Measurers, Request, Result
+    from runner.own_code.measure import CodeRequest, Measurers, Result
     from runner.own_code.template import Template
 
 MOST_POINTS = 10_000
@@ -134,7 +134,7 @@ def sweep(
             yield place, {**values, **_measured(request, backend, measurers)}
 
 
-def _request(template: Template, values: Mapping[str, int]) -> Request | UopscopeError:
+def _request(template: Template, values: Mapping[str, int]) -> CodeRequest | UopscopeError:
     try:
         request = template.request(values)
         benchmark_of(request)
@@ -143,7 +143,7 @@ def _request(template: Template, values: Mapping[str, int]) -> Request | Uopscop
     return request
 
 
-def _measured(request: Request, backend: Backend, measurers: Measurers) -> dict[str, object]:
+def _measured(request: CodeRequest, backend: Backend, measurers: Measurers) -> dict[str, object]:
     try:
         result = measure(request, backend, measurers)
     except BackendError:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.own_code.code import MeasureError
-from runner.own_code.measure import DEFAULTS, Aggregate, Code, Request, Runs, Settings
+from runner.own_code.measure import DEFAULTS, Aggregate, CodeRequest, MachineCode, Runs, Settings
 from runner.own_code.sources import code_of, read_text
-from runner.own_code.text import Syntax, assemble
+from runner.own_code.text import OperandSyntax, assemble
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,18 +29,18 @@ OPTIONS = ("offset", *RUN_OPTIONS)
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A `Request` with code as sources (see `runner.own_code.sources`)."""
+    """A `CodeRequest` with code as sources (see `runner.own_code.sources`)."""
 
     body: str
     init: str = ""
     late_init: str = ""
     one_time_init: str = ""
-    syntax: Syntax = Syntax.INTEL
+    syntax: OperandSyntax = OperandSyntax.INTEL
     settings: Settings = DEFAULTS
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The parts of the code, in the order of `Code`."""
+        """The parts of the code, in the order of `MachineCode`."""
         return (self.body, self.init, self.late_init, self.one_time_init)
 
     def with_texts(self) -> Template:
@@ -61,7 +61,7 @@ class Template:
         """Whether a parameter of that name changes anything; files of text have to be read."""
         return name in OPTIONS or any(_places(name).search(source) for source in self.sources)
 
-    def request(self, values: Mapping[str, int] = NO_VALUES) -> Request:
+    def request(self, values: Mapping[str, int] = NO_VALUES) -> CodeRequest:
         """Return the measurement for these values.
 
         Raises:
@@ -74,7 +74,7 @@ class Template:
             runs = settings.runs or Runs()
             runs = replace(runs, unroll=values.get("unroll", runs.unroll), loop=values.get("loop", runs.loop))
             settings = replace(settings, runs=runs)
-        return Request(Code(*parts), settings)
+        return CodeRequest(MachineCode(*parts), settings)
 
 
 def fill(source: str, values: Mapping[str, int]) -> str:
@@ -96,17 +96,17 @@ def _text_of(source: str) -> str:
     return TEXT + read_text(Path(source[1:])) if source.startswith("@") else source
 
 
-def _code_of(source: str, syntax: Syntax) -> bytes:
+def _code_of(source: str, syntax: OperandSyntax) -> bytes:
     return assemble(source.removeprefix(TEXT), syntax) if source.startswith(TEXT) else code_of(source, syntax)
 
 
-def syntax_of(name: str) -> Syntax:
+def syntax_of(name: str) -> OperandSyntax:
     """Return the syntax of a name.
 
     Raises:
         MeasureError: there is none.
     """
-    return Syntax(_one_of("--syntax", name, [one.value for one in Syntax]))
+    return OperandSyntax(_one_of("--syntax", name, [one.value for one in OperandSyntax]))
 
 
 def time_limit_of(seconds: float) -> float:
@@ -118,6 +118,21 @@ def time_limit_of(seconds: float) -> float:
     if not 0.001 <= seconds <= 60:
         raise MeasureError(f"--time-limit {seconds}: not between 0.001 and 60 seconds")
     return seconds
+
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def size_of(text: str) -> int:
+    """Return a size in bytes; K, M and G stand for powers of 1024.
+
+    Raises:
+        MeasureError: it is no number of bytes above 0.
+    """
+    found = re.fullmatch(r"([0-9]{1,12})([KMG]?)", text.strip().upper())
+    if not found or not int(found[1]):
+        raise MeasureError(f"--area-size {text}: no number of bytes", hint="for example 64K, 16M, or 1G")
+    return int(found[1]) * _UNITS[found[2]]
 
 
 def runs_of(

@@ -1,8 +1,8 @@
 """Assembly text of a user to bytes: Intel or AT&T syntax, labels, and those directives that matter for measuring.
 
-Every statement goes through `xed_convert.assembly.assembler`: keystone, in a child process, encodes it, and its bytes
-count only if our decoder finds in them what the text can mean; else they are encoded from XED's patterns. AT&T syntax
-is translated first (`runner.own_code.att`). What none of them knows goes to the GNU assembler where it is installed.
+AT&T syntax is translated to Intel syntax first (`runner.own_code.att`). Then `xed_convert.assembly.assembler` encodes
+each statement by keystone, in a child process. Keystone's bytes count only if our decoder finds in them what the text
+can mean. Else the statement is encoded from XED's patterns. The GNU assembler, if installed, gets what neither knows.
 
     .rept 4 / .endr                  repeated
     .align 16, .balign, .p2align     NOPs up to a multiple, counted from the beginning of the text
@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING
 from generator.harness.style import PAUSE, RESUME
 from runner.own_code import gnu_as
 from runner.own_code.att import intel_candidates
-from xed_convert.assembly.assembler import Filler, nops, shipped_assembler
+from xed_convert.assembly.assembler import AlignedData, nops, shipped_assembler
 from xed_convert.assembly.syntax import (
     LONGEST_TEXT,
-    Kind,
     Statement,
+    TextKind,
     WrittenOperand,
     parse_number,
     parse_statement,
@@ -46,7 +46,7 @@ _LABEL = re.compile(r"\s*([A-Za-z_.][A-Za-z0-9_.$]*)\s*:(?![:\[])(.*)", re.DOTAL
 _SEGMENTS = {"CS", "DS", "ES", "FS", "GS", "SS"}
 
 
-class Syntax(StrEnum):
+class OperandSyntax(StrEnum):
     """How operands are written."""
 
     INTEL = "intel"
@@ -57,7 +57,7 @@ class DirectiveError(AssemblyError):
     """A directive that is known is wrong: no other assembler is asked."""
 
 
-def assemble(text: str, syntax: Syntax = Syntax.INTEL) -> bytes:
+def assemble(text: str, syntax: OperandSyntax = OperandSyntax.INTEL) -> bytes:
     """Return the bytes of a text; none for an empty one.
 
     Raises:
@@ -65,14 +65,14 @@ def assemble(text: str, syntax: Syntax = Syntax.INTEL) -> bytes:
     """
     if len(text) > LONGEST_TEXT:
         raise AssemblyError(f"the text has more than {LONGEST_TEXT:,} characters")
-    reader = Reader(shipped_assembler(), syntax)
+    reader = StatementReader(shipped_assembler(), syntax)
     try:
         reader.read([part for _, part in statements(text)])
         return reader.assembler.code(reader.pieces)
     except DirectiveError:
         raise
     except AssemblyError:
-        found = gnu_as.assemble(text, intel=syntax is Syntax.INTEL) if _suits_gnu_as(text) else None
+        found = gnu_as.assemble(text, intel=syntax is OperandSyntax.INTEL) if _suits_gnu_as(text) else None
         if found is None:
             raise
         return found
@@ -122,15 +122,15 @@ def _count(text: str, statement: str) -> int:
 
 
 @dataclass(slots=True)
-class Reader:
+class StatementReader:
     """Reads statements one after the other; `pieces` are what there is to encode.
 
     `labels` are those that stand before the next piece.
     """
 
     assembler: Assembler
-    syntax: Syntax
-    pieces: list[Statement | Filler] = field(default_factory=list)
+    syntax: OperandSyntax
+    pieces: list[Statement | AlignedData] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
 
     def read(self, parts: list[str]) -> None:
@@ -144,7 +144,7 @@ class Reader:
             if rest:
                 self.read_one(rest)
         if self.labels:
-            self.add(Filler())
+            self.add(AlignedData())
 
     def take_labels(self, text: str) -> str:
         """Note the labels at the beginning of a statement, and return the rest."""
@@ -153,9 +153,9 @@ class Reader:
             text = match[2].strip()
         return text
 
-    def add(self, piece: Filler) -> None:
+    def add(self, piece: AlignedData) -> None:
         """Add bytes, behind the labels that stand before them."""
-        self.pieces.append(Filler(piece.data, piece.multiple, tuple(self.labels)))
+        self.pieces.append(AlignedData(piece.data, piece.multiple, tuple(self.labels)))
         self.labels = []
 
     def read_one(self, text: str) -> None:
@@ -167,11 +167,11 @@ class Reader:
         word, _, rest = text.partition(" ")
         word = word.lower()
         if text.upper() in MARKS:
-            self.add(Filler(MARKS[text.upper()]))
+            self.add(AlignedData(MARKS[text.upper()]))
         elif text[0] == "|":
-            self.add(Filler(_long_nop(_count(text[1:], text), text)))
+            self.add(AlignedData(_long_nop(_count(text[1:], text), text)))
         elif word in (".intel_syntax", ".att_syntax"):
-            self.syntax = Syntax.INTEL if word == ".intel_syntax" else Syntax.ATT
+            self.syntax = OperandSyntax.INTEL if word == ".intel_syntax" else OperandSyntax.ATT
         elif word[0] == ".":
             self.read_directive(word, rest.strip(), text)
         else:
@@ -187,16 +187,16 @@ class Reader:
         if word in _IGNORED or word.startswith(".cfi_"):
             return
         if word in _SIZES:
-            self.add(Filler(b"".join(_data(part, _SIZES[word], text) for part in rest.split(","))))
+            self.add(AlignedData(b"".join(_data(part, _SIZES[word], text) for part in rest.split(","))))
         elif word in (".align", ".balign", ".p2align"):
             number = _count(rest.partition(",")[0], text)
             multiple = 1 << min(number, 20) if word == ".p2align" else number
             if multiple < 1 or multiple & multiple - 1 or multiple > 1 << 16:
                 raise DirectiveError(f"{text!r}: not a power of two up to 65536")
-            self.add(Filler(multiple=multiple))
+            self.add(AlignedData(multiple=multiple))
         elif word in (".nops", ".skip", ".space", ".zero"):
             count = _count(rest.partition(",")[0], text)
-            self.add(Filler(nops(count) if word == ".nops" else bytes(count)))
+            self.add(AlignedData(nops(count) if word == ".nops" else bytes(count)))
         else:
             known = ".rept, .endr, .align, .balign, .p2align, .byte, .word, .long, .quad, .nops, .zero"
             raise AssemblyError(f"{text[:80]!r}: the directive is not known", hint=f"known are: {known}")
@@ -208,7 +208,7 @@ class Reader:
             AssemblyError: there is none.
         """
         labels = tuple(self.labels)
-        if self.syntax is Syntax.INTEL:
+        if self.syntax is OperandSyntax.INTEL:
             return parse_statement(_plain_labels(text), labels)
         failure: AssemblyError | None = None
         for candidate in intel_candidates(text):
@@ -225,7 +225,7 @@ class Reader:
 
 def _here(statement: Statement) -> Statement:
     """Return a statement with the place of its labels made up, to see whether there is such an instruction."""
-    operands = [WrittenOperand(Kind.HERE, 0) if one.kind is Kind.LABEL else one for one in statement.operands]
+    operands = [WrittenOperand(TextKind.HERE, 0) if one.kind is TextKind.LABEL else one for one in statement.operands]
     return replace(statement, operands=tuple(operands))
 
 

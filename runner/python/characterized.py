@@ -8,16 +8,15 @@ from html import escape
 from typing import TYPE_CHECKING, overload
 
 from results import sentences
-from results.model import Bound
 from results.rows import Rows
 from results.table import COLUMNS, ResultRow, record, table_lines
 from results.text import machine_text, pair_text
+from results.whole_cycles import whole_cycles
 from xed_convert.errors import UnknownInstructionError
 from xed_convert.files import atomic_write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from fractions import Fraction
     from pathlib import Path
 
     from results.campaign.records import Conclusion
@@ -80,7 +79,7 @@ class Characterized:
         """Yield the rows of `latencies`."""
         where = self.conclusion.provenance
         for latency in self.conclusion.result.latencies:
-            is_exact = latency.bound is Bound.EXACT
+            said = whole_cycles(latency)
             yield {
                 "architecture": where.architecture,
                 "is_model": where.is_model,
@@ -88,8 +87,8 @@ class Characterized:
                 "pair": pair_text(latency, self.variant),
                 "source": latency.source,
                 "destination": latency.destination,
-                "cycles": _number(latency.cycles) if is_exact else None,
-                "at_most": None if is_exact else _number(latency.cycles),
+                "cycles": None if said.is_bound else said.least,
+                "at_most": said.most if said.is_bound else None,
                 "same_register": latency.same_register,
                 "fast_values": latency.fast_values,
             }
@@ -160,7 +159,7 @@ class Characterizations(Sequence[Characterized]):
         from results.database import merge, xml  # noqa: PLC0415 - what is only shown does not need it
 
         known = [one for one in self.found if not one.skipped]
-        conclusions = [xml.Conclusion(one.conclusion.result, one.conclusion.provenance) for one in known]
+        conclusions = [xml.ConcludedVariant(one.conclusion.result, one.conclusion.provenance) for one in known]
         with atomic_write(path) as file:
             merge.write_xml([one.variant for one in known], conclusions, file)
 
@@ -178,8 +177,3 @@ class Characterizations(Sequence[Characterized]):
         """Say what was skipped, and on which machine the others were measured."""
         skipped = [f"{one.string}: skipped, {one.skipped}" for one in self.found if one.skipped]
         return [*skipped, *dict.fromkeys(machine_text(one.conclusion.provenance) for one in self.found)]
-
-
-def _number(cycles: Fraction) -> int | float:
-    """Return an integer if it is one."""
-    return cycles.numerator if cycles.denominator == 1 else float(cycles)

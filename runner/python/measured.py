@@ -18,7 +18,7 @@ COLUMNS = ("mode", "counter", "value", "spread")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Measured:
+class MeasuredCode:
     """Values by mode and counter, per copy of the code. `result` has all the rest: samples, code, the machine."""
 
     result: Result

@@ -6,10 +6,11 @@ from os import PathLike  # noqa: TC003 - `typing.get_type_hints` reads the annot
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
+from runner.backend import Surroundings
 from runner.backends.registry import AUTO, open_backend
 from runner.own_code.counters import choose
 from runner.own_code.measure import Settings
-from runner.own_code.template import Template, runs_of, syntax_of, time_limit_of
+from runner.own_code.template import Template, runs_of, size_of, syntax_of, time_limit_of
 
 if TYPE_CHECKING:
     from runner.backend import Backend
@@ -20,7 +21,8 @@ class MeasureOptions(TypedDict, total=False):
 
     Machine: `backend`, `arch`, `cpu`, `model`. Just what to run: `unroll`, `loop`, `repeat`, `warm_up`,
     `initial_warm_up`, `aggregate`, `basic`, `normalize` (true). `on_demand` is the value of registers and memory, which
-    is mapped as the code touches it. `time_limit` is in seconds, `offset` in bytes.
+    is mapped as the code touches it. `time_limit` is in seconds, `offset` in bytes, `area_size` too, or a text like
+    "16M".
     """
 
     backend: str
@@ -42,6 +44,9 @@ class MeasureOptions(TypedDict, total=False):
     on_demand: int | None
     allow_syscalls: bool
     force: bool
+    area_size: int | str | None
+    contiguous: bool
+    idle_sibling: bool
     time_limit: float
 
 
@@ -62,6 +67,7 @@ def template_of(body: str, init: str, late_init: str, one_time_init: str, option
         "warm_ups": options.get("warm_up"),
         "initial_warm_ups": options.get("initial_warm_up"),
     }
+    size = options.get("area_size")
     return Template(
         body,
         init,
@@ -81,6 +87,11 @@ def template_of(body: str, init: str, late_init: str, one_time_init: str, option
             on_demand=options.get("on_demand"),
             may_call=options.get("allow_syscalls", False),
             force=options.get("force", False),
+            surroundings=Surroundings(
+                0 if size is None else size_of(str(size)),
+                contiguous=options.get("contiguous", False),
+                idle_siblings=options.get("idle_sibling", False),
+            ),
             time_limit_seconds=time_limit_of(options.get("time_limit", 1.0)),
         ),
     )

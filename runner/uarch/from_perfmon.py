@@ -2,11 +2,14 @@
 
     python -m runner.uarch.from_perfmon EVENTS.csv [FOLDER]
 
-EVENTS.csv has one row per event and core type, extracted from the JSON files of Intel's perfmon repository, with the
-columns file, version, core_role, family_models, event_name, event_code, umask, umask_ext, counter, cmask, invert, edge,
-any_thread and errata. `counter_roles.tsv` has the events of each of our counters, `intel_cores.tsv` the
-microarchitecture of each file, `derived_counters.tsv` what has to be computed, and `core_types.tsv` how CPUID leaf 1AH
-tells a core role.
+EVENTS.csv has one row per event and core type, extracted from the JSON files of Intel's perfmon repository. Its columns
+are file, version, core_role, family_models, event_name, event_code, umask, umask_ext, counter, cmask, invert, edge,
+any_thread and errata. The other tables:
+
+- `counter_roles.tsv`: the events of each of our counters;
+- `intel_cores.tsv`: the microarchitecture of each file;
+- `derived_counters.tsv`: what has to be computed;
+- `core_types.tsv`: how CPUID leaf 1AH tells a core role.
 """
 
 from __future__ import annotations

@@ -78,8 +78,8 @@ class CpuIdentity:
 class Event:
     """The PMU event that counts one of our counters.
 
-    `code`, `umask` and the others are the fields of PERFEVTSELx; `fixed` is the number of the fixed counter that counts
-    it (then the others do not matter), `counters` the programmable counters that can. `per_core` events count both
+    `code`, `umask` and the others are the fields of PERFEVTSELx. They do not matter if `fixed`, the number of a fixed
+    counter, is given. `counters` are the programmable counters that can count the event. `per_core` events count both
     threads of a core. `errata` names what the vendor says is wrong with it.
     """
 

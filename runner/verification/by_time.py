@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from generator.errors import GenerationError
-from generator.sequences.throughput import Shape, ThroughputFactory
+from generator.sequences.throughput import SequenceShape, ThroughputFactory
 from inference.characterizer import CandidateCache, Characterizer
 from inference.experiment import Procedure, Request
 from inference.ports.by_time.infer import infer_by_time
@@ -36,10 +36,11 @@ if TYPE_CHECKING:
     from inference.ports.infer import PortConclusion
     from results.ports import PortSet
     from runner.backends.sim import SimBackend
+    from runner.measuring.session import MeasurementSource
     from xed_convert.catalogue.catalogue import Catalogue
     from xed_convert.model import InstructionVariant
 
-SHAPES = (Shape(8), Shape(8, breakers=True), Shape(16, breakers=True, every=8))
+SHAPES = (SequenceShape(8), SequenceShape(8, breakers=True), SequenceShape(16, breakers=True, every=8))
 """Sequences whose fastest is taken for the throughput."""
 
 MANY = 1000
@@ -64,15 +65,15 @@ class Verdict(StrEnum):
 
 
 @dataclass
-class Outcome:
+class MachineFigures:
     """The figures of one machine: verdicts, the mixes predicted within `NEAR` and all of them, and what was not right.
 
-    `names` are the true names of ports by those that inference gives them; None: no renaming is right for the basic
-    sets.
+    `answers` are the verdicts by variant. `names` are the true names of ports by those that inference gives them; None:
+    no renaming is right for the basic sets.
     """
 
     machine: str
-    verdicts: Counter[Verdict] = field(default_factory=Counter)
+    answers: dict[str, Verdict] = field(default_factory=dict)
     mixes_near: int = 0
     mixes: int = 0
     measurements: int = 0
@@ -80,9 +81,14 @@ class Outcome:
     exceptions: list[tuple[str, ...]] = field(default_factory=list)
 
     @property
+    def verdicts(self) -> Counter[Verdict]:
+        """How many variants have each verdict."""
+        return Counter(self.answers.values())
+
+    @property
     def variants(self) -> int:
         """How many variants were asked about."""
-        return self.verdicts.total()
+        return len(self.answers)
 
 
 def run(
@@ -90,7 +96,8 @@ def run(
     catalogue: Catalogue,
     variants: Sequence[InstructionVariant],
     cache: CandidateCache | None = None,
-) -> Outcome:
+    source: MeasurementSource | None = None,
+) -> MachineFigures:
     """Infer the ports of variants of a simulated machine without counters, and compare.
 
     Args:
@@ -98,13 +105,14 @@ def run(
         catalogue: where blocking instructions come from.
         variants: what is asked about.
         cache: candidates of the same catalogue.
+        source: where measurements of this machine are kept (None: nowhere).
     """
-    session = Session(Measurer(backend), limits=Limits(keep_raw=False))
+    session = Session(Measurer(backend), source, limits=Limits(keep_raw=False))
     characterizer = Characterizer(catalogue, backend.info().capabilities, candidates=cache, by_time=True)
     context = session.run_one(characterizer.prepare())
-    outcome = Outcome(backend.machine.name)
+    outcome = MachineFigures(backend.machine.name)
     if context.timed is None or not context.timed.sets:
-        outcome.verdicts[Verdict.UNSTATED] = len(variants)
+        outcome.answers = dict.fromkeys((one.string for one in variants), Verdict.UNSTATED)
         return outcome
     outcome.names = true_names(context.timed, backend, catalogue)
     basic = {one.ports: backend.machine.truth(catalogue.by_string(one.members[0])).ports for one in context.timed.sets}
@@ -137,7 +145,7 @@ def _infer(
 
 
 def _count(
-    outcome: Outcome,
+    outcome: MachineFigures,
     variant: InstructionVariant,
     found: PortConclusion | None,
     backend: SimBackend,
@@ -149,7 +157,7 @@ def _count(
     truth = PortUsage({}) if model.eliminated_share else visible_ports(model)
     names = outcome.names
     if names is None:
-        outcome.verdicts[_without_names(found, truth, basic)] += 1
+        outcome.answers[variant.string] = _without_names(found, truth, basic)
         return
     visible = seen(truth, {frozenset(names[f"r{port}"] for port in ports) for ports in basic})
     verdict, said = Verdict.UNSTATED, ""
@@ -168,7 +176,7 @@ def _count(
         verdict = Verdict.NAMED if truth in usages or visible in usages else Verdict.NAMED_OTHERS
     elif found is not None and isinstance(found.failure, OnlyBounds):
         said = "bounds"
-    outcome.verdicts[verdict] += 1
+    outcome.answers[variant.string] = verdict
     if verdict not in {Verdict.RIGHT, Verdict.VISIBLE, Verdict.NAMED}:
         outcome.exceptions.append((variant.string, verdict.value, said, str(truth)))
 
@@ -176,8 +184,8 @@ def _count(
 def _without_names(found: PortConclusion | None, truth: PortUsage, basic: Mapping[PortSet, PortUsage]) -> Verdict:
     """Compare what blocking shows of the true usage and of the found one, where no renaming makes the sets the model's.
 
-    On Sandy Bridge a store needs p4, and p23 for its address. In all mixes that is as if stores had one of the ports of
-    loads: at most one of the two things in a cycle that loads do, is a store.
+    On Sandy Bridge a store needs p4, and p23 for its address. In all mixes that looks as if stores had one of the ports
+    of loads: two loads or store addresses run per cycle, of which at most one is a store.
     """
     if found is None:
         return Verdict.UNSTATED
@@ -207,7 +215,7 @@ def seen(truth: PortUsage, sets: set[PortSet]) -> PortUsage:
     return PortUsage({ports: n for ports, n in truth.uops.items() if n and any(ports <= one for one in sets)})
 
 
-def _predict(outcome: Outcome, known: Sequence[tuple[PortUsage, PortUsage]]) -> None:
+def _predict(outcome: MachineFigures, known: Sequence[tuple[PortUsage, PortUsage]]) -> None:
     """Predict the port-bound time of random mixes of five from what was stated, and compare with the truth's."""
     source = random.Random(outcome.machine)
     for _ in range(4 * len(known) if len(known) >= MIXED else 0):

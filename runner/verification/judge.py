@@ -45,8 +45,10 @@ VERDICTS = {
 class KnownMachine:
     """A machine whose truth is known, and what is needed to prove that another one cannot be told from it.
 
-    `names` are the true names of ports by those that inference gives them, where they share counters. `is_tellable`
-    says whether counters could tell a variant's usage (None: that is not asked).
+    - `names`: the true names of ports by those that inference gives them, where they share counters.
+    - `is_tellable`: whether counters could tell a variant's usage (None: that is not asked).
+    - `proofs`: whether another machine is looked for that gives the same in every measurement, where no usage is
+      stated. It takes as long as characterizing the variant several times over.
     """
 
     machine: MachineModel
@@ -54,6 +56,7 @@ class KnownMachine:
     blocking: Blocking
     names: Mapping[str, str] = field(default_factory=dict)
     is_tellable: Callable[[InstructionVariant, PortUsage], bool] | None = None
+    proofs: bool = True
 
     @functools.cached_property
     def slack(self) -> Slack:
@@ -68,6 +71,9 @@ def check(report: Report, variant: InstructionVariant, found: Characterization, 
     ports = visible_ports(truth)
     verdict, stated = _judge_ports(variant, found, ports, known)
     report.counts[verdict] += 1
+    if verdict == "ports_unstated" and _are_all_named(found):
+        report.counts["ports_named_wrong"] += 1
+        report.note(variant, "ports_named_wrong", stated, ports)
     if verdict in LOST and known.is_tellable is not None and known.is_tellable(variant, ports):
         report.counts["ports_lost"] += 1
         report.note(variant, "ports_lost", verdict, ports)
@@ -111,10 +117,18 @@ def _judge_failure(
     """Return the same where no usage is stated; what proves that none can be is noted, too."""
     failures = "; ".join(_brief(failure) for failure in found.failures)
     left = [renamed(usage, known.names) for usage in named(found.failures)]
-    usage = proved_by(known.machine, known.catalogue, variant, known.blocking, left)
+    usage = None
+    if known.proofs:
+        usage = proved_by(known.machine, known.catalogue, variant, known.blocking, left)
     if usage is not None:
         return "ports_proved", f"{failures}; the same in every measurement: {usage}"
     return "ports_named" if any(_same(one, ports) for one in left) else "ports_unstated", failures
+
+
+def _are_all_named(found: Characterization) -> bool:
+    """Whether the failures name some usages and say that there are no others."""
+    reasons = [failure.why for failure in found.failures if isinstance(failure, NoPorts)]
+    return any(isinstance(why, Indistinguishable) and why.usages and not why.others for why in reasons)
 
 
 def _brief(failure: Failure) -> str:
@@ -170,7 +184,7 @@ def _check_silence(report: Report, variant: InstructionVariant, found: Character
     for failure in found.failures:
         if isinstance(failure, NoLatency):
             report.note(variant, "latency failed", sentences.failure(failure), "")
-    for gap in [] if left_out else missing(variant, truth, found.latencies):
+    for source, destination in [] if left_out else missing(variant, truth, found.latencies):
         report.counts["pairs"] += 1
         report.counts["pairs_wrong"] += 1
-        report.note(variant, "latency missing", gap, "")
+        report.note(variant, "latency missing", f"nothing about {source} → {destination}", "")

@@ -1,7 +1,7 @@
 """Names of ports that share a counter: no measurement says which of them is which, so inference may exchange them.
 
-An answer is right if renaming ports that share a counter makes it the true one. The same renaming must serve all
-answers about a machine.
+An answer is right if renaming ports that share a counter makes it the true one, or one of several that it names. The
+same renaming must serve all answers about a machine.
 """
 
 from __future__ import annotations
@@ -36,11 +36,17 @@ def all_names(groups: Iterable[str]) -> Iterator[PortNames]:
         }
 
 
-def best_names(groups: Iterable[str], answers: Sequence[tuple[PortUsage, PortUsage]]) -> PortNames:
-    """Return the names that make most answers (stated usage, true usage) right; of equals, those that change least."""
+def best_names(groups: Iterable[str], answers: Sequence[tuple[Sequence[PortUsage], PortUsage]]) -> PortNames:
+    """Return the names that make most answers right; of equals, those that change least.
 
-    def right(names: PortNames) -> tuple[int, int]:
-        kept = sum(old == new for old, new in names.items())
-        return sum(renamed(stated, names).uops == true.uops for stated, true in answers), kept
+    Args:
+        groups: the ports of each counter.
+        answers: the usage that is stated, or those that are named, beside the true one. What is stated comes first.
+    """
+
+    def right(names: PortNames) -> tuple[int, int, int]:
+        fits = [any(renamed(one, names).uops == true.uops for one in given) for given, true in answers]
+        stated = sum(fit and len(given) == 1 for fit, (given, _) in zip(fits, answers, strict=True))
+        return stated, sum(fits), sum(old == new for old, new in names.items())
 
     return max(all_names(groups), key=right)

@@ -13,6 +13,7 @@ from results.campaign.store import Store
 from runner.backends.sim import SimBackend, open_machine
 from runner.measuring.protocol import Measurer
 from runner.measuring.session import Limits, Session, Task
+from runner.verification.indistinguishable import named
 from runner.verification.judge import KnownMachine, check, visible_ports
 from runner.verification.port_names import best_names, renamed
 from runner.verification.report import Report
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 
-def run(
+def run(  # noqa: PLR0913 - what is compared, and how thoroughly
     machine: MachineModel,
     catalogue: Catalogue,
     variants: Sequence[InstructionVariant],
@@ -36,10 +37,18 @@ def run(
     thorough: bool = True,
     candidates: CandidateCache | None = None,
     tellable: bool = False,
+    proofs: bool = True,
 ) -> Report:
-    """Characterize variants on a machine and compare; `thorough` tries all instruction classes for blocking.
+    """Characterize variants on a machine and compare.
 
-    `tellable` asks of each usage that is not stated whether the counters could tell it.
+    Args:
+        machine: the machine.
+        catalogue: where blocking instructions come from.
+        variants: what is characterized.
+        thorough: whether all instruction classes are tried for blocking.
+        candidates: those for blocking, of the same catalogue.
+        tellable: whether to find out, of each usage that is not stated, if the counters could tell it.
+        proofs: whether to look for another machine that gives the same, too (`runner.verification.indistinguishable`).
     """
     report = Report(machine.name)
     backend = SimBackend(machine, catalogue)
@@ -57,7 +66,7 @@ def run(
     def is_tellable(variant: InstructionVariant, true: PortUsage) -> bool:
         return session.run_one(Observer(variant, context, renamed(true, given)).is_only_one())
 
-    known = KnownMachine(machine, catalogue, context.blocking, names, is_tellable if tellable else None)
+    known = KnownMachine(machine, catalogue, context.blocking, names, is_tellable if tellable else None, proofs)
     for outcome in outcomes:
         variant = by_key[outcome.name]
         report.counts["measurements"] += len(outcome.requests)
@@ -78,9 +87,10 @@ def port_names(
     groups = machine.parameters.shared_counters
     if not groups:
         return {}
-    stated = ((variant, result.ports) for variant, result in found)
-    answers = [(ports, visible_ports(machine.truth(variant))) for variant, ports in stated if ports is not None]
-    return best_names(groups, answers)
+    given = (
+        (variant, [result.ports] if result.ports is not None else named(result.failures)) for variant, result in found
+    )
+    return best_names(groups, [(usages, visible_ports(machine.truth(variant))) for variant, usages in given if usages])
 
 
 def compare(machine: MachineModel, catalogue: Catalogue, database: Path) -> Report:

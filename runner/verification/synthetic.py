@@ -140,7 +140,7 @@ def _sample(result: Characterization, number: int, random: Random) -> Sample:
 
 
 def _levels(copies: int) -> dict[str, int]:
-    return {"tsc": 173 * copies, "calibration": 6318, "witness": 2366}
+    return {"tsc": 173 * copies, "calibration": 6318, "contention_probe": 2366}
 
 
 def _noisy(level: int, random: Random) -> tuple[int, ...]:

@@ -1,9 +1,9 @@
 """Whether the counters could tell a port usage at all: whether only the true one fits everything that they can say.
 
-They can say three things of a variant: what it does alone; how many µops are confined to each set of ports that up to
-three blocking instructions keep busy; and what ran on all ports meanwhile. So all of these sets are blocked, the true
-counts are taken as answers, and every other usage is looked for. Only a core whose µops keep away from busy ports lets
-anything but zero be concluded from a count (`inference.ports.scheduling`).
+Of a variant they can say what it does alone. For each set of ports that up to three blocking instructions keep busy,
+they can tell how many µops are confined to it. They can also tell what ran on all other ports. So all of these sets are
+blocked, the true counts are taken as answers, and every other usage is looked for. Only a core whose µops keep away
+from busy ports lets anything but zero be concluded from a count (`inference.ports.scheduling`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,11 @@
 """Which of its ports a µop is bound to: one function per rule of `Binding`.
 
-Each takes four things: the core, the ports to choose from (at least two, in order), the first cycle in which the µop
-could dispatch, and how many issue slots of the current cycle are left after it.
+Each takes four things:
+
+- the core;
+- the ports to choose from (at least two, in order);
+- the first cycle in which the µop could dispatch;
+- how many issue slots of the current cycle are left after it.
 """
 
 from __future__ import annotations
@@ -23,17 +27,25 @@ LAST = WAITING - 1
 CLEAR_LEAD = 3
 """Waiting µops. With this many more, Intel's rule leaves out the second least used port (uiCA, section 4.1)."""
 
+FAR_LEAD = 5
+"""Waiting µops. With this many more than the least used port a port is left out on cores with ten (uiCA's artifact)."""
+
+THREE = 3
+"""Ports of a computation on cores with six."""
+
 
 class Queues(Protocol):
-    """What a rule sees of a core (defined in `simulator.core.core`); only `alternating` changes anything."""
+    """What a rule sees of a core (defined in `simulator.core.core`); rules change what concerns turns only."""
 
     parameters: Parameters
     cycle: int
     sequence: int
     weights: list[int]
     seen: list[int]
+    before: list[int]
+    same: dict[tuple[int, ...], int]
     busy: dict[int, int]
-    turns: tuple[int, ...]
+    turns: frozenset[tuple[int, ...]]
 
 
 def fewest_waiting(core: Queues, ports: tuple[int, ...], ready: int, free: int) -> int:
@@ -53,8 +65,8 @@ def at_dispatch(core: Queues, ports: tuple[int, ...], ready: int, free: int) -> 
     return (left & -left).bit_length() - 1
 
 
-def alternating(core: Queues, ports: tuple[int, ...], ready: int, free: int) -> int:
-    """Choose as Intel's cores do, from what waited when the cycle began: all µops of a cycle see the same.
+def intel(core: Queues, ports: tuple[int, ...], ready: int, free: int) -> int:
+    """Choose as Intel's cores with eight ports do, from what waited when the cycle began: its µops see the same.
 
     Issue slots 1, 3, ... of a cycle take the port with the fewest µops waiting. Slots 2, 4, ... take the next one,
     unless it has many more. Of equals the highest port comes first. Loads take turns.
@@ -64,21 +76,89 @@ def alternating(core: Queues, ports: tuple[int, ...], ready: int, free: int) -> 
     shows that real cores also do otherwise, and gives no rule for it.
     """
     del ready
-    weights = core.weights
-    if ports == core.turns:
-        port = min(ports, key=[weight & LAST for weight in weights].__getitem__)
-        core.sequence += 1
-        weights[port] += core.sequence - (weights[port] & LAST)
-        return port
+    if ports in core.turns:
+        return _turn(core, ports)
     seen = core.seen
-    first, second = sorted(ports, key=lambda port: (seen[port], -port))[:2]
-    slot = max(0, core.parameters.issue_width - free - 1)
-    return second if slot % 2 and seen[second] - seen[first] < CLEAR_LEAD else first
+    first = second = -1
+    for port in reversed(ports):
+        if first < 0 or seen[port] < seen[first]:
+            first, second = port, first
+        elif second < 0 or seen[port] < seen[second]:
+            second = port
+    return second if _slot(core, free) % 2 and seen[second] - seen[first] < CLEAR_LEAD else first
+
+
+def intel_6(core: Queues, ports: tuple[int, ...], ready: int, free: int) -> int:
+    """Choose as Intel's cores with six ports do, from what waited when the cycle began.
+
+    If any of the ports has many more µops waiting than another one, it is the port with the fewest. Else of three
+    ports, slots 1 and 4 take the one with the fewest, slot 2 the higher of the others, slot 3 the lower one. Of two
+    ports, slots 1 and 3 take the one with fewer, slots 2 and 4 the other one. Of equals the lowest port has the fewest.
+
+    Source: the artifact of the paper above, for Sandy Bridge and Ivy Bridge.
+    """
+    del ready
+    if ports in core.turns:
+        return _turn(core, ports)
+    seen = core.seen
+    first = min(ports, key=seen.__getitem__)
+    most = max(seen[port] for port in ports)
+    if most - seen[first] >= CLEAR_LEAD:
+        return first
+    slot = _slot(core, free)
+    if len(ports) == THREE:
+        lower, higher = [port for port in ports if port != first]
+        return (first, higher, lower, first)[slot % 4]
+    return max(ports, key=lambda port: (port != first, seen[port], port)) if slot % 2 else first
+
+
+def intel_10(core: Queues, ports: tuple[int, ...], ready: int, free: int) -> int:
+    """Choose as Intel's cores with ten ports do, from what waited when the cycle before began.
+
+    Ports with many more µops waiting than the least used one are left out. The first µop of a cycle with these ports
+    takes the least used one, the next µop with the same ports the next one, and so on. But slot 5 takes the least used
+    one, and slot 4 the second if no µop before it has the same ports. Of equals the highest port comes first.
+
+    Source: the artifact of the paper above, for Ice Lake, Tiger Lake and Rocket Lake.
+    """
+    del ready
+    if ports in core.turns:
+        return _turn(core, ports)
+    before = core.before
+    least = min(before[port] for port in ports)
+    ranked = [port for port in sorted(ports, key=lambda one: (before[one], -one)) if before[port] < least + FAR_LEAD]
+    number = core.same.get(ports, 0)
+    core.same[ports] = number + 1
+    slot = _slot(core, free)
+    if slot == 4:
+        number = 0
+    elif slot == 3 and not number:
+        number = 1
+    return ranked[number % len(ranked)]
+
+
+def _slot(core: Queues, free: int) -> int:
+    """Return the issue slot of a µop in its cycle, from 0."""
+    return max(0, core.parameters.issue_width - free - 1)
+
+
+def _turn(core: Queues, ports: tuple[int, ...]) -> int:
+    """Return the port that was taken longest ago."""
+    weights = core.weights
+    port = min(ports, key=lambda one: weights[one] & LAST)
+    core.sequence += 1
+    weights[port] += core.sequence - (weights[port] & LAST)
+    return port
 
 
 RULES: Mapping[Binding, Callable[[Queues, tuple[int, ...], int, int], int]] = {
     Binding.FEWEST_WAITING: fewest_waiting,
     Binding.LOWEST: fewest_waiting,  # the core does not note when a port was chosen, so that the lowest is left
     Binding.DISPATCH: at_dispatch,
-    Binding.INTEL: alternating,
+    Binding.INTEL: intel,
+    Binding.INTEL_6: intel_6,
+    Binding.INTEL_10: intel_10,
 }
+
+BY_SLOT = frozenset({Binding.INTEL, Binding.INTEL_6, Binding.INTEL_10})
+"""The rules that look at what waited when a cycle began, and at issue slots."""

@@ -48,7 +48,7 @@ def returns(one: Compiled) -> bool:
     return one.variant.iclass == "RET_NEAR"
 
 
-class Follower:
+class BranchFollower:
     """Walks through code from its beginning to its end and knows which addresses of the code are where."""
 
     def __init__(self, fetch: Callable[[int], Compiled], size_bytes: int) -> None:

@@ -7,18 +7,34 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from results.machine.build import data_paths, is_wide
 from results.machine.graph import Endpoint, ModelError, tracked, with_index
 from results.model import LatencyPart
-from simulator.core.core import FETCH, NO_PORT, PORT, ROTATE, SHARED, TASK_BITS, TICKS, UNIT
+from simulator.core.core import (
+    FETCH,
+    FILE_BITS,
+    NO_PORT,
+    PARTIAL,
+    PORT,
+    ROTATE,
+    SHARED,
+    TASK_BITS,
+    TICKS,
+    UNIT,
+    HighByte,
+)
 from simulator.core.delivery import Fetched, usual_decoding
-from simulator.core.locations import STACK, location_of, merges
+from simulator.core.domains import Domain, domain_of, seen_by_integers
+from simulator.core.locations import GENERAL, STACK, VECTORS, high_byte_of, is_high_byte, location_of, merges, width_of
 from simulator.core.opcode import OPERAND_SIZE, opcode_offset, prefix_bytes
+from simulator.core.sharing import RegisterFile
 from simulator.machines.units import task_of
 from xed_convert.model import MemoryAddress, OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from results.machine.constants import CoreConstants
     from results.machine.graph import Behaviour, Uop
     from simulator.core.core import Step
     from simulator.machines.machine import MachineModel
@@ -47,6 +63,19 @@ class LocatedUop:
     task: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class PartialAccess:
+    """How an instruction uses the registers that have a high byte, by location, where that is renamed apart.
+
+    It reads or writes `high` bytes, and writes those of `high_written`; it reads and writes more than 8 bits of others.
+    """
+
+    high: frozenset[str] = frozenset()
+    high_written: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Compiled:
     """One instruction with its operands, ready for the core.
@@ -54,9 +83,13 @@ class Compiled:
     `uops` is None if the machine has nothing about it (it may still stand where no time is taken). `stack_change` is
     by how many bytes PUSH and POP move RSP, `resets_stack` says that it is written otherwise; `stack_turn` is -1 for an
     x87 push, +1 or +2 for pops. `fuses` says that a conditional jump after it becomes a part of it, if it is one of
-    `jumps` (None: by the rule for all machines). It occupies a unit of its own for `unit_ticks`. `fetched` is what
-    the front end sees (None: there is none). `fast_form` is the same with operand values of the fast kind (None:
-    values do not matter). Equality is identity: the front end makes one object of the same bytes.
+    `jumps` (None: by the rule for all machines). It occupies a unit of its own for `unit_ticks`. A move without ports
+    because it is eliminated runs on those of `uneliminated` where it cannot be. `partial` is None where no high byte
+    is renamed apart; else AH is a location of its own. `domain` is that of its vectors (`Domain.NONE` where there is no
+    bypass delay). `data_paths` are the ticks for which it occupies the ways of data of loads and stores; they limit
+    only where one of them `is_wide`. `fetched` is what the front end sees (None: there is none).
+    `fast_form` is the same with operand values of the fast kind (None: values do not matter). Equality is identity: the
+    front end makes one object of the same bytes.
     """
 
     variant: InstructionVariant
@@ -73,6 +106,11 @@ class Compiled:
     unit_ticks: int = 0
     fetched: Fetched | None = None
     fast_form: Compiled | None = None
+    uneliminated: tuple[int, ...] = ()
+    partial: PartialAccess | None = None
+    domain: Domain = Domain.NONE
+    data_paths: tuple[tuple[str, int], ...] = ()
+    is_wide: bool = False
 
     @property
     def relative(self) -> bool:
@@ -116,13 +154,16 @@ def compile_instruction(
     )
     if behaviour is None:
         return Compiled(variant, values, size_bytes, None, 1, stack_turn=turn)
-    if behaviour.same_register is not None and _same_register(variant, values):
+    if behaviour.same_register is not None and (
+        _same_register(variant, values) or _has_high_alias(variant, values, machine)
+    ):
         behaviour = behaviour.same_register
     indexed = [index for index, value in values.items() if isinstance(value, MemoryAddress) and value.index]
     if behaviour.indexed is not None and indexed:
         behaviour = behaviour.indexed
     uops = tuple(with_index(uop, indexed, machine.parameters.no_index) for uop in behaviour.uops)
-    locator = _Locator(variant, values, pushed=turn < 0)
+    apart = bool(machine.parameters.merge_ports)
+    locator = _Locator(variant, values, pushed=turn < 0, apart=apart)
     port_index = {port: number for number, port in enumerate(machine.parameters.ports)}
     by_task = machine.parameters.by_task
     one = Compiled(
@@ -138,7 +179,12 @@ def compile_instruction(
         _fuses(variant, values, behaviour, machine),
         behaviour.fuses_with,
         round(behaviour.occupies * TICKS),
-        _fetched(variant, values, behaviour, data) if machine.parameters.front is not None else None,
+        _fetched(variant, values, behaviour, data, machine.parameters.front),
+        uneliminated=tuple(sorted(port_index[port] for port in behaviour.uneliminated)),
+        partial=locator.partial_access(),
+        domain=domain_of(variant) if machine.parameters.bypass_cycles else Domain.NONE,
+        data_paths=_paths_of_data(variant, uops, machine.parameters.front),
+        is_wide=machine.parameters.front is not None and is_wide(variant, machine.parameters.front),
     )
     if all(uop.fast is None for uop in uops):
         return one
@@ -146,21 +192,50 @@ def compile_instruction(
     return replace(one, fast_form=replace(one, uops=fast))
 
 
+def _paths_of_data(
+    variant: InstructionVariant, uops: Sequence[Uop], core: CoreConstants | None
+) -> tuple[tuple[str, int], ...]:
+    """Return the ticks for which an instruction occupies the ways of data, by the name of their unit."""
+    if core is None:
+        return ()
+    return tuple(
+        (f"data of {kind.name}", round(cycles * TICKS)) for kind, cycles in data_paths(variant, uops, core).items()
+    )
+
+
+HIGH_ALIASES = frozenset({"SPL", "BPL", "SIL", "DIL", "R12B", "R13B", "R14B", "R15B"})
+"""Low bytes of the registers whose number is that of AH, CH, DH or BH without REX."""
+
+
+def _has_high_alias(variant: InstructionVariant, values: Mapping[int, OperandValue], machine: MachineModel) -> bool:
+    """Whether rename does not eliminate a MOVZX because of the number of the register that it reads."""
+    core = machine.parameters.front
+    if core is None or core.elimination.high_aliases or variant.iclass != "MOVZX":
+        return False
+    return not HIGH_ALIASES.isdisjoint(value for value in values.values() if isinstance(value, str))
+
+
 def _fetched(
-    variant: InstructionVariant, values: Mapping[int, OperandValue], behaviour: Behaviour, data: bytes
-) -> Fetched:
-    """Return what the front end sees of an instruction.
+    variant: InstructionVariant,
+    values: Mapping[int, OperandValue],
+    behaviour: Behaviour,
+    data: bytes,
+    core: CoreConstants | None,
+) -> Fetched | None:
+    """Return what the front end sees of an instruction, None if there is none.
 
     A prefix 66 changes the length of what has an immediate of 16 bits (Intel's Optimization Reference Manual, section
     on length-changing prefixes). The bytes say so, whatever attributes a variant has. POP R12 is encoded like POP RSP
     but for a prefix, so only the first decoder takes it (Abel and Reineke, uiCA, ICS 2022, and its artifact). A file
     has one row for all registers.
     """
+    if core is None or core.front_end is None:
+        return None
     jump = variant.category in BRANCHES
     opcode = opcode_offset(data)
     decoding = behaviour.decoding or usual_decoding(behaviour.slots)
     if variant.iclass == "POP" and data[opcode : opcode + 1] == POP_STACK_POINTER:
-        decoding = replace(decoding, complex=True, simple=0)
+        decoding = replace(decoding, complex=True, simple=0 if core.front_end.pop_ends_group else None)
     wide = any(o.kind is OperandKind.IMMEDIATE and o.width_bits == 16 for o in variant.operands)
     return Fetched(
         (len(data),),
@@ -211,18 +286,25 @@ def _fuses(
 
 
 def _same_register(variant: InstructionVariant, values: Mapping[int, OperandValue]) -> bool:
-    """Whether all explicit register operands that are read are one register: two at least, or one and the result."""
+    """Whether all explicit register operands that are read are one register: two at least, or one and the result.
+
+    A high byte shares no bit with the low one, so BH and BL are two.
+    """
     explicit = [o for o in variant.operands if o.kind is OperandKind.REGISTER and o.explicit and not o.opmask]
-    read = [location_of(str(values[o.index])) for o in explicit if o.read and o.index in values]
-    every = read if len(read) > 1 else [location_of(str(values[o.index])) for o in explicit if o.index in values]
+    names = {o.index: str(values[o.index]) for o in explicit if o.index in values}
+    places = {index: name if is_high_byte(name) else location_of(name) for index, name in names.items()}
+    read = [places[o.index] for o in explicit if o.read and o.index in places]
+    every = read if len(read) > 1 else list(places.values())
     return bool(read) and len(every) > 1 and len(set(every)) == 1
 
 
 class _Locator:
     """Finds the locations of one instruction's operands."""
 
-    def __init__(self, variant: InstructionVariant, values: Mapping[int, OperandValue], *, pushed: bool) -> None:
-        self.variant, self.values, self.pushed = variant, values, pushed
+    def __init__(
+        self, variant: InstructionVariant, values: Mapping[int, OperandValue], *, pushed: bool, apart: bool
+    ) -> None:
+        self.variant, self.values, self.pushed, self.apart = variant, values, pushed, apart
         self.operands = {o.index: o for o in variant.operands}
         self.stack_change = self._stack_change()
         self.addresses = {
@@ -277,7 +359,7 @@ class _Locator:
         operand = self.operands[endpoint.operand]
         if operand.kind is OperandKind.REGISTER:
             names = self.register_names(operand)
-            locations = [location_of(name) for name in names if name not in ("RIP", "EIP")]
+            locations = [self._place(name) for name in names if name not in ("RIP", "EIP")]
             if self.pushed and not written:
                 locations = [STACK[(STACK.index(p) + 1) % 8] if p in STACK else p for p in locations]
             return list(locations)
@@ -292,7 +374,31 @@ class _Locator:
         operand = self.operands[endpoint.operand]
         if endpoint.flag or operand.kind is not OperandKind.REGISTER or not tracked(operand):
             return []
-        return [location_of(name) for name in self.register_names(operand) if merges(name)]
+        return [location_of(name) for name in self.register_names(operand) if merges(name) and not self._is_apart(name)]
+
+    def _is_apart(self, name: str) -> bool:
+        return self.apart and is_high_byte(name)
+
+    def _place(self, name: str) -> str:
+        return name if self._is_apart(name) else location_of(name)
+
+    def partial_access(self) -> PartialAccess | None:
+        """Return how it uses registers that have a high byte, None if none is renamed apart."""
+        if not self.apart:
+            return None
+        named = [(o, name) for o in self.variant.operands if tracked(o) for name in self.register_names(o)]
+        high = [(o, location_of(name)) for o, name in named if is_high_byte(name)]
+        wide = [(o, name, location_of(name)) for o, name in named if width_of(name) > 8]
+        wide = [(o, name, place) for o, name, place in wide if high_byte_of(place)]
+        addresses = [name for one in self.addresses.values() for name in (one.base, one.index)]
+        read = [place for o, name, place in wide if o.read or o.conditional_write or merges(name)]
+        read += [location_of(name) for name in addresses if name and high_byte_of(location_of(name))]
+        return PartialAccess(
+            frozenset(place for _, place in high),
+            tuple(dict.fromkeys(place for o, place in high if o.written or o.conditional_write)),
+            tuple(dict.fromkeys(read)),
+            tuple(dict.fromkeys(place for o, _, place in wide if o.written or o.conditional_write)),
+        )
 
 
 def _located(uop: Uop, locator: _Locator, port_index: Mapping[str, int], *, by_task: bool) -> LocatedUop:
@@ -320,12 +426,16 @@ class Numbering:
     """Gives locations their numbers in the core; µop results within an instruction have numbers too.
 
     `fetched` are the instructions that steps of the kind FETCH begin. `known` keeps the steps of instructions (with
-    fused jumps), by the bytes that the stack has moved.
+    fused jumps), by the bytes that the stack has moved. `merging` are the ports of the µop that puts a high byte and
+    its register together, where the code has any that is renamed apart (none: it has not). `bypass_cycles` are those
+    between the domains of vectors.
     """
 
     numbers: dict[Location, int] = field(default_factory=dict)
     known: dict[tuple[Compiled, Compiled | None, int], list[Step]] = field(default_factory=dict)
     fetched: list[Fetched] = field(default_factory=list)
+    merging: tuple[int, ...] = ()
+    bypass_cycles: int = 0
 
     def __len__(self) -> int:
         """Return how many numbers there are."""
@@ -366,11 +476,52 @@ def _known_steps(one: Compiled, jump: Compiled | None, numbering: Numbering, off
     found = numbering.known.get((one, jump, offset))
     if found is None:
         made = _instruction_steps(one, numbering, offset)
+        made = _with_bypass(made, one.domain, numbering) if numbering.bypass_cycles else made
         made = made if jump is None else _fused_steps(made, jump)
+        made = _with_high_bytes(made, one.partial, numbering) if numbering.merging and one.partial else made
         if one.fetched is not None:
             made = [_fetch_step(one.fetched, jump.fetched if jump is not None else None, numbering), *made]
         found = numbering.known[one, jump, offset] = made
     return found
+
+
+def _with_bypass(steps: list[Step], domain: Domain, numbering: Numbering) -> list[Step]:
+    """Let an instruction read vectors as its domain sees them, and the other domain see its results later."""
+    registers = [one for one in numbering.numbers if isinstance(one, str) and one in VECTORS]
+    integers = {numbering.of(one): numbering.of(seen_by_integers(one)) for one in registers}
+    views = {
+        number: (other, number) if domain is Domain.INTEGER else (number, other) for number, other in integers.items()
+    }
+    delay = numbering.bypass_cycles if domain else 0
+    found: list[Step] = []
+    for step in steps:
+        sources = tuple([views[place][0] if place in views else place for place in step[3]])
+        targets = tuple([views[place][0] if place in views else place for place in step[4]])
+        found.append((*step[:3], sources, targets, *step[5:]))
+        written = [views[place] for place in step[4] if place in views]
+        found += [(NO_PORT, (), delay, (own,), (other,), 0, 0, 0) for own, other in written]
+    return found
+
+
+def _with_high_bytes(steps: list[Step], partial: PartialAccess, numbering: Numbering) -> list[Step]:
+    """Merge high bytes before their registers are read, and say which are written apart and together."""
+
+    def step(what: HighByte, register: str) -> Step:
+        places = numbering.of(register), numbering.of(high_byte_of(register))
+        if what is HighByte.MERGED:
+            return (PARTIAL, numbering.merging, 1, places, places, what, 1, 1)
+        return (PARTIAL, (), 0, places, (), what, 0, 0)
+
+    together = {numbering.of(one): numbering.of(high_byte_of(one)) for one in partial.written}
+    written = [
+        (*one[:4], (*one[4], *(together[place] for place in one[4] if place in together)), *one[5:]) for one in steps
+    ]
+    return [
+        *(step(HighByte.MERGED, one) for one in partial.read),
+        *written,
+        *(step(HighByte.JOINED, one) for one in partial.written),
+        *(step(HighByte.APART, one) for one in partial.high_written),
+    ]
 
 
 def _fetch_step(first: Fetched, jump: Fetched | None, numbering: Numbering) -> Step:
@@ -410,12 +561,17 @@ def _instruction_steps(one: Compiled, numbering: Numbering, offset: int) -> list
         if number in used:
             targets += (numbering.of(f"uop {number}"),)
         last = number == len(uops) - 1 and not late
-        kind = PORT if uop.ports else NO_PORT
+        ports, latency = uop.ports, uop.latency
+        kind = PORT if ports else NO_PORT
         extra = uop.divider_cycles
         if one.eliminated_share[0] and kind == PORT:
             kind, extra = SHARED, one.eliminated_share[0] << 8 | one.eliminated_share[1]
+        elif one.uneliminated and kind == NO_PORT:
+            kind, ports, latency, extra = SHARED, one.uneliminated, 1, 1 << 8 | 1
+        if kind == SHARED:
+            extra |= _register_file(uop) << FILE_BITS
         extra |= uop.task << TASK_BITS
-        steps.append((kind, uop.ports, uop.latency, sources, targets, extra, slots[number], total if last else 0))
+        steps.append((kind, ports, latency, sources, targets, extra, slots[number], total if last else 0))
     for position, (location, writers) in enumerate(late.items(), 1):
         retiring = total if position == len(late) else 0
         sources = tuple([numbering.of(f"uop {number}") for number in writers])
@@ -423,6 +579,16 @@ def _instruction_steps(one: Compiled, numbering: Numbering, offset: int) -> list
         steps.append((NO_PORT, (), 0, sources, targets, 0, 0, retiring))
     steps += [(ROTATE, (), -1, (), stack, 0, 0, 0)] * max(0, one.stack_turn)
     return steps
+
+
+def _register_file(uop: LocatedUop) -> RegisterFile:
+    """Return the file in which a µop copies one register to another."""
+    places = [*uop.reads, *uop.writes]
+    if (len(uop.reads), len(uop.writes)) != (1, 1) or uop.results:
+        return RegisterFile.NONE
+    if all(place in GENERAL for place in places):
+        return RegisterFile.GENERAL
+    return RegisterFile.VECTOR if all(str(place).startswith("ZMM") for place in places) else RegisterFile.NONE
 
 
 def _late_writes(uops: Sequence[LocatedUop]) -> dict[Location, list[int]]:

@@ -15,13 +15,15 @@ after an earlier one, but for a shift in time, everything repeats.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from simulator.core.binding import LAST, RULES, WAITING
+from simulator.core.binding import BY_SLOT, LAST, RULES, WAITING
 from simulator.core.delivery import Delivery
+from simulator.core.sharing import RegisterFile, Sharing, SharingPipeline
 from simulator.machines.machine import Binding
-from simulator.machines.units import Task
+from simulator.machines.units import UopTask
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,16 +31,41 @@ if TYPE_CHECKING:
     from simulator.core.delivery import Fetched
     from simulator.machines.machine import Parameters
 
-PORT, NO_PORT, SHARED, ROTATE, UNIT, FETCH, COMMIT = range(7)
-"""Kinds of steps: a µop with ports, one without, a move that is eliminated now and then, a turn of the x87 stack, the
-use of a unit that instances of one variant share, the begin of an instruction where there is a front end, and the way
-of a store into the cache, so many cycles behind the retirement of all that stands before."""
+PORT, NO_PORT, SHARED, ROTATE, UNIT, FETCH, COMMIT, PARTIAL = range(8)
+"""Kinds of steps.
+
+- PORT, NO_PORT: a µop with ports, and one without.
+- SHARED: a move that is eliminated now and then.
+- ROTATE: a turn of the x87 stack.
+- UNIT: the use of a unit that instances of one variant share.
+- FETCH: the begin of an instruction where there is a front end.
+- COMMIT: the way of a store into the cache. It begins when all that stands before is retired, a cycle behind that of
+  the store before.
+- PARTIAL: what happens to a high byte that is renamed apart from its register (`HighByte`).
+"""
+
+
+class HighByte(IntEnum):
+    """What a step of the kind PARTIAL says of AH, BH, CH or DH.
+
+    It is written (APART); its register is written with it (JOINED); its register is read (MERGED): then a µop puts both
+    together, if the high byte was written last. That µop is issued alone in its cycle (Intel 64 and IA-32 Architectures
+    Optimization Reference Manual, section on partial register stalls, Sandy Bridge).
+    """
+
+    APART = 0
+    JOINED = 1
+    MERGED = 2
+
 
 TRACED = (PORT, NO_PORT, SHARED)
 """The kinds of steps that are µops: of each there is a `Moment` if they are asked for."""
 
 TICKS = 60
 """Parts of a cycle in which the time of a unit is counted: all fractions down to sixths, and tenths, are whole."""
+
+FILE_BITS = 16
+"""Where in `extra` of a step of the kind SHARED the register file stands that the move is in."""
 
 TASK_BITS = 32
 """Where in `extra` of a step the task of its µop stands (`simulator.machines.units`)."""
@@ -50,10 +77,15 @@ LONG_WAIT = 2000
 
 Step = tuple[int, tuple[int, ...], int, tuple[int, ...], tuple[int, ...], int, int, int]
 """(kind, ports, latency, locations read, locations written, extra, issue slots (0 or 1), reorder buffer entries that
-retire with this µop, the last of its instruction (else 0)). `extra` is for how many cycles the divider is
-occupied, or for kind SHARED the share that is eliminated: e of n as e << 8 | n; the task of the µop is in the bits
-from `TASK_BITS` on (0 where nothing is counted by it). Of kind UNIT, the latency is in
-ticks, and the location written is the unit; of kind FETCH it is the number of the instruction in `Core.fetched`."""
+retire with this µop, the last of its instruction (else 0)).
+
+`extra` is for how many cycles the divider is occupied. For kind SHARED it is the share that is eliminated, e of n as
+e << 8 | n, and the register file (`FILE_BITS`). Of kind PARTIAL it is a `HighByte`, and the locations read are the
+register and its high byte. The task of the µop is in the bits from `TASK_BITS` on (0 where nothing is counted by it).
+
+Of kind UNIT, the latency is in ticks, and the location written is the unit. Of kind FETCH the location is the number of
+the instruction in `Core.fetched`.
+"""
 
 _ENDLESS = 1 << 62
 
@@ -103,8 +135,10 @@ class Core:
     """The state of the core between two instructions; a fresh one is drained."""
 
     __slots__ = (
+        "before",
         "busy",
         "choose",
+        "committed",
         "counts",
         "cycle",
         "divided",
@@ -113,6 +147,7 @@ class Core:
         "fetched",
         "free_slots",
         "front",
+        "high_bytes",
         "hint_from",
         "hint_to",
         "last_retired",
@@ -123,8 +158,10 @@ class Core:
         "remembers",
         "retired",
         "retiring",
+        "same",
         "seen",
         "sequence",
+        "sharing",
         "turns",
         "units",
         "waiting",
@@ -144,34 +181,48 @@ class Core:
         self.weights, self.sequence, self.waiting = list(range(ports)), ports, 0
         for location, port in enumerate(order):
             self.weights[port] = location
-        self.counts, self.divided = [0] * (ports * (len(Task) if parameters.by_task else 1)), 0
+        self.counts, self.divided = [0] * (ports * (len(UopTask) if parameters.by_task else 1)), 0
         self.hint_from, self.hint_to = [0] * ports, [0] * ports
         self.retired = [0] * parameters.reorder_buffer  # when entries were freed; all are free from the start
         self.log: list[tuple[int, int]] | None = None
         self.last_retired, self.retiring = 0, 0
+        self.committed = 0  # when the last store began its way into the cache: one does per cycle, in order
         self.divider_free, self.eliminated = 0, 0
         self.units: dict[int, int] = {}  # the tick from which each unit is free
         self.choose = RULES[parameters.binding]
         self.remembers = parameters.binding is Binding.FEWEST_WAITING  # when a port was chosen by any µop
-        self.turns = tuple([port for port, name in enumerate(parameters.ports) if name in parameters.alternating])
-        self.looks = parameters.binding is Binding.INTEL
+        self.turns = frozenset(
+            [tuple(sorted(map(parameters.ports.index, group))) for group in parameters.alternating.split()]
+        )
+        self.looks = parameters.binding in BY_SLOT
         self.front = Delivery(parameters.front) if parameters.front is not None else None
         self.fetched: Sequence[Fetched] = ()  # the instructions that steps of the kind FETCH begin
+        self.sharing = Sharing(*parameters.elimination)
+        if parameters.pipeline is not None:
+            cycles, kept = parameters.pipeline
+            self.sharing = SharingPipeline(*parameters.elimination, cycles, all_overwritten=kept)
+        self.high_bytes: dict[int, int] = {}  # the high bytes that were written last, and their registers
         self.seen = [0] * ports  # how many µops waited at the beginning of the cycle, where the rule looks at it
+        self.before = self.seen  # and at the beginning of the cycle before
+        self.same: dict[tuple[int, ...], int] = {}  # the µops of this cycle by their ports, where the rule counts them
 
     def copy(self) -> Core:
         """Return a core in the same state that goes its own way from here."""
         other = Core.__new__(Core)
         for name in Core.__slots__:
             value = getattr(self, name)
-            copied = isinstance(value, (list, dict, Delivery)) and name != "fetched"
+            copied = isinstance(value, (list, dict, Delivery, Sharing)) and name != "fetched"
             setattr(other, name, value.copy() if copied else value)
         return other
 
     def totals(self) -> Counts:
         """Return what has happened once everything issued so far has retired."""
+        return self.counted(max(self.last_retired, self.cycle))
+
+    def counted(self, cycles: int) -> Counts:
+        """Return what has happened so far, in so many cycles."""
         front = (self.front.counts[0], self.front.counts[1]) if self.front is not None else None
-        return Counts(max(self.last_retired, self.cycle), tuple(self.counts), self.divided, front)
+        return Counts(cycles, tuple(self.counts), self.divided, front)
 
     def outline(self) -> tuple[object, ...]:
         """Return a part of the state that is quickly made: states whose outlines differ are different."""
@@ -193,15 +244,20 @@ class Core:
             self.order(),
             tuple([cycle - now for cycle in self.retired[bisect_right(self.retired, now) :]]),
             self.retiring if self.last_retired > now else 0,
-            max(0, self.divider_free - now),
+            (max(0, self.divider_free - now), max(0, self.committed - now)),
             self.eliminated,
-            tuple(self.seen),
+            (tuple(self.seen), tuple(self.before), frozenset(self.same.items())),
             self.front.state(now) if self.front is not None else None,
+            self.sharing.state(now),
+            frozenset(self.high_bytes),
             frozenset([(unit, tick - now * TICKS) for unit, tick in self.units.items() if tick > now * TICKS]),
         )
 
     def order(self) -> tuple[int, ...]:
-        """Return the ports in the order in which they were last chosen."""
+        """Return the ports in the order in which they were last chosen, as far as the rule of binding looks at it."""
+        if self.looks:
+            weights = self.weights
+            return tuple([port for group in self.turns for port in sorted(group, key=lambda one: weights[one] & LAST)])
         return tuple([port for _, port in sorted([(w % WAITING, port) for port, w in enumerate(self.weights)])])
 
     def advance(  # noqa: C901, PLR0912, PLR0915 - the inner loop of all simulations: one more call per µop would be felt
@@ -212,12 +268,20 @@ class Core:
         `log` receives (cycle, index in `counts`) of every dispatch, `trace` a moment of every µop.
         """
         width, capacity = self.parameters.issue_width, self.parameters.scheduler
+        grouped = self.parameters.whole_groups and width < capacity  # without a limit of issue there are no groups
+        capacity -= width - 1 if grouped else 0
         locations, retired, dispatch = self.locations, self.retired, self._dispatch
         self.log = log
         now, free = self.cycle, self.free_slots
         issued, complete = len(retired) - self.parameters.reorder_buffer, 0
         front, arrived = self.front, 0
+        shared = self.sharing.group_of
         for kind, ports, latency, sources, targets, extra, slot, end in steps:
+            if kind == PARTIAL:
+                if not self._merges(HighByte(extra), sources):
+                    continue
+                if free < width:
+                    now, free = self._wait(now, now + 1, _ENDLESS), width
             # Issue: wait for a slot of the cycle, for entries of the reorder buffer, and for the scheduler
             until = 0
             if slot:
@@ -226,7 +290,7 @@ class Core:
                 issued += 1
                 if not free and until <= now:
                     until = now + 1
-            if until > now or (self.waiting >= capacity and ports):
+            if until > now or (self.waiting >= capacity and ports and (free == width or not grouped)):
                 now, free = self._wait(now, until, capacity if ports else _ENDLESS), width
             free -= slot
 
@@ -238,7 +302,7 @@ class Core:
 
             # Execute: dispatch to a port, or be done at rename
             needed = ready
-            if kind == PORT or (kind == SHARED and not self._eliminates(extra & BELOW_TASK)):
+            if kind == PORT or (kind == SHARED and not self._eliminates(extra & BELOW_TASK, sources, targets, now)):
                 other = extra if kind == PORT else extra & ~BELOW_TASK
                 ready = dispatch(ports, ready if ready > now else now + 1, other, free) + latency
             elif kind == NO_PORT:
@@ -250,12 +314,17 @@ class Core:
                 arrived = front.fetch(self.fetched[extra], now)
                 continue
             elif kind == COMMIT:
-                locations[targets[0]] = self.last_retired + latency
+                self.committed = max(self.last_retired, self.committed + 1)
+                locations[targets[0]] = self.committed + latency
                 continue
             elif kind == UNIT:
                 complete = max(complete, self._use(targets[0], now, latency))
                 continue
-            if trace is not None:
+            elif kind == PARTIAL:
+                ready, free = dispatch(ports, max(ready, now + 1), 0, free) + latency, 0
+            if shared and kind != SHARED:
+                self.sharing.overwrite(targets, now)
+            if trace is not None and kind != PARTIAL:
                 trace.append(Moment(now, arrived, needed, ready, len(log or ())))
             for location in targets:
                 locations[location] = ready
@@ -271,18 +340,30 @@ class Core:
     def _wait(self, now: int, until: int, capacity: int) -> int:
         """Let cycles pass until a cycle, and until fewer than `capacity` µops wait; return the cycle then."""
         busy, weights, bits, waiting = self.busy, self.weights, _BITS, self.waiting
-        begun = now
+        begun, entered, mask = now, now, 0
         while now < until or waiting >= capacity:
             now += 1
             if now - begun > LONG_WAIT:  # nothing happens before the next dispatch: look for it once
                 begun = now = max(now, min(busy, default=until) if now >= until else min((until, *busy)))
-            for port in bits[busy.pop(now, 0)]:
+            mask = busy.pop(now, 0)
+            for port in bits[mask]:
                 weights[port] -= WAITING
                 waiting -= 1
         self.waiting, self.cycle = waiting, now
         if self.looks:
-            self.seen = [weight // WAITING for weight in weights]
+            self._look(mask, at_once=now == entered + 1)
         return now
+
+    def _look(self, mask: int, *, at_once: bool) -> None:
+        """Note how many µops wait for each port at the beginning of a cycle.
+
+        Those of a mask have just left. With `at_once` the cycle before was one of issue, else nothing was issued in it.
+        """
+        seen = [weight // WAITING for weight in self.weights]
+        self.before = self.seen if at_once else [count + (mask >> port & 1) for port, count in enumerate(seen)]
+        self.seen = seen
+        if self.same:
+            self.same = {}
 
     def _dispatch(self, ports: tuple[int, ...], ready: int, extra: int, free: int) -> int:
         """Bind a µop whose inputs are ready in a cycle to one of its ports; return when it dispatches.
@@ -338,13 +419,25 @@ class Core:
             self.retired.append(last)
         self.last_retired, self.retiring = last, retiring
 
-    def _eliminates(self, share: int) -> bool:
-        """Whether this instance of a move is eliminated, of which e of n are."""
-        self.eliminated += share >> 8
-        if self.eliminated < share & 0xFF:
+    def _eliminates(self, share: int, sources: tuple[int, ...], targets: tuple[int, ...], now: int) -> bool:
+        """Whether this instance of a move is eliminated, of which e of n are, as far as rename can."""
+        self.eliminated += share >> 8 & 0xFF
+        wanted = self.eliminated >= share & 0xFF
+        if wanted:
+            self.eliminated -= share & 0xFF
+        file = RegisterFile(share >> FILE_BITS)
+        if wanted and file is not RegisterFile.NONE and self.sharing.is_limited:
+            return self.sharing.move(file, sources[0], targets[0], now)
+        self.sharing.overwrite(targets, now)
+        return wanted
+
+    def _merges(self, what: HighByte, places: tuple[int, ...]) -> bool:
+        """Note what happens to a register and its high byte; return whether a µop has to put them together."""
+        register, high = places
+        if what is HighByte.APART:
+            self.high_bytes[high] = register
             return False
-        self.eliminated -= share & 0xFF
-        return True
+        return self.high_bytes.pop(high, None) is not None and what is HighByte.MERGED
 
     def _rotate(self, targets: tuple[int, ...], turn: int) -> None:
         """Turn the x87 stack: what was ST(0) becomes ST(1) (turn 1), or the other way round (turn -1)."""
@@ -392,8 +485,8 @@ class RepeatedRun:
         self._settled = max(core.locations, default=0)
         self._done = 0
         self._outlines: set[tuple[object, ...]] = set()
-        self._seen: dict[tuple[object, ...], tuple[int, Counts]] = {}
-        self._period: tuple[int, Counts] | None = None
+        self._seen: dict[tuple[object, ...], tuple[int, Counts, int]] = {}
+        self._period: tuple[int, Counts, int] | None = None
 
     @property
     def copies(self) -> int:
@@ -417,9 +510,11 @@ class RepeatedRun:
         core = self.core.copy()
         skipped = Counts(0, (0,) * len(core.counts), 0, (0, 0))
         if self._period is not None:
-            length, per_period = self._period
+            length, per_period, size_bytes = self._period
             periods, left = divmod(batches - self._done, length)
             skipped = skipped.plus(per_period, periods)
+            if core.front is not None:
+                core.front.address += periods * size_bytes
             core.advance(self._batch * left)
         core.advance(self.unit * rest)
         return core, skipped
@@ -434,11 +529,12 @@ class RepeatedRun:
                 self._outlines.add(outline)
                 return
         state = core.state(self._watched)
-        here = replace(core.totals(), cycles=core.cycle)
+        here = core.counted(core.cycle)
+        address = core.front.address if core.front is not None else 0
         if state in self._seen:
-            done, then = self._seen[state]
-            self._period = (self._done - done, here.plus(then, -1))
+            done, then, before = self._seen[state]
+            self._period = (self._done - done, here.plus(then, -1), address - before)
             self._seen.clear()
             self._outlines.clear()
         else:
-            self._seen[state] = (self._done, here)
+            self._seen[state] = (self._done, here, address)

@@ -16,6 +16,8 @@ that every stage allows:
 - **Loop buffer**: a loop that fits into the queue of µops is issued from there. The last µop of the loop (unrolled as
   often as the buffer holds it) and the first one are not issued in the same cycle.
 - **Queue of µops**: it takes no more while it is full; the core frees its entries at issue.
+- **Clusters**: there may be several of predecoder, queues and decoders. They take stretches of code by turns, and one
+  begins a cycle after the one before. A stretch ends with a taken jump, or after so many instructions.
 
 Source: Abel and Reineke, "uiCA: Accurate Throughput Prediction of Basic Blocks on Recent Intel Microarchitectures",
 ICS 2022, section 4; Intel 64 and IA-32 Architectures Optimization Reference Manual, chapter 2. Constants of a core
@@ -32,14 +34,14 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
 from math import gcd
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from results.machine.graph import Decoding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from results.machine.constants import Core, UopCache
+    from results.machine.constants import CoreConstants, UopCache
 
 LINE_BYTES = 64
 """Bytes of a cache line: an address counts modulo this. Blocks and windows divide it."""
@@ -54,7 +56,14 @@ MOST_DECODED = 4
 """µops that a decoder makes of one instruction; what has more comes from the microcode sequencer."""
 
 
-class Path(IntEnum):
+CLUSTER = (
+    *("predecode_cycle", "predecoded", "block_cycles", "hidden"),
+    *("cycle", "used", "windows", "decoder", "decoders_end", "queue", "uop_queue"),
+)
+"""The attributes of `Delivery` that each cluster has for itself."""
+
+
+class DeliveryPath(IntEnum):
     """Where the µops of an instruction come from."""
 
     DECODERS = 0
@@ -105,7 +114,7 @@ def usual_decoding(slots: int) -> Decoding:
     return Decoding(slots, complex=slots > 1)
 
 
-class Layout:
+class CodeLayout:
     """A stretch of code that is repeated, and what of it fits into the µop cache at which address.
 
     Copies of it stand one after another, unless it ends with a jump to its own beginning.
@@ -216,6 +225,16 @@ def _lines(window: Sequence[Fetched], cache: UopCache) -> int:
     return lines
 
 
+def _relative(cluster: tuple[Any, ...], now: int) -> tuple[object, ...]:
+    """Return the state of a cluster that does not work now, relative to a cycle."""
+    predecode, predecoded, block_cycles, hidden, cycle, *decoding, queue, uops = cluster
+    return (
+        (predecode - now, predecoded, block_cycles, hidden, cycle - now, *decoding),
+        tuple([one - predecode if one > predecode else 0 for one in queue]),
+        tuple([one - cycle if one > cycle else 0 for one in uops]),
+    )
+
+
 class Delivery:
     """The state of the front end between two instructions; a fresh one has empty queues at cycle 0.
 
@@ -226,6 +245,7 @@ class Delivery:
     __slots__ = (
         "address",
         "before",
+        "begun",
         "block_cycles",
         "cache",
         "counts",
@@ -238,18 +258,20 @@ class Delivery:
         "layout",
         "loop",
         "microcode",
+        "others",
         "path",
         "pending",
         "position",
         "predecode_cycle",
         "predecoded",
         "queue",
+        "stretched",
         "uop_queue",
         "used",
         "windows",
     )
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: CoreConstants) -> None:
         """Take a core whose front end is known."""
         assert core.front_end is not None
         assert core.uop_cache is not None
@@ -261,7 +283,7 @@ class Delivery:
             core.microcode,
             core.loop_buffer,
         )
-        self.layout: Layout | None = None
+        self.layout: CodeLayout | None = None
         self.path = self._usual_path()
         self.position, self.iteration = 0, 0
         self.address, self.before = 0, 0  # and the size of the instruction before (0: a jump led here)
@@ -274,10 +296,12 @@ class Delivery:
         self.uop_queue = deque([0] * self.front.uop_queue, self.front.uop_queue)
         self.pending = 0  # µops of the last instruction, which leave the queue with its issue
         self.counts = [0, 0]  # µops from the decoders, and from the microcode sequencer
+        self.stretched, self.begun = 0, 0  # instructions of this stretch, and the cycle in which the next one may begin
+        self.others = deque(self._cluster() for _ in range(self.front.clusters - 1))  # the next one first
 
-    def _usual_path(self) -> Path:
+    def _usual_path(self) -> DeliveryPath:
         """Return where code comes from that was run before: the decoders on cores without a µop cache."""
-        return Path.UOP_CACHE if self.cache.lines else Path.DECODERS
+        return DeliveryPath.UOP_CACHE if self.cache.lines else DeliveryPath.DECODERS
 
     def copy(self) -> Delivery:
         """Return a front end in the same state that goes its own way from here."""
@@ -285,16 +309,30 @@ class Delivery:
         for name in Delivery.__slots__:
             value = getattr(self, name)
             setattr(other, name, value.copy() if isinstance(value, (list, deque)) else value)
+        if self.others:
+            other.others = deque([(*one[:-2], one[-2].copy(), one[-1].copy()) for one in self.others])
         return other
 
-    def begin(self, layout: Layout, copies: int, address: int = 0) -> None:
+    def _cluster(self) -> tuple[Any, ...]:
+        """Return a copy of what the cluster that works now has for itself."""
+        return (*(getattr(self, name) for name in CLUSTER[:-2]), self.queue.copy(), self.uop_queue.copy())
+
+    def _hand_over(self) -> None:
+        """Go on in the next cluster: it begins a cycle after this stretch began, or when it is done with its last."""
+        self.others.append(tuple([getattr(self, name) for name in CLUSTER]))
+        for name, value in zip(CLUSTER, self.others.popleft(), strict=True):
+            setattr(self, name, value)
+        self.predecode_cycle = max(self.predecode_cycle, self.begun)
+        self.begun, self.stretched, self.before = self.predecode_cycle + 1, 0, 0
+
+    def begin(self, layout: CodeLayout, copies: int, address: int = 0) -> None:
         """Begin code that is repeated so many times, so many bytes behind the beginning of a line."""
         self.layout, self.position, self.iteration, self.address, self.before = layout, 0, 0, address, 0
         buffered = self.loop.enabled and layout.is_loop and not layout.microcoded
         if buffered and layout.uops <= self.front.uop_queue:
-            self.path = Path.LOOP_BUFFER
+            self.path = DeliveryPath.LOOP_BUFFER
         else:
-            self.path = self._usual_path() if layout.fits(copies) else Path.DECODERS
+            self.path = self._usual_path() if layout.fits(copies) else DeliveryPath.DECODERS
 
     def end(self) -> None:
         """Go on with code that is not repeated: its layout is not looked at."""
@@ -303,13 +341,15 @@ class Delivery:
     def state(self, now: int) -> tuple[object, ...]:
         """Return everything that the future depends on, relative to the current cycle."""
         cycle, predecode = self.cycle, self.predecode_cycle
+        around = self.front.block_bytes if self.path is DeliveryPath.DECODERS else LINE_BYTES
         return (
-            (self.address % LINE_BYTES, self.before, self.position, self.iteration),
+            (self.address % around, self.before, self.position, self.iteration),
             (cycle - now, predecode - cycle, self.predecoded, self.block_cycles, self.hidden),
             (self.used, self.decoder, self.decoders_end, self.windows),
             self.pending,
             tuple([one - predecode if one > predecode else 0 for one in self.queue]),
             tuple([one - cycle if one > cycle else 0 for one in self.uop_queue]),
+            *((self.begun - now, self.stretched, *(_relative(one, now) for one in self.others)) if self.others else ()),
         )
 
     def fetch(self, item: Fetched, now: int) -> int:
@@ -321,7 +361,9 @@ class Delivery:
         """
         self.uop_queue.extend([now] * min(self.pending, self.front.uop_queue))
         self.pending = item.uops
-        arrives = self._looped(now) if self.path is Path.LOOP_BUFFER else self._delivered(item)
+        if self.others and self.stretched == self.front.stretch:
+            self._hand_over()
+        arrives = self._looped(now) if self.path is DeliveryPath.LOOP_BUFFER else self._delivered(item)
         self._move_on(item)
         return arrives
 
@@ -342,7 +384,7 @@ class Delivery:
         if room > self.cycle:
             self._next_cycle(room)
         layout = self.layout
-        cached = self.path is Path.UOP_CACHE
+        cached = self.path is DeliveryPath.UOP_CACHE
         if cached and layout is not None:
             cached = layout.is_cached(self.position, self.address % LINE_BYTES)
         if cached:
@@ -380,20 +422,20 @@ class Delivery:
 
     def _from_decoders(self, item: Fetched) -> int:
         """Predecode, wait in the queue of instructions, and decode."""
-        ready = 0
-        address, before, changing = self.address, self.before, item.length_changing
-        for size, opcode in zip(item.sizes_bytes, item.opcode_offsets, strict=True):
-            ready = self._predecode(address, before, size, opcode, length_changing=changing)
-            address, before, changing = address + size, size, False
+        address, sizes, opcodes = self.address, item.sizes_bytes, item.opcode_offsets
+        ready = self._predecode(address, self.before, sizes[0], opcodes[0], length_changing=item.length_changing)
+        for number in range(1, len(sizes)):
+            address += sizes[number - 1]
+            ready = self._predecode(address, sizes[number - 1], sizes[number], opcodes[number], length_changing=False)
         ready += self.front.decode_delay
         if ready > self.cycle:
             self._next_cycle(ready)
         decoding = item.decoding
-        is_last = self.decoder == self.front.decoders - 1
+        decoder = self.decoder
         if (
-            self.decoder >= self.decoders_end
-            or (decoding.complex and self.decoder)
-            or (is_last and item.fusible and not self.front.fusible_last)
+            decoder >= self.decoders_end
+            or (decoder and decoding.complex)
+            or (item.fusible and not self.front.fusible_last and decoder == self.front.decoders - 1)
         ):
             self._next_cycle(self.cycle + 1)
         self.decoder += 1
@@ -409,7 +451,7 @@ class Delivery:
 
         Args:
             address: of its first byte.
-            before: the size of the instruction before, in bytes (0: a jump led here, which begins a block anew).
+            before: the size of the instruction before, in bytes (0: a jump led here, so a block begins).
             size: in bytes.
             opcode: where its opcode is, in bytes from its begin.
             length_changing: whether a prefix changes its length.
@@ -447,5 +489,8 @@ class Delivery:
         if item.jumps_bytes is not None:
             self.address += item.jumps_bytes
             self.before = 0
+            self.stretched = self.front.stretch
+        elif self.front.stretch > 0:
+            self.stretched += 1
         if self.layout is not None:
             self.position = (self.position + 1) % len(self.layout.items)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from simulator.core.branches import Follower
+from simulator.core.branches import BranchFollower
 from simulator.core.compiler import compile_instruction
 from simulator.core.runs import FUSED_EVENTS, STATIC, Run, add, cut, static_events
 from simulator.errors import SimulatedFaultError
@@ -51,7 +51,7 @@ class DecodesInstructions(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class TracedChunk:
     """Bytes that were traced before: straight code that ends with a serializing instruction or an address of its own.
 
     `constants` are those known after it (None: the value is unknown).
@@ -79,7 +79,7 @@ class Frontend:
         self._known: dict[bytes, Compiled] = {}
         self._lengths: defaultdict[bytes, list[int]] = defaultdict(list)
         self._runs: dict[tuple[tuple[Compiled, ...], tuple[tuple[int, Read], ...]], Run] = {}
-        self._chunks: defaultdict[tuple[bytes, bool], list[Chunk]] = defaultdict(list)
+        self._chunks: defaultdict[tuple[bytes, bool], list[TracedChunk]] = defaultdict(list)
         self._bodies: dict[bytes, tuple[Run, ...] | None] = {}
         self._heads: dict[bytes, Head] = {}
         self.memory_forms: dict[tuple[Compiled, object], Compiled] = {}
@@ -125,7 +125,7 @@ class Frontend:
         if code not in self._bodies:
             if len(self._bodies) >= MOST_REMEMBERED:
                 self._bodies.clear()
-            found = Follower(lambda offset: self.at(code, offset), len(code)).executed()
+            found = BranchFollower(lambda offset: self.at(code, offset), len(code)).executed()
             self._bodies[code] = None if found is None else tuple(self.run_of(part) for part in cut(found))
         return self._bodies[code]
 
@@ -139,14 +139,14 @@ class Frontend:
             self._heads.clear()
         self._heads[code] = head
 
-    def chunk(self, data: bytes, offset: int, *, after: bool) -> Chunk | None:
+    def chunk(self, data: bytes, offset: int, *, after: bool) -> TracedChunk | None:
         """Return the remembered chunk that stands at an offset, if there is one."""
         for chunk in self._chunks[data[offset : offset + 12], after]:
             if data.startswith(chunk.data, offset):
                 return chunk
         return None
 
-    def remember(self, chunk: Chunk, *, after: bool) -> None:
+    def remember(self, chunk: TracedChunk, *, after: bool) -> None:
         """Keep a chunk."""
         chunks = self._chunks[chunk.data[:12], after]
         if len(chunks) < 8 and len(chunk.data) >= 12:

@@ -12,6 +12,7 @@ import re
 
 GENERAL = ("RAX", "RCX", "RDX", "RBX", "RSP", "RBP", "RSI", "RDI", *(f"R{number}" for number in range(8, 32)))
 STACK = tuple(f"ST{number}" for number in range(8))
+VECTORS = frozenset(f"ZMM{number}" for number in range(32))
 
 
 def _general_names() -> dict[str, tuple[str, int, bool]]:
@@ -61,3 +62,9 @@ def is_high_byte(register: str) -> bool:
 def merges(register: str) -> bool:
     """Whether writing it keeps the rest of its location, and so depends on what was there before."""
     return 0 < width_of(register) < 32
+
+
+@functools.cache
+def high_byte_of(location: str) -> str:
+    """Return the name of the high byte of a register ("": it has none)."""
+    return next((name for name, (place, _, high) in _GENERAL_NAMES.items() if high and place == location), "")

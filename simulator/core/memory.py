@@ -4,8 +4,9 @@ It is made where a machine has `Parameters.memory`. Addresses are followed throu
 symbol (what a register held first) and a number of bytes from it. Different symbols are never near each other.
 What counts down (DEC) is not followed: it would make every iteration of a loop another one.
 
-A store gets a µop without a port that writes what was stored, as soon as it is known. A load is split: its µop takes as
-long as its level of cache asks for, and one without a port waits for it, and for what it is forwarded.
+A store gets a µop without a port that writes what was stored, as soon as it is known. A load is split. Its µop takes as
+long as its level of cache asks for. A second µop, without a port, waits for the first and for the data that are
+forwarded.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from simulator.core.compiler import LocatedUop
 from simulator.core.locations import location_of, width_of
 from simulator.core.runs import executed
-from simulator.memory.buffer import Access, Forwarded, StoreBuffer
+from simulator.memory.buffer import BufferAccess, Forwarded, StoreBuffer
 from simulator.memory.caches import Caches
 from xed_convert.model import MemoryAddress, OperandKind
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from simulator.core.compiler import Compiled, Location
     from simulator.core.frontend import Frontend
     from simulator.core.runs import Repetition, Run
-    from simulator.memory.parameters import Memory
+    from simulator.memory.parameters import MemoryParameters
     from xed_convert.model import Operand, OperandValue
 
 Value: TypeAlias = tuple[str, int]
@@ -43,7 +44,7 @@ FLUSHES = frozenset({"CLFLUSH", "CLFLUSHOPT"})
 class MemoryPass:
     """Goes through the trace of one program."""
 
-    def __init__(self, frontend: Frontend, memory: Memory) -> None:
+    def __init__(self, frontend: Frontend, memory: MemoryParameters) -> None:
         """Begin with empty caches and buffers, knowing nothing."""
         self.frontend, self.memory = frontend, memory
         self.caches = Caches(memory)
@@ -92,7 +93,7 @@ class MemoryPass:
         self._follow(one, places)
         return form
 
-    def _place(self, one: Compiled, operand: Operand) -> Access | None:
+    def _place(self, one: Compiled, operand: Operand) -> BufferAccess | None:
         """Return what an operand accesses, None if its address is not known."""
         value = one.values.get(operand.index)
         if not isinstance(value, MemoryAddress) or value.base == "RIP":
@@ -102,7 +103,7 @@ class MemoryPass:
             return None
         files = {width_of(name) > 0 for name in self._registers(one)} or {True}
         file = "general" if True in files else "vector"
-        return Access(address[0], address[1], operand.width_bits // 8, file)
+        return BufferAccess(address[0], address[1], operand.width_bits // 8, file)
 
     def _registers(self, one: Compiled) -> list[str]:
         """Return the registers that are explicit operands."""
@@ -125,7 +126,7 @@ class MemoryPass:
         location = location_of(name)
         return self.registers.get(location, (location, 0))
 
-    def _follow(self, one: Compiled, places: dict[int, Access]) -> None:
+    def _follow(self, one: Compiled, places: dict[int, BufferAccess]) -> None:
         """Know what registers and memory hold after an instruction."""
         explicit = [operand for operand in one.variant.operands if operand.explicit]
         result = self._result(one, explicit, places)
@@ -137,7 +138,7 @@ class MemoryPass:
             elif (operand.written or operand.conditional_write) and operand.kind is OperandKind.REGISTER:
                 self._set(one, operand, result if is_first else None)
 
-    def _write(self, place: Access, value: Value | None) -> None:
+    def _write(self, place: BufferAccess, value: Value | None) -> None:
         for offset in range(place.offset - 7, place.offset + place.size_bytes):
             self.words.pop((place.symbol, offset), None)
         self.words[place.symbol, place.offset] = value
@@ -153,7 +154,7 @@ class MemoryPass:
             value = ("", value[1] & ((1 << width_of(name)) - 1))
         self.registers[location_of(name)] = value
 
-    def _result(self, one: Compiled, explicit: Sequence[Operand], places: dict[int, Access]) -> Value | None:
+    def _result(self, one: Compiled, explicit: Sequence[Operand], places: dict[int, BufferAccess]) -> Value | None:
         """Return what the first operand becomes, None if that is not known."""
         if not explicit:
             return None
@@ -170,7 +171,7 @@ class MemoryPass:
             return values[1]
         return _computed(iclass, values[0], values[-1]) if len(values) == 2 else None
 
-    def _read(self, one: Compiled, operand: Operand, places: dict[int, Access]) -> Value | None:
+    def _read(self, one: Compiled, operand: Operand, places: dict[int, BufferAccess]) -> Value | None:
         value: OperandValue | None = one.values.get(operand.index)
         if operand.index in places:
             place = places[operand.index]
@@ -195,7 +196,7 @@ class MemoryPass:
             self._made[key] = replace(one, uops=made) if one.uops else one
         return self._made[key]
 
-    def _storing(self, one: Compiled, place: Access) -> Compiled:
+    def _storing(self, one: Compiled, place: BufferAccess) -> Compiled:
         key = (one, place)
         if key not in self._made:
             self._made[key] = replace(one, uops=storing(one.uops or (), place)) if one.uops else one
@@ -239,7 +240,7 @@ def loading(
         uops: those of the instruction.
         extra: cycles that the load takes more.
         forwarded: what it gets from stores.
-        shadows: whether stores are known by their addresses, so that places as written mean nothing.
+        shadows: whether stores are known by their addresses. Then addresses as written mean nothing.
     """
     found: list[LocatedUop] = []
     moved: dict[int, int] = {}
@@ -261,7 +262,7 @@ def loading(
     return tuple(found)
 
 
-def storing(uops: Sequence[LocatedUop], place: Access) -> tuple[LocatedUop, ...]:
+def storing(uops: Sequence[LocatedUop], place: BufferAccess) -> tuple[LocatedUop, ...]:
     """Return the µops of a store with one that says when its data is known, which the others wait for or read.
 
     The µops that write memory are address and data. What the data µop reads besides earlier results is the register

@@ -7,14 +7,25 @@ from typing import TYPE_CHECKING
 
 from simulator.core.compiler import Numbering, steps_of
 from simulator.core.core import FETCH, Core, RepeatedRun
-from simulator.core.delivery import Layout
+from simulator.core.delivery import CodeLayout
 from simulator.core.frontend import Frontend
 from simulator.core.memory import MemoryPass
-from simulator.core.runs import STATIC, Repetition, Run, Sequel, add, flat, reads, segments, values_matter
+from simulator.core.runs import (
+    STATIC,
+    Repetition,
+    Run,
+    Sequel,
+    add,
+    flat,
+    has_high_bytes,
+    reads,
+    segments,
+    values_matter,
+)
 from simulator.core.trace import Tracer
-from simulator.core.values import Values
+from simulator.core.values import KnownValues
 from simulator.errors import SimulatedFaultError
-from simulator.machines.units import Task
+from simulator.machines.units import UopTask
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,7 +51,7 @@ def event_names(parameters: Parameters) -> tuple[str, ...]:
     Where µops are counted by task, the last are those of every port with every task ("ALU p0").
     """
     ports = tuple(f"p{port}" for port in parameters.ports)
-    tasks = [f"{task.name} " for task in Task] if parameters.by_task else [""]
+    tasks = [f"{task.name} " for task in UopTask] if parameters.by_task else [""]
     return (
         "core_cycles",
         "divider_active",
@@ -103,7 +114,8 @@ class Simulator:
         self._names = {name: number for number, name in enumerate(event_names(machine.parameters))}
         self._results: dict[tuple[Segment, Order], SegmentResult] = {}
         self._runs: dict[tuple[object, ...], RepeatedRun] = {}
-        self._layouts: dict[Segment, Layout] = {}
+        self._layouts: dict[Segment, CodeLayout] = {}
+        self._numberings: dict[bool, Numbering] = {}
         self._numbering = Numbering()
 
     @property
@@ -124,7 +136,7 @@ class Simulator:
         runs = Tracer(self.frontend, data, copies).run()
         if self.parameters.memory is not None:
             runs = MemoryPass(self.frontend, self.parameters.memory).resolve(runs)
-        trace = segments(Values(self.frontend).resolve(runs) if values_matter(runs) else runs)
+        trace = segments(KnownValues(self.frontend).resolve(runs) if values_matter(runs) else runs)
         timed = [number for number, (part, _) in enumerate(trace) if not isinstance(part, Sequel) and reads(part)]
         now: EventCounts = (0,) * len(self._names)
         order: Order = ()
@@ -180,10 +192,22 @@ class Simulator:
                 self._results.clear()
                 self._runs.clear()
                 self._layouts.clear()
-                self._numbering = Numbering()
+                self._numberings.clear()
+            self._numbering = self._numbering_for(segment)
             result = self._simulate_reads(segment) if reads(segment) else self._simulate(segment, order)
             self._results[segment, order] = result
         return result
+
+    def _numbering_for(self, segment: Segment) -> Numbering:
+        """Return the numbering for a segment: high bytes that are renamed apart cost steps of their own."""
+        apart = has_high_bytes(segment)
+        if apart not in self._numberings:
+            ports = self.parameters.ports
+            merging = tuple(number for number, port in enumerate(ports) if port in self.parameters.merge_ports)
+            self._numberings[apart] = Numbering(
+                merging=merging if apart else (), bypass_cycles=self.parameters.bypass_cycles
+            )
+        return self._numberings[apart]
 
     def _simulate(self, segment: Segment, order: Order) -> SegmentResult:
         """Simulate a segment without reads; a repetition only until its state repeats."""
@@ -224,13 +248,13 @@ class Simulator:
         core.fetched = self._numbering.fetched
         return core
 
-    def _layout(self, unit: Segment, steps: Sequence[Step]) -> Layout:
+    def _layout(self, unit: Segment, steps: Sequence[Step]) -> CodeLayout:
         """Return the layout of a unit that is repeated, whose steps are these."""
         assert self.parameters.front is not None
         assert self.parameters.front.uop_cache is not None
         if unit not in self._layouts:
             items = [self._numbering.fetched[step[5]] for step in steps if step[0] == FETCH]
-            self._layouts[unit] = Layout(items, self.parameters.front.uop_cache)
+            self._layouts[unit] = CodeLayout(items, self.parameters.front.uop_cache)
         return self._layouts[unit]
 
     def _cached(self, unit: Segment, count: int) -> bool:

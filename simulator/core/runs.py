@@ -51,6 +51,11 @@ class Run:
         return any(one.fast_form is not None for one in self.code)
 
     @property
+    def has_high_bytes(self) -> bool:
+        """Whether it uses a high byte that is renamed apart from its register."""
+        return any(one.partial is not None and one.partial.high for one in self.code)
+
+    @property
     def serializes(self) -> bool:
         """Whether the last instruction serializes (no other one does)."""
         return self.code[-1].variant.iclass in SERIALIZING
@@ -76,8 +81,8 @@ def executed(
         runs: the trace.
         execute: changes the state as a stretch does, and returns the form of it that the state asks for.
         state: returns all that the form of what follows depends on.
-        most_copies: how many copies of a repetition are executed; if no state has repeated until then, the last one
-            stands for all that follow.
+        most_copies: how many copies of a repetition are executed. If no state has repeated by then, the last one stands
+            for all that follow.
     """
     found: list[Run | Repetition] = []
     for run in runs:
@@ -193,6 +198,11 @@ def reads(segment: Segment) -> bool:
 def values_matter(runs: Sequence[Run | Repetition]) -> bool:
     """Whether what a trace takes depends on operand values."""
     return any(values_matter(run.runs) if isinstance(run, Repetition) else run.values_matter for run in runs)
+
+
+def has_high_bytes(segment: Segment) -> bool:
+    """Whether a high byte that is renamed apart from its register is used in it."""
+    return any(has_high_bytes(run.runs) if isinstance(run, Repetition) else run.has_high_bytes for run in segment)
 
 
 def _serializes(runs: Sequence[Run | Repetition]) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simulator.core.branches import branch_target, is_indirect, returns
-from simulator.core.frontend import Chunk, Head
+from simulator.core.frontend import Head, TracedChunk
 from simulator.core.locations import location_of, width_of
 from simulator.core.runs import SERIALIZING, Read, Repetition, Run
 from simulator.errors import SimulatedFaultError, SimulatedHangError
@@ -144,7 +144,7 @@ class Tracer:
         run = self.frontend.run_of(tuple(code), tuple(reads))
         self.history.append((start, run))
         if whole and not self.copies.offset <= start < self.copies.end:
-            chunk = Chunk(self.data[start:following], run, tuple(known.items()))
+            chunk = TracedChunk(self.data[start:following], run, tuple(known.items()))
             self.frontend.remember(chunk, after=self._after_copies(start))
         return following
 

@@ -55,7 +55,7 @@ def _operation(iclass: str) -> str:
     return _VECTOR_STEMS.get(stem, "")
 
 
-class Values:
+class KnownValues:
     """What is known of registers and memory while a program is executed."""
 
     def __init__(self, frontend: Frontend) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from results.machine.graph import FLAGS
 from results.model import LatencyPart
-from simulator.core.locations import GENERAL, location_of
+from simulator.core.locations import GENERAL, is_high_byte, location_of
 from simulator.judging.latency import meant
 from simulator.machines.truth import longest_paths
 
@@ -41,6 +41,12 @@ UNREACHED = "AF"
 NEAR = Fraction(1, 20)
 """Cycles by which a measured bound may be more than the one that it stands for."""
 
+NO_WAY = Fraction(10**6)
+"""Cycles that stand for a way that no instruction goes."""
+
+PARTS = 16
+"""Parts of a machine's instructions: one part already holds some of each kind."""
+
 
 def file_of(variant: InstructionVariant, endpoint: Endpoint) -> str:
     """Return the file from which a value enters an instruction, or to which it leaves it."""
@@ -61,7 +67,8 @@ def file_of_location(location: Location) -> str:
         return MEMORY
     if location in FLAGS:
         return location
-    return GENERAL_FILE if location in GENERAL else location.rstrip("0123456789")
+    general = location in GENERAL or is_high_byte(location)
+    return GENERAL_FILE if general else location.rstrip("0123456789")
 
 
 class Standing(StrEnum):
@@ -77,32 +84,53 @@ class Standing(StrEnum):
 
 
 class Slack:
-    """By how much latencies between files could be more on an indistinguishable machine."""
+    """By how much latencies between files could be more on an indistinguishable machine.
+
+    Any instruction of the machine may be what leaves no slack. They are looked at in parts, each of them spread over
+    all: where a part leaves none, the rest cannot change that.
+    """
 
     def __init__(self, machine: MachineModel, variants: Iterable[InstructionVariant]) -> None:
-        """Look at everything that the machine has: any instruction may be what leaves no slack."""
-        beyond_one: dict[tuple[str, str], Fraction] = {}
-        for variant in variants:
-            behaviour = machine.behaviour(variant)
-            for start, end, cycles in _pairs(behaviour) if behaviour is not None else ():
-                way = file_of(variant, start), file_of(variant, end)
-                beyond_one[way] = min(max(cycles - 1, Fraction(0)), beyond_one.get(way, cycles))
-        self._least = _shortest_ways(beyond_one)
+        """Look at everything that the machine has, as far as it is asked for."""
+        every = list(variants)
+        self._machine = machine
+        self._parts = iter([every[first::PARTS] for first in range(PARTS)])
+        self._beyond_one: dict[tuple[str, str], Fraction] = {}
+        self._least: dict[tuple[str, str], Fraction] = {}
 
     def more(self, source: str, destination: str) -> Fraction:
         """Return by how many cycles what goes from one file to another could take more."""
-        return Fraction(0) if source == destination else self._least[destination, source]
+        if source == destination:
+            return Fraction(0)
+        while self._least.get((destination, source), NO_WAY):
+            part = next(self._parts, None)
+            if part is None:
+                break
+            self._look_at(part)
+        return self._least.get((destination, source), NO_WAY)
 
     def less(self, source: str, destination: str) -> Fraction:
         """Return by how many cycles what goes from one file to another could take less."""
         return self.more(destination, source)
 
+    def _look_at(self, variants: Iterable[InstructionVariant]) -> None:
+        beyond_one = self._beyond_one
+        for variant in variants:
+            behaviour = self._machine.behaviour(variant)
+            pairs = list(_pairs(behaviour)) if behaviour is not None else []
+            files = {one: file_of(variant, one) for one in {end for start, end, _ in pairs for end in (start, end)}}
+            for start, end, cycles in pairs:
+                way, more = (files[start], files[end]), max(cycles - 1, Fraction(0))
+                if way not in beyond_one or more < beyond_one[way]:
+                    beyond_one[way] = more
+        self._least = _shortest_ways(beyond_one)
+
 
 def standing(slack: Slack, variant: InstructionVariant, truth: Truth, result: LatencyResult) -> Standing:
     """Say how good an upper bound is, or whether an exact latency is the only possible one.
 
-    Where an address and an operand are one register that is not chosen (RSP of POP) the source may also be either of
-    the two: another machine takes less from one of them, and nothing shows it.
+    An address and an operand may be one fixed register (RSP of POP). Then the source may be either of the two: another
+    machine takes less from one of them, and nothing shows it.
     """
     latencies = [one for one in meant(variant, truth, result) if result.destination_flag or one[1].flag != UNREACHED]
     ways = [(file_of(variant, start), file_of(variant, end), cycles) for start, end, cycles in latencies]
@@ -123,15 +151,15 @@ def _is_twin(variant: InstructionVariant, source: int) -> bool:
 def _pairs(behaviour: Behaviour) -> Iterator[tuple[Endpoint, Endpoint, Fraction]]:
     """Return all latencies of an instruction: of different registers and of one, of slow values and fast ones."""
     for one in filter(None, (behaviour, behaviour.same_register)):
-        for fast in (False, True):
+        for fast in {False, any(uop.fast is not None for uop in one.uops)}:
             for (start, end), cycles in longest_paths(one.uops, fast=fast).items():
                 yield start, end, cycles
 
 
 def _shortest_ways(steps: dict[tuple[str, str], Fraction]) -> dict[tuple[str, str], Fraction]:
-    """Return the length of the shortest way between any two files (Floyd and Warshall); 10**6 if there is none."""
+    """Return the length of the shortest way between any two files (Floyd and Warshall); `NO_WAY` if there is none."""
     files = sorted({file for way in steps for file in way})
-    least = {(a, b): steps.get((a, b), Fraction(0) if a == b else Fraction(10**6)) for a in files for b in files}
+    least = {(a, b): steps.get((a, b), Fraction(0) if a == b else NO_WAY) for a in files for b in files}
     for via in files:
         for a in files:
             for b in files:

@@ -2,9 +2,9 @@
 
     python -m simulator.machines.convert_llvm --llvm FOLDER --xed FOLDER
 
-`--llvm` holds one ARCH.json.xz per CPU, which has for each variant what LLVM 19's scheduling model (MCSchedModel,
-Apache-2.0 with LLVM exceptions) says: ports, µops, latency, read advances. `--xed` is a folder of XED's datafiles,
-whose `*chips.txt` files say which ISA sets a chip has. Tables are written whole or not at all.
+`--llvm` holds one ARCH.json.xz per CPU. It has ports, µops, latency and read advances of each variant, from LLVM 19's
+scheduling model (MCSchedModel, Apache-2.0 with LLVM exceptions). `--xed` is a folder of XED's datafiles, whose
+`*chips.txt` files say which ISA sets a chip has. Tables are written whole or not at all.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CHIPS = (
 )
 
 
-class Entry(TypedDict, total=False):
+class JsonVariant(TypedDict, total=False):
     """What the JSON says of one variant."""
 
     iform: str
@@ -48,7 +48,7 @@ class Entry(TypedDict, total=False):
     other: dict[str, int]
 
 
-def fact_line(string: str, entry: Entry) -> str:
+def fact_line(string: str, entry: JsonVariant) -> str:
     """Write one variant as a line: string, iform, ports, latencies, µops, largest read advance, divider cycles."""
     ports = sorted((name.removeprefix("p"), count) for name, count in entry["ports"].items())
     terms = "+".join(name if count == 1 else f"{name}*{count}" for name, count in ports)
@@ -58,14 +58,14 @@ def fact_line(string: str, entry: Entry) -> str:
     return f"{string}\t{entry['iform']}\t{terms}\t{latencies}\t{entry['uops']}\t{advance}\t{divider}"
 
 
-def read_entries(source: Path) -> dict[str, Entry]:
+def read_entries(source: Path) -> dict[str, JsonVariant]:
     """Read the JSON of one CPU, by variant string.
 
     Raises:
         ModelError: the file is not such a JSON file.
     """
     try:
-        entries: dict[str, Entry] = json.loads(lzma.decompress(source.read_bytes()))
+        entries: dict[str, JsonVariant] = json.loads(lzma.decompress(source.read_bytes()))
     except (OSError, lzma.LZMAError, ValueError) as error:
         raise ModelError(f"{source}: not a table of scheduling facts: {error}") from error
     return entries

@@ -8,6 +8,7 @@ from enum import StrEnum
 from fnmatch import translate
 from typing import TYPE_CHECKING, Any, Self
 
+from results.machine.constants import NO_LIMIT
 from results.machine.graph import Behaviour, ModelError, Uop, with_index
 from simulator.machines.graph_rules import GraphRule, amend
 from simulator.machines.noise import EXACT, CounterNoise
@@ -16,8 +17,8 @@ from simulator.machines.truth import Truth, truth_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from results.machine.constants import Core
-    from simulator.memory.parameters import Memory
+    from results.machine.constants import CoreConstants
+    from simulator.memory.parameters import MemoryParameters
     from xed_convert.model import InstructionVariant
 
 
@@ -32,6 +33,10 @@ class Binding(StrEnum):
     """When it is dispatched: the oldest ready µop first, to the lowest of its ports that is free."""
     INTEL = "intel"
     """At issue, as published for Intel's cores: by what waited a cycle ago and by issue slot; loads take turns."""
+    INTEL_6 = "intel-6"
+    """The same for Intel's cores with six ports: Sandy Bridge and Ivy Bridge."""
+    INTEL_10 = "intel-10"
+    """The same for Intel's cores with ten ports: Ice Lake and its like."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +46,17 @@ class Parameters:
     `shared_counters` are the groups of ports whose µops are counted together; every other port has its own counter.
     `no_index` are the ports that form no store address with an index register, `fusing` the mnemonics that a following
     conditional jump can fuse with. `noise` is how far counters are off. `alternating` are the ports that µops with
-    just these ports take by turns under Intel's rule. `front` is the core whose front end there is (None: there is
+    just these ports take by turns under Intel's rules (groups with spaces between), `published` is the one of these
+    rules that the core has. `front` is the core whose front end there is (None: there is
     nothing before issue). `memory` are its caches and store buffer (None: every load hits, and places in memory are
     the same if they are written the same way). `computing` are the ports that neither load nor store. With `by_task`
-    µops are counted by what they do as well (`simulator.machines.units`).
+    µops are counted by what they do as well (`simulator.machines.units`). `elimination` are the slots for moves between
+    general-purpose and between vector registers that are eliminated, and how many moves are in one cycle. With
+    `merge_ports` high bytes are renamed apart, and a µop on these ports merges them ("": they are not).
+    `bypass_cycles` is how much later a vector is there for instructions of the other domain
+    (`simulator.core.domains`). `pipeline` is `cycles` and `all_overwritten` of
+    `results.machine.constants.EliminationSlots` (None: slots are known at once). With `whole_groups` a cycle issues
+    nothing while the scheduler has fewer free entries than the cycle has issue slots.
     """
 
     issue_width: int
@@ -58,13 +70,19 @@ class Parameters:
     noise: CounterNoise = EXACT
     binding: Binding = Binding.FEWEST_WAITING
     alternating: str = ""
-    front: Core | None = None
-    memory: Memory | None = None
+    published: Binding = Binding.INTEL
+    front: CoreConstants | None = None
+    memory: MemoryParameters | None = None
     computing: str = ""
     by_task: bool = False
+    elimination: tuple[int, int, int] = (NO_LIMIT, NO_LIMIT, NO_LIMIT)
+    pipeline: tuple[int, bool] | None = None
+    whole_groups: bool = False
+    merge_ports: str = ""
+    bypass_cycles: int = 0
 
     @classmethod
-    def of(cls, core: Core) -> Self:
+    def of(cls, core: CoreConstants) -> Self:
         """Return the parameters of a microarchitecture."""
         of_memory = core.ports.load + core.ports.store_address + core.ports.store_data
         return cls(
@@ -77,7 +95,10 @@ class Parameters:
             core.fusion.mnemonics,
             core.ports.no_index,
             alternating=core.ports.alternating,
+            published=Binding(core.ports.binding),
             computing="".join(port for port in core.ports.all if port not in of_memory),
+            elimination=(core.elimination.general, core.elimination.vector, core.elimination.per_cycle),
+            merge_ports=core.partial_registers.merge_ports,
         )
 
     @property
@@ -131,7 +152,10 @@ class MachineModel:
     def with_parameters(self, **changes: Any) -> MachineModel:  # noqa: ANN401 - each parameter has its own type
         """Return the same machine with other values of `Parameters`."""
         parameters = replace(self.parameters, **changes)
-        return MachineModel(self.name, parameters, self.origin, self.lookup, self.stand_ins)
+        made = MachineModel(self.name, parameters, self.origin, self.lookup, self.stand_ins)
+        if (shortest := self.shortest) is not None:
+            made.shortest = lambda: shortest().with_parameters(**changes)
+        return made
 
     def changed(self, graphs: Mapping[str, str]) -> MachineModel:
         """Return a machine on which some variants are otherwise: by pattern (as in `graphs.tsv`) a graph or word.

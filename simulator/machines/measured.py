@@ -1,6 +1,6 @@
 """Simulated machines out of measurements: an instructions.xml, and the constants of the microarchitecture.
 
-What the file says of an instruction is executed; so a characterization of such a machine must give the file back.
+The machine executes what the file says of an instruction, so a characterization of it must give the file back.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""How far the counters of a simulated machine are off. The same job gives the same samples in every run."""
+"""How far the counters of a simulated machine are off.
+
+The same job gives the same samples whenever it runs for the first time, and others when it is repeated: else repeating
+would show nothing.
+"""
 
 from __future__ import annotations
 
@@ -49,17 +53,19 @@ class CounterNoise:
         return Fraction(self.job_percent * (110 + 10), 100 * 100) + Fraction(self.drift_percent, 100)
 
     def samples(
-        self, job: str, values: Mapping[str, int], repetitions: int, position: int
+        self, job: str, values: Mapping[str, int], repetitions: int, position: int, turn: int = 0
     ) -> dict[str, tuple[int, ...]]:
         """Return samples of each counter of a job, which is the `position`-th that the machine runs.
 
-        `job` names the job: the same one is noisy in the same way whenever it runs, but for drift.
+        `job` names the job, which has run `turn` times before. A factor of the whole job is the same each time.
         """
         if self == EXACT:
             return {name: (value,) * repetitions for name, value in values.items()}
-        source = random.Random(job)
+        upwards = random.Random(f"{job} {turn}")
         return {
-            name: tuple(self._samples(source, f"{job} {name}", value, repetitions, self._drift(name, position)))
+            name: tuple(
+                self._samples(upwards, (f"{job} {name}", turn), value, repetitions, self._drift(name, position))
+            )
             for name, value in values.items()
         }
 
@@ -71,14 +77,18 @@ class CounterNoise:
         return 1 + self.drift_percent / 100 * min(up_and_down, 2 * self.drift_jobs - up_and_down) / self.drift_jobs
 
     def _samples(
-        self, upwards: random.Random, counter: str, value: int, repetitions: int, drift: float
+        self, upwards: random.Random, counter: tuple[str, int], value: int, repetitions: int, drift: float
     ) -> Iterator[int]:
-        source = random.Random(counter)
-        job = drift * _near_one(source, self.job_percent)
+        name, turn = counter
+        job = drift * (_near_one(random.Random(name), self.job_percent) if self.job_percent else 1)
+        # To seed a source takes as long as all samples: none where nothing is drawn from it
+        source = random.Random(f"{name} {turn}") if self.sample_percent or self.outlier_percent else None
         for _ in range(repetitions):
-            factor = job * _near_one(source, self.sample_percent)
-            if source.random() * 100 < self.outlier_percent:
-                factor *= source.uniform(*OUTLIER)
+            factor = job
+            if source is not None:
+                factor *= _near_one(source, self.sample_percent)
+                if source.random() * 100 < self.outlier_percent:
+                    factor *= source.uniform(*OUTLIER)
             sample = value if factor == 1 else round(value * factor)
             sample += self.offset
             if self.upwards and upwards.random() < SHARE_UPWARDS:

@@ -26,7 +26,7 @@ from xed_convert.model import OperandKind
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from simulator.machines.random_shape import Shape
+    from simulator.machines.random_shape import MachineShape
     from xed_convert.model import InstructionVariant, Operand
 
 _TAME = """
@@ -86,7 +86,7 @@ def is_tame(variant: InstructionVariant) -> bool:
 class _Drawing:
     """Draws the behaviour of one variant."""
 
-    def __init__(self, source: random.Random, shape: Shape, variant: InstructionVariant) -> None:
+    def __init__(self, source: random.Random, shape: MachineShape, variant: InstructionVariant) -> None:
         self.source, self.shape, self.variant = source, shape, variant
         self.updates = set(address_updates(variant))
         agen = [e for o in variant.operands if o.kind is OperandKind.AGEN for e in address_inputs(o)]

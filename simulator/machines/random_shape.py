@@ -23,7 +23,7 @@ CHIPS = ("HASWELL", "SKYLAKE_SERVER")
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class MachineShape:
     """What a seed decides about the machine as a whole. Ports are written as letters, latencies in core cycles.
 
     `units` are the functional units of all computing µops, `hidden_units` those that only instructions of two and more
@@ -42,7 +42,7 @@ class Shape:
     hidden_units: tuple[frozenset[str], ...] = ()
 
 
-def draw_shape(seed: int, kind: str = "") -> Shape:
+def draw_shape(seed: int, kind: str = "") -> MachineShape:
     """Draw the machine as a whole, of one of `KINDS` or of several ("hidden+intel"; "": a plain one)."""
     shape = _draw_plain_shape(seed)
     for one in kinds_of(kind):
@@ -55,7 +55,7 @@ def kinds_of(kind: str) -> list[str]:
     return kind.split("+") if kind else []
 
 
-def _draw_plain_shape(seed: int) -> Shape:
+def _draw_plain_shape(seed: int) -> MachineShape:
     """Draw the machine as a whole: 4 to 12 ports, of which at least two compute."""
     source = random.Random(f"machine {seed}")
     count = source.randint(4, 12)
@@ -80,7 +80,7 @@ def _draw_plain_shape(seed: int) -> Shape:
         noise=CounterNoise(upwards=source.choice((0, 0, 1, 3))),
         computing="".join(sorted(set(rest) - set(data) - set(addresses), key=PORT_LETTERS.index)),
     )
-    return Shape(
+    return MachineShape(
         parameters,
         _units(source, compute, width, parameters.shared_counters),
         frozenset(loads),
@@ -129,31 +129,31 @@ def _units(
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class MachineKind:
     """A kind of random machine: what is hard about it, and what it makes of a plain machine of the same seed."""
 
     text: str
-    change: Callable[[random.Random, Shape], Shape]
+    change: Callable[[random.Random, MachineShape], MachineShape]
 
 
 def _with_parameters(  # each parameter has its own type
     **changes: Any,  # noqa: ANN401
-) -> Callable[[random.Random, Shape], Shape]:
+) -> Callable[[random.Random, MachineShape], MachineShape]:
     """Return a change of parameters that draws nothing."""
     return lambda _, shape: replace(shape, parameters=replace(shape.parameters, **changes))
 
 
-def _with_noise(**changes: int) -> Callable[[random.Random, Shape], Shape]:
+def _with_noise(**changes: int) -> Callable[[random.Random, MachineShape], MachineShape]:
     """Return a change of the counters' noise that draws nothing."""
 
-    def change(source: random.Random, shape: Shape) -> Shape:
+    def change(source: random.Random, shape: MachineShape) -> MachineShape:
         noise = replace(shape.parameters.noise, **changes)
         return _with_parameters(noise=noise)(source, shape)
 
     return change
 
 
-def _hidden(source: random.Random, shape: Shape) -> Shape:
+def _hidden(source: random.Random, shape: MachineShape) -> MachineShape:
     """Keep half of the units (of an odd number, the smaller half) for instructions of two and more µops."""
     shown = [*shape.units]
     source.shuffle(shown)
@@ -163,7 +163,7 @@ def _hidden(source: random.Random, shape: Shape) -> Shape:
     return replace(shape, units=units, hidden_units=tuple(sorted(hidden, key=sorted)))
 
 
-def _any_counters(source: random.Random, shape: Shape) -> Shape:
+def _any_counters(source: random.Random, shape: MachineShape) -> MachineShape:
     """Cut the ports, in any order, into groups of one to three that share a counter; one group has at least two."""
     ports = list(shape.parameters.ports)
     source.shuffle(ports)
@@ -175,20 +175,20 @@ def _any_counters(source: random.Random, shape: Shape) -> Shape:
     return replace(shape, parameters=replace(shape.parameters, shared_counters=shared))
 
 
-def _any_width(source: random.Random, shape: Shape) -> Shape:
+def _any_width(source: random.Random, shape: MachineShape) -> MachineShape:
     """Issue 2 to 12 µops per cycle, however many ports there are."""
     width = source.randint(2, 12)
     retire_width = width + source.randint(0, 2)
     return replace(shape, parameters=replace(shape.parameters, issue_width=width, retire_width=retire_width))
 
 
-def _small_buffers(source: random.Random, shape: Shape) -> Shape:
+def _small_buffers(source: random.Random, shape: MachineShape) -> MachineShape:
     """Have buffers as small as those of the first out-of-order cores (Pentium Pro: 40 entries, 20 in the scheduler)."""
     entries, scheduler = source.choice((20, 32, 40, 64)), source.choice((8, 12, 16, 20))
     return replace(shape, parameters=replace(shape.parameters, reorder_buffer=entries, scheduler=scheduler))
 
 
-def _intel_binding(source: random.Random, shape: Shape) -> Shape:
+def _intel_binding(source: random.Random, shape: MachineShape) -> MachineShape:
     """Bind as Intel's cores do; loads take their ports by turns."""
     del source
     loads = "".join(sorted(shape.load_ports, key=PORT_LETTERS.index))
@@ -196,19 +196,19 @@ def _intel_binding(source: random.Random, shape: Shape) -> Shape:
 
 
 KINDS = {
-    "hidden": Kind("half of the port sets occur only inside instructions of two and more µops", _hidden),
-    "counters": Kind("any ports share a counter, in groups of up to three", _any_counters),
-    "width": Kind("issues 2 to 12 µops per cycle", _any_width),
-    "small": Kind("a small reorder buffer and scheduler", _small_buffers),
-    "dispatch": Kind("µops are bound to ports at dispatch", _with_parameters(binding=Binding.DISPATCH)),
-    "lowest": Kind("bound to the lowest port among equals", _with_parameters(binding=Binding.LOWEST)),
-    "intel": Kind("bound by Intel's rule, loads by turns", _intel_binding),
-    "sample1": Kind("every sample is off by up to 1%", _with_noise(sample_percent=1)),
-    "sample2": Kind("every sample is off by up to 2%", _with_noise(sample_percent=2)),
-    "job1": Kind("all samples of a job are off by up to 1%", _with_noise(job_percent=1)),
-    "job2": Kind("all samples of a job are off by up to 2%", _with_noise(job_percent=2)),
-    "outliers": Kind("30% of the samples are much too high", _with_noise(outlier_percent=30)),
-    "offset": Kind("every sample is 7 too high", _with_noise(offset=7)),
-    "drift": Kind("the clock drifts by 3% over 500 jobs", _with_noise(drift_percent=3)),
+    "hidden": MachineKind("half of the port sets occur only inside instructions of two and more µops", _hidden),
+    "counters": MachineKind("any ports share a counter, in groups of up to three", _any_counters),
+    "width": MachineKind("issues 2 to 12 µops per cycle", _any_width),
+    "small": MachineKind("a small reorder buffer and scheduler", _small_buffers),
+    "dispatch": MachineKind("µops are bound to ports at dispatch", _with_parameters(binding=Binding.DISPATCH)),
+    "lowest": MachineKind("bound to the lowest port among equals", _with_parameters(binding=Binding.LOWEST)),
+    "intel": MachineKind("bound by Intel's rule, loads by turns", _intel_binding),
+    "sample1": MachineKind("every sample is off by up to 1%", _with_noise(sample_percent=1)),
+    "sample2": MachineKind("every sample is off by up to 2%", _with_noise(sample_percent=2)),
+    "job1": MachineKind("all samples of a job are off by up to 1%", _with_noise(job_percent=1)),
+    "job2": MachineKind("all samples of a job are off by up to 2%", _with_noise(job_percent=2)),
+    "outliers": MachineKind("30% of the samples are much too high", _with_noise(outlier_percent=30)),
+    "offset": MachineKind("every sample is 7 too high", _with_noise(offset=7)),
+    "drift": MachineKind("the clock drifts by 3% over 500 jobs", _with_noise(drift_percent=3)),
 }
 """What may be hard about a random machine, by its name in `random:KIND:SEED` (or `random:KIND+KIND:SEED`)."""

@@ -44,7 +44,7 @@ STORE_ADDRESS_PORTS = frozenset("2378")
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ModelFacts:
     """What a scheduling model states of one variant: port sets (one per µop), latencies, fused µops, advances.
 
     `advance` is the largest read advance in cycles (0: none); `divider_cycles` for how long a divider is busy.
@@ -62,7 +62,7 @@ class _UnfinishedGraph:
     """A graph in the making."""
 
     variant: InstructionVariant
-    facts: Facts
+    facts: ModelFacts
     updates: tuple[Endpoint, ...]
     uops: list[Uop] = field(default_factory=list)
     loads: list[frozenset[str]] = field(default_factory=list)
@@ -85,7 +85,7 @@ class _UnfinishedGraph:
         return [o for o in self.variant.operands if o.kind is OperandKind.MEMORY and (o.written or o.conditional_write)]
 
 
-def behaviour_of(variant: InstructionVariant, facts: Facts) -> Behaviour:
+def behaviour_of(variant: InstructionVariant, facts: ModelFacts) -> Behaviour:
     """Make the graph of a variant out of what a scheduling model states, by the rules of the module's docstring."""
     graph = _UnfinishedGraph(variant, facts, address_updates(variant))
     _assign_roles(graph)

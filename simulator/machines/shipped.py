@@ -1,9 +1,8 @@
 """The models that are shipped: `simulator/models/NAME.toml` and the tables beside it.
 
-The TOML file says where a model comes from; how wide and deep the machine is, and which ports it has, is in
-`results/machine/cores/`. A compressed table has the scheduling facts (`convert_llvm` makes it from LLVM's models).
-Rows of `graphs.tsv` add facts of the paper and of manuals that no scheduling model has. All of it is a model; nothing
-was measured here.
+The TOML file says where a model comes from. Widths, queues and ports are in `results/machine/cores/`. A compressed
+table has the scheduling facts (`convert_llvm` makes it from LLVM's models). Rows of `graphs.tsv` add facts of the paper
+and of manuals that no scheduling model has. All of it is a model; nothing was measured here.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from results.machine.graph import Behaviour, ModelError
 from results.model import PORT_LETTERS
 from simulator.machines.graph_rules import CPU_ORDER, amend, read_rules
 from simulator.machines.machine import MachineModel, Origin, Parameters
-from simulator.machines.scheduling_model import Facts, behaviour_of
+from simulator.machines.scheduling_model import ModelFacts, behaviour_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from importlib.resources.abc import Traversable
 
-    from results.machine.constants import Core
+    from results.machine.constants import CoreConstants
     from xed_convert.model import InstructionVariant
 
 
@@ -62,7 +61,7 @@ def load_machine(name: str) -> MachineModel:
     return MachineModel(name, parameters, origin, shipped.behaviour)
 
 
-def _parameters(core: Core, changes: Mapping[str, Any]) -> Parameters:
+def _parameters(core: CoreConstants, changes: Mapping[str, Any]) -> Parameters:
     """Return the parameters of a core, but for those that a model has otherwise."""
     lists = {key: tuple(value) for key, value in changes.items() if isinstance(value, list)}
     return replace(Parameters.of(core), **(dict(changes) | lists))
@@ -109,7 +108,7 @@ class ShippedModel:
             found[line[: line.index("\t")]].append(string)
         return found
 
-    def _renamed(self, facts: Facts, variant: InstructionVariant) -> Facts:
+    def _renamed(self, facts: ModelFacts, variant: InstructionVariant) -> ModelFacts:
         """Rename port sets where the model borrows the facts of another CPU."""
         if not self.ports:
             return facts
@@ -131,14 +130,14 @@ def _read_facts(path: Traversable) -> dict[str, str]:
     return {string: rest for string, _, rest in lines}
 
 
-def parse_facts(line: str) -> Facts:
+def parse_facts(line: str) -> ModelFacts:
     """Read the columns iform, ports, latencies, µops, read advance, divider cycles; ports are written `06+0156*2`."""
     _, ports_text, latencies, uops, advance, divider = line.split("\t")
     ports: list[frozenset[str]] = []
     for term in filter(None, ports_text.split("+")):
         name, _, count = term.partition("*")
         ports += [frozenset(name)] * int(count or 1)
-    return Facts(tuple(ports), tuple(map(int, latencies.split(","))), int(uops), int(advance), int(divider))
+    return ModelFacts(tuple(ports), tuple(map(int, latencies.split(","))), int(uops), int(advance), int(divider))
 
 
 @functools.cache

@@ -25,7 +25,7 @@ class Truth:
     `uops` counts executed µops (those with a port). `latencies` maps (source, destination) to core cycles: the longest
     path; pairs without a path do not depend on each other. `fast_latencies` holds the same for operand values of the
     fast kind (empty where values do not matter). `throughput` is the least reciprocal throughput that ports, issue
-    width and divider allow, in cycles per instruction; dependencies through fixed operands may make it more. Moves
+    width and divider allow, in cycles per instruction. Dependencies through fixed operands may make it larger. Moves
     that are always eliminated have no executed µops and no latency; `eliminated_share` says how many of them are.
     """
 
@@ -96,7 +96,7 @@ def _with_names(
 def longest_paths(uops: tuple[Uop, ...], *, fast: bool = False) -> dict[tuple[Endpoint, Endpoint], Fraction]:
     """Return the longest latency from each endpoint to each endpoint that depends on it."""
     arrivals: list[dict[Endpoint, int]] = []
-    pairs: dict[tuple[Endpoint, Endpoint], Fraction] = {}
+    pairs: dict[tuple[Endpoint, Endpoint], int] = {}
     for uop in uops:
         latency = uop.fast[0] if fast and uop.fast is not None else uop.latency
         arrival: dict[Endpoint, int] = {}
@@ -107,8 +107,8 @@ def longest_paths(uops: tuple[Uop, ...], *, fast: bool = False) -> dict[tuple[En
         arrivals.append(arrival)
         for end in uop.outputs:
             for start, cycles in arrival.items():
-                pairs[start, end] = max(pairs.get((start, end), Fraction(0)), Fraction(cycles))
-    return pairs
+                pairs[start, end] = max(pairs.get((start, end), 0), cycles)
+    return {ends: Fraction(cycles) for ends, cycles in pairs.items()}
 
 
 def _throughput(behaviour: Behaviour, issue_width: int) -> Fraction:

@@ -2,7 +2,7 @@
 
 Some cores have no counter per port. They count by execution unit (Lion Cove), or on the pipes of one kind only (the
 integer ports of small cores, the floating-point pipes of AMD's). `models/units.tsv` says for the counters of such a
-core what a simulated core with them counts. A simulated µop does one thing, its `Task`:
+core what a simulated core with them counts. A simulated µop does one thing, its `UopTask`:
 
 - loads and stores by what the model says of them;
 - `VECTOR`: what computes for an instruction with a vector, mask or x87 register;
@@ -40,7 +40,7 @@ BRANCHES = ("COND_BR", "UNCOND_BR", "CALL", "RET")
 ANYWHERE = "*"
 
 
-class Task(IntEnum):
+class UopTask(IntEnum):
     """What a µop does."""
 
     ALU = 0
@@ -54,9 +54,9 @@ class Task(IntEnum):
 
 
 OF_MEMORY = {
-    UopKind.LOAD: Task.LOAD,
-    UopKind.STORE_ADDRESS: Task.STORE_ADDRESS,
-    UopKind.STORE_DATA: Task.STORE_DATA,
+    UopKind.LOAD: UopTask.LOAD,
+    UopKind.STORE_ADDRESS: UopTask.STORE_ADDRESS,
+    UopKind.STORE_DATA: UopTask.STORE_DATA,
 }
 
 
@@ -65,7 +65,7 @@ class UnitCounter:
     """A counter of µops that do any of the tasks; `place` is which of the computing ports, from 0 on (None: any)."""
 
     name: str
-    tasks: frozenset[Task]
+    tasks: frozenset[UopTask]
     place: int | None
 
     def ports(self, parameters: Parameters) -> str:
@@ -74,23 +74,23 @@ class UnitCounter:
             return parameters.ports
         return parameters.computing[self.place : self.place + 1]
 
-    def counts(self, task: Task, ports: frozenset[str], parameters: Parameters) -> bool:
+    def counts(self, task: UopTask, ports: frozenset[str], parameters: Parameters) -> bool:
         """Whether a µop that may use these ports can be counted."""
         return task in self.tasks and bool(ports & set(self.ports(parameters)))
 
 
-def task_of(variant: InstructionVariant, uop: Uop) -> Task:
+def task_of(variant: InstructionVariant, uop: Uop) -> UopTask:
     """Return what a µop of a variant does."""
     if uop.kind in OF_MEMORY:
         return OF_MEMORY[uop.kind]
     names = [o.registers[0] for o in variant.operands if o.kind is OperandKind.REGISTER and o.registers]
     if any(name.startswith(VECTORS) for name in names):
-        return Task.VECTOR
+        return UopTask.VECTOR
     if variant.category in BRANCHES:
-        return Task.JUMP
+        return UopTask.JUMP
     if variant.category in SHIFTS:
-        return Task.SHIFT
-    return Task.SLOW if uop.latency > 1 else Task.ALU
+        return UopTask.SHIFT
+    return UopTask.SLOW if uop.latency > 1 else UopTask.ALU
 
 
 def unit_counters(core: str) -> tuple[UnitCounter, ...]:
@@ -104,7 +104,7 @@ def _table() -> dict[str, tuple[UnitCounter, ...]]:
     lines = (line for line in text.splitlines() if not line.startswith("#"))
     found: dict[str, tuple[UnitCounter, ...]] = {}
     for row in csv.DictReader(lines, delimiter="\t"):
-        tasks = frozenset(Task[name] for name in row["tasks"].split(","))
+        tasks = frozenset(UopTask[name] for name in row["tasks"].split(","))
         place = None if row["place"] == ANYWHERE else int(row["place"])
         for core in row["cores"].split(","):
             found[core] = (*found.get(core, ()), UnitCounter(row["counter"], tasks, place))

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from simulator.memory.parameters import PAGE_BYTES
 
 if TYPE_CHECKING:
-    from simulator.memory.parameters import Forwarding
+    from simulator.memory.parameters import ForwardingParameters
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class BufferAccess:
     """Bytes from `offset` on behind what `symbol` stands for, moved from or to registers of a file."""
 
     symbol: str
@@ -25,12 +25,12 @@ class Access:
         """The location in the core that holds what was stored there."""
         return f"stored {self.symbol}{self.offset:+}:{self.size_bytes} {self.file}"
 
-    def overlaps(self, other: Access) -> bool:
+    def overlaps(self, other: BufferAccess) -> bool:
         """Whether both have a byte in common."""
         first, second = sorted((self, other), key=lambda one: one.offset)
         return self.symbol == other.symbol and second.offset < first.offset + first.size_bytes
 
-    def contains(self, other: Access) -> bool:
+    def contains(self, other: BufferAccess) -> bool:
         """Whether it has all bytes of another one."""
         end, other_end = self.offset + self.size_bytes, other.offset + other.size_bytes
         return self.symbol == other.symbol and self.offset <= other.offset and other_end <= end
@@ -45,7 +45,7 @@ class Access:
 class Forwarded:
     """What a load waits for: the stores that it overlaps, and for how many cycles after they have their data."""
 
-    stores: tuple[Access, ...]
+    stores: tuple[BufferAccess, ...]
     cycles: int
 
     @property
@@ -57,12 +57,12 @@ class Forwarded:
 class StoreBuffer:
     """The last stores, the youngest last."""
 
-    def __init__(self, rules: Forwarding) -> None:
+    def __init__(self, rules: ForwardingParameters) -> None:
         """Begin empty."""
         self.rules = rules
-        self.stores: list[Access] = []
+        self.stores: list[BufferAccess] = []
 
-    def store(self, access: Access) -> None:
+    def store(self, access: BufferAccess) -> None:
         """Take a store in; the oldest is done if there is no room."""
         self.stores.append(access)
         del self.stores[: -self.rules.entries]
@@ -71,7 +71,7 @@ class StoreBuffer:
         """Let all stores be done."""
         self.stores.clear()
 
-    def load(self, access: Access) -> Forwarded | None:
+    def load(self, access: BufferAccess) -> Forwarded | None:
         """Return what a load gets from the stores, None if it gets nothing."""
         youngest = next((one for one in reversed(self.stores) if one.overlaps(access)), None)
         if youngest is None:

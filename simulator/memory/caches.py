@@ -9,7 +9,7 @@ from simulator.memory.policies import new_set
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simulator.memory.parameters import CacheLevel, Memory
+    from simulator.memory.parameters import CacheLevel, MemoryParameters
     from simulator.memory.policies import CacheSet
 
 LINE_BYTES = 64
@@ -45,7 +45,7 @@ class Cache:
 class Caches:
     """All levels. A line that misses a level comes into it, and is looked for in the next one."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: MemoryParameters) -> None:
         """Begin empty."""
         self.memory = memory
         self.levels = [Cache(level) for level in memory.caches]

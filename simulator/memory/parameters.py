@@ -12,7 +12,7 @@ PAGE_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Forwarding:
+class ForwardingParameters:
     """How a load gets what one of the last `entries` stores has written; cycles go from register to register.
 
     They are those of the load's µop: what an instruction does with what was loaded comes on top.
@@ -52,21 +52,21 @@ class CacheLevel:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class MemoryParameters:
     """All of it: levels from the nearest one on (its `extra_cycles` are none), and what a load from memory takes more.
 
     A load in two lines or pages takes `crossing_line_cycles` or `crossing_page_cycles` more.
     """
 
-    forwarding: Forwarding | None = None
+    forwarding: ForwardingParameters | None = None
     caches: tuple[CacheLevel, ...] = ()
     memory_cycles: int = 0
     crossing_line_cycles: int = 0
     crossing_page_cycles: int = 0
 
 
-TYPICAL = Memory(
-    Forwarding(
+TYPICAL = MemoryParameters(
+    ForwardingParameters(
         forwarded={
             ("general", "general"): 5,
             ("general", "vector"): 7,

@@ -14,8 +14,8 @@ The rules of QLRU (Abel, "Automatic Generation of Models of Microarchitectures",
 - Mx: a line comes with age x;
 - R: the line that goes is the first one of age 3 (R0, R1) or the last one (R2); without one it is the first line. Empty
   places are filled from the first one (R0, R1) or from the last one (R2) on;
-- U: where no line has age 3 after an access, all get older by what the oldest lacks to 3 (U0), by 1 (U2), or likewise
-  all but the one that was used (U1, U3).
+- U: where no line has age 3 after an access, all get older, by what the oldest lacks to 3 (U0) or by 1 (U2). U1 and U3
+  do likewise, but the line that was used keeps its age.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Ordered(CacheSet):
         return tuple(self.order)
 
 
-class Tree(CacheSet):
+class PlruSet(CacheSet):
     """PLRU: node 1 is the root, and node n has the children 2n and 2n + 1; a bit says which half goes next."""
 
     def __init__(self, ways: int) -> None:
@@ -149,7 +149,7 @@ class Recent(CacheSet):
 
 
 @dataclass(frozen=True, slots=True)
-class Ages:
+class QlruRules:
     """The rules of a QLRU policy: ages after hits at 3 and 2, age of a new line, which one goes, how they get older."""
 
     hit_oldest: int
@@ -162,7 +162,7 @@ class Ages:
 class Quad(CacheSet):
     """QLRU."""
 
-    def __init__(self, ways: int, rules: Ages) -> None:
+    def __init__(self, ways: int, rules: QlruRules) -> None:
         super().__init__(ways)
         self.rules = rules
         self.ages = [OLDEST] * ways
@@ -201,7 +201,7 @@ class Quad(CacheSet):
 _PLAIN: dict[str, Callable[[int], CacheSet]] = {
     "LRU": lambda ways: Ordered(ways, hits_count=True),
     "FIFO": lambda ways: Ordered(ways, hits_count=False),
-    "PLRU": Tree,
+    "PLRU": PlruSet,
     "MRU": Recent,
 }
 
@@ -218,4 +218,4 @@ def new_set(policy: str, ways: int) -> CacheSet:
     if found is None:
         message = f"no replacement policy {policy!r}"
         raise ValueError(message)
-    return Quad(ways, Ages(*(int(digit) for digit in found.groups())))
+    return Quad(ways, QlruRules(*(int(digit) for digit in found.groups())))

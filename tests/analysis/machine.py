@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from analysis.bounds import Analyzer, Bounds, Running
-from analysis.code import Block, Reader
+from analysis.code import Block, CodeReader
 from results.machine.file import read_machine
 from simulator.machines.measured import machine_of
 from tests.shared import measured_haswell
@@ -25,9 +25,9 @@ def haswell() -> MachineModel:
 
 
 @cache
-def reader() -> Reader:
+def reader() -> CodeReader:
     try:
-        return Reader(haswell(), shipped_assembler().decoder)
+        return CodeReader(haswell(), shipped_assembler().decoder)
     except UopscopeError as error:
         pytest.skip(str(error))
 

@@ -4,12 +4,12 @@ from fractions import Fraction
 
 import pytest
 
-from analysis.addresses import BHIVE, Environment, Followed, Follower, Forwarding
+from analysis.addresses import BHIVE, AddressFollower, Environment, Followed, ForwardedLoad
 from tests.analysis.machine import block
 
 
-def found(text: str, environment: Environment | None = None) -> tuple[Forwarding, ...]:
-    return Follower(environment).forwardings(block(text).items)
+def found(text: str, environment: Environment | None = None) -> tuple[ForwardedLoad, ...]:
+    return AddressFollower(environment).forwardings(block(text).items)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def found(text: str, environment: Environment | None = None) -> tuple[Forwarding
 def test_addresses_are_followed_through_arithmetic_and_iterations(
     text: str, expected: tuple[int, int, int] | None
 ) -> None:
-    assert found(text) == (() if expected is None else (Forwarding(*expected, whole=True),))
+    assert found(text) == (() if expected is None else (ForwardedLoad(*expected, whole=True),))
 
 
 @pytest.mark.parametrize(
@@ -47,44 +47,57 @@ def test_what_may_be_elsewhere_is_elsewhere(text: str) -> None:
 
 
 def test_what_a_store_wrote_a_part_of_is_not_forwarded() -> None:
-    assert found("mov [rax], ecx; mov rdx, [rax]") == (Forwarding(1, 0, 0, whole=False),)
-    assert found("mov [rax], rcx; mov edx, [rax+4]") == (Forwarding(1, 0, 0, whole=True),)
+    assert found("mov [rax], ecx; mov rdx, [rax]") == (ForwardedLoad(1, 0, 0, whole=False),)
+    assert found("mov [rax], rcx; mov edx, [rax+4]") == (ForwardedLoad(1, 0, 0, whole=True),)
     both = found("mov [rax], ecx; mov [rax+4], ebx; mov rdx, [rax]")
-    assert both == (Forwarding(2, 0, 0, whole=False), Forwarding(2, 1, 0, whole=False))
+    assert both == (ForwardedLoad(2, 0, 0, whole=False), ForwardedLoad(2, 1, 0, whole=False))
 
 
 def test_in_an_environment_registers_point_to_the_same_place() -> None:
     text = "mov [rax], rbx; mov rcx, [rdx]"
-    assert found(text, BHIVE) == (Forwarding(1, 0, 0, whole=True),)
+    assert found(text, BHIVE) == (ForwardedLoad(1, 0, 0, whole=True),)
     assert found("mov [rax], rbx; mov rcx, [rsp]", BHIVE) == ()
     assert found("mov [rsp], rbx; mov rcx, [rbp]", BHIVE) == ()  # each has a place of its own
 
 
 def test_memory_of_an_environment_holds_pointers() -> None:
-    assert found("mov rax, [rbx]; mov [rax+8], rcx; mov rdx, [rsi+8]", BHIVE) == (Forwarding(2, 1, 0, whole=True),)
+    assert found("mov rax, [rbx]; mov [rax+8], rcx; mov rdx, [rsi+8]", BHIVE) == (ForwardedLoad(2, 1, 0, whole=True),)
 
 
 def test_all_pages_of_an_environment_are_one_but_nothing_is_forwarded_between_them() -> None:
-    assert found("mov [rax+4096], rcx; mov rdx, [rsi]", BHIVE) == (Forwarding(1, 0, 0, whole=False),)
+    assert found("mov [rax+4096], rcx; mov rdx, [rsi]", BHIVE) == (ForwardedLoad(1, 0, 0, whole=False),)
 
 
 def test_a_store_that_passes_by_a_place_once_does_not_count() -> None:
     assert found("mov [rdi], rcx; add rdi, 8; mov rdx, [rsi+24]", BHIVE) == ()
 
 
+def test_a_store_that_walks_over_a_place_once_does_not_count() -> None:
+    """The load reads eight bytes, of which the store writes another one in each of the first iterations."""
+    assert found("mov rax, [r13]; mov [rcx+rbx], dl; add rbx, 1", BHIVE) == ()
+    assert found("mov rax, [r13+rbx-6]; mov [rcx+rbx], rdx; add rbx, 8", BHIVE)  # both move on
+
+
+def test_fs_and_gs_lead_to_places_of_their_own() -> None:
+    assert found("mov [r12+0x28], rax; mov rbx, fs:[0x28]", BHIVE) == ()
+    assert found("mov fs:[0x28], rax; mov rbx, fs:[0x28]", BHIVE) == (ForwardedLoad(1, 0, 0, whole=True),)
+    assert found("mov fs:[rcx], rax; mov rbx, [rcx]") == ()
+    assert found("lea rdx, fs:[rcx]; mov [rdx], rax; mov rbx, [rcx]") == (ForwardedLoad(2, 1, 0, whole=True),)
+
+
 def test_streams_and_far_addresses_are_told_by_their_steps() -> None:
-    followed = Follower(BHIVE).follow(block("mov rax, [rbx]; mov rcx, [rbx+8]; add rbx, rdx; pop rsi").items)
+    followed = AddressFollower(BHIVE).follow(block("mov rax, [rbx]; mov rcx, [rbx+8]; add rbx, rdx; pop rsi").items)
     assert followed.far == {0, 1}  # RDX is many pages
     (stack,) = followed.streams
     assert (stack.accesses, stack.pages) == (1, Fraction(8, 4096))
-    assert Follower().follow(block("mov rax, [rbx]; add rbx, rdx").items) == Followed()
+    assert AddressFollower().follow(block("mov rax, [rbx]; add rbx, rdx").items) == Followed()
 
 
 def test_addresses_that_come_back_are_neither() -> None:
-    followed = Follower(BHIVE).follow(block("add eax, ecx; and eax, edx; mov rdi, [rbx+rax*8]").items)
+    followed = AddressFollower(BHIVE).follow(block("add eax, ecx; and eax, edx; mov rdi, [rbx+rax*8]").items)
     assert (followed.streams, followed.far) == ((), frozenset())
 
 
 def test_memory_holds_one_number_of_64_bits_after_another() -> None:
-    followed = Follower(BHIVE).follow(block("mov eax, [rdi+4]; sub rdi, rax; mov rcx, [rdi]").items)
+    followed = AddressFollower(BHIVE).follow(block("mov eax, [rdi+4]; sub rdi, rax; mov rcx, [rdi]").items)
     assert followed.far == frozenset()  # the upper half is 0, so RDI stays

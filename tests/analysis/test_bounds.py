@@ -6,7 +6,7 @@ import pytest
 
 from analysis.bounds import Component, Running
 from analysis.errors import AnalysisError
-from analysis.explanation import Facts
+from analysis.explanation import PredictionFacts
 from analysis.report.data import json_of
 from analysis.report.text import lines_of
 from tests.analysis.machine import block, bounds, haswell, reader
@@ -38,7 +38,7 @@ def test_the_largest_bound_is_the_prediction() -> None:
     found = bounds("imul rax, rbx; imul rax, rcx")
     assert found.cycles == max(found.cycles_of.values()) == 6
     assert found.limits == [Component.DEPENDENCIES]
-    text = "\n".join(lines_of(Facts(found, haswell())))
+    text = "\n".join(lines_of(PredictionFacts(found, haswell())))
     assert "6.00 cycles per iteration" in text
     assert "6 cycles: lines 1 → 2" in text or "6 cycles: lines 2 → 1" in text
 
@@ -51,14 +51,14 @@ def test_a_divider_and_a_serial_unit_are_bounds() -> None:
 def test_unknown_instructions_are_named_and_counted() -> None:
     found = bounds("imul rax, rbx; aesenclast xmm1, xmm2; aesenclast xmm3, xmm2")
     assert len(found.block.unknown) == 2
-    text = "\n".join(lines_of(Facts(found, haswell())))
+    text = "\n".join(lines_of(PredictionFacts(found, haswell())))
     assert "Nothing is known of AESENCLAST (XMM, XMM) (2 times)" in text
-    assert json_of(Facts(found, haswell()))["unknown"] == ["AESENCLAST (XMM, XMM)"] * 2
+    assert json_of(PredictionFacts(found, haswell()))["unknown"] == ["AESENCLAST (XMM, XMM)"] * 2
 
 
 def test_json_says_the_same_as_the_object() -> None:
     found = bounds("again: add rax, [rsi]; add rsi, 8; dec rcx; jnz again")
-    said = json_of(Facts(found, haswell()))
+    said = json_of(PredictionFacts(found, haswell()))
     assert said["cycles_per_iteration"] == float(found.cycles)
     assert said["running"] == "loop"
     assert [row["text"].split()[0] for row in said["instructions"]] == ["ADD", "ADD", "DEC", "JNZ"]

@@ -11,16 +11,16 @@ import pytest
 from lxml import etree
 
 from analysis.bounds import Running
-from analysis.explanation import Facts, Measured, SourceLine
+from analysis.explanation import MeasuredCycles, PredictionFacts, SourceLine
 from analysis.flow import flow_of
 from analysis.loops import LoopPrediction, predict_loop
-from analysis.prediction import Mode, Tools
+from analysis.prediction import PredictionMode, Tools
 from analysis.report.compiler import messages_of
 from analysis.report.data import json_of, schema
 from analysis.report.dot import dependency_dot, flow_dot
 from analysis.report.drawing import MOST_ROWS, dependencies, dependency_svg, flow_svg
 from analysis.report.flow import loop_json, loop_lines
-from analysis.report.page import Section, page_of
+from analysis.report.page import PageSection, page_of
 from analysis.report.text import lines_of, side_by_side
 from analysis.report.timeline_drawing import CYCLE, LEFT, timeline_svg
 from analysis.report.timeline_drawing import MOST_ROWS as MOST_TIMES
@@ -33,11 +33,14 @@ BRANCHING = "a: mov rax, [rsi]; cmp rax, rdx; jz b; imul rbx, rax; b: add rsi, r
 NAME = '<script>"&'
 
 
-def facts(text: str = LOOP, *, is_known: bool = True) -> Facts:
+def facts(text: str = LOOP, *, is_known: bool = True) -> PredictionFacts:
     found = bounds(text)
     lines = [SourceLine("k.s", 10 + n, "x.c:3") for n in range(len(found.block.items))]
-    measured = [Measured("copies in a row", 4.0, 5.0, 0.1), Measured("copies in a loop", 4.0, None, None, "SIGILL")]
-    return Facts(found, haswell(), lines if is_known else (), measured if is_known else ())
+    measured = [
+        MeasuredCycles("copies in a row", 4.0, 5.0, 0.1),
+        MeasuredCycles("copies in a loop", 4.0, None, None, "SIGILL"),
+    ]
+    return PredictionFacts(found, haswell(), lines if is_known else (), measured if is_known else ())
 
 
 def loop_of(text: str) -> LoopPrediction:
@@ -102,10 +105,10 @@ def test_dot_has_a_node_per_instruction_and_an_edge_per_dependency() -> None:
 @pytest.mark.parametrize("loop", [None, loop_of])
 def test_the_page_needs_nothing_else(loop: object) -> None:
     if loop is None:
-        page = page_of([Section.of(facts()), Section.of(facts("nop; aesenclast xmm1, xmm2"))], NAME)
+        page = page_of([PageSection.of(facts()), PageSection.of(facts("nop; aesenclast xmm1, xmm2"))], NAME)
     else:
         made = loop_of(BRANCHING)
-        page = page_of([Section.of_loop(made)], NAME, made)
+        page = page_of([PageSection.of_loop(made)], NAME, made)
     assert not re.search(r"(?:src|href)\s*=\s*[\"'](?!#)|@import|url\(|<script", page)
     assert NAME not in page
     assert "prefers-color-scheme: dark" in page
@@ -114,17 +117,17 @@ def test_the_page_needs_nothing_else(loop: object) -> None:
     assert etree.fromstring(plain.encode()).tag == "html"  # every tag is closed
 
 
-def simulated() -> Facts:
+def simulated() -> PredictionFacts:
     tools = Tools.of(haswell(), reader().decoder)
-    return tools.predict(assemble(LOOP), Running.AUTO, Mode.SIMULATION).facts
+    return tools.predict(assemble(LOOP), Running.AUTO, PredictionMode.SIMULATION).facts
 
 
 def test_the_page_of_a_simulation_has_its_timeline_and_waits() -> None:
     found = simulated()
-    page = page_of([Section.of(found)], "k.s")
+    page = page_of([PageSection.of(found)], "k.s")
     for said in ("Timeline", "waited: front end", "waited: operand", "simulated</th>", 'name="zoom-0-0"'):
         assert said in page
-    assert "Timeline" not in page_of([Section.of(facts())], "k.s")
+    assert "Timeline" not in page_of([PageSection.of(facts())], "k.s")
 
 
 def test_the_timeline_has_a_row_per_instruction_and_iteration() -> None:
@@ -143,7 +146,7 @@ def test_the_timeline_has_a_row_per_instruction_and_iteration() -> None:
 
 
 def test_the_page_says_what_the_text_says() -> None:
-    page = page_of([Section.of(facts())], "k.s")
+    page = page_of([PageSection.of(facts())], "k.s")
     for said in ("3.00</b> cycles per iteration", "IMUL RBX, RAX", "k.s:11 x.c:3", "-20.0%", "SIGILL"):
         assert said in page
 

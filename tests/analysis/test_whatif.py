@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from analysis.bounds import Running
-from analysis.explanation import Facts
+from analysis.explanation import PredictionFacts
 from analysis.report.data import json_of
 from analysis.report.text import lines_of
 from analysis.whatif import what_ifs
@@ -43,9 +43,9 @@ def test_where_two_limits_are_alike_none_alone_gains() -> None:
 
 def test_the_report_has_them() -> None:
     found = bounds("imul rax, rbx; imul rax, rcx", Running.UNROLLED)
-    text = "\n".join(lines_of(Facts(found, haswell())))
+    text = "\n".join(lines_of(PredictionFacts(found, haswell())))
     assert "without a limit by dependencies" in text
-    assert json_of(Facts(found, haswell()))["what_if"][0] == {
+    assert json_of(PredictionFacts(found, haswell()))["what_if"][0] == {
         "change": "without a limit by dependencies",
         "cycles": 2.0,
     }

@@ -38,6 +38,8 @@ def test_the_notebook_shows_what_it_computes(tmp_path: Path) -> None:
         pytest.importorskip(package, reason=f"pip install {package}")
     command = [sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute", "--stdout", str(NOTEBOOK)]
     variables = {**os.environ, "PYTHONPATH": str(CHECKOUT), "JUPYTER_CONFIG_DIR": str(tmp_path), "HOME": str(tmp_path)}
+    # Else a slow machine says, among the outputs, that it makes a font cache
+    subprocess.run([sys.executable, "-c", "import matplotlib.font_manager"], env=variables, check=True)
     done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     stored, found = texts(json.loads(NOTEBOOK.read_text())), texts(json.loads(done.stdout))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from docs import tables
-from docs.tables import TABLES, Column, Rows, Table, TableError, figures, render, replaced, update
+from docs.tables import TABLES, Column, FigureRows, Table, TableError, figures, render, replaced, update
 from runner.verification.report import COLUMNS, Report, keep
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def test_the_command_names_what_is_stale(
 def test_rows_of_all_machines_together_are_sums_and_shares_are_rounded_down(tmp_path: Path) -> None:
     (tmp_path / "f.tsv").write_text("machine\tvariants\tright\nA\t1000\t1000\nB\t1000\t999\n")
     columns = (Column("variants", "variants"), Column("right", "right", "variants"))
-    table = Table(columns, (Rows("f.tsv"), Rows("f.tsv", "{machines} machines", together=True)))
+    table = Table(columns, (FigureRows("f.tsv"), FigureRows("f.tsv", "{machines} machines", together=True)))
     assert render(table, tmp_path).splitlines() == [
         "| machine | variants | right |",
         "|---|--:|--:|",
@@ -108,7 +108,7 @@ def test_rows_of_all_machines_together_are_sums_and_shares_are_rounded_down(tmp_
 def test_files_of_figures_that_are_not_as_they_should_be(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "f.tsv").write_text(text)
     with pytest.raises(TableError, match=message):
-        render(Table((Column("variants", "variants"),), (Rows("f.tsv"),)), tmp_path)
+        render(Table((Column("variants", "variants"),), (FigureRows("f.tsv"),)), tmp_path)
 
 
 def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from generator.chains.plan import plan_latency
 from generator.exclusions import excluded
 from generator.factory import InstructionFactory
 from generator.operands.values import kinds_of
-from generator.sequences.throughput import Shape, ThroughputFactory
+from generator.sequences.throughput import SequenceShape, ThroughputFactory
 from generator.support.prologue import with_prologue
 from tests.nonempty import some
 from xed_convert.catalogue.catalogue import Catalogue
@@ -30,7 +30,7 @@ def measured() -> list[InstructionVariant]:
 def test_every_variant_has_a_sequence_or_a_reason() -> None:
     instructions = InstructionFactory(catalogue())
     for variant in some(measured()):
-        (instance,) = ThroughputFactory(instructions, variant).instances(Shape(1))
+        (instance,) = ThroughputFactory(instructions, variant).instances(SequenceShape(1))
         assert with_prologue(instructions, instance)
 
 
@@ -39,7 +39,7 @@ def test_every_class_has_a_whole_microbenchmark_that_decodes_to_it() -> None:
     first = {variant.iclass: variant for variant in reversed(measured())}
     for variant in some(first.values()):
         for kind in some(kinds_of(variant)):
-            benchmark = ThroughputFactory(instructions, variant).sequence(Shape(2, kind=kind, balanced=True))
+            benchmark = ThroughputFactory(instructions, variant).sequence(SequenceShape(2, kind=kind, balanced=True))
             assert benchmark.divisor == 2
             offset, classes = 0, []
             while offset < len(benchmark.body_code):

@@ -82,5 +82,6 @@ def compare(lab: Lab, strings: Iterable[str]) -> tuple[Counter[str], list[str]]:
             counts[verdict] += 1
             if verdict in {"wrong", "bound too low", "no dependency"}:
                 wrong.append(f"{string} {verdict}: {result} instead of {expected(variant, truth, result)}")
-        wrong += [] if outcome.left_out else missing(variant, truth, outcome.latencies)
+        gaps = [] if outcome.left_out else missing(variant, truth, outcome.latencies)
+        wrong += [f"{string}: nothing about {source} → {destination}" for source, destination in gaps]
     return counts, wrong

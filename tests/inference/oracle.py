@@ -88,11 +88,11 @@ class Oracle:
     def blocking(self, stores: Sequence[str] = ()) -> BlockingSet:
         names = [name for name, uops in self.instructions.items() if len(uops) == 1 or name in stores]
         candidates = [Candidate(variant(name), sequence(name), name in stores) for name in names]
-        found, _ = self.answer(find_blocking(candidates, self.layout, Code(), issued=self.width))
+        found, _ = self.answer(find_blocking(candidates, self.layout, BlockersAlone(), issued=self.width))
         return found
 
 
-class Code:
+class BlockersAlone:
     """Code of blocking instructions alone, of which none waits for another."""
 
     def mix(self, blockers: Sequence[tuple[InstructionVariant, int]]) -> Microbenchmark:

@@ -24,7 +24,7 @@ _CONTEXTS: dict[tuple[str, CodeKind], Context] = {}
 
 
 @dataclass(frozen=True)
-class Simulated:
+class SimulatedLab:
     """A machine, and what characterizes its variants."""
 
     characterizer: Characterizer
@@ -42,10 +42,10 @@ def candidates() -> CandidateCache:
 
 
 @cache
-def simulated(machine: str) -> Simulated:
+def simulated(machine: str) -> SimulatedLab:
     backend = SimBackend(open_machine(machine), catalogue())
     characterizer = Characterizer(catalogue(), backend.info().capabilities, candidates=candidates())
-    return Simulated(characterizer, Session(Measurer(backend)))
+    return SimulatedLab(characterizer, Session(Measurer(backend)))
 
 
 def context(machine: str, variant: InstructionVariant) -> Context:

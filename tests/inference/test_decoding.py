@@ -12,7 +12,7 @@ from generator.sequences.decoding import counted, grouped, least_nops
 from generator.sequences.throughput import LENGTHS, ThroughputFactory
 from inference.builder import ConclusionBuilder
 from inference.characterizer import Characterizer
-from inference.decoding import Decoded, _note, measure_decoding
+from inference.decoding import DecodedCounts, _note, measure_decoding
 from inference.experiment import Procedure, Want
 from inference.throughput import Search
 from results.findings import Decoders, DecodersFound
@@ -155,7 +155,7 @@ def test_what_serializes_is_counted_among_nops_that_are_decoded_too() -> None:
 def test_less_than_the_nops_have_is_no_count() -> None:
     found = ConclusionBuilder(catalogue().by_string("CMC"))
     counts: dict[str, int | None] = {"uops_MITE": -59, "uops_MS": 44, "uops_executed": None}
-    _note(found, Decoded(counts, Derivation("uops_MITE", ())), Form.INDEXED)
+    _note(found, DecodedCounts(counts, Derivation("uops_MITE", ())), Form.INDEXED)
     assert found.attributes == {"uops_MS_indexed": 44}
 
 

@@ -28,7 +28,7 @@ from results.sentences import lines
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from generator.sequences.throughput import Shape, ThroughputFactory
+    from generator.sequences.throughput import SequenceShape, ThroughputFactory
     from inference.experiment import Procedure, Request
 
 
@@ -44,19 +44,19 @@ class Sequences:
     def carried(self) -> frozenset[str]:
         return frozenset()
 
-    def instances(self, shape: Shape) -> list[str]:
+    def instances(self, shape: SequenceShape) -> list[str]:
         return ["own"] * shape.count
 
     def own(self, instance: str) -> frozenset[str]:
         return frozenset({instance})
 
-    def waiting_less(self, _shape: Shape) -> list[Shape]:
+    def waiting_less(self, _shape: SequenceShape) -> list[SequenceShape]:
         return []
 
-    def elsewhere(self, _shape: Shape) -> list[Shape]:
+    def elsewhere(self, _shape: SequenceShape) -> list[SequenceShape]:
         return []
 
-    def sequence(self, shape: Shape) -> Microbenchmark:
+    def sequence(self, shape: SequenceShape) -> Microbenchmark:
         return Microbenchmark((), (Line(b"\x90", "NOP"),) * shape.count, str(shape), shape.count * shape.repeats)
 
 

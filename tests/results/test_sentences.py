@@ -7,7 +7,7 @@ from fractions import Fraction
 from hypothesis import given
 
 from results import sentences
-from results.findings import KINDS, Confined, FractionalUops, Indistinguishable, NoLatency, NoPorts, Text
+from results.findings import KINDS, Confined, FractionalUops, Indistinguishable, NoLatency, NoPorts, Text, Unplaced
 from results.model import Failure, Form, LatencyKey, PortUsage, Step
 from tests.nonempty import some
 from tests.results import strategies
@@ -43,5 +43,10 @@ def test_sentences_name_what_they_are_about() -> None:
     assert sentences.failure(NoPorts(Form.SAME_REGISTER, Indistinguishable(usages, 3, answers))) == (
         "ports (same register): these port usages cannot be told apart: 1*p06 or 1*p0156 or 3 others "
         "(answers: p06: 1, p0156: ≤2)"
+    )
+    none = PortUsage({})
+    assert sentences.failure(Indistinguishable((none, usages[0]))).endswith("told apart: no port or 1*p06")
+    assert sentences.failure(Unplaced(none, None)).startswith(
+        "of an unknown number of slots these can be told: no port;"
     )
     assert sentences.failure(NoLatency(LatencyKey(1, 2, source_flag="CF"))) == ("latency CF→2: no chain could be built")

@@ -19,7 +19,7 @@ from results.campaign.file import StoreError
 from results.campaign.store import Store
 from results.database import merge, rules
 from results.database.reader import read_database, read_provenances
-from results.database.xml import Conclusion, database_entry, rounded
+from results.database.xml import ConcludedVariant, database_entry, rounded
 from results.exports.tidy import entries_of
 from results.findings import Text
 from results.model import Bound, Characterization, Derivation, Form, FormResult, LatencyResult, Provenance, Throughput
@@ -89,7 +89,7 @@ def test_a_condensed_campaign_gives_the_same_database(campaign: Path, catalogue:
         assert other.result.latencies[0].cycles == Fraction(3086, 1000)
         assert (other.result.latencies[0].experiments, other.result.derivations) == ((), ())
         variant = catalogue.by_string(name)
-        entries = [database_entry(variant, [Conclusion(each.result, MACHINE)]) for each in (one, other)]
+        entries = [database_entry(variant, [ConcludedVariant(each.result, MACHINE)]) for each in (one, other)]
         assert entries[0] == entries[1]
 
 

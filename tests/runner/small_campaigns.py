@@ -42,7 +42,7 @@ def benchmark(name: str) -> Microbenchmark:
 
 
 @dataclass
-class FakeBackend:
+class SmallBackend:
     name: str = "fake"
     journal: Path | None = None
     runs: list[str] = field(default_factory=list)
@@ -98,7 +98,7 @@ class FakeMethod:
         return "every tenth is" if variant.iform.endswith("9") else ""
 
 
-def campaign(store: Store, backend: FakeBackend) -> Campaign[Fraction]:
+def campaign(store: Store, backend: SmallBackend) -> Campaign[Fraction]:
     measurer = Measurer(backend)
     store.begin(measurer.info.provenance, info_to_json(measurer.info))
     return Campaign(store, measurer, FakeMethod())
@@ -110,7 +110,7 @@ def ignore(_tally: Tally) -> None:
 
 def main(database: str, journal: str, count: str) -> None:
     with Store.open(Path(database)) as store:
-        for result in campaign(store, FakeBackend(journal=Path(journal))).run(variants(int(count)), on_change=ignore):
+        for result in campaign(store, SmallBackend(journal=Path(journal))).run(variants(int(count)), on_change=ignore):
             sys.stdout.write(f"{result.iform}\n")
             sys.stdout.flush()
 

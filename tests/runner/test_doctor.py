@@ -9,7 +9,7 @@ from runner import doctor, selftest
 from runner.backend import BackendError
 from runner.backends.registry import backends, open_backend
 from runner.cli.doctor import app
-from runner.doctor import Finding, Level, Machine, findings
+from runner.doctor import Finding, Grade, HostMachine, findings
 from runner.host.cpu import Cpu
 from runner.uarch.tables import CpuIdentity
 
@@ -50,13 +50,13 @@ TROUBLE: dict[str, dict[str, str | None]] = {
 DEPENDS_ON_THIS_MACHINE = {"kernel headers", "privileges"}
 
 
-def machine(folder: Path, changes: Mapping[str, str | None], cpu: Cpu = SKYLAKE) -> Machine:
+def machine(folder: Path, changes: Mapping[str, str | None], cpu: Cpu = SKYLAKE) -> HostMachine:
     for name, text in {**QUIET, **changes}.items():
         if text is not None:
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-    return Machine(cpu, folder)
+    return HostMachine(cpu, folder)
 
 
 def by_subject(found: list[Finding]) -> dict[str, Finding]:
@@ -65,29 +65,29 @@ def by_subject(found: list[Finding]) -> dict[str, Finding]:
 
 def test_nothing_is_wrong_with_a_quiet_machine(tmp_path: Path) -> None:
     found = by_subject(findings(machine(tmp_path, {})))
-    assert {finding.level for finding in found.values()} == {Level.GOOD}
+    assert {finding.level for finding in found.values()} == {Grade.GOOD}
     assert all(not finding.advice for finding in found.values())
 
 
 @pytest.mark.parametrize("subject", TROUBLE)
 def test_each_trouble_is_found_with_advice_and_nothing_else(tmp_path: Path, subject: str) -> None:
     found = by_subject(findings(machine(tmp_path, TROUBLE[subject])))
-    wrong = [finding for finding in found.values() if finding.level is not Level.GOOD]
+    wrong = [finding for finding in found.values() if finding.level is not Grade.GOOD]
     assert [finding.subject for finding in wrong] == [subject]
     assert wrong[0].advice
 
 
 def test_a_machine_without_any_of_the_files_is_no_error(tmp_path: Path) -> None:
-    found = by_subject(findings(Machine(SKYLAKE, tmp_path)))
-    assert found["PMU"].level is Level.BAD
-    assert found["frequency"].level is Level.NOTE
+    found = by_subject(findings(HostMachine(SKYLAKE, tmp_path)))
+    assert found["PMU"].level is Grade.BAD
+    assert found["frequency"].level is Grade.NOTE
 
 
 def test_unknown_and_virtual_cpus_are_said_to_be(tmp_path: Path) -> None:
     cpu = dataclasses.replace(SKYLAKE, identity=CpuIdentity("Nobody", 1, 1, 1), flags=frozenset({"hypervisor"}))
     found = by_subject(findings(machine(tmp_path, {}, cpu)))
-    assert found["CPU"].level is found["hypervisor"].level is found["TSC"].level is Level.BAD
-    assert found["SMT"].level is Level.NOTE
+    assert found["CPU"].level is found["hypervisor"].level is found["TSC"].level is Grade.BAD
+    assert found["SMT"].level is Grade.NOTE
 
 
 def test_the_nmi_watchdog_is_the_first_thing_to_do(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_the_kinds_of_cores_of_a_hybrid_cpu_are_named(tmp_path: Path) -> None:
 def test_fred_is_found_by_the_flag_that_linux_shows_while_it_uses_it(tmp_path: Path) -> None:
     with_fred = dataclasses.replace(SKYLAKE, flags=SKYLAKE.flags | {"fred"})
     finding = by_subject(findings(machine(tmp_path, {}, with_fred)))["FRED"]
-    assert finding.level is Level.BAD
+    assert finding.level is Grade.BAD
     assert "fred=off" in finding.advice
 
 
@@ -144,20 +144,20 @@ def test_a_cpu_that_is_not_there() -> None:
 
 
 def test_self_test_results_are_judged() -> None:
-    assert selftest._step(selftest.ClockState(26, 6000, 1700)).level is Level.GOOD
+    assert selftest._step(selftest.ClockState(26, 6000, 1700)).level is Grade.GOOD
 
 
 @pytest.mark.parametrize(
     ("idle", "busy", "level", "says"),
     [
-        ([0.29, 0.291], [0.29, 0.292], Level.GOOD, "in 0 of 2 looks"),
-        ([0.29, 0.291], [0.38, 0.4], Level.BAD, "it shares a core"),
-        ([0.29, 0.291], [0.29, 0.4], Level.BAD, "it at times shares a core"),
-        ([0.29, 0.4], [0.39, 0.29], Level.NOTE, "others use this core"),
+        ([0.29, 0.291], [0.29, 0.292], Grade.GOOD, "in 0 of 2 looks"),
+        ([0.29, 0.291], [0.38, 0.4], Grade.BAD, "it shares a core"),
+        ([0.29, 0.291], [0.29, 0.4], Grade.BAD, "it at times shares a core"),
+        ([0.29, 0.4], [0.39, 0.29], Grade.NOTE, "others use this core"),
     ],
 )
 def test_a_shared_core_is_told_by_what_others_slow_down(
-    idle: list[float], busy: list[float], level: Level, says: str
+    idle: list[float], busy: list[float], level: Grade, says: str
 ) -> None:
     finding = selftest._sharing(idle, busy, [0])
     assert finding.level is level

@@ -25,7 +25,7 @@ from results.model import (
     Status,
     Throughput,
 )
-from runner.explain import Case, explanation, quantities, samples_text
+from runner.explain import ExplainedVariant, explanation, quantities, samples_text
 from tests.results.database.test_xml import ADC, SIMULATED
 
 BENCHMARK = StoredBenchmark("t1", "throughput of ADC", 2, ((b"\x90", "NOP"),), ((b"\x48\x11\xd3", "ADC RBX, RDX"),))
@@ -66,7 +66,7 @@ RESULT = Characterization(
 
 
 def explained(result: Characterization, *evidence: Sample) -> list[str]:
-    return [line.plain for line in explanation(Case(result, ADC, evidence, SIMULATED))]
+    return [line.plain for line in explanation(ExplainedVariant(result, ADC, evidence, SIMULATED))]
 
 
 def test_every_number_is_named_with_its_value_and_its_steps() -> None:

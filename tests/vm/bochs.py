@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.vm import chroot
-from tests.vm.kernels import Kernel
-from tests.vm.machine import HEAD, PARAMETERS, TAIL, Output, make_initramfs, parse
+from tests.vm.kernels import KernelImage
+from tests.vm.machine import HEAD, PARAMETERS, TAIL, MachineOutput, make_initramfs, parse
 
 PACKAGES = ("bochs", "bochs-term", "bochsbios", "vgabios", "grub-pc-bin", "grub-common", "xorriso", "mtools")
 MENU = """set timeout=0
@@ -48,12 +48,12 @@ log: {folder}/log
 class BochsMachine:
     """What to boot: kernel, model of the CPU (Bochs's names), further kernel parameters. It has two CPUs."""
 
-    kernel: Kernel
+    kernel: KernelImage
     model: str = "tigerlake"
     parameters: str = ""
 
 
-def boot(machine: BochsMachine, files: dict[str, Path], script: str, seconds: float = 900) -> Output:
+def boot(machine: BochsMachine, files: dict[str, Path], script: str, seconds: float = 900) -> MachineOutput:
     """Boot, run the script as root with those files in place, and end.
 
     Raises:

@@ -19,14 +19,26 @@ SHARED = CACHE / "build"
 PACKAGES = ("gcc", "make", "libelf1t64", "ca-certificates", "sparse")
 SECONDS = 900
 """For debootstrap on a slow day; usually it takes one minute."""
-ENTER = 'mount -t proc proc "$1/proc"; [ ! -d "$1/build" ] || mount --bind "$2" "$1/build"; exec chroot "$1" "${@:3}"'
+ENTER = """mount -t proc proc "$1/proc"; [ ! -d "$1/build" ] || mount --bind "$2" "$1/build"
+chroot "$1" "${@:3}"; status=$?
+umount "$1/proc"; [ ! -d "$1/build" ] || umount "$1/build"; exit $status"""
 ENVIRONMENT = {
     "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
     "DEBIAN_FRONTEND": "noninteractive",
     "LC_ALL": "C",
     "TERM": "vt100",
 }
-UNSHARE = ("unshare", "--mount", "--pid", "--fork", "bash", "-c", ENTER, "bash")
+
+
+@functools.cache
+def namespaces() -> list[str]:
+    """Return the options of unshare.
+
+    Mounts are private, but in a chroot whose folder is no mount point: there unshare can change nothing about them.
+    """
+    options = ["--mount", "--pid", "--fork"]
+    is_private = subprocess.run(["unshare", *options, "true"], capture_output=True, check=False).returncode == 0
+    return options if is_private else ["--propagation", "unchanged", *options]
 
 
 @functools.cache
@@ -69,7 +81,7 @@ def _checked(done: subprocess.CompletedProcess[str], what: str) -> None:
 def run(command: list[str], seconds: float = SECONDS, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run a command in it, with /proc and /build mounted for as long as it runs."""
     return subprocess.run(
-        [*UNSHARE, str(folder or chroot()), str(SHARED), *command],
+        ["unshare", *namespaces(), "bash", "-c", ENTER, "bash", str(folder or chroot()), str(SHARED), *command],
         env=ENVIRONMENT,
         capture_output=True,
         text=True,
@@ -80,8 +92,9 @@ def run(command: list[str], seconds: float = SECONDS, folder: Path | None = None
 
 def start(command: list[str], terminal: int) -> subprocess.Popen[bytes]:
     """Start a command in it on a terminal; to kill the process is to kill all that it has started."""
+    enter = ["bash", "-c", ENTER, "bash", str(chroot()), str(SHARED), *command]
     return subprocess.Popen(
-        [*UNSHARE[:1], "--kill-child", *UNSHARE[1:], str(chroot()), str(SHARED), *command],
+        ["unshare", "--kill-child", *namespaces(), *enter],
         env=ENVIRONMENT,
         stdin=terminal,
         stdout=terminal,

@@ -12,7 +12,7 @@ import pytest
 
 from tests.vm import images, kernels
 from tests.vm.cache import Unavailable
-from tests.vm.kernels import Kernel
+from tests.vm.kernels import KernelImage
 
 KERNELS = os.environ.get("UOPSCOPE_VM_KERNELS", "6.1,newest").split(",")
 EVERY_KERNEL = os.environ.get("UOPSCOPE_VM_KERNELS", "6.1,6.12,newest").split(",")
@@ -20,7 +20,7 @@ ONE_KERNEL = os.environ.get("UOPSCOPE_VM_KERNELS", "6.12").split(",")[:1]
 """For what takes long: the one that most machines with a current Debian have."""
 
 
-def kernel_or_skip(name: str) -> Kernel:
+def kernel_or_skip(name: str) -> KernelImage:
     try:
         return kernels.kernel(name)
     except Unavailable as reason:
@@ -28,28 +28,28 @@ def kernel_or_skip(name: str) -> Kernel:
 
 
 @pytest.fixture(scope="session", params=KERNELS)
-def kernel(request: pytest.FixtureRequest) -> Kernel:
+def kernel(request: pytest.FixtureRequest) -> KernelImage:
     """The oldest and the newest."""
     return kernel_or_skip(request.param)
 
 
 @pytest.fixture(scope="session", params=EVERY_KERNEL)
-def every_kernel(request: pytest.FixtureRequest) -> Kernel:
+def every_kernel(request: pytest.FixtureRequest) -> KernelImage:
     return kernel_or_skip(request.param)
 
 
 @pytest.fixture(scope="session", params=ONE_KERNEL)
-def one_kernel(request: pytest.FixtureRequest) -> Kernel:
+def one_kernel(request: pytest.FixtureRequest) -> KernelImage:
     return kernel_or_skip(request.param)
 
 
 @pytest.fixture(scope="session")
-def module(kernel: Kernel) -> Path:
+def module(kernel: KernelImage) -> Path:
     return kernels.module(kernel)
 
 
 @pytest.fixture(scope="session")
-def fake(kernel: Kernel) -> Path:
+def fake(kernel: KernelImage) -> Path:
     return kernels.fake(kernel)
 
 

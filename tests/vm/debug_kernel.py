@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from tests.vm import kernels
-from tests.vm.kernels import ROOT, Kernel
+from tests.vm.kernels import ROOT, KernelImage
 from tests.vm.machine import Machine, boot
 from tests.vm.programs import program
 
@@ -65,14 +65,14 @@ def run(command: list[str], folder: Path) -> None:
     subprocess.run(command, cwd=folder, check=True)
 
 
-def kernel(folder: Path) -> Kernel:
+def kernel(folder: Path) -> KernelImage:
     """Return the kernel that `build` has made."""
     output = folder / "build"
     release = (output / "include/config/kernel.release").read_text().strip()
-    return Kernel("debug", release, output / "arch/x86/boot/bzImage", output)
+    return KernelImage("debug", release, output / "arch/x86/boot/bzImage", output)
 
 
-def control(target: Kernel) -> bool:
+def control(target: KernelImage) -> bool:
     """Boot it with a module that leaks and reads what it has freed; true if both are found."""
     files = {"/planted.ko": kernels.build(target, FAKE)[0] / "planted.ko"}
     output = boot(Machine(target, 2, memory_mib=1536), files, CONTROL)
@@ -81,7 +81,7 @@ def control(target: Kernel) -> bool:
     return all(found)
 
 
-def check(target: Kernel, script: str, seconds: float) -> bool:
+def check(target: KernelImage, script: str, seconds: float) -> bool:
     """Boot it with the programs of the tests, and print what they say; true if nothing was found."""
     files = {
         "/uopscope.ko": kernels.build(target, ROOT / "kmod")[0] / "uopscope.ko",

@@ -184,7 +184,7 @@ def blob_key(blob: bytes) -> int:
 
 
 @dataclass(frozen=True)
-class Access:
+class RegisterAccess:
     """One access to a register that the module made; `unknown` ones failed."""
 
     msr: int
@@ -193,6 +193,9 @@ class Access:
     unknown: bool
 
 
-def accesses(data: bytes) -> list[Access]:
+def accesses(data: bytes) -> list[RegisterAccess]:
     """Return what /dev/fakepmu reads."""
-    return [Access(msr, value, bool(write), bool(unknown)) for msr, value, write, unknown in ACCESS.iter_unpack(data)]
+    return [
+        RegisterAccess(msr, value, bool(write), bool(unknown))
+        for msr, value, write, unknown in ACCESS.iter_unpack(data)
+    ]

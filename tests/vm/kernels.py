@@ -27,7 +27,7 @@ NOISE = re.compile(r"^\s*(CC|LD|AS|BTF|CHECK|MODPOST|GEN)\b|directory|Skipping B
 
 
 @dataclass(frozen=True)
-class Kernel:
+class KernelImage:
     """A kernel image and the folder to build modules against it, which is in the chroot if `foreign`."""
 
     name: str
@@ -38,7 +38,7 @@ class Kernel:
 
 
 @functools.cache
-def kernel(name: str) -> Kernel:
+def kernel(name: str) -> KernelImage:
     """Return the kernel of that name, or of that release among the backports, fetching what is missing.
 
     Raises:
@@ -50,15 +50,15 @@ def kernel(name: str) -> Kernel:
     image = Path(f"/boot/vmlinuz-{release}")
     if not image.exists():
         image = _image(release, _download)
-    return Kernel(name, release, image, Path(f"/usr/src/linux-headers-{release}"))
+    return KernelImage(name, release, image, Path(f"/usr/src/linux-headers-{release}"))
 
 
-def _foreign(name: str) -> Kernel:
+def _foreign(name: str) -> KernelImage:
     package = BACKPORTS.get(name, f"linux-headers-{name}")
     chroot.install(package)
     release = _release(chroot.depends(package), package) if name in BACKPORTS else name
     image = _image(release, chroot.download)
-    return Kernel(name, release, image, Path(f"/usr/src/linux-headers-{release}"), foreign=True)
+    return KernelImage(name, release, image, Path(f"/usr/src/linux-headers-{release}"), foreign=True)
 
 
 def _host_depends(package: str) -> str:
@@ -110,17 +110,17 @@ def _unpack(package: str, folder: Path, download: Callable[[str, Path], list[Pat
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def module(target: Kernel) -> Path:
+def module(target: KernelImage) -> Path:
     """Return the module itself, compiled for a kernel."""
     return build(target, ROOT / "kmod")[0] / "uopscope.ko"
 
 
-def fake(target: Kernel) -> Path:
+def fake(target: KernelImage) -> Path:
     """Return the folder of the tests' own modules, compiled for a kernel."""
     return build(target, Path(__file__).parent / "fakepmu")[0]
 
 
-def build(target: Kernel, sources: Path, *, arguments: tuple[str, ...] = ()) -> tuple[Path, str]:
+def build(target: KernelImage, sources: Path, *, arguments: tuple[str, ...] = ()) -> tuple[Path, str]:
     """Compile a module with W=1, and further arguments of make; return its folder, and what was printed but the steps.
 
     `C=2` runs sparse on every file.
@@ -137,7 +137,7 @@ def build(target: Kernel, sources: Path, *, arguments: tuple[str, ...] = ()) -> 
     return folder, output.read_text()
 
 
-def _compile(target: Kernel, files: list[Path], folder: Path, arguments: tuple[str, ...]) -> str:
+def _compile(target: KernelImage, files: list[Path], folder: Path, arguments: tuple[str, ...]) -> str:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for path in files:

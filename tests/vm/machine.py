@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.vm.cache import CACHE, Unavailable
-from tests.vm.kernels import Kernel
+from tests.vm.kernels import KernelImage
 
 QEMU = "qemu-system-x86_64"
 BUSYBOX = Path("/bin/busybox")
@@ -24,10 +24,13 @@ for cpu in /sys/devices/system/cpu/cpu*/online; do [ ! -e $cpu ] || echo 1 > $cp
 [ ! -e /proc/sys/debug/kprobes-optimization ] || echo 0 > /proc/sys/debug/kprobes-optimization
 """
 PARAMETERS = "console=ttyS0 panic=-1 oops=panic quiet maxcpus=1 lpj=10000000 no_timer_check watchdog_thresh=60"
-"""The kernel patches its own code (static keys, above all at the end of its start), and so do optimized kprobes.
-QEMU 7.2 reads code before it looks out for changes of it: a CPU that does so while another one patches keeps what was
-there for a moment, and "Oops: int3" is the end. So the other CPUs start when the kernel has started, and kprobes stay
+"""The kernel patches its own code (static keys, above all at the end of its start), and so do optimized kprobes. QEMU
+7.2 reads code before it looks for changes of it. A CPU that reads while another one patches keeps the INT3 of the
+patching, and the kernel ends with "Oops: int3". So the other CPUs start when the kernel has started, and kprobes stay
 as they are. The rest keeps a busy host from looking like a broken timer or a hung kernel."""
+LONGEST_SECONDS = 900
+"""What boots run for at most unless a test says otherwise: several times what the longest takes on a quiet host."""
+
 TAIL = """
 echo; echo "--- dmesg"
 dmesg | grep -E 'BUG|Oops|WARNING|general protection|Call Trace|stall|Uhhuh|unable to handle|leak' |
@@ -40,7 +43,7 @@ echo "--- end"; poweroff -f
 class Machine:
     """What to boot: kernel, number of CPUs, further kernel parameters, CPU model, and QEMU's further arguments."""
 
-    kernel: Kernel
+    kernel: KernelImage
     cpus: int = 2
     parameters: str = ""
     model: str = "max"
@@ -49,7 +52,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Output:
+class MachineOutput:
     """What the machine printed: the script's part, what the kernel complained of, and whether it shut down."""
 
     text: str
@@ -63,7 +66,7 @@ class Output:
         return self.text.splitlines()
 
 
-def boot(machine: Machine, files: dict[str, Path], script: str, seconds: float = 300) -> Output:
+def boot(machine: Machine, files: dict[str, Path], script: str, seconds: float = LONGEST_SECONDS) -> MachineOutput:
     """Boot, run the script as root with those files in place (by absolute path), and shut down."""
     folder = CACHE / "run" / f"{os.getpid()}-{hashlib.sha256(script.encode()).hexdigest()[:8]}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -98,13 +101,13 @@ def _qemu(machine: Machine, initramfs: Path, seconds: float) -> str:
     return (done.stdout + done.stderr).decode(errors="replace")
 
 
-def parse(text: str) -> Output:
+def parse(text: str) -> MachineOutput:
     """Take what the machine printed apart."""
     text = text.replace("\r", "")
     body, _, rest = text.partition("\n--- dmesg\n")
     complaints, _, end = rest.partition("--- end")
     ended = "Power down" in end or "--- end" in rest
-    return Output(body, complaints.strip(), ended and "(no end after" not in text, text)
+    return MachineOutput(body, complaints.strip(), ended and "(no end after" not in text, text)
 
 
 def make_initramfs(files: dict[str, Path], init: str) -> bytes:

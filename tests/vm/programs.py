@@ -19,7 +19,8 @@ def program(name: str, *sources: str, flags: tuple[str, ...] = ()) -> Path:
     if not compiler:
         raise Unavailable("no gcc")
     paths = [GUEST / source for source in (f"{name}.c", *sources)]
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in (*paths, HEADERS / "uopscope_uapi.h")))
+    headers = (GUEST / "blobs.h", HEADERS / "uopscope_uapi.h")
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in (*paths, *headers)))
     output = CACHE / "build" / f"{name}-{digest.hexdigest()[:16]}"
     if not output.exists():
         output.parent.mkdir(parents=True, exist_ok=True)

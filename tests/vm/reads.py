@@ -2,10 +2,10 @@
 
 import re
 
-from tests.vm.machine import Output
+from tests.vm.machine import MachineOutput
 
 
-def check_reads(output: Output) -> None:
+def check_reads(output: MachineOutput) -> None:
     """Reads were of blobs and events that the simulator had counted: inference asked for the same code.
 
     One read in a thousand may miss: if the guest's kernel disturbs a job, inference may ask for another one instead.

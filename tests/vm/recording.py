@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ALL_BITS = (1 << 64) - 1
 
 
-class Recorder:
+class RecordingKmod:
     """A backend that looks like kmod on a given PMU (None: without one), simulates, and keeps the counts."""
 
     name = "sim"

@@ -11,7 +11,7 @@ from runner.backends.sim import create
 from runner.campaigns.campaign import Campaign
 from runner.measuring.protocol import Measurer
 from runner.measuring.recording import info_to_json
-from tests.vm.recording import Recorder
+from tests.vm.recording import RecordingKmod
 from xed_convert.catalogue.catalogue import Catalogue
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def characterize(backend: Backend, variants: Sequence[InstructionVariant]) -> di
 def record(core: str, hardware: Hardware | None, strings: Sequence[str]) -> tuple[dict[str, Characterization], bytes]:
     """Return what the simulated core gives, and the records for the emulated PMU."""
     catalogue = Catalogue.load()
-    recorder = Recorder(create(architecture=core), core, hardware, clean_uppers=True)
+    recorder = RecordingKmod(create(architecture=core), core, hardware, clean_uppers=True)
     found = characterize(recorder, [catalogue.by_string(string) for string in strings])
     recorder.close()
     return found, recorder.records()

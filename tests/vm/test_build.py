@@ -12,7 +12,7 @@ from tests.nonempty import some
 from tests.vm import chroot, kernels
 from tests.vm.cache import CACHE, Unavailable
 from tests.vm.conftest import kernel_or_skip
-from tests.vm.kernels import ROOT, Kernel
+from tests.vm.kernels import ROOT, KernelImage
 
 pytestmark = pytest.mark.vm
 
@@ -21,13 +21,13 @@ C_FILES = sorted([*SOURCES.glob("*.c"), *SOURCES.glob("*.h"), *SOURCES.glob("*.S
 MAX_LINES = 40
 
 
-def test_no_warning_from_the_compiler_objtool_or_modpost(every_kernel: Kernel) -> None:
+def test_no_warning_from_the_compiler_objtool_or_modpost(every_kernel: KernelImage) -> None:
     folder, output = kernels.build(every_kernel, SOURCES)
     assert (folder / "uopscope.ko").exists()
     assert output == ""
 
 
-def test_no_warning_from_sparse(every_kernel: Kernel) -> None:
+def test_no_warning_from_sparse(every_kernel: KernelImage) -> None:
     if not shutil.which("sparse"):
         pytest.skip("sparse is not installed")
     if every_kernel.foreign:

@@ -10,7 +10,7 @@ import pytest
 from tests.vm import images, kernels
 from tests.vm.cache import Unavailable
 from tests.vm.fakepmu import free_running_records
-from tests.vm.kernels import Kernel
+from tests.vm.kernels import KernelImage
 from tests.vm.machine import Machine, boot
 from tests.vm.reads import check_reads
 from tests.vm.simulate import record, summary
@@ -32,12 +32,13 @@ sed 's/^/OUT /' /tmp/output; sed 's/^/CSV /' /tmp/table.csv
 """
 
 
-def test_without_a_pmu_the_clock_is_what_counts(one_kernel: Kernel) -> None:
+def test_without_a_pmu_the_clock_is_what_counts(one_kernel: KernelImage) -> None:
     try:
         machine = Machine(one_kernel, 1, memory_mib=1024, arguments=(*ICOUNT, *images.drives()))
         output = boot(machine, {"/uopscope.ko": kernels.module(one_kernel)}, images.mount_script() + SCRIPT)
     except Unavailable as reason:
         pytest.skip(str(reason))
+    assert output.ended, output.everything
     assert output.complaints == "", output.everything
     (line,) = [line for line in output.lines if line.startswith("REPORT ")]
     check_report(json.loads(line.removeprefix("REPORT ")))
@@ -48,7 +49,7 @@ def test_without_a_pmu_the_clock_is_what_counts(one_kernel: Kernel) -> None:
 
 
 def check_report(report: dict[str, Any]) -> None:
-    assert report["counters"] == ["tsc", "calibration", "witness"]
+    assert report["counters"] == ["tsc", "calibration", "contention_probe"]
     assert report["ports"] == []
     assert (report["iterations"], report["core_cycles"]) == (100, 9000)
     few, many, fenced, wrong, privileged = report["results"]
@@ -56,7 +57,7 @@ def check_report(report: dict[str, Any]) -> None:
     difference = {b - a for a, b in zip(few[1]["tsc"], many[1]["tsc"], strict=True)}
     assert difference == {100}
     assert {*few[1]["calibration"], *many[1]["calibration"], *fenced[1]["calibration"]} == {CHAIN}
-    assert min(few[1]["witness"]) > PROBE_LEAST
+    assert min(few[1]["contention_probe"]) > PROBE_LEAST
     assert wrong[0] == "faulted"
     assert wrong[2] == "#UD invalid opcode in the body at offset 1 (copy 0)"
 
@@ -70,7 +71,7 @@ echo MISSING $(cat /sys/module/fakepmu/parameters/missing) READS $(cat /sys/modu
 """
 
 
-def test_without_a_pmu_core_cycles_are_those_of_aperf(one_kernel: Kernel, tmp_path: Path) -> None:
+def test_without_a_pmu_core_cycles_are_those_of_aperf(one_kernel: KernelImage, tmp_path: Path) -> None:
     """Latencies and throughputs in the guest are those that the simulator gives directly; ports are unknown."""
     names = [variant.string for stem in ("ADC_GPRv_GPRv", "BSWAP") for variant in Catalogue.load().find(stem)]
     found, records = record("HSW", None, names)

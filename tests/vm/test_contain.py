@@ -9,7 +9,7 @@ import pytest
 from tests.vm import kernels
 from tests.vm.cache import Unavailable
 from tests.vm.conftest import kernel_or_skip
-from tests.vm.kernels import Kernel
+from tests.vm.kernels import KernelImage
 from tests.vm.machine import Machine, boot
 from tests.vm.programs import program
 
@@ -58,7 +58,7 @@ MACHINES = {
 
 
 @pytest.mark.parametrize("name", MACHINES)
-def test_every_kind_of_bad_code_is_contained(kernel: Kernel, module: Path, name: str) -> None:
+def test_every_kind_of_bad_code_is_contained(kernel: KernelImage, module: Path, name: str) -> None:
     cpus, parameters, model = MACHINES[name]
     flags = UNGUARDED if cpus == 1 else INTERRUPTS_OFF
     kinds = KINDS - (ENDLESS if cpus == 1 else 0)
@@ -66,7 +66,7 @@ def test_every_kind_of_bad_code_is_contained(kernel: Kernel, module: Path, name:
     check(lines, kinds, ROUNDS)
 
 
-def test_every_kind_of_bad_code_is_contained_on_the_usual_kernel(one_kernel: Kernel) -> None:
+def test_every_kind_of_bad_code_is_contained_on_the_usual_kernel(one_kernel: KernelImage) -> None:
     machine = Machine(one_kernel, 2, "pti=off")
     lines = run(machine, kernels.module(one_kernel), f"contain 1 {ROUNDS} {INTERRUPTS_OFF}")
     check(lines, KINDS, ROUNDS)
@@ -80,23 +80,23 @@ def test_every_kind_of_bad_code_is_contained_on_a_realtime_kernel() -> None:
 
 
 @pytest.mark.parametrize("cpus", [2, 4])
-def test_without_effect_of_nmis_int3_ends_loops(kernel: Kernel, module: Path, cpus: int) -> None:
+def test_without_effect_of_nmis_int3_ends_loops(kernel: KernelImage, module: Path, cpus: int) -> None:
     """Whichever exception the half-written code raises, it is a time-out, and the next job runs."""
     script = f"contain {cpus - 1} 3 {INTERRUPTS_OFF} loop any"
     check(run(Machine(kernel, cpus), module, script, "use_nmi=0"), 6, 3)
 
 
-def test_with_interrupts_on_what_does_not_destroy_the_stack_is_contained(kernel: Kernel, module: Path) -> None:
+def test_with_interrupts_on_what_does_not_destroy_the_stack_is_contained(kernel: KernelImage, module: Path) -> None:
     script = f"contain 0 3 {MASK_LVT}; contain 1 3 {MASK_LVT | CONTIGUOUS}"
     check(run(Machine(kernel, 2), module, script), 60, 3)
 
 
-def test_one_cpu_refuses_unless_forced(kernel: Kernel, module: Path) -> None:
+def test_one_cpu_refuses_unless_forced(kernel: KernelImage, module: Path) -> None:
     lines = run(Machine(kernel, 1), module, "contain 0 1 0 good 2>&1")
     assert "batch: Operation not supported" in lines[0]
 
 
-def test_without_a_local_apic_there_is_one_cpu_and_no_vector_table_to_mask(kernel: Kernel, module: Path) -> None:
+def test_without_a_local_apic_there_is_one_cpu_and_no_vector_table_to_mask(kernel: KernelImage, module: Path) -> None:
     """What needs an APIC is refused (the other policy, a second CPU that could end loops); the rest runs."""
     script = f"""
     dmesg | grep -ci "local apic disabled"; grep -c ^processor /proc/cpuinfo

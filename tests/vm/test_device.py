@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.vm.cache import Unavailable
-from tests.vm.kernels import Kernel
-from tests.vm.machine import Machine, Output, boot
+from tests.vm.kernels import KernelImage
+from tests.vm.machine import Machine, MachineOutput, boot
 from tests.vm.programs import program
 
 pytestmark = pytest.mark.vm
@@ -38,7 +38,7 @@ echo "LOADED $(grep -c uops /proc/vmallocinfo) $(cat /sys/kernel/debug/slab/*/al
 """
 
 
-def run(kernel: Kernel, module: Path, fake: Path) -> Output:
+def run(kernel: KernelImage, module: Path, fake: Path) -> MachineOutput:
     try:
         files = {
             "/uopscope.ko": module,
@@ -56,7 +56,7 @@ def run(kernel: Kernel, module: Path, fake: Path) -> Output:
     return output
 
 
-def test_misuse_is_refused_and_nothing_is_left_behind(kernel: Kernel, module: Path, fake: Path) -> None:
+def test_misuse_is_refused_and_nothing_is_left_behind(kernel: KernelImage, module: Path, fake: Path) -> None:
     output = run(kernel, module, fake)
     check_access(output)
     check_fuzz(output)
@@ -65,7 +65,7 @@ def test_misuse_is_refused_and_nothing_is_left_behind(kernel: Kernel, module: Pa
     check_loads(output)
 
 
-def check_access(output: Output) -> None:
+def check_access(output: MachineOutput) -> None:
     """EACCES for a user, EPERM without the capability, EBUSY while it is open, and no unloading then."""
     assert "open user: EACCES" in output.lines
     assert "open without-capability: EPERM" in output.lines
@@ -75,21 +75,21 @@ def check_access(output: Output) -> None:
     assert output.lines[held + 3] == "1"
 
 
-def check_perf(output: Output) -> None:
+def check_perf(output: MachineOutput) -> None:
     """Events of software count as before; TCG has no PMU, so perf has no hardware events, before and afterwards."""
     nothing = -errno.ENOENT
     expected = f"perf: page faults 100 before, 100 after; instructions {nothing} before, {nothing} after"
     assert expected in output.lines, output.text
 
 
-def check_fuzz(output: Output) -> None:
+def check_fuzz(output: MachineOutput) -> None:
     """Every errno is one of the interface's, and each of the usual ones was seen."""
     assert f"fuzz: {FUZZ_CALLS} calls, 0 bad" in output.lines, output.text
     seen = {int(match[1]) for match in re.finditer(r"^errno (\d+) ", output.text, re.MULTILINE)}
     assert {0, 7, 14, 18, 22, 25} <= seen
 
 
-def check_loads(output: Output) -> None:
+def check_loads(output: MachineOutput) -> None:
     """Each failing allocation makes the load fail, and gives everything back; the counters do see what there is."""
     calls = int(next(line for line in output.lines if line.startswith("CALLS ")).split()[1])
     assert calls >= 6

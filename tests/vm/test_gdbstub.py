@@ -14,11 +14,11 @@ from typing import IO
 
 import pytest
 
-from generator.harness.harness import Reader, render
+from generator.harness.harness import CounterReader, render
 from generator.microbenchmark import Line, Microbenchmark
 from tests.vm import machine as machines
 from tests.vm.cache import Unavailable
-from tests.vm.kernels import Kernel
+from tests.vm.kernels import KernelImage
 from tests.vm.machine import Machine
 from tests.vm.programs import program
 
@@ -110,8 +110,8 @@ def answer_all(stub: Stub) -> None:
             stub.answer_rdpmc(count)
 
 
-def test_counts_given_from_outside_come_out_as_samples(kernel: Kernel, module: Path, tmp_path: Path) -> None:
-    blob = render(NOP, 1, 0, Reader((0,)))
+def test_counts_given_from_outside_come_out_as_samples(kernel: KernelImage, module: Path, tmp_path: Path) -> None:
+    blob = render(NOP, 1, 0, CounterReader((0,)))
     (tmp_path / "blob").write_bytes(blob)
     reads = [match.start() for match in re.finditer(re.escape(RDPMC), blob)]
     assert len(reads) == 2

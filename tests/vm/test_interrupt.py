@@ -9,7 +9,7 @@ import pytest
 from tests.vm import kernels
 from tests.vm.cache import Unavailable
 from tests.vm.conftest import kernel_or_skip
-from tests.vm.kernels import Kernel
+from tests.vm.kernels import KernelImage
 from tests.vm.machine import Machine, boot
 from tests.vm.programs import program
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.vm
 AT_MOST_MS = 100
 """The best of three: the host may be busy with something else."""
 SCRIPT = """
-for round in 1 2 3; do interrupt 1 many 150; interrupt 1 endless; done
+for round in 1 2 3; do interrupt 1 many 300; interrupt 1 endless; done
 mkdir /tmp/groups; mount -t cgroup2 none /tmp/groups; mkdir /tmp/groups/cold
 interrupt 1 slow 1000 &
 sleep 0.3; echo $! > /tmp/groups/cold/cgroup.procs; echo 1 > /tmp/groups/cold/cgroup.freeze
@@ -45,7 +45,7 @@ def output_of(machine: Machine, module: Path, script: str) -> list[str]:
     return output.lines
 
 
-def test_what_wants_the_cpu_gets_it(kernel: Kernel, module: Path) -> None:
+def test_what_wants_the_cpu_gets_it(kernel: KernelImage, module: Path) -> None:
     """A signal within 100 ms, and the same call goes on; frozen and thawed; other CPUs offline; its own one: EXDEV."""
     lines = output_of(Machine(kernel, 3), module, SCRIPT)
     found = [match.groups() for line in lines if (match := FORM.match(line))]
@@ -70,7 +70,7 @@ def test_what_wants_the_cpu_gets_it(kernel: Kernel, module: Path) -> None:
 SLEEP = """
 interrupt 1 slow 1500 &
 sleep 0.5; echo +8 > /sys/class/rtc/rtc0/wakealarm; echo mem > /sys/power/state; echo "AWAKE $?"
-wait; interrupt 1 many 150; dmesg | grep "PM: Waking up"
+wait; interrupt 1 many 300; dmesg | grep "PM: Waking up"
 """
 
 
@@ -94,7 +94,7 @@ guard; echo 0 > /sys/devices/system/cpu/cpu1/online; guard
 NO_CPU = 0xFFFFFFFF
 
 
-def test_the_guard_is_no_sibling_and_on_no_isolated_cpu_if_there_is_another(kernel: Kernel, module: Path) -> None:
+def test_the_guard_is_no_sibling_and_on_no_isolated_cpu_if_there_is_another(kernel: KernelImage, module: Path) -> None:
     """Three cores of two threads each, one core isolated; then one core is left, then one thread."""
     machine = Machine(kernel, 6, ISOLATED, model="Haswell", arguments=TOPOLOGY)
     lines = output_of(machine, module, GUARDS)

@@ -10,7 +10,7 @@ from results.model import Status
 from runner.host.kmod import abi
 from tests.vm import images
 from tests.vm.cache import Unavailable
-from tests.vm.kernels import Kernel
+from tests.vm.kernels import KernelImage
 from tests.vm.machine import Machine, boot
 from tests.vm.on_demand import BLOBS, BLOCKS, ENTRY
 
@@ -34,7 +34,7 @@ REASONS = {
 """What is said of the blocks that have no number."""
 
 
-def reports_of(kernel: Kernel, module: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+def reports_of(kernel: KernelImage, module: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     script = "insmod /uopscope.ko && python -m tests.vm.inside.on_demand 2>&1\n"
     try:
         machine = Machine(kernel, 2, memory_mib=1024, arguments=images.drives())
@@ -52,7 +52,7 @@ def reports_of(kernel: Kernel, module: Path) -> tuple[dict[str, Any], dict[str, 
     return found["BLOCK"], found["BLOB"]
 
 
-def test_pages_are_mapped_when_code_touches_them(kernel: Kernel, module: Path) -> None:
+def test_pages_are_mapped_when_code_touches_them(kernel: KernelImage, module: Path) -> None:
     blocks, blobs = reports_of(kernel, module)
     for name, results in blocks.items():
         if name in REASONS:

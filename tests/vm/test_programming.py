@@ -13,8 +13,8 @@ from tests.nonempty import some
 from tests.vm import images
 from tests.vm.cache import Unavailable
 from tests.vm.cores import CORES
-from tests.vm.fakepmu import AMD, CLOCKS, INTEL, SMI_COUNT, Access, Pmu
-from tests.vm.kernels import Kernel
+from tests.vm.fakepmu import AMD, CLOCKS, INTEL, SMI_COUNT, Pmu, RegisterAccess
+from tests.vm.kernels import KernelImage
 from tests.vm.machine import Machine, boot
 
 pytestmark = pytest.mark.vm
@@ -25,7 +25,7 @@ insmod /uopscope.ko leave_rdpmc=1 && insmod /fakepmu.ko && python -m tests.vm.in
 """
 
 
-def reports_of(kernel: Kernel, module: Path, fake: Path) -> dict[str, Any]:
+def reports_of(kernel: KernelImage, module: Path, fake: Path) -> dict[str, Any]:
     files = {"/uopscope.ko": module, "/fakepmu.ko": fake / "fakepmu.ko"}
     try:
         machine = Machine(kernel, 2, memory_mib=1024, arguments=images.drives())
@@ -36,6 +36,8 @@ def reports_of(kernel: Kernel, module: Path, fake: Path) -> dict[str, Any]:
     lines = [line.removeprefix("REPORT ") for line in output.lines if line.startswith("REPORT ")]
     assert len(lines) == len(CORES), output.everything
     assert any(line.startswith("HELD the counters are taken") for line in output.lines), output.text
+    assert any(line.startswith("FRED the module does not run code here") for line in output.lines), output.text
+    assert "AGAIN nothing" in output.lines
     check_other_registers(output.lines)
     return {report["core"]: report for report in map(json.loads, lines)}
 
@@ -60,8 +62,8 @@ def selector(event: tables.Event) -> int:
     return value + event.umask_ext * 0x10000000000 + 0x20000 + 0x400000
 
 
-def accesses(report: dict[str, Any]) -> list[Access]:
-    return [Access(*access) for access in report["accesses"]]
+def accesses(report: dict[str, Any]) -> list[RegisterAccess]:
+    return [RegisterAccess(*access) for access in report["accesses"]]
 
 
 def expected_program(
@@ -90,7 +92,7 @@ def stops(pmu: Pmu) -> list[tuple[int, int]]:
     return writes + ([(0x38D, 0)] if pmu.fixed else [])
 
 
-def test_what_is_programmed_for_each_generation(kernel: Kernel, module: Path, fake: Path) -> None:
+def test_what_is_programmed_for_each_generation(kernel: KernelImage, module: Path, fake: Path) -> None:
     reports = reports_of(kernel, module, fake)
     for core in CORES:
         check_that_everything_runs(core, reports)

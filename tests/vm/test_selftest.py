@@ -9,9 +9,9 @@ from runner.host.kmod import selftest
 from tests.vm import images
 from tests.vm.cache import Unavailable
 from tests.vm.cores import CORES
-from tests.vm.kernels import Kernel
+from tests.vm.kernels import KernelImage
 from tests.vm.machine import Machine, boot
-from tests.vm.recording import Recorder
+from tests.vm.recording import RecordingKmod
 from tests.vm.test_end_to_end import CORE, HARDWARE, LOAD, MODEL
 
 pytestmark = pytest.mark.vm
@@ -21,9 +21,9 @@ NOT_LIKE_A_CPU = {"WRMSR of a register that is not there", "the module is as shi
 
 
 def test_selftest_passes_but_for_what_the_emulation_does_otherwise(
-    kernel: Kernel, module: Path, fake: Path, tmp_path: Path
+    kernel: KernelImage, module: Path, fake: Path, tmp_path: Path
 ) -> None:
-    recorder = Recorder(create(architecture=CORE), CORE, HARDWARE, clean_uppers=True)
+    recorder = RecordingKmod(create(architecture=CORE), CORE, HARDWARE, clean_uppers=True)
     assert all(check.passed for check in selftest.counter_checks(recorder))
     (tmp_path / "pmu").write_bytes(CORES[CORE].records())
     (tmp_path / "records").write_bytes(recorder.records())

@@ -8,8 +8,8 @@ import pytest
 from generator.harness.harness import render
 from generator.microbenchmark import Line, Microbenchmark
 from tests.vm.cache import Unavailable
-from tests.vm.kernels import Kernel
-from tests.vm.machine import Machine, Output, boot
+from tests.vm.kernels import KernelImage
+from tests.vm.machine import Machine, MachineOutput, boot
 from tests.vm.programs import program
 
 pytestmark = pytest.mark.vm
@@ -24,7 +24,7 @@ ICOUNT = ("-icount", "shift=0,sleep=off")
 """One nanosecond per instruction, and a TSC of 1 GHz: the clock counts instructions, whatever the host does."""
 
 
-def run(machine: Machine, module: Path, files: dict[str, Path], script: str) -> Output:
+def run(machine: Machine, module: Path, files: dict[str, Path], script: str) -> MachineOutput:
     try:
         every = {"/uopscope.ko": module, "/bin/runblob": program("runblob"), **files}
         output = boot(machine, every, f"insmod /uopscope.ko\n{script}\n")
@@ -34,7 +34,7 @@ def run(machine: Machine, module: Path, files: dict[str, Path], script: str) -> 
     return output
 
 
-def test_with_icount_90_more_instructions_count_90_more(kernel: Kernel, module: Path, tmp_path: Path) -> None:
+def test_with_icount_90_more_instructions_count_90_more(kernel: KernelImage, module: Path, tmp_path: Path) -> None:
     files = {}
     for copies in COPIES:
         (tmp_path / f"blob{copies}").write_bytes(render(ADD, copies))
@@ -51,7 +51,7 @@ def test_with_icount_90_more_instructions_count_90_more(kernel: Kernel, module: 
     assert {b - a for a, b in zip(few[0] + few[1], many[0] + many[1], strict=True)} == {90}
 
 
-def test_a_batch_of_jobs_costs_less_than_an_ioctl_for_each(kernel: Kernel, module: Path) -> None:
+def test_a_batch_of_jobs_costs_less_than_an_ioctl_for_each(kernel: KernelImage, module: Path) -> None:
     """Counted in instructions, so that a busy host changes nothing; an ioctl starts the guard on a second CPU."""
     script = "runblob speed 4000 1; runblob speed 500 20"
     output = run(Machine(kernel, 2, arguments=ICOUNT), module, {}, script)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from xed_convert.assembly.keystone_process import KeystoneProcess
 from xed_convert.assembly.matching import Match, Matcher
-from xed_convert.assembly.syntax import Kind, Statement, WrittenOperand, parse, parse_statement
+from xed_convert.assembly.syntax import Statement, TextKind, WrittenOperand, parse
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.encoding.decoder import Decoder
 from xed_convert.errors import AssemblyError, DecodingError
@@ -31,7 +31,7 @@ NOPS = ("", "90", "6690", "0f1f00", "0f1f4000", "0f1f440000", "660f1f440000", "0
 
 
 @dataclass(frozen=True, slots=True)
-class Filler:
+class AlignedData:
     """Bytes between instructions: data, after NOPs that align it to so many bytes from the beginning."""
 
     data: bytes = b""
@@ -89,14 +89,6 @@ class Assembler:
             return self.matcher.matches(statements[0])
         return self.instructions(statements)
 
-    def variants_of(self, text: str) -> list[Match]:
-        """Return every variant that one instruction can mean, the shortest first.
-
-        Raises:
-            AssemblyError: there is none.
-        """
-        return self.matcher.matches(parse_statement(text))
-
     def instructions(self, statements: list[Statement]) -> list[Match]:
         """Choose a variant for each statement; labels are resolved.
 
@@ -105,7 +97,7 @@ class Assembler:
         """
         return [match for match in self._settle(statements) if isinstance(match, Match)]
 
-    def code(self, pieces: Sequence[Statement | Filler]) -> bytes:
+    def code(self, pieces: Sequence[Statement | AlignedData]) -> bytes:
         """Return the bytes of statements and fillers in order; labels are resolved.
 
         Raises:
@@ -113,7 +105,7 @@ class Assembler:
         """
         return b"".join(self.layout(pieces))
 
-    def layout(self, pieces: Sequence[Statement | Filler]) -> list[bytes]:
+    def layout(self, pieces: Sequence[Statement | AlignedData]) -> list[bytes]:
         """Return the bytes of each statement and filler, as `code` joins them.
 
         Raises:
@@ -121,14 +113,16 @@ class Assembler:
         """
         return [one if isinstance(one, bytes) else one.data for one in self._settle(pieces)]
 
-    def _settle(self, pieces: Sequence[Statement | Filler]) -> list[Match | bytes]:
-        """Choose encodings until no branch has to grow any more."""
+    def _settle(self, pieces: Sequence[Statement | AlignedData]) -> list[Match | bytes]:
+        """Choose encodings until no branch has to grow any more; what names no label is chosen once."""
         sizes = [2] * len(pieces)
+        fixed = [self._choose(one, 0) if isinstance(one, Statement) and not _has_label(one) else None for one in pieces]
         for _ in range(_MOST_ROUNDS):
             starts = list(accumulate(sizes, initial=0))[:-1]
             labels = {label: start for one, start in zip(pieces, starts, strict=True) for label in one.labels}
             chosen = [
-                self._piece(one, labels, start, size) for one, start, size in zip(pieces, starts, sizes, strict=True)
+                known or self._piece(one, labels, start, size)
+                for one, known, start, size in zip(pieces, fixed, starts, sizes, strict=True)
             ]
             new_sizes = [len(one) if isinstance(one, bytes) else len(one.data) for one in chosen]
             if new_sizes == sizes:
@@ -136,10 +130,10 @@ class Assembler:
             sizes = new_sizes
         raise AssemblyError("the distances between branches and labels do not settle")
 
-    def _piece(self, piece: Statement | Filler, labels: dict[str, int], start: int, size: int) -> Match | bytes:
-        if isinstance(piece, Filler):
+    def _piece(self, piece: Statement | AlignedData, labels: dict[str, int], start: int, size: int) -> Match | bytes:
+        if isinstance(piece, AlignedData):
             return piece.at(start)
-        return self._choose(_without_labels(piece, labels, start), size if _has_label(piece) else 0)
+        return self._choose(_without_labels(piece, labels, start), size)
 
     def _choose(self, statement: Statement, least: int) -> Match:
         """Choose a variant: keystone's choice if the statement can mean it, else the shortest.
@@ -155,7 +149,7 @@ class Assembler:
 
     def _verified(self, statement: Statement, matches: list[Match]) -> Match | None:
         """Return keystone's bytes for a statement if they are one of the matches."""
-        if statement.pseudo or any(one.kind is Kind.HERE for one in statement.operands) or self._keystone is None:
+        if statement.pseudo or any(one.kind is TextKind.HERE for one in statement.operands) or self._keystone is None:
             return None
         data = self._keystone.assemble(statement.text)
         if not data:
@@ -170,7 +164,7 @@ class Assembler:
 
 def _has_label(statement: Statement) -> bool:
     """Whether a statement refers to a label."""
-    return any(one.kind is Kind.LABEL for one in statement.operands)
+    return any(one.kind is TextKind.LABEL for one in statement.operands)
 
 
 def _without_labels(statement: Statement, labels: dict[str, int], start: int) -> Statement:
@@ -179,10 +173,10 @@ def _without_labels(statement: Statement, labels: dict[str, int], start: int) ->
         return statement
     operands = []
     for one in statement.operands:
-        if one.kind is not Kind.LABEL:
+        if one.kind is not TextKind.LABEL:
             operands.append(one)
         elif one.value in labels:
-            operands.append(WrittenOperand(Kind.HERE, labels[str(one.value)] - start))
+            operands.append(WrittenOperand(TextKind.HERE, labels[str(one.value)] - start))
         else:
             message = f"{statement.text[:200]!r}: {one.value} is neither a register nor a label"
             raise AssemblyError(message, hint="Labels are written as `name:` before an instruction.")

@@ -10,7 +10,7 @@ from functools import lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from xed_convert.assembly.syntax import SIZES, Kind, Statement, WrittenOperand
+from xed_convert.assembly.syntax import SIZES, Statement, TextKind, WrittenOperand
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.encoding.encoder import ROUNDING, ROUNDING_MODES, encode
 from xed_convert.encoding.form import parse_encoding
@@ -138,7 +138,7 @@ class Matcher:
         """
         found = self.matches(statement)
         sizes = {_memory_size(match) for match in found}
-        unsized = any(one.kind is Kind.MEMORY and one.size_bits is None for one in statement.operands)
+        unsized = any(one.kind is TextKind.MEMORY and one.size_bits is None for one in statement.operands)
         if unsized and len(sizes) > 1:
             names = [name for name, bits in SIZES.items() if bits in sizes and name not in ("mmword", "oword")]
             hint = f"Write the size before it: {', '.join(f'{name} ptr' for name in names)}."
@@ -186,7 +186,7 @@ def _mismatches(variant: InstructionVariant, statement: Statement) -> tuple[int,
 
 def _high8_beside_rex(statement: Statement) -> str:
     """Return a hint if AH to BH stand beside a register that needs a REX prefix, else ""."""
-    names = [str(one.value) for one in statement.operands if one.kind is Kind.REGISTER]
+    names = [str(one.value) for one in statement.operands if one.kind is TextKind.REGISTER]
     addresses = [one.value for one in statement.operands if isinstance(one.value, MemoryAddress)]
     names += [name for address in addresses for name in (address.base, address.index) if name]
     high = next((name for name in names if name in HIGH8), None)
@@ -294,12 +294,12 @@ def _value(variant: InstructionVariant, operand: Operand, written: WrittenOperan
     value = written.value
     if operand.kind is OperandKind.REGISTER:
         names = numbers_of(operand.registers, extended=operand.explicit) or map(canonical, operand.registers)
-        return value if written.kind is Kind.REGISTER and value in names else None
+        return value if written.kind is TextKind.REGISTER and value in names else None
     if operand.kind in (OperandKind.MEMORY, OperandKind.AGEN):
         return value if isinstance(value, MemoryAddress) and _fits_memory(operand, written, value, code) else None
     if operand.kind is OperandKind.RELATIVE_BRANCH:
-        return value if written.kind in (Kind.NUMBER, Kind.HERE) else None
-    if written.kind is not Kind.NUMBER or not isinstance(value, int):
+        return value if written.kind in (TextKind.NUMBER, TextKind.HERE) else None
+    if written.kind is not TextKind.NUMBER or not isinstance(value, int):
         return None
     if operand.value:
         return value if value == int(operand.value, 0) else None
@@ -340,7 +340,7 @@ def _resolve_here(
 ) -> dict[int, OperandValue]:
     """Turn distances from the beginning of the instruction into distances from its end."""
     branch = next((one for one in variant.operands if one.kind is OperandKind.RELATIVE_BRANCH), None)
-    if branch is None or not any(one.kind is Kind.HERE for one in statement.operands):
+    if branch is None or not any(one.kind is TextKind.HERE for one in statement.operands):
         return values
     distance = values[branch.index]
     return {**values, branch.index: distance - length if isinstance(distance, int) else distance}

@@ -49,7 +49,7 @@ _MEMORY = re.compile(r"(?:([a-z]+)\s+(?:ptr\s*)?)?(?:([a-z]s)\s*:\s*)?\[([^\[\]]
 _HERE = re.compile(r"[.$]\s*([+-].+)?", re.DOTALL)
 
 
-class Kind(StrEnum):
+class TextKind(StrEnum):
     """The kind of an operand in text."""
 
     REGISTER = "register"
@@ -63,7 +63,7 @@ class Kind(StrEnum):
 class WrittenOperand:
     """An operand in text. `size_bits` is the size named with a memory operand, `broadcast` its `{1toN}`."""
 
-    kind: Kind
+    kind: TextKind
     value: str | int | MemoryAddress
     size_bits: int | None = None
     broadcast: str = ""
@@ -252,12 +252,12 @@ def _parse_operand(text: str, decorations: _Decorations) -> WrittenOperand:
         raise ValueError(f"{decorations.broadcast} belongs to a memory operand")
     name = canonical(re.sub(r"\s+", "", body))
     if name in CLASS_OF:
-        return WrittenOperand(Kind.REGISTER, name)
+        return WrittenOperand(TextKind.REGISTER, name)
     if match := _HERE.fullmatch(body):
-        return WrittenOperand(Kind.HERE, parse_number(match[1]) if match[1] else 0)
+        return WrittenOperand(TextKind.HERE, parse_number(match[1]) if match[1] else 0)
     if _NAME.fullmatch(body):
-        return WrittenOperand(Kind.LABEL, body)
-    return WrittenOperand(Kind.NUMBER, parse_number(body))
+        return WrittenOperand(TextKind.LABEL, body)
+    return WrittenOperand(TextKind.NUMBER, parse_number(body))
 
 
 def parse_number(text: str) -> int:
@@ -284,7 +284,7 @@ def _parse_memory(match: re.Match[str], broadcast: str) -> WrittenOperand:
     if segment and segment not in _SEGMENTS:
         raise ValueError(f"{match[2]!r} is not a segment register")
     address = _parse_address(match[3], "" if segment in ("CS", "DS", "ES", "SS") else segment)
-    return WrittenOperand(Kind.MEMORY, address, SIZES.get(size), broadcast)
+    return WrittenOperand(TextKind.MEMORY, address, SIZES.get(size), broadcast)
 
 
 def _parse_address(text: str, segment: str) -> MemoryAddress:

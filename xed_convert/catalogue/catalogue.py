@@ -6,7 +6,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from xed_convert.catalogue.index import opcodes_of, words_of
-from xed_convert.catalogue.store import SHIPPED, Store
+from xed_convert.catalogue.store import SHIPPED, CatalogueFile
 from xed_convert.errors import UnknownInstructionError
 
 if TYPE_CHECKING:
@@ -32,13 +32,13 @@ def read_xml(path: Path | str) -> list[InstructionVariant]:
 
 
 @cache
-def _shipped() -> Store:
+def _shipped() -> CatalogueFile:
     """Return the shipped catalogue, one for the process."""
-    return Store(SHIPPED)
+    return CatalogueFile(SHIPPED)
 
 
 class _Memory:
-    """Variants in memory, with the interface of a `Store`."""
+    """Variants in memory, with the interface of a `CatalogueFile`."""
 
     def __init__(self, variants: Iterable[InstructionVariant], source: str) -> None:
         self._variants = tuple(variants)
@@ -72,8 +72,8 @@ class _Memory:
 class Catalogue:
     """A set of variants with unique strings and keys. Each is loaded when it is first used."""
 
-    def __init__(self, variants: Iterable[InstructionVariant] | Store, source: str = "") -> None:
-        self._store = variants if isinstance(variants, Store) else _Memory(variants, source)
+    def __init__(self, variants: Iterable[InstructionVariant] | CatalogueFile, source: str = "") -> None:
+        self._store = variants if isinstance(variants, CatalogueFile) else _Memory(variants, source)
         self._numbers: dict[str, int] = {}
 
     @classmethod
@@ -86,7 +86,7 @@ class Catalogue:
         if path is None:
             return cls(_shipped())
         if str(path).endswith(".bin"):
-            return cls(Store(path))
+            return cls(CatalogueFile(path))
         return cls(read_xml(path), source=str(path))
 
     @property
@@ -151,8 +151,9 @@ class Catalogue:
         """Return the variants that a pattern means: an iform, its stem, a string, an iclass, or a glob of one of these.
 
         A stem is an iform without its opcode: ADC_GPRv_GPRv means ADC_GPRv_GPRv_11 and ADC_GPRv_GPRv_13. If no iform
-        has it, any beginning of an iform up to an underscore is a stem. The name of an existing iform or iclass means
-        that one only. Case does not matter. A string may have _EVEX or _VEX where the catalogue's string has not.
+        has it, any beginning of an iform up to an underscore is a stem. A string's part before its operands means all
+        strings with it: ADC_11. The name of an existing iform or iclass means that one only. Case does not matter. A
+        string may have _EVEX or _VEX where the catalogue's string has not.
 
         Raises:
             UnknownInstructionError: no variant matches; the hint lists similar ones.
@@ -166,6 +167,7 @@ class Catalogue:
             start = wanted + "_"
             numbers = self._of_iforms(lambda name: name.startswith(start) and _is_opcode(name[len(start) :]))
             numbers = numbers or self._of_iforms(lambda name: name.startswith(start))
+            numbers = numbers or self._named(lambda name: name.partition(" (")[0] == wanted)
         if not numbers and any(character in wanted for character in "*?["):
             from fnmatch import translate  # noqa: PLC0415 - see above
             from re import compile as compile_pattern  # noqa: PLC0415 - see above
@@ -222,8 +224,11 @@ class Catalogue:
         names = {name.upper(): name for name in [*self._store.strings, *self._store.iforms, *self._store.iclasses]}
         wanted = pattern.strip().upper()[:60]
         near = [name for name in names if name[:1] == wanted[:1]]
-        matches = get_close_matches(wanted, near, n=5, cutoff=0.6) or get_close_matches(
-            wanted, [name.upper() for name in self._store.iclasses], n=5, cutoff=0.4
+        longer = [name for name in near if name.startswith(wanted)]
+        matches = (
+            sorted(longer, key=len)[:5]
+            or get_close_matches(wanted, near, n=5, cutoff=0.6)
+            or get_close_matches(wanted, [name.upper() for name in self._store.iclasses], n=5, cutoff=0.4)
         )
         hint = "`characterize --all --list` shows all instructions."
         if matches:

@@ -12,5 +12,5 @@ def words_of(asm: str) -> str:
 
 
 def opcodes_of(encoding: str) -> str:
-    """Return space, map and opcode of each form, parted by blanks: `leg.1.AF vex.2.F7`; nothing without an encoding."""
+    """Return space, map and opcode of each form: `leg.1.AF vex.2.F7`; "" without an encoding."""
     return " ".join(form.partition(" ")[0] for form in encoding.split(" | "))

@@ -156,7 +156,7 @@ def _numbers(numbers: list[int]) -> bytes:
     return struct.pack(f"<{len(numbers)}H", *numbers)
 
 
-class Store:
+class CatalogueFile:
     """A catalogue file. It reads all names at once, and each variant when it is first used."""
 
     def __init__(self, path: Path | str) -> None:

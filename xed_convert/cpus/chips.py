@@ -27,7 +27,7 @@ from xed_convert.errors import ConversionError, UopscopeError
 from xed_convert.files import atomic_write
 
 if TYPE_CHECKING:
-    from xed_convert.datafiles.source import Line
+    from xed_convert.datafiles.source import FileLine
 
 TABLES = {
     "chips.tsv": "chip\tisa_sets\tsource",
@@ -132,7 +132,7 @@ def read_chips(folder: Path) -> dict[str, frozenset[str]]:
         ConversionError: a file is missing, a line is not of the known form, or names a chip that is not defined.
     """
     root = find_datafiles(folder)
-    definitions: dict[str, tuple[str, Line]] = {}
+    definitions: dict[str, tuple[str, FileLine]] = {}
     for file in read_layers(root, layer_order(root)).get("chip-models", []):
         for line in read_lines(file.path, file.name, named_by=file.named_by):
             match = _LINE.fullmatch(line.text)
@@ -146,7 +146,7 @@ def read_chips(folder: Path) -> dict[str, frozenset[str]]:
 class _Resolver:
     """Expands the definitions of chips. A definition may name chips of later lines."""
 
-    def __init__(self, definitions: dict[str, tuple[str, Line]]) -> None:
+    def __init__(self, definitions: dict[str, tuple[str, FileLine]]) -> None:
         self.definitions = definitions
         self.known: dict[str, frozenset[str]] = {}
         self.open: list[str] = []
@@ -162,7 +162,7 @@ class _Resolver:
             self.open.pop()
         return self.known[name]
 
-    def _expand(self, text: str, line: Line) -> frozenset[str]:
+    def _expand(self, text: str, line: FileLine) -> frozenset[str]:
         """Return the ISA sets that the right side of a line stands for."""
         found: set[str] = set()
         without: set[str] = set()

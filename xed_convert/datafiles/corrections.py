@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from xed_convert.datafiles.source import Line
+from xed_convert.datafiles.source import FileLine
 from xed_convert.errors import ConversionError
 from xed_convert.globs import any_pattern
 
@@ -64,12 +64,12 @@ class Corrections:
             tuple(FlagsAddition(**{**row, "iclass": any_pattern(row["iclass"])}) for row in tables["flags"]),
         )
 
-    def apply(self, lines: list[Line], name: str) -> list[Line]:
+    def apply(self, lines: list[FileLine], name: str) -> list[FileLine]:
         """Return the lines of the datafile `name` with the corrections for it."""
         instead = {row.line: row.instead for row in self.lines if row.file == name}
         if not instead:
             return lines
-        return [Line(line.path, line.number, instead.get(" ".join(line.text.split()), line.text)) for line in lines]
+        return [FileLine(line.path, line.number, instead.get(" ".join(line.text.split()), line.text)) for line in lines]
 
     def with_flags(self, records: list[Record]) -> list[Record]:
         """Return the records with the additions to their FLAGS."""

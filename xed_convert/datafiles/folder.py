@@ -16,7 +16,7 @@ from xed_convert.datafiles.nonterminals import Nonterminal, read_nonterminals
 from xed_convert.datafiles.operand_spec import OperandReader, OperandSpec
 from xed_convert.datafiles.pattern import Macros, Token
 from xed_convert.datafiles.records import Record, read_records
-from xed_convert.datafiles.source import Line, read_lines
+from xed_convert.datafiles.source import FileLine, read_lines
 from xed_convert.errors import ConversionError
 from xed_convert.memory import without_collection
 
@@ -85,10 +85,10 @@ class Datafiles:
             raise ConversionError(message, hint="The list of layers is probably incomplete.")
         corrections = Corrections.load()
 
-        def lines_of(file: DataFile) -> list[Line]:
+        def lines_of(file: DataFile) -> list[FileLine]:
             return corrections.apply(read_lines(file.path, file.name, named_by=file.named_by), file.name)
 
-        def all_lines(kind: str) -> list[Line]:
+        def all_lines(kind: str) -> list[FileLine]:
             return [line for file in files[kind] for line in lines_of(file)]
 
         macros = Macros.read(all_lines("state"))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from xed_convert.datafiles.source import Line, read_lines, read_text
+from xed_convert.datafiles.source import FileLine, read_lines, read_text
 from xed_convert.errors import ConversionError
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _named(file: DataFile, folder: Path) -> DataFile:
     return DataFile(file.path, name, file.named_by)
 
 
-def _apply(line: Line, folder: Path, lists: dict[str, _FileList], removed: set[tuple[str, str]]) -> None:
+def _apply(line: FileLine, folder: Path, lists: dict[str, _FileList], removed: set[tuple[str, str]]) -> None:
     """Apply one line of a `.cfg` that lies in `folder`."""
     parts = [part.strip() for part in line.text.split(":")]
     if parts[0] in IGNORED_KINDS:
@@ -138,7 +138,7 @@ def _apply(line: Line, folder: Path, lists: dict[str, _FileList], removed: set[t
         )
 
 
-def _append(line: Line, folder: Path, lists: dict[str, _FileList], parts: list[str]) -> None:
+def _append(line: FileLine, folder: Path, lists: dict[str, _FileList], parts: list[str]) -> None:
     """Add a file to its type's list unless its priority is lower; a higher priority starts the list anew."""
     kind, file = parts[0], parts[1]
     if not kind or not file:

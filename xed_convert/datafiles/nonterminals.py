@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from xed_convert.datafiles.pattern import Macros
-    from xed_convert.datafiles.source import Line, Location
+    from xed_convert.datafiles.source import FileLine, Location
 
 _HEAD = re.compile(r"(?:(xed_reg_enum_t)\s+)?([A-Za-z_][A-Za-z0-9_]*)\(\)::")
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class NonterminalRule:
     """One rule: conditions, and the bindings that count if the conditions hold (`Constraint`, `Call`, `Word`).
 
     - `allowed`: the values that the conditions leave to each field they name.
@@ -73,7 +73,7 @@ class Nonterminal:
 
     name: str
     gives_register: bool
-    rules: tuple[Rule, ...]
+    rules: tuple[NonterminalRule, ...]
     fields: frozenset[str] = field(init=False, compare=False)
     conditions: tuple[str, ...] = field(init=False, compare=False)
     _bound: dict[tuple[object, ...], frozenset[int] | None] = field(
@@ -115,20 +115,20 @@ class Nonterminal:
         return frozenset(values) if values else None
 
 
-def match_head(line: Line) -> tuple[str, bool] | None:
+def match_head(line: FileLine) -> tuple[str, bool] | None:
     """Return the name and whether it gives a register if the line begins a nonterminal, else None."""
     match = _HEAD.fullmatch(line.text) if line.text.endswith("::") else None
     return (match[2], bool(match[1])) if match else None
 
 
-def read_nonterminals(lines: Iterable[Line], macros: Macros) -> dict[str, Nonterminal]:
+def read_nonterminals(lines: Iterable[FileLine], macros: Macros) -> dict[str, Nonterminal]:
     """Read nonterminals with flat rules.
 
     Raises:
         ConversionError: a rule is outside of a nonterminal, lacks its one `|`, or has an unknown token.
     """
     heads: dict[str, bool] = {}
-    rules: dict[str, dict[tuple[tuple[Token, ...], tuple[Token, ...]], Rule]] = {}
+    rules: dict[str, dict[tuple[tuple[Token, ...], tuple[Token, ...]], NonterminalRule]] = {}
     current = ""
     for line in lines:
         head = match_head(line)
@@ -142,7 +142,7 @@ def read_nonterminals(lines: Iterable[Line], macros: Macros) -> dict[str, Nonter
     return {name: Nonterminal(name, gives, tuple(rules[name].values())) for name, gives in heads.items()}
 
 
-def _read_rule(line: Line, macros: Macros, *, inside: bool) -> Rule:
+def _read_rule(line: FileLine, macros: Macros, *, inside: bool) -> NonterminalRule:
     """Read a line `conditions | bindings`."""
     if not inside:
         raise line.error("expected `NAME()::` before the first rule")
@@ -150,4 +150,4 @@ def _read_rule(line: Line, macros: Macros, *, inside: bool) -> Rule:
     if len(parts) != 2:
         raise line.error(f"expected a rule `conditions | bindings` or `NAME()::`, not {line.text!r}")
     location = line.location
-    return Rule(macros.expand(parts[0], location), macros.expand(parts[1], location), location)
+    return NonterminalRule(macros.expand(parts[0], location), macros.expand(parts[1], location), location)

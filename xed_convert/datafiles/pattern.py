@@ -17,7 +17,7 @@ from xed_convert.errors import ConversionError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from xed_convert.datafiles.source import Line, Location
+    from xed_convert.datafiles.source import FileLine, Location
 
 RESET = "XED_RESET"
 OTHERWISE = "otherwise"
@@ -191,7 +191,7 @@ class Macros:
     _patterns: dict[str, tuple[Token, ...]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, lines: Iterable[Line]) -> Macros:
+    def read(cls, lines: Iterable[FileLine]) -> Macros:
         """Read `NAME token...` lines.
 
         Raises:

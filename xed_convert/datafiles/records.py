@@ -17,7 +17,7 @@ from xed_convert.errors import ConversionError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from xed_convert.datafiles.source import Line, Location
+    from xed_convert.datafiles.source import FileLine, Location
 
 _KEY = re.compile(r"([A-Z_][A-Z0-9_]*)\s*:\s*(.*)")
 _REQUIRED = ("ICLASS", "CATEGORY", "EXTENSION", "CPL")
@@ -80,7 +80,7 @@ class Record:
         return ConversionError(f"{self.location}: {self.iclass}: {message}", hint=hint)
 
 
-def read_records(files: Iterable[list[Line]]) -> list[Record]:
+def read_records(files: Iterable[list[FileLine]]) -> list[Record]:
     """Read the records of instruction files (each a list of lines) and apply deletions and versions.
 
     Raises:
@@ -101,10 +101,10 @@ class _Reader:
         self.deleted_iclasses: set[str] = set()
         self.nonterminal = ""
 
-    def read(self, lines: list[Line]) -> None:
+    def read(self, lines: list[FileLine]) -> None:
         """Read one file. Records before its first `NAME()::` belong to the last nonterminal of the file before."""
-        opened: Line | None = None
-        body: list[Line] = []
+        opened: FileLine | None = None
+        body: list[FileLine] = []
         for line in lines:
             if opened is None:
                 opened, body = self._outside(line), []
@@ -120,7 +120,7 @@ class _Reader:
                 "the record is not closed: expected `}`", hint="The file is probably truncated: get it again."
             )
 
-    def _outside(self, line: Line) -> Line | None:
+    def _outside(self, line: FileLine) -> FileLine | None:
         """Handle a line between records; return the line if it opens one."""
         if head := match_head(line):
             if "INSTRUCTIONS" not in head[0]:
@@ -151,7 +151,7 @@ class _Reader:
         return [record for record in kept if record.version == newest[record.nonterminal, record.iclass]]
 
 
-def _read_body(body: list[Line], opened: Line, nonterminal: str) -> list[Record]:
+def _read_body(body: list[FileLine], opened: FileLine, nonterminal: str) -> list[Record]:
     """Read the lines between the braces."""
     common: dict[str, str] = {}
     groups: list[tuple[Location, dict[str, str]]] = []

@@ -24,7 +24,7 @@ class Location(NamedTuple):
         return f"{self.path}:{self.line}"
 
 
-class Line(NamedTuple):
+class FileLine(NamedTuple):
     """A non-empty line without comment; `number` counts the file's lines from 1 (of joined lines, the first)."""
 
     path: str
@@ -58,13 +58,13 @@ def read_text(path: Path, *, named_by: str = "") -> str:
         raise ConversionError(message) from error
 
 
-def split_lines(text: str, path: str) -> list[Line]:
+def split_lines(text: str, path: str) -> list[FileLine]:
     """Strip comments, join continued lines, and return the lines that are not empty.
 
     Raises:
         ConversionError: the last line ends with a backslash.
     """
-    lines: list[Line] = []
+    lines: list[FileLine] = []
     pending, start = "", 0
     number = 0
     for number, raw in enumerate(text.removesuffix("\n").split("\n"), 1):
@@ -78,7 +78,7 @@ def split_lines(text: str, path: str) -> list[Line]:
         if pending:
             stripped = (pending + stripped).strip()
         if stripped:
-            lines.append(Line(path, start or number, stripped))
+            lines.append(FileLine(path, start or number, stripped))
         pending, start = "", 0
     if pending:
         message = f"{path}:{number}: the file ends in a continued line (expected a line after the backslash)"
@@ -86,7 +86,7 @@ def split_lines(text: str, path: str) -> list[Line]:
     return lines
 
 
-def read_lines(path: Path, name: str, *, named_by: str = "") -> list[Line]:
+def read_lines(path: Path, name: str, *, named_by: str = "") -> list[FileLine]:
     """Read a datafile as lines; `name` is the path to show in errors.
 
     Raises:

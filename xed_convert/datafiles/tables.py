@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from xed_convert.datafiles.source import Line
+    from xed_convert.datafiles.source import FileLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Field:
     internal: bool
 
 
-def read_widths(lines: Iterable[Line]) -> dict[str, Width]:
+def read_widths(lines: Iterable[FileLine]) -> dict[str, Width]:
     """Read `code xtype size` or `code xtype size16 size32 size64`; sizes are in bytes unless they end in `bits`.
 
     Raises:
@@ -61,7 +61,7 @@ def read_widths(lines: Iterable[Line]) -> dict[str, Width]:
     return widths
 
 
-def _size_bits(text: str, line: Line) -> int:
+def _size_bits(text: str, line: FileLine) -> int:
     """Read a size in bytes (`8`) or bits (`5bits`)."""
     match = re.fullmatch(r"(\d+)(bits)?", text)
     if not match:
@@ -69,7 +69,7 @@ def _size_bits(text: str, line: Line) -> int:
     return int(match[1]) * (1 if match[2] else 8)
 
 
-def read_element_types(lines: Iterable[Line]) -> dict[str, ElementType]:
+def read_element_types(lines: Iterable[FileLine]) -> dict[str, ElementType]:
     """Read `xtype BASE bits`.
 
     Raises:
@@ -84,7 +84,7 @@ def read_element_types(lines: Iterable[Line]) -> dict[str, ElementType]:
     return types
 
 
-def read_fields(lines: Iterable[Line]) -> dict[str, Field]:
+def read_fields(lines: Iterable[FileLine]) -> dict[str, Field]:
     """Read `name SCALAR type bits VISIBILITY PRINT|NOPRINT INTERNAL|PUBLIC ...`.
 
     Raises:
@@ -99,7 +99,7 @@ def read_fields(lines: Iterable[Line]) -> dict[str, Field]:
     return fields
 
 
-def read_extra_widths(lines: Iterable[Line]) -> dict[str, str]:
+def read_extra_widths(lines: Iterable[FileLine]) -> dict[str, str]:
     """Read `reg|nt|imm_const NAME code`: default width codes of registers and nonterminals.
 
     Raises:
@@ -114,7 +114,7 @@ def read_extra_widths(lines: Iterable[Line]) -> dict[str, str]:
     return extra
 
 
-def read_pointer_names(lines: Iterable[Line]) -> dict[int, str]:
+def read_pointer_names(lines: Iterable[FileLine]) -> dict[int, str]:
     """Read `bytes name suffix`: the assembler's name of memory operands by their size in bits.
 
     Raises:
@@ -138,7 +138,7 @@ class ConversionTable:
     strings: dict[int, str]
 
 
-def read_conversion_tables(lines: Iterable[Line]) -> dict[str, ConversionTable]:
+def read_conversion_tables(lines: Iterable[FileLine]) -> dict[str, ConversionTable]:
     """Read conversion tables.
 
     Raises:

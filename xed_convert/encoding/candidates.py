@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from xed_convert.catalogue.catalogue import Catalogue
     from xed_convert.encoding.address import AddressShape
-    from xed_convert.encoding.form import Form
+    from xed_convert.encoding.form import EncodingForm
     from xed_convert.encoding.raw import Raw
     from xed_convert.model import InstructionVariant, OperandValue
 
@@ -98,12 +98,12 @@ _Registers = tuple[dict[int, str], dict[int, str], int]
 _Step = tuple[int, "Callable[[Raw, Any], OperandValue | None]", object]
 
 
-class Candidate:
+class DecodableForm:
     """One form of one variant, prepared for decoding."""
 
     __slots__ = ("distinct", "immediate_size", "key", "rounding", "selects", "steps", "suffix", "variant")
 
-    def __init__(self, variant: InstructionVariant, form: Form) -> None:
+    def __init__(self, variant: InstructionVariant, form: EncodingForm) -> None:
         self.variant = variant
         self.suffix = form.suffix
         self.distinct = form if form.differ or form.unlike else None
@@ -117,7 +117,7 @@ class Candidate:
         agen = variant.attributes.get("agen", "0") != "0"
         self.key = (form.old, -len(form.conditions) - fixed - agen)
 
-    def _step(self, index: int, code: str, form: Form) -> _Step:
+    def _step(self, index: int, code: str, form: EncodingForm) -> _Step:
         """Prepare the reading of one operand."""
         operand = self.variant.operand(index)
         if code == "U4":
@@ -161,7 +161,7 @@ class Candidate:
         return values
 
 
-def _are_distinct(form: Form, values: Mapping[int, OperandValue]) -> bool:
+def _are_distinct(form: EncodingForm, values: Mapping[int, OperandValue]) -> bool:
     """Whether those registers differ that must differ."""
     try:
         check_distinct(form, values)
@@ -177,8 +177,8 @@ class Opcode:
 
     def __init__(self) -> None:
         self._pending: list[tuple[int, int]] = []
-        self._candidates: list[Candidate] = []
-        self._selected: dict[int, tuple[Candidate, ...]] = {}
+        self._candidates: list[DecodableForm] = []
+        self._selected: dict[int, tuple[DecodableForm, ...]] = {}
         self.mask = 0
         self.has_modrm = False
         self.ignores_mod = True
@@ -192,7 +192,7 @@ class Opcode:
         for number, form_number in self._pending:
             variant = catalogue.variant(number)
             form = parse_encoding(variant.encoding)[form_number]
-            self._candidates.append(Candidate(variant, form))
+            self._candidates.append(DecodableForm(variant, form))
             self.has_modrm |= form.has_modrm and not form.old
             self.ignores_mod &= "mod" not in form.conditions
             for name in form.conditions:
@@ -201,7 +201,7 @@ class Opcode:
         self._pending.clear()
         self._candidates.sort(key=lambda candidate: candidate.key)
 
-    def select(self, state: int) -> tuple[Candidate, ...]:
+    def select(self, state: int) -> tuple[DecodableForm, ...]:
         """Return the forms that these fields allow, those with the most conditions first."""
         state &= self.mask
         found = self._selected.get(state)

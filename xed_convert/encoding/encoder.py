@@ -28,7 +28,7 @@ from xed_convert.model import MemoryAddress
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from xed_convert.encoding.form import Form
+    from xed_convert.encoding.form import EncodingForm
     from xed_convert.model import InstructionVariant, Operand, OperandValue
 
 LONGEST = 15
@@ -47,7 +47,7 @@ _LIMITS = {"3": 8, "4": 16, "5": 32, "X": 32}
 class PreparedForm:
     """One form of a variant's encoding; what does not depend on the values is prepared."""
 
-    def __init__(self, form: Form, variant: InstructionVariant) -> None:
+    def __init__(self, form: EncodingForm, variant: InstructionVariant) -> None:
         """Prepare `form` for `variant`."""
         self.form = form
         self.fixed = FixedParts(form)
@@ -172,7 +172,7 @@ _PLACERS: dict[str, Callable[[Fields, OperandValue, Any], None]] = {
 _Step = tuple[int, "OperandValue | None", "Callable[[Fields, OperandValue, Any], None]", object]
 
 
-def _step(variant: InstructionVariant, operand: Operand, code: str, form: Form) -> _Step:
+def _step(variant: InstructionVariant, operand: Operand, code: str, form: EncodingForm) -> _Step:
     """Return how to place one operand: index, fixed value, function, and that function's argument."""
     if code == "U4":
         return operand.index, None, _place_nibble, None
@@ -189,7 +189,7 @@ def _step(variant: InstructionVariant, operand: Operand, code: str, form: Form) 
     return operand.index, None, _PLACERS[code[0]], {name: n for name, n in numbers.items() if n & 31 < limit}
 
 
-def address_shape(variant: InstructionVariant, code: str, form: Form) -> AddressShape:
+def address_shape(variant: InstructionVariant, code: str, form: EncodingForm) -> AddressShape:
     """Return the shape of a form's memory operand."""
     agen = variant.attributes.get("agen", "0")
     return AddressShape(
@@ -202,7 +202,7 @@ def address_shape(variant: InstructionVariant, code: str, form: Form) -> Address
     )
 
 
-def check_distinct(form: Form, values: Mapping[int, OperandValue]) -> None:
+def check_distinct(form: EncodingForm, values: Mapping[int, OperandValue]) -> None:
     """Refuse equal registers where they make the instruction undefined.
 
     Raises:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from xed_convert.encoding.address import AddressBytes
-    from xed_convert.encoding.form import Form
+    from xed_convert.encoding.form import EncodingForm
 
 CHECKED = ("b3", "b4", "r3", "r4", "srm")
 """Fields that register numbers fill and that a form may restrict nevertheless."""
@@ -21,7 +21,7 @@ class FixedParts:
 
     __slots__ = ("aaa", "checks", "condition", "form", "has_nibbles", "opcode", "reg", "rm", "srm", "suffix", "vvvv")
 
-    def __init__(self, form: Form) -> None:
+    def __init__(self, form: EncodingForm) -> None:
         condition = {name: values[0] for name, values in form.conditions.items()}
         self.form = form
         self.condition = condition

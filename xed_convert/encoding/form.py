@@ -91,7 +91,7 @@ SPACES = {0: "leg", 1: "vex", 2: "evex", 3: "xop"}
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class EncodingForm:
     """One form of an encoding string, parsed.
 
     `conditions` gives the allowed values of a field, the encoder's preferred one first. `places` gives index and code
@@ -146,7 +146,7 @@ def _condition_text(name: str, values: tuple[int, ...]) -> str:
 
 
 @lru_cache(maxsize=65536)
-def parse_encoding(text: str) -> tuple[Form, ...]:
+def parse_encoding(text: str) -> tuple[EncodingForm, ...]:
     """Read an encoding string.
 
     Raises:
@@ -159,7 +159,7 @@ def parse_encoding(text: str) -> tuple[Form, ...]:
         raise EncodingError(message, hint="Make the catalogue again with this version's converter.") from error
 
 
-def _parse_form(text: str) -> Form:
+def _parse_form(text: str) -> EncodingForm:
     """Read one form."""
     head, *words = text.split()
     space, map_text, opcode, *suffix = head.split(".")
@@ -178,7 +178,7 @@ def _parse_form(text: str) -> Form:
         else:
             flags.add(word if word in ("rc", "old", "modrm", "norip") else _unknown(word))
     modrm = "modrm" in flags or bool({"mod", "reg", "rm"} & conditions.keys())
-    return Form(
+    return EncodingForm(
         space=space if space in SPACES.values() else _unknown(space),
         map=int(map_text),
         opcode=int(opcode.rstrip("+"), 16),

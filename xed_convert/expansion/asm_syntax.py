@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from re import Pattern
 
     from xed_convert.datafiles.records import Record
-    from xed_convert.expansion.attributes import Choice
+    from xed_convert.expansion.attributes import VariantAttributes
     from xed_convert.expansion.facts import RecordFacts
     from xed_convert.model import MemoryShape, Operand
 
@@ -99,7 +99,7 @@ class SyntaxTables:
 
 
 @dataclass(frozen=True, slots=True)
-class Syntax:
+class VariantSyntax:
     """How a variant is written, without what tells it from its siblings.
 
     `operands` are those that `string` lists. `string` is `name`, suffixes of siblings, and `ending`.
@@ -113,8 +113,8 @@ class Syntax:
 
 
 def syntax_of(
-    facts: RecordFacts, iform: str, choice: Choice, operands: tuple[Operand, ...], tables: SyntaxTables
-) -> Syntax:
+    facts: RecordFacts, iform: str, choice: VariantAttributes, operands: tuple[Operand, ...], tables: SyntaxTables
+) -> VariantSyntax:
     """Return how a variant is written."""
     record = facts.record
     mnemonic = (record.disasm_intel or record.disasm or record.iclass).upper()
@@ -135,10 +135,10 @@ def syntax_of(
         suffix += row.string_suffix
     shown = operand_strings(facts, operands)
     listed = f" ({', '.join(shown)})" if shown else ""
-    return Syntax(mnemonic, prefix, name + suffix, shown, _vector_suffix(facts, choice) + listed)
+    return VariantSyntax(mnemonic, prefix, name + suffix, shown, _vector_suffix(facts, choice) + listed)
 
 
-def _vector_suffix(facts: RecordFacts, choice: Choice) -> str:
+def _vector_suffix(facts: RecordFacts, choice: VariantAttributes) -> str:
     """Return the suffix of the name in `string` for rounding, suppressed exceptions and zeroing."""
     rounding = "_ER" if "ROUNDC" in facts.texts else "_SAE" if "SAESTR" in facts.texts else ""
     return rounding + ("_Z" if choice.zeroing else "")

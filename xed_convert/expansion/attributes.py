@@ -41,7 +41,7 @@ LOW_RM, HIGH_RM = "0,1,2,3", "4,5,6,7"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class VariantAttributes:
     """The attributes of one variant. None or "" means that the variant does not have the attribute.
 
     - `eosz`: 1, 2, 3 for 16, 32, 64 bits.
@@ -61,11 +61,11 @@ class Choice:
     rep: int | None = None
 
 
-_vector_choice = cache(Choice)
+_vector_choice = cache(VariantAttributes)
 """Makes a choice or returns an equal one made before: most records share a few combinations."""
 
 
-def choices(facts: RecordFacts, sizes: tuple[int | None, ...]) -> Iterator[Choice]:
+def choices(facts: RecordFacts, sizes: tuple[int | None, ...]) -> Iterator[VariantAttributes]:
     """Yield the variants of a record, for those of its operand sizes that are given."""
     for eosz in sizes:
         for sized in _vector_choices(facts, eosz):
@@ -120,7 +120,7 @@ def _default_sizes(facts: RecordFacts) -> tuple[int, ...]:
     return (1, 2, 3)
 
 
-def _vector_choices(facts: RecordFacts, eosz: int | None) -> Iterator[Choice]:
+def _vector_choices(facts: RecordFacts, eosz: int | None) -> Iterator[VariantAttributes]:
     """Yield the values of bcast, mask, zeroing and rep."""
     repetition = _repetition(facts)
     for mask, zeroing in _masking(facts):
@@ -163,7 +163,7 @@ def is_byte_gpr(spec: OperandSpec) -> bool:
     return bool(spec.nonterminal) and nonterminal_base(spec.nonterminal) == "GPR8"
 
 
-def _byte_register_choices(facts: RecordFacts, choice: Choice) -> Iterator[Choice]:
+def _byte_register_choices(facts: RecordFacts, choice: VariantAttributes) -> Iterator[VariantAttributes]:
     """Yield the values of high8 and rm."""
     names = [spec.name for spec in facts.specs if is_byte_gpr(spec)]
     if not names:
@@ -187,7 +187,7 @@ def _byte_register_choices(facts: RecordFacts, choice: Choice) -> Iterator[Choic
             yield replace(choice, high8=subset)
 
 
-def _immediate_and_address_choices(facts: RecordFacts, choice: Choice) -> Iterator[Choice]:
+def _immediate_and_address_choices(facts: RecordFacts, choice: VariantAttributes) -> Iterator[VariantAttributes]:
     """Yield the values of immzero and agen."""
     record = facts.record
     zero = (None,) if not _has_zero_immediate(facts) else (False, True)

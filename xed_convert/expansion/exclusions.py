@@ -19,7 +19,7 @@ _TABLE = "data/exclusions.toml"
 
 
 @dataclass(frozen=True, slots=True)
-class Exclusion:
+class RecordExclusion:
     """A row: leaves out the records that fit all of its conditions (shell patterns), except the iforms in `but`.
 
     With `eosz`, it leaves out the variants with that operand size only. `operand` fits if any operand of the record
@@ -58,7 +58,7 @@ class Exclusion:
 class Exclusions:
     """The rows that apply."""
 
-    rows: tuple[Exclusion, ...]
+    rows: tuple[RecordExclusion, ...]
 
     @classmethod
     def load(cls, version: str, include: frozenset[str] = frozenset()) -> Exclusions:
@@ -87,11 +87,11 @@ class Exclusions:
         return ""
 
 
-def _row(entry: dict[str, str | list[str]], number: int) -> Exclusion:
+def _row(entry: dict[str, str | list[str]], number: int) -> RecordExclusion:
     """Check and make a row."""
-    if unknown := set(entry) - set(Exclusion.__dataclass_fields__):
+    if unknown := set(entry) - set(RecordExclusion.__dataclass_fields__):
         raise ConversionError(f"{_TABLE}: row {number} has unknown columns: {', '.join(sorted(unknown))}")
     if missing := {"name", "reason", "source"} - set(entry):
         raise ConversionError(f"{_TABLE}: row {number} lacks {', '.join(sorted(missing))}")
     values = {key: any_pattern(value) if isinstance(value, list) else value for key, value in entry.items()}
-    return Exclusion(**values)  # type: ignore[arg-type] # the columns were checked, the values are text or patterns
+    return RecordExclusion(**values)  # type: ignore[arg-type] # the columns were checked, the values are text or patterns

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from xed_convert.datafiles.folder import Datafiles
-    from xed_convert.datafiles.nonterminals import Nonterminal, Rule
+    from xed_convert.datafiles.nonterminals import Nonterminal, NonterminalRule
     from xed_convert.datafiles.operand_spec import OperandSpec
     from xed_convert.datafiles.pattern import Token
     from xed_convert.datafiles.records import Record
-    from xed_convert.expansion.layout import Layout
+    from xed_convert.expansion.layout import PatternLayout
 
 LEGACY, VEX, EVEX = 0, 1, 2
 """Values of VEXVALID."""
@@ -83,7 +83,7 @@ class RecordFacts:
         return self.constraints.get(field) == frozenset({value})
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> PatternLayout:
         """What the pattern says of the bytes.
 
         Raises:
@@ -132,6 +132,6 @@ class RecordFacts:
         return known
 
 
-def _matches(rule: Rule, known: Mapping[str, int]) -> bool:
+def _matches(rule: NonterminalRule, known: Mapping[str, int]) -> bool:
     """Whether a rule's conditions allow the values that are known."""
     return all(known[field] in values for field, values in rule.allowed.items() if field in known)

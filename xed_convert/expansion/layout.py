@@ -100,7 +100,7 @@ _VECTOR_ADDRESSES = {"XMM": "MX", "YMM": "MY", "ZMM": "MZ"}
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class PatternLayout:
     """What a pattern says of all variants of its record.
 
     - `conditions`: allowed values by our names of the fields.
@@ -175,7 +175,7 @@ class _PatternReader:
         self.constraints[name] = self.constraints.get(name, values) & values
 
 
-def read_layout(tokens: Iterable[Token]) -> Layout:
+def read_layout(tokens: Iterable[Token]) -> PatternLayout:
     """Read a pattern whose macros are expanded.
 
     Raises:
@@ -189,7 +189,7 @@ def read_layout(tokens: Iterable[Token]) -> Layout:
         raise EncodingError(f"cannot encode: nothing is known of constraints on {', '.join(sorted(unknown))}")
     space, map_number, opcode = _place_of_opcode(constraints, reader.opcodes)
     has_modrm = "RM" in reader.fields
-    return Layout(
+    return PatternLayout(
         space=space,
         map=map_number,
         opcode=opcode,

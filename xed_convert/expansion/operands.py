@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from xed_convert.datafiles.folder import Datafiles
     from xed_convert.datafiles.operand_spec import OperandSpec
-    from xed_convert.expansion.attributes import Choice
+    from xed_convert.expansion.attributes import VariantAttributes
     from xed_convert.expansion.facts import RecordFacts
 
 FLAGS = frozenset({"FLAGS", "EFLAGS", "RFLAGS"})
@@ -125,7 +125,7 @@ class OperandBuilder:
         ]
         self.default_flags = apx.default_flags_operand(facts)
 
-    def build(self, choice: Choice) -> tuple[Operand, ...]:
+    def build(self, choice: VariantAttributes) -> tuple[Operand, ...]:
         """Return the operands of a variant, `index` counting from 1."""
         operands: list[Operand] = []
         stack: list[Operand] = []
@@ -142,7 +142,7 @@ class OperandBuilder:
             operands.append(flags)
         return tuple([self.tables.numbered(operand, index) for index, operand in enumerate(operands, 1)])
 
-    def _operand(self, spec: OperandSpec, choice: Choice) -> Operand | None:
+    def _operand(self, spec: OperandSpec, choice: VariantAttributes) -> Operand | None:
         """Return one operand without its index, None if the variant does not have it."""
         if spec.name.startswith("REG"):
             return None if choice.mask is False and _is_opmask(spec) else self._register(spec, choice)
@@ -167,7 +167,7 @@ class OperandBuilder:
             return Operand(0, OperandKind.RELATIVE_BRANCH, spec.name, read=read, width_bits=width)
         raise self.facts.record.error(f"nothing is known of operands with the name {spec.name}")
 
-    def _register(self, spec: OperandSpec, choice: Choice) -> Operand:
+    def _register(self, spec: OperandSpec, choice: VariantAttributes) -> Operand:
         """Return a register operand; equal ones are one object."""
         high8 = choice.high8 and spec.name in choice.high8
         unwritten = self._unwritten(spec)
@@ -188,7 +188,7 @@ class OperandBuilder:
             known = self.tables.operands[key] = self._make_register(spec, choice)
         return known
 
-    def _make_register(self, spec: OperandSpec, choice: Choice) -> Operand:
+    def _make_register(self, spec: OperandSpec, choice: VariantAttributes) -> Operand:
         """Make a register operand."""
         registers = self._registers(spec, choice)
         merged = choice.mask is True and not choice.zeroing and _is_vector_destination(spec)
@@ -219,7 +219,7 @@ class OperandBuilder:
             return False
         return spec.name == "REG0" or record.iclass in _UNWRITTEN_ST0
 
-    def _registers(self, spec: OperandSpec, choice: Choice) -> tuple[str, ...]:
+    def _registers(self, spec: OperandSpec, choice: VariantAttributes) -> tuple[str, ...]:
         """Return the registers that an operand may be."""
         if spec.register:
             return (register_name(spec.register),)
@@ -242,7 +242,7 @@ class OperandBuilder:
             raise self.facts.record.error(f"the nonterminal {spec.nonterminal} gives no register")
         return names
 
-    def _memory(self, spec: OperandSpec, choice: Choice) -> Operand:
+    def _memory(self, spec: OperandSpec, choice: VariantAttributes) -> Operand:
         """Return a memory operand; equal ones are one object."""
         number = spec.name[-1]
         suppressed = spec.visibility == "SUPPRESSED"
@@ -292,7 +292,7 @@ class OperandBuilder:
         names = self.tables.registers(spec.nonterminal)
         return names[-1] if names else ""
 
-    def _stack_memory(self, spec: OperandSpec, choice: Choice) -> Operand:
+    def _stack_memory(self, spec: OperandSpec, choice: VariantAttributes) -> Operand:
         """Return the memory operand on the stack that a push or pop accesses."""
         taken = any(other.name == "MEM0" for other in self.facts.specs)
         width = self._width_bits(spec, choice)
@@ -310,7 +310,7 @@ class OperandBuilder:
             memory=memory,
         )
 
-    def _flags(self, choice: Choice) -> Operand | None:
+    def _flags(self, choice: VariantAttributes) -> Operand | None:
         """Return the flags operand, None if no flag is accessed.
 
         XED gives it the name of the next free register. It has no name if it has x87 condition codes only.
@@ -341,7 +341,7 @@ class OperandBuilder:
             flags=accesses,
         )
 
-    def _width_bits(self, spec: OperandSpec, choice: Choice) -> int:
+    def _width_bits(self, spec: OperandSpec, choice: VariantAttributes) -> int:
         """Return the width of an operand."""
         datafiles = self.facts.datafiles
         code = spec.oc2 or datafiles.extra_widths.get(spec.nonterminal, "")

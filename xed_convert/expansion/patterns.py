@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from xed_convert.encoding.form import FIELDS, Form
+from xed_convert.encoding.form import FIELDS, EncodingForm
 from xed_convert.errors import EncodingError
 from xed_convert.model import OperandKind
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from xed_convert.expansion.facts import RecordFacts
-    from xed_convert.expansion.layout import Conditions, Layout
+    from xed_convert.expansion.layout import Conditions, PatternLayout
     from xed_convert.model import Operand
 
 _VSIB = frozenset({"MX", "MY", "MZ"})
@@ -71,7 +71,7 @@ def encoding_of(facts: RecordFacts, attributes: Mapping[str, str], operands: Ite
     size = 0 if record.iclass.startswith("REP") else int(attributes.get("eosz", "0"))
     conditions = layout.conditions | _size_conditions(layout, size) | _variant_conditions(layout, attributes)
     places = [(operand.index, code) for operand in operands if (code := _place(operand, facts, size))]
-    form = Form(
+    form = EncodingForm(
         space=layout.space,
         map=layout.map,
         opcode=layout.opcode,
@@ -101,7 +101,7 @@ def merge_encodings(encodings: Iterable[str]) -> str:
     return " | ".join(forms)
 
 
-def _size_conditions(layout: Layout, size: int) -> Conditions:
+def _size_conditions(layout: PatternLayout, size: int) -> Conditions:
     """Return the conditions on prefix 66 and W for an effective operand size (1 to 3 for 16 to 64 bits; 0: any)."""
     if not size:
         return {}
@@ -127,7 +127,7 @@ def _size_conditions(layout: Layout, size: int) -> Conditions:
     return result
 
 
-def _effective_size(layout: Layout, osz: int, w: int) -> int:
+def _effective_size(layout: PatternLayout, osz: int, w: int) -> int:
     """Return EOSZ in 64-bit mode: what OSZ_NONTERM of xed-eOSZ.txt gives, changed by the pattern's nonterminals."""
     narrow = osz == 1 and (layout.space == "leg" or (layout.space == "evex" and layout.map == 4))
     size = 3 if w else 1 if narrow else 2
@@ -143,7 +143,7 @@ def _effective_size(layout: Layout, osz: int, w: int) -> int:
     return size
 
 
-def _variant_conditions(layout: Layout, attributes: Mapping[str, str]) -> Conditions:
+def _variant_conditions(layout: PatternLayout, attributes: Mapping[str, str]) -> Conditions:
     """Return the conditions that a variant's attributes add to those of its record."""
     result: Conditions = {}
     if layout.space == "evex":
@@ -204,7 +204,7 @@ def _registers(places: list[tuple[int, str]]) -> tuple[int, ...]:
     return tuple(index for index, code in places if code in _VSIB or (code[0] in "RBV" and code != "B3"))
 
 
-def _displacement_scale(layout: Layout, conditions: Conditions) -> int:
+def _displacement_scale(layout: PatternLayout, conditions: Conditions) -> int:
     """Return the factor of an 8-bit displacement in bytes (1 outside of EVEX)."""
     kind, element, length = layout.tuple_type, layout.element_bits, layout.fixed_length
     if not kind:

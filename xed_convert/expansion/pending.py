@@ -15,8 +15,8 @@ from xed_convert.model import APX_KEY_ATTRIBUTES, KEY_ATTRIBUTES
 
 if TYPE_CHECKING:
     from xed_convert.datafiles.records import Record
-    from xed_convert.expansion.asm_syntax import Syntax
-    from xed_convert.expansion.attributes import Choice
+    from xed_convert.expansion.asm_syntax import VariantSyntax
+    from xed_convert.expansion.attributes import VariantAttributes
     from xed_convert.expansion.facts import RecordFacts
     from xed_convert.model import Operand
 
@@ -26,11 +26,11 @@ class PendingVariant:
     """A variant of one record. Its name and its other encodings are added when all records are known."""
 
     facts: RecordFacts
-    choice: Choice
+    choice: VariantAttributes
     iform: str
     operands: tuple[Operand, ...]
     attributes: dict[str, str]
-    syntax: Syntax
+    syntax: VariantSyntax
     name_suffix: str = ""
     asm_prefix: str = ""
     encodings: list[str] = field(default_factory=list)
@@ -62,7 +62,7 @@ def record_attributes(facts: RecordFacts) -> dict[str, str]:
 
 
 @cache
-def choice_attributes(choice: Choice) -> dict[str, str]:
+def choice_attributes(choice: VariantAttributes) -> dict[str, str]:
     """Return the XML attributes that tell a record's variants apart. The result is shared: do not change it."""
     values = {
         "agen": choice.agen or None,

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 WRONG_NESTING, TOO_FAST, SLOW = 6, 3, 1
-"""Weights of contradictions: a pair that is nested against the measurement; a mix faster than the ports allow; a slower
-one. The last weighs least, because other things than ports may slow a mix down."""
+"""Weights of contradictions. In order: a pair that is nested against the measurement, a mix faster than the ports
+allow, a slower mix. The last weighs least, because other things than ports may slow a mix down."""
 
 MOST_DIAGRAMS = 64
 """Diagrams that are kept each time a set is added, to bound the work."""
@@ -75,7 +75,7 @@ def diagrams(lying: Lying) -> tuple[list[Cells], int]:
 def consistent(lying: Lying) -> tuple[list[Cells], int, list[int]]:
     """Return diagrams, the weight of their contradictions, and the sets that were left out.
 
-    Sets that contradict others are left out. On Zen 4 moves from vector to general registers have such a set: they
+    Sets that contradict others are left out. On Zen 4, moves from vector to general registers have such a set. They
     delay instructions that share no port with them, so their set seems to be nested in disjoint ones.
     """
     left_out: list[int] = []

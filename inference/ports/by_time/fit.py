@@ -77,8 +77,8 @@ FEWEST_MIXES = 12
 """Mixes with a pair of classes that are needed to call it contention: the median of fewer is noise."""
 
 CONTENDS = 0.05
-"""Share of the predicted time by which a pair's mixes take longer, in the median, if the pair contends: more than twice
-the mean error on PMEvo's mixes (2 %)."""
+"""Share of the predicted time. A pair contends if its mixes take longer by more than this, in the median. It is more
+than twice the mean error on PMEvo's mixes (2 %)."""
 
 
 class FitError(UopscopeError):

@@ -24,11 +24,11 @@ SAME_ENTROPY = 1e-9
 """Bits. Entropies that differ by no more are equal, but for the rounding of floating point."""
 
 Hypothesis = tuple[int, ...]
-"""The places of its sets in `Component.known`, ascending."""
+"""The places of its sets in `PortComponent.known`, ascending."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class UopBounds:
     """How many µops are confined to a set: from `least` to `most`."""
 
     least: int
@@ -36,7 +36,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Component:
+class PortComponent:
     """Basic sets that are connected by common ports; `known` are these and their intersections, smaller ones first."""
 
     basic: tuple[PortSet, ...]
@@ -47,7 +47,7 @@ class Component:
         """The basic sets that lie in no other one."""
         return tuple(ports for ports in self.basic if not any(ports < other for other in self.basic))
 
-    def hypotheses(self, answers: Mapping[PortSet, Bounds], most: int) -> list[Hypothesis] | None:
+    def hypotheses(self, answers: Mapping[PortSet, UopBounds], most: int) -> list[Hypothesis] | None:
         """Return all multisets of up to `most` known sets that agree with the answers; None if there are too many."""
         own = {ports: bounds for ports, bounds in answers.items() if ports in self.basic}
         possible = [
@@ -83,14 +83,14 @@ class Component:
         return Counter(self.known[place] for place in hypothesis)
 
 
-def components(sets: Iterable[PortSet]) -> list[Component]:
+def components(sets: Iterable[PortSet]) -> list[PortComponent]:
     """Divide sets into components, whose sets are connected by common ports."""
     groups: list[list[PortSet]] = []
     for ports in sorted(set(sets), key=lambda one: (len(one), sorted(one))):
         touching = [group for group in groups if any(ports & other for other in group)]
         groups = [group for group in groups if group not in touching]
         groups.append([*(other for group in touching for other in group), ports])
-    return [Component(tuple(group), _closed(group)) for group in groups]
+    return [PortComponent(tuple(group), _closed(group)) for group in groups]
 
 
 def _closed(sets: Sequence[PortSet]) -> tuple[PortSet, ...]:

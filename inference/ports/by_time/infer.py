@@ -2,8 +2,9 @@
 
 1. One instance alone shows how long it waits for itself. Among filler it shows its issue slots.
 2. The largest sets are blocked, which shows the µops of each component; then the sets that tell hypotheses apart.
-3. A usage is stated if one hypothesis is left, both strengths agree, each slot is accounted for, and the throughput
-   allows it. Else several usages are named, or bounds, or what could not be explained.
+3. A usage is stated if one hypothesis is left and both strengths agree. Each slot has to be accounted for, the
+   throughput has to allow it, and its sets have to be known for its kind of registers. Else several usages are named,
+   or bounds, or what could not be explained.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import combinations
-from math import ceil, floor, isqrt
+from itertools import chain, combinations, combinations_with_replacement, product
+from math import ceil, floor, isqrt, prod
 from typing import TYPE_CHECKING
 
-from generator.sequences.blocking import is_wide, kind_of
+from generator.sequences.blocking import is_wide, kind_of, register_files
 from generator.support.prologue import extra_code_of
-from inference.ports.by_time.hypotheses import Bounds, Component, Hypothesis, components
+from inference.ports.by_time.hypotheses import Hypothesis, PortComponent, UopBounds, components
 from inference.ports.by_time.machine import SHARES
 from inference.ports.by_time.mixes import (
     MANY,
@@ -46,7 +47,7 @@ from results.findings import (
     Unplaced,
 )
 from results.model import PortUsage
-from results.ports import throughput_of
+from results.ports import confined, throughput_of
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
@@ -93,12 +94,12 @@ class TimedProbe:
     machine: TimedMachine
     variant: InstructionVariant
     cycles: Fraction
-    parts: list[Component]
+    parts: list[PortComponent]
     chain: Fraction = Fraction(0)
     slots: int | None = None
     most_slots: int = 1
     asked: dict[PortSet, Asked] = field(default_factory=dict)
-    bounds: dict[PortSet, Bounds] = field(default_factory=dict)
+    bounds: dict[PortSet, UopBounds] = field(default_factory=dict)
     delayed: set[PortSet] = field(default_factory=set)
     steps: list[Step] = field(default_factory=list)
     experiments: list[str] = field(default_factory=list)
@@ -128,21 +129,21 @@ class TimedProbe:
         (part,) = (part for part in self.parts if ports in part.basic)
         return self.most_slots * (2 if self.has_halves and any(one.takes_vectors for one in self.sets_of(part)) else 1)
 
-    def sets_of(self, part: Component) -> list[TimedSet]:
+    def sets_of(self, part: PortComponent) -> list[TimedSet]:
         """Return the basic sets of a component."""
         return [one for one in self.machine.sets if one.ports in part.basic]
 
-    def tightened(self) -> dict[PortSet, Bounds]:
+    def tightened(self) -> dict[PortSet, UopBounds]:
         """Return the bounds of all sets: µops of a set are in all that it lies in, too."""
         return {
-            ports: Bounds(
+            ports: UopBounds(
                 max(other.least for inner, other in self.bounds.items() if inner <= ports),
                 min(other.most for outer, other in self.bounds.items() if ports <= outer),
             )
             for ports in self.bounds
         }
 
-    def is_told(self, part: Component) -> bool:
+    def is_told(self, part: PortComponent) -> bool:
         """Whether answers say how many µops are confined to the sets of a component.
 
         It may delay what has one of these for longer than by its µops. All is told nevertheless of a 512-bit one
@@ -191,15 +192,15 @@ class TimedProbe:
         most = min(answer.most, self.most_on(ports))
         if most < (answer.most if answer.uops is None else answer.uops):
             # Ports stand still for a cycle, as if each had a µop: on Zen 4 for a vector's way to a general register
-            self.bounds[ports] = Bounds(0, most)
+            self.bounds[ports] = UopBounds(0, most)
             if answer.uops is not None:
                 self.delayed.add(ports)
         elif answer.uops is not None and answer.is_exact(self.chain):
-            self.bounds[ports] = Bounds(answer.uops, answer.uops)
+            self.bounds[ports] = UopBounds(answer.uops, answer.uops)
         elif self.chain <= SHORT_CHAIN and (answer.bound is None or answer.bound > SHARES):
-            self.bounds[ports] = Bounds(min(most, int(min(answer.values) > SHARES)), most)
+            self.bounds[ports] = UopBounds(min(most, int(min(answer.values) > SHARES)), most)
         else:
-            self.bounds[ports] = Bounds(0, most)
+            self.bounds[ports] = UopBounds(0, most)
 
 
 def infer_by_time(
@@ -211,7 +212,7 @@ def infer_by_time(
     extra = extra_code_of(variant)
     if extra is not None and extra.repeated:
         return PortConclusion(
-            None, NotGenerated("it needs other code beside it, whose ports are not told from its own")
+            None, NotGenerated("it runs only with other code beside it, and time does not tell their ports apart")
         )
     failure = yield from _alone(probe, mixes)
     if failure is not None:
@@ -275,12 +276,12 @@ def _ask(probe: TimedProbe, mixes: MixFactory, sets: Iterable[PortSet]) -> Proce
         probe.take(ports, asked)
 
 
-def _hypotheses(probe: TimedProbe, part: Component) -> list[Hypothesis] | None:
+def _hypotheses(probe: TimedProbe, part: PortComponent) -> list[Hypothesis] | None:
     total = sum(probe.bounds[top].most if top in probe.bounds else probe.most_uops for top in part.tops)
     return part.hypotheses(probe.bounds, min(total, probe.most_uops))
 
 
-def _next(probe: TimedProbe, part: Component, askable: Mapping[PortSet, TimedSet]) -> PortSet | None:
+def _next(probe: TimedProbe, part: PortComponent, askable: Mapping[PortSet, TimedSet]) -> PortSet | None:
     """Return which set of a component to ask next, None if nothing more is to be learned."""
     left = [ports for ports in part.basic if ports in askable and ports not in probe.asked]
     if not left:
@@ -365,15 +366,61 @@ def _failure(probe: TimedProbe, possible: list[PortUsage] | None, *, is_certain:
         return OnlyBounds(probe.most_slots, answers) if delayed else Indistinguishable(tuple(named), 0, answers)
     if delayed:
         return Delays(delayed, possible[0])
-    usage = possible[0]
+    return doubt(probe, possible[0], answers)
+
+
+def doubt(probe: TimedProbe, usage: PortUsage, answers: tuple[Confined, ...]) -> Failure | None:
+    """Return why the only usage of known sets cannot be stated (None: it can)."""
     fewer = PortUsage({ports: min(count, probe.most_slots) for ports, count in usage.uops.items()})
     if fewer != usage and probe.cycles > UNPIPELINED * throughput_of(usage):
         return Indistinguishable((fewer, usage), 0, answers)
+    alike = _of_parts(probe, usage)
+    if alike is None or len(alike) > MOST_NAMED:
+        return OnlyBounds(probe.most_slots, answers)
+    if len(alike) > 1:
+        return Indistinguishable(tuple(alike), 0, answers)
     return Unplaced(usage, probe.slots) if usage.total < probe.most_slots else None
 
 
+def _of_parts(probe: TimedProbe, usage: PortUsage) -> list[PortUsage] | None:
+    """Return the usage, and those that have parts of its sets instead; None if there are too many.
+
+    An instruction that is done once per port and cycle shows a set whole, but only for registers of its own file. In
+    LLVM's model of Golden Cove x87 instructions load from two of the three ports that other loads have.
+    """
+    sets = [(ports, count) for ports, count in usage.uops.items() if len(ports) > 1 and not _is_shown(probe, ports)]
+    choices = [list(combinations_with_replacement(_parts_of(ports), count)) for ports, count in sets]
+    if prod(map(len, choices)) > MOST_COMBINED:
+        return None
+    same = {ports: count for ports, count in usage.uops.items() if ports not in dict(sets)}
+    found = [PortUsage(dict(Counter(same) + Counter(chain(*chosen)))) for chosen in product(*choices)]
+    return [one for one in found if one == usage or _agrees(probe, one)]
+
+
+def _is_shown(probe: TimedProbe, ports: PortSet) -> bool:
+    """Whether an instruction with registers of the same file has a basic set with these ports."""
+    files = register_files(probe.variant) - {"OTHER"}  # no µop computes in the instruction pointer
+    return not files or any(
+        ports <= probe.machine.public(one.ports) and not files.isdisjoint(one.files) for one in probe.machine.sets
+    )
+
+
+def _parts_of(ports: PortSet) -> list[PortSet]:
+    """Return a set and all of its parts, larger ones first."""
+    return [frozenset(part) for size in range(len(ports), 0, -1) for part in combinations(sorted(ports), size)]
+
+
+def _agrees(probe: TimedProbe, usage: PortUsage) -> bool:
+    """Whether a usage agrees with all answers and with the throughput."""
+    within = (
+        bounds.least <= confined(usage, probe.machine.public(ports)) <= bounds.most
+        for ports, bounds in probe.bounds.items()
+    )
+    return all(within) and throughput_of(usage) <= probe.cycles * (SLOWER + probe.machine.noise)
+
+
 def _possible(
-    probe: TimedProbe, parts: Sequence[Component], listed: Sequence[list[Hypothesis] | None]
+    probe: TimedProbe, parts: Sequence[PortComponent], listed: Sequence[list[Hypothesis] | None]
 ) -> list[PortUsage] | None:
     """Return the usages that agree with all answers and with the throughput; None if there are too many."""
     usages = [Counter[frozenset[str]]()]
@@ -386,7 +433,7 @@ def _possible(
     return [probe.machine.usage(usage) for usage in found if throughput_of(usage) <= slowest]
 
 
-def _of_halves(probe: TimedProbe, parts: Sequence[Component]) -> list[list[Hypothesis] | None] | None:
+def _of_halves(probe: TimedProbe, parts: Sequence[PortComponent]) -> list[list[Hypothesis] | None] | None:
     """Return the hypotheses with two equal halves, if each slot of a 512-bit instruction has two; None if not.
 
     Both halves do the same, so they have the same sets. Two µops may wait where one would not, so answers about smaller
@@ -410,19 +457,19 @@ def _of_halves(probe: TimedProbe, parts: Sequence[Component]) -> list[list[Hypot
     return found if slots >= probe.most_slots else None
 
 
-def _in_halves(probe: TimedProbe, part: Component) -> list[Hypothesis] | None:
+def _in_halves(probe: TimedProbe, part: PortComponent) -> list[Hypothesis] | None:
     """Return the hypotheses of two equal halves."""
     halved = {
-        ports: Bounds(0, bounds.most // 2)
+        ports: UopBounds(0, bounds.most // 2)
         if ports not in part.tops and bounds.least % 2
-        else Bounds(-(-bounds.least // 2), bounds.most // 2)
+        else UopBounds(-(-bounds.least // 2), bounds.most // 2)
         for ports, bounds in probe.bounds.items()
     }
     half = part.hypotheses(halved, sum(halved[top].most for top in part.tops if top in halved))
     return None if half is None else [tuple(sorted(one * 2)) for one in half]
 
 
-def _is_certain(probe: TimedProbe, parts: Sequence[Component]) -> bool:
+def _is_certain(probe: TimedProbe, parts: Sequence[PortComponent]) -> bool:
     """Whether every answer about these leaves one number of µops."""
     asked = [ports for part in parts for ports in part.basic if ports in probe.asked]
     tight = probe.tightened()

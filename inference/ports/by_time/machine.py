@@ -17,7 +17,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from generator.microbenchmark import Microbenchmark
-from generator.sequences.blocking import CodeKind, fits
+from generator.sequences.blocking import CodeKind, fits, register_files
 from inference.experiment import Procedure, Request
 from inference.ports.by_time.diagram import Lying, consistent, named
 from inference.ports.by_time.mixes import Asked, MixFactory, Question, ask, cycles_of, strengths
@@ -26,7 +26,7 @@ from results.model import PortUsage
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from generator.factory import InstructionFactory
     from inference.ports.blocking_instructions import Candidate
@@ -93,12 +93,12 @@ REPRESENTATIVES, ENOUGH_VOTES = 5, 2
 """Members of two classes that say at most whether their sets are nested, and by how many more must agree than not."""
 
 TOGETHER_CYCLES = (6, 9)
-"""Cycles that each of two sets is busy in the mixes that show how many ports they have together: two mixes, so that a
-chance of one does not count."""
+"""Cycles for which each of two sets is busy in the two mixes that show how many ports both have together. There are two
+mixes, so that chance in one does not decide."""
 
 NEAR = Fraction(6, 100)
-"""Share of its time by which a mix of two sets may be off what a number of common ports predicts: one port more among
-eight makes twice that."""
+"""Share of its time by which a mix of two sets may be off the prediction for a number of common ports. One port more
+among eight makes twice that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +113,15 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class TimedSet:
-    """A basic set of ports, the instructions found to have it, and that to block with in each kind of code."""
+    """A basic set of ports, the instructions found to have it, and that to block with in each kind of code.
+
+    `files` are the register files of these instructions.
+    """
 
     ports: PortSet
     members: tuple[str, ...]
     blockers: Mapping[CodeKind, InstructionVariant]
+    files: frozenset[str] = frozenset()
 
     @property
     def takes_vectors(self) -> bool:
@@ -142,9 +146,6 @@ class TimedMachine:
 
     - `width`: issue width in slots per cycle.
     - `noise`: share by which a time may be off.
-    - `diagrams`: how many diagrams of the sets fit; this is the first one.
-    - `against`: weight of what contradicts it (`diagram`).
-    - `doubtful`: instructions that block no set well.
     - `names`: what results call ports that are not called `r` and the letter.
     """
 
@@ -152,9 +153,6 @@ class TimedMachine:
     filler: InstructionVariant
     noise: Fraction
     sets: tuple[TimedSet, ...]
-    diagrams: int = 1
-    against: int = 0
-    doubtful: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
 
     def public(self, ports: PortSet) -> PortSet:
@@ -190,7 +188,6 @@ class Discovery:
     width: int = 0
     filler: InstructionVariant | None = None
     noise: Fraction = FIRST_NOISE
-    doubtful: list[str] = field(default_factory=list)
     residuals: list[Fraction] = field(default_factory=list)
 
     @property
@@ -216,18 +213,20 @@ class Discovery:
             self.noise = min(MOST_NOISE, max(LEAST_NOISE, nearly_all * NOISE_FACTOR))
         classes.sort(key=lambda one: (one.first.size, min(member.variant.string for member in one.members)))
         classes, lying = yield from self._lying(classes)
-        fitting, against, left_out = consistent(lying)
-        self.doubtful += [classes[number].first.variant.string for number in left_out]
+        fitting, _, left_out = consistent(lying)
         classes = [one for number, one in enumerate(classes) if number not in left_out]
         ports = named(fitting[0], len(classes))
         sets = [
-            TimedSet(one, tuple(member.variant.string for member in found.members), _blockers(found.members))
+            TimedSet(
+                one,
+                tuple(member.variant.string for member in found.members),
+                _blockers(found.members),
+                frozenset().union(*(register_files(member.variant) for member in found.members)),
+            )
             for one, found in zip(ports, classes, strict=True)
         ]
         names = published_names(self.architecture, {one.ports: one.members for one in sets})
-        return TimedMachine(
-            self.width, self.filler, self.noise, tuple(sets), len(fitting), against, tuple(self.doubtful), names
-        )
+        return TimedMachine(self.width, self.filler, self.noise, tuple(sets), names)
 
     def _find_filler(self) -> Procedure[None]:
         lines = self.instructions.line
@@ -316,8 +315,6 @@ class Discovery:
         for member, own in zip(members, (yield from self._ask([(one, one) for one in members])), strict=True):
             if own.answer is not None and own.answer.uops == 1:
                 steady.append(member)
-            else:
-                self.doubtful.append(member.variant.string)
         found: list[_Class] = []
         for size in sorted({one.size for one in steady}):
             left = sorted((one for one in steady if one.size == size), key=_preference)
@@ -335,40 +332,71 @@ class Discovery:
                         group.doubts += both != [0, 0]
                         left.append(member)
                 if group.tests >= ENOUGH_TESTS and group.doubts > DOUBTFUL * group.tests:
-                    self.doubtful.append(first.variant.string)
                     left = sorted([*left, *group.members[1:]], key=_preference)
                 else:
                     found.append(group)
-        return found
+        return (yield from self._merged(found))
+
+    def _merged(self, classes: Sequence[_Class]) -> Procedure[list[_Class]]:
+        """Merge classes that have the same set, but were kept apart by one disturbed answer about their first members.
+
+        Members vote for one set if each is confined to the other's, against it if one is not.
+        """
+
+        def of_one_set(
+            open_: Sequence[_Places], members: Sequence[tuple[Member, Member]]
+        ) -> Procedure[list[bool | None]]:
+            answers = iter((yield from self._ask([way for one, two in members for way in ((one, two), (two, one))])))
+            both = [[one.answer.uops if one.answer else None for one in (next(answers), next(answers))] for _ in open_]
+            return [False if 0 in each else True if each == [1, 1] else None for each in both]
+
+        pairs = [
+            (i, o) for i, o in combinations(range(len(classes)), 2) if classes[i].first.size == classes[o].first.size
+        ]
+        votes = yield from _voted(classes, pairs, of_one_set)
+        merged: dict[int, _Class] = {}
+        for number, one in enumerate(classes):
+            same = next((merged[i] for i in range(number) if i in merged and _won(votes.get((i, number), []))), None)
+            if same is None:
+                merged[number] = one
+            else:
+                same.members += one.members
+        return list(merged.values())
 
     def _lying(self, classes: Sequence[_Class]) -> Procedure[tuple[list[_Class], Lying]]:
         """Find which sets are nested, and how many ports pairs of others have together; return the sets that count.
 
-        Whatever has one slot and several µops on other sets delays what shares no port with it: on Zen 4, a move from a
-        vector to a general register keeps some instructions from all ALUs for a cycle.
+        An instruction with one slot that seems to have several µops on other sets delays instructions with which it
+        shares no port. On Zen 4, a move from a vector to a general register keeps some instructions from all ALUs for a
+        cycle.
         """
+        delays = Counter[int]()
+
+        def nested_in(
+            open_: Sequence[_Places], members: Sequence[tuple[Member, Member]]
+        ) -> Procedure[list[bool | None]]:
+            found: list[bool | None] = []
+            for (inner, _), one in zip(open_, (yield from self._ask(members)), strict=True):
+                # What is not confined to a set never waits for it, and what is may take longer than its one µop
+                if one.answer is None or (one.answer.most and min(one.answer.values) <= SHARES):
+                    found.append(None)
+                else:
+                    found.append(one.answer.most > 0)
+                    delays[inner] += (one.answer.uops or 0) > 1
+            return found
+
         pairs = [
             (i, o) for i, o in combinations(range(len(classes)), 2) if classes[i].first.size < classes[o].first.size
         ]
-        votes: dict[tuple[int, int], list[bool]] = {pair: [] for pair in pairs}
-        delays = Counter[int]()
-        for place in range(REPRESENTATIVES):
-            open_ = [pair for pair in pairs if abs(sum(1 if vote else -1 for vote in votes[pair])) < ENOUGH_VOTES]
-            members = [(classes[i].at(place), classes[o].at(place)) for i, o in open_]
-            for pair, one in zip(open_, (yield from self._ask(members)), strict=True):
-                # What is not confined to a set never waits for it, and what is may take longer than its one µop
-                if one.answer is not None and (one.answer.most == 0 or min(one.answer.values) > SHARES):
-                    votes[pair].append(one.answer.most > 0)
-                    delays[pair[0]] += (one.answer.uops or 0) > 1
+        votes = yield from _voted(classes, pairs, nested_in)
         kept = [number for number in range(len(classes)) if delays[number] < DELAYS]
-        self.doubtful += [classes[number].first.variant.string for number in delays if number not in kept]
         places = {old: new for new, old in enumerate(kept)}
         left = [classes[number] for number in kept]
         nested = {
             (i, o): False for i, o in combinations(range(len(left)), 2) if left[i].first.size == left[o].first.size
         }
         nested |= {
-            (places[i], places[o]): 2 * sum(each) > len(each)
+            (places[i], places[o]): _won(each)
             for (i, o), each in votes.items()
             if i in places and o in places and 2 * sum(each) != len(each)
         }
@@ -416,6 +444,37 @@ class Discovery:
             else:
                 found[pair] = (least, both)
         return found
+
+
+_Places = tuple[int, int]
+"""Two classes of a list."""
+
+
+def _voted(
+    classes: Sequence[_Class],
+    pairs: Sequence[_Places],
+    ballot: Callable[[Sequence[_Places], Sequence[tuple[Member, Member]]], Procedure[list[bool | None]]],
+) -> Procedure[dict[_Places, list[bool]]]:
+    """Return the votes about pairs of classes: one disturbed answer about their first members decides nothing.
+
+    `ballot` is given pairs and a member of either class, and returns a vote of each (None: it cannot say). Up to
+    `REPRESENTATIVES` members vote, until one side has `ENOUGH_VOTES` more.
+    """
+    votes: dict[_Places, list[bool]] = {pair: [] for pair in pairs}
+    for place in range(REPRESENTATIVES):
+        open_ = [pair for pair, each in votes.items() if abs(2 * sum(each) - len(each)) < ENOUGH_VOTES]
+        if not open_:
+            break
+        found = yield from ballot(open_, [(classes[i].at(place), classes[o].at(place)) for i, o in open_])
+        for pair, vote in zip(open_, found, strict=True):
+            if vote is not None:
+                votes[pair].append(vote)
+    return votes
+
+
+def _won(votes: Sequence[bool]) -> bool:
+    """Whether more than half vote for it."""
+    return 2 * sum(votes) > len(votes)
 
 
 def _preference(member: Member) -> tuple[bool, Fraction, bool]:

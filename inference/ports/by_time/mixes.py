@@ -12,7 +12,7 @@ from fractions import Fraction
 from math import ceil, floor, isqrt
 from typing import TYPE_CHECKING
 
-from generator.sequences.mixes import Part, mix
+from generator.sequences.mixes import MixPart, mix
 from inference.experiment import Request
 from xed_convert.errors import UopscopeError
 
@@ -62,7 +62,7 @@ SHORT_CHAIN = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class MixAnswer:
     """What mixes say about a set: how many µops are confined to it, exactly (`uops`, None: not known) and at most.
 
     `values` are t · |S| - k for one instance, weakly and strongly blocked (means of several mixes). `bound` is the same
@@ -75,7 +75,7 @@ class Answer:
     bound: Fraction | None = None
     confirmed: bool = False
 
-    def bounded(self, bound: Fraction, slack: Fraction) -> Answer:
+    def bounded(self, bound: Fraction, slack: Fraction) -> MixAnswer:
         """Return the answer with what many instances said.
 
         No mix is faster than its ports allow. So an instruction that had no time for one more µop does not have it. A
@@ -85,13 +85,13 @@ class Answer:
         bound = bound if self.bound is None else min(bound, self.bound)
         if most >= self.most:
             confirmed = self.uops is not None and bound <= self.uops + CONFIRMS
-            return Answer(self.uops, self.most, self.values, bound, confirmed)
-        return Answer(0 if most == 0 else None, most, self.values, bound)
+            return MixAnswer(self.uops, self.most, self.values, bound, confirmed)
+        return MixAnswer(0 if most == 0 else None, most, self.values, bound)
 
-    def settled(self) -> Answer:
+    def settled(self) -> MixAnswer:
         """Return the answer after many instances among so many blocking instructions that these never run dry."""
         if self.uops is None and self.bound is not None and abs(self.bound - self.most) <= CONFIRMS:
-            return Answer(self.most, self.most, self.values, self.bound, confirmed=True)
+            return MixAnswer(self.most, self.most, self.values, self.bound, confirmed=True)
         return self
 
     def is_exact(self, chain: Fraction) -> bool:
@@ -108,7 +108,7 @@ def strengths(size: int, width: int, slots: int, chain: Fraction, noise: Fractio
         size: ports of the set, fewer than the issue width.
         width: slots that are issued per cycle.
         slots: of the instruction under test.
-        chain: cycles that one instance waits for the one in the copy before.
+        chain: cycles for which an instance waits for the one in the copy before.
         noise: the share by which a time may be off.
     """
     cycles = max(LEAST_CYCLES, ceil(chain) + SPARE_CYCLES)
@@ -122,7 +122,7 @@ def strengths(size: int, width: int, slots: int, chain: Fraction, noise: Fractio
     return (*range(weak, weak + each * step, step), *range(strong, strong + each * step, step))
 
 
-def judge(times: Sequence[tuple[int, Fraction]], size: int, noise: Fraction) -> Answer:
+def judge(times: Sequence[tuple[int, Fraction]], size: int, noise: Fraction) -> MixAnswer:
     """Return what `times`, pairs of blocking instructions and cycles, say about a set of that size.
 
     The weaker and the stronger half agree if both are near the same integer. But for noise, the share by which a time
@@ -136,7 +136,7 @@ def judge(times: Sequence[tuple[int, Fraction]], size: int, noise: Fraction) -> 
     near = [max(0, floor(value + min(FARTHEST, each))) for value, each in zip(values, slack, strict=True)]
     agree = len(set(near)) == 1 and all(value - near[0] <= FARTHEST for value in values)
     most = max(0, min(floor(value + each) for value, each in zip(values, slack, strict=True)))
-    return Answer(near[0] if agree else None, max(near[0], most) if agree else most, values)
+    return MixAnswer(near[0] if agree else None, max(near[0], most) if agree else most, values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class MixFactory:
             AllocationError: there are not enough registers.
             EncodingError: an instance cannot be encoded.
         """
-        made = [Part(variant, count) for variant, count in parts]
+        made = [MixPart(variant, count) for variant, count in parts]
         return Request(mix(self.instructions, made, subject), loop=self.loop)
 
     def possible(
@@ -220,7 +220,7 @@ class Asked:
     """
 
     question: Question
-    answer: Answer | None
+    answer: MixAnswer | None
     times: tuple[tuple[int, Fraction], ...] = ()
     many: tuple[Many, ...] = ()
     experiments: tuple[str, ...] = ()
@@ -239,8 +239,8 @@ class Asked:
 def ask(mixes: MixFactory, questions: Sequence[Question], noise: Fraction) -> Procedure[list[Asked]]:
     """Time the mixes of all questions; return an answer to each.
 
-    Where one instance seems to have µops on the set, many are asked about: first among a few blocking instructions,
-    then among as many as last longer than the instances themselves, if the few left it open.
+    If one instance seems to have µops on the set, many instances are measured: first among a few blocking instructions.
+    If that leaves the number open, they are measured among so many that these last longer than the instances.
     """
     requests = [mixes.possible([([(one.blocker, count)], one.subject) for count in one.counts]) for one in questions]
     answers = iter((yield [request for some in requests for request in some]) if any(requests) else [])

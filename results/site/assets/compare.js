@@ -7,8 +7,19 @@
   const values = (data, i) => [data.latency[i], data.throughput[i]?.toFixed(2), data.uops[i], data.portTexts[data.ports[i]]];
   const known = (value) => value !== null && value !== undefined && value !== "";
   const differ = (a, b) => known(a) && known(b) && a !== b;
+  const natural = new Intl.Collator("en", { numeric: true }).compare;
   let found = [], page = 0;
 
+  function nameColumns() {
+    const cells = [document.createElement("th")];
+    for (let column = 0; column < 4; column++) for (const id of ["first", "second"]) {
+      const th = document.createElement("th");
+      th.scope = "col";
+      th.textContent = $(id).value;
+      cells.push(th);
+    }
+    $("names").replaceChildren(...cells);
+  }
   function compare() {
     const first = architectures[$("first").value], second = architectures[$("second").value];
     const words = $("search").value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -21,7 +32,9 @@
       const pairs = values(first, i).map((value, k) => [value, values(second, place.get(v))[k]]);
       if (!different || pairs.some(([a, b]) => differ(a, b))) found.push([v, pairs]);
     });
+    found.sort((a, b) => natural(variants.string[a[0]], variants.string[b[0]]));
     page = 0;
+    nameColumns();
     show();
   }
   function line([v, pairs]) {
@@ -43,7 +56,7 @@
     page = Math.min(Math.max(page, 0), pages - 1);
     document.querySelector("#table tbody").replaceChildren(...found.slice(page * PAGE, (page + 1) * PAGE).map(line));
     const label = (id) => $(id).selectedOptions[0].textContent;
-    $("count").textContent = `${found.length} variants, ${label("first")} left and ${label("second")} right in each pair`;
+    $("count").textContent = `${found.length} variants, ${label("first")} left and ${label("second")} right in each pair; bold where both are known and differ`;
     $("page").textContent = `Page ${page + 1} of ${pages}`;
     $("previous").disabled = page === 0;
     $("next").disabled = page === pages - 1;
@@ -51,5 +64,10 @@
   $("filters").addEventListener("input", compare);
   $("previous").addEventListener("click", () => { page--; show(); });
   $("next").addEventListener("click", () => { page++; show(); });
+  const wanted = new URLSearchParams(location.hash.slice(1)).get("first");
+  if (wanted && Object.hasOwn(architectures, wanted)) {
+    $("first").value = wanted;
+    if ($("second").value === wanted) $("second").value = Object.keys(architectures).find((name) => name !== wanted) ?? wanted;
+  }
   compare();
 })();

@@ -30,11 +30,16 @@
     const low = Number(match[1] ?? 0);
     return [low, match[2] ? Number(match[3] ?? Infinity) : low];
   }
+  /* Ports of a term such as 2*p06, p60, FP01 or just 06, in one spelling. */
+  function portSet(term) {
+    const match = /^(?:\d+\*)?([a-z]*?)([0-9a-j]*)$/i.exec(term.trim());
+    if (!match) return term.trim().toLowerCase();
+    return (match[1].toLowerCase() || "p") + [...match[2].toUpperCase()].sort().join("");
+  }
   function portTest(text) {
-    const wanted = text.trim().toLowerCase().replace(/^p/, "").toUpperCase();
-    if (!wanted) return null;
-    const set = [...wanted].sort().join("");
-    return (ports) => ports.split("+").some((term) => [...term.replace(/^\d+\*p/, "")].sort().join("") === set);
+    if (!text.trim()) return null;
+    const wanted = portSet(text);
+    return (ports) => ports.split("+").some((term) => portSet(term) === wanted);
   }
   function filter() {
     const words = $("search").value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -54,6 +59,18 @@
     page = 0;
     show();
   }
+  /* The filters stand in the address, so that a view can be passed on. */
+  const FIELDS = ["search", "architecture", "extension", "isa", "operands", "ports", "uops", "latency"];
+  function remember() {
+    const state = new URLSearchParams();
+    for (const id of FIELDS) if ($(id).value) state.set(id, $(id).value);
+    history.replaceState(null, "", `#${state}`);
+  }
+  function restore() {
+    const state = new URLSearchParams(location.hash.slice(1));
+    for (const id of FIELDS) $(id).value = state.get(id) ?? "";
+    filter();
+  }
   function arrange() {
     const key = keys[sort], sign = descending ? -1 : 1;
     const marked = rows.map((row) => [key(row), row]);
@@ -61,8 +78,9 @@
     rows = marked.map((pair) => pair[1]);
     filter();
   }
-  function cell(text) {
+  function cell(text, column) {
     const td = document.createElement("td");
+    if (column) td.className = `of-${column}`;
     td.textContent = text ?? "";
     return td;
   }
@@ -73,7 +91,7 @@
     first.append(a);
     const throughput = r.data.throughput[r.i];
     tr.append(first, cell(variants.extensions[variants.extension[r.v]]), cell(r.name + (r.data.simulated[r.i] ? " (simulated)" : "")), cell(r.data.latency[r.i]),
-      cell(throughput === null ? "" : throughput.toFixed(2)), cell(r.data.uops[r.i]), cell(r.data.portTexts[r.data.ports[r.i]]));
+      cell(throughput === null ? "" : throughput.toFixed(2)), cell(r.data.uops[r.i], "uops"), cell(r.data.portTexts[r.data.ports[r.i]], "ports"));
     return tr;
   }
   function show() {
@@ -92,8 +110,12 @@
   }
   for (const [id, values] of [["extension", variants.extensions], ["isa", variants.isaSets]])
     for (const value of [...values].sort()) $(id).append(new Option(value));
-  $("filters").addEventListener("input", filter);
-  $("filters").addEventListener("reset", () => setTimeout(filter));
+  $("filters").addEventListener("input", () => { remember(); filter(); });
+  $("filters").addEventListener("reset", () => setTimeout(() => { remember(); filter(); }));
+  window.addEventListener("hashchange", restore);
+  /* Columns and filters of what no architecture knows, such as µops without counters, say nothing. */
+  for (const [field, known] of [["uops", (r) => r.data.uops[r.i] !== null], ["ports", (r) => r.data.portTexts[r.data.ports[r.i]]]])
+    if (!rows.some(known)) document.documentElement.classList.add(`no-${field}`);
   $("previous").addEventListener("click", () => { page--; show(); });
   $("next").addEventListener("click", () => { page++; show(); });
   document.querySelector("#table thead").addEventListener("click", (event) => {
@@ -104,4 +126,5 @@
     arrange();
   });
   arrange();
+  restore();
 })();

@@ -6,32 +6,47 @@ import json
 import subprocess
 import sys
 from dataclasses import dataclass
+from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generator.harness.harness import RDTSC, layout, render
+from generator.harness.native import PLACEHOLDER, chain, signal_sampler
 from generator.harness.style import Style
 from runner.backend import BackendError
 from runner.host.interrupts import sampler
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from generator.microbenchmark import Microbenchmark
 
 PERIOD_NS = 20_000
 OFFSETS = (0, 16, 32, 48)
 """Bytes behind a multiple of 64 at which the loop begins, in its layouts."""
-ITERATIONS = 0x0BADBEE5
-"""Stands in the blob where the sampler writes how many iterations it wants."""
+ROUNDS = 2
+"""Times that each layout is sampled by each source."""
 MOST_SECONDS = 8.0
 """For the samples of one layout."""
 
 
+class Source(StrEnum):
+    """What makes the interrupts; values are those of the command line."""
+
+    PERF = "perf"
+    """perf's software clock: the kernel writes samples down."""
+    TIMER = "timer"
+    """A POSIX timer of the thread, whose signals a handler counts."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """What one layout gave: samples by instruction of the loop, and elsewhere; stale and lost ones; CPU seconds."""
+    """What one source gave in one layout: samples by instruction of the loop, and elsewhere.
+
+    `stale`, `lost` and `disturbed` samples do not count. `seconds` are those of the runs that count; in them an
+    iteration took so many core `cycles` when nothing interrupted it.
+    """
 
     offset_bytes: int
     counts: tuple[int, ...]
@@ -39,6 +54,9 @@ class Sampled:
     stale: int
     lost: int
     seconds: float
+    disturbed: int = 0
+    cycles: float = 0.0
+    source: Source = Source.PERF
 
     @property
     def total(self) -> int:
@@ -56,6 +74,10 @@ class Sampled:
         return (self.total + self.elsewhere) / self.seconds if self.seconds else 0.0
 
 
+class SourceRefusedError(BackendError):
+    """The kernel does not let this user have a source of interrupts."""
+
+
 def loop_of(benchmark: Microbenchmark) -> bytes:
     """Return the code of one iteration: the body, and what ends the loop."""
     shape = layout(benchmark, 1, 1, RDTSC, Style())
@@ -65,19 +87,49 @@ def loop_of(benchmark: Microbenchmark) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How to sample: so many samples in each layout, nanoseconds between interrupts, the CPU (None: the last).
+    """How to sample: so many samples by each source in each layout and round, and nanoseconds between interrupts.
 
-    After so many `seconds` a layout has to do with fewer samples.
+    `cpu` is where to run (None: the last one). After so many `seconds` a layout has to do with fewer samples.
     """
 
     samples: int = 5000
     period_ns: int = PERIOD_NS
     cpu: int | None = None
     seconds: float = MOST_SECONDS
+    sources: tuple[Source, ...] = tuple(Source)
+    rounds: int = ROUNDS
+    offsets: tuple[int, ...] = OFFSETS
+
+
+def sample_all(benchmark: Microbenchmark, starts: Sequence[int], cpu: int, sampling: Sampling) -> Iterator[Sampled]:
+    """Sample in all layouts by all sources, the rounds one after the other; see `sample`.
+
+    What the kernel refuses is left out while another source is allowed.
+
+    Raises:
+        BackendError: the kernel refuses all of them, or the code ended its process.
+    """
+    refused: dict[Source, SourceRefusedError] = {}
+    for _ in range(sampling.rounds):
+        for offset in sampling.offsets:
+            for source in sampling.sources:
+                if source in refused:
+                    continue
+                try:
+                    yield sample(benchmark, starts, cpu, sampling, offset, source)
+                except SourceRefusedError as error:
+                    refused[source] = error
+                    if len(refused) == len(sampling.sources):
+                        raise
 
 
 def sample(
-    benchmark: Microbenchmark, starts: Sequence[int], cpu: int, sampling: Sampling, offset_bytes: int = 0
+    benchmark: Microbenchmark,
+    starts: Sequence[int],
+    cpu: int,
+    sampling: Sampling,
+    offset_bytes: int = 0,
+    source: Source = Source.PERF,
 ) -> Sampled:
     """Interrupt a loop of one copy until there are so many samples.
 
@@ -86,39 +138,57 @@ def sample(
         starts: where the instructions of `loop_of` begin, in bytes, and its size at the end.
         cpu: where to run.
         sampling: how often.
-        offset_bytes: where the loop begins behind a multiple of 64.
+        offset_bytes: where the loop begins, in bytes behind a multiple of 64.
+        source: what interrupts it.
 
     Raises:
-        BackendError: the kernel refuses, or the code ended its process.
+        SourceRefusedError: the kernel refuses the source.
+        BackendError: the code ended its process.
     """
     style = Style(offset_bytes=offset_bytes)
-    blob = render(benchmark, 1, ITERATIONS, RDTSC, style)
-    shape = layout(benchmark, 1, ITERATIONS, RDTSC, style)
+    blob = render(benchmark, 1, PLACEHOLDER, RDTSC, style)
+    shape = layout(benchmark, 1, PLACEHOLDER, RDTSC, style)
+    calibration, cycles = chain()
+    patched = PLACEHOLDER.to_bytes(4, "little")
     job = {
         "blob": blob.hex(),
-        "patch_at": blob.index(ITERATIONS.to_bytes(4, "little")),
+        "patch_at": blob.index(patched),
+        "calibration": calibration.hex(),
+        "calibration_patch_at": calibration.index(patched),
+        "source": source.value,
+        "handler": signal_sampler().hex(),
         "cpu": cpu,
         "period_ns": sampling.period_ns,
         "samples": sampling.samples,
         "seconds": sampling.seconds,
     }
     found = _run(job)
-    counts = [0] * (len(starts) - 1)
     places = {shape.body_offset + start: number for number, start in enumerate(starts[:-1])}
-    elsewhere = 0
+    counts, elsewhere = [0] * len(places), 0
     for offset, count in found["counts"].items():
         number = places.get(int(offset))
         if number is None:
             elsewhere += count
         else:
             counts[number] += count
-    return Sampled(offset_bytes, tuple(counts), elsewhere, found["stale"], found["lost"], found["seconds"])
+    return Sampled(
+        offset_bytes=offset_bytes,
+        counts=tuple(counts),
+        elsewhere=elsewhere,
+        stale=found["stale"],
+        lost=found["lost"],
+        seconds=found["seconds"],
+        disturbed=found["disturbed"],
+        cycles=cycles * found["iterations"],
+        source=source,
+    )
 
 
 def _run(job: dict[str, object]) -> dict[str, Any]:
     """Run the sampler.
 
     Raises:
+        SourceRefusedError: the kernel refuses the source.
         BackendError: it could not do it.
     """
     try:
@@ -140,6 +210,6 @@ def _run(job: dict[str, object]) -> dict[str, Any]:
         last = done.stderr.strip().splitlines()[-1:]
         raise BackendError("the code damaged the process that ran it" + (f": {last[0]}" if last else "")) from None
     if "refused" in found:
-        hint = "sysctl kernel.perf_event_paranoid=2 allows it to ordinary users"
-        raise BackendError(f"the kernel refuses the software clock: {found['refused']}", hint=hint)
+        hint = "sysctl kernel.perf_event_paranoid=2 allows perf to ordinary users; --source timer needs no permission"
+        raise SourceRefusedError(f"the kernel refuses the source {job['source']!r}: {found['refused']}", hint=hint)
     return dict(found)

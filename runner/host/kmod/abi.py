@@ -8,11 +8,13 @@ from __future__ import annotations
 import ctypes
 from enum import IntEnum, IntFlag
 
-ABI_VERSION = 3
+ABI_VERSION = 4
 
 CODE_BYTES = 0x100000
 AREA_BYTES = 0x100000
 AREA_CLEAN = 0x2000
+R14_STEP = 0x10000
+MAX_R14_BYTES = 0x40000000
 MAX_JOBS = 65536
 MAX_SETS = 4096
 MAX_COUNTERS = 16
@@ -57,7 +59,7 @@ PMU_AMD = 2
 
 NO_CPU = 0xFFFFFFFF
 NO_OFFSET = 0xFFFFFFFFFFFFFFFF
-BATCH_FLAGS = 7
+BATCH_FLAGS = 15
 JOB_FLAGS = 3
 
 
@@ -107,6 +109,7 @@ class BatchFlag(IntFlag):
     CONTIGUOUS = 0x1
     MASK_LVT = 0x2
     UNGUARDED = 0x4
+    PARK = 0x8
 
 
 class JobFlag(IntFlag):
@@ -229,7 +232,8 @@ class uops_batch(ctypes.Structure):  # noqa: N801 - named as in the header
         ("num_jobs", ctypes.c_uint32),
         ("jobs_done", ctypes.c_uint32),
         ("reserved0", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint64 * 4),
+        ("r14_bytes", ctypes.c_uint64),
+        ("reserved", ctypes.c_uint64 * 3),
     )
 
 

@@ -102,7 +102,7 @@ class BlobResult:
 
 
 class Device:
-    """The module's device, open; only one process can have it."""
+    """The module's device, open; only one process can have it. `r14_bytes`: of the first area (0: as usual)."""
 
     def __init__(self, cpu: int, flags: abi.BatchFlag = NO_FLAGS, path: Path = DEVICE) -> None:
         """Open the device, loading the module if it is installed and not loaded.
@@ -112,6 +112,7 @@ class Device:
         """
         self.cpu = cpu
         self.flags = flags
+        self.r14_bytes = 0
         self._file = _open(path)
         try:
             self.information = self._read_info()
@@ -153,7 +154,7 @@ class Device:
         return results
 
     def _run_batch(self, jobs: Sequence[BlobJob]) -> list[BlobResult]:
-        batch = _Batch(jobs, self.cpu, self.flags)
+        batch = _Batch(jobs, self.cpu, self.flags, self.r14_bytes)
         with pinned(self.cpu):
             while not self._is_done(batch):
                 batch.skip_what_is_done()
@@ -173,7 +174,7 @@ class Device:
 class _Batch:
     """The memory of one batch; it has to live as long as the ioctl runs."""
 
-    def __init__(self, jobs: Sequence[BlobJob], cpu: int, flags: abi.BatchFlag) -> None:
+    def __init__(self, jobs: Sequence[BlobJob], cpu: int, flags: abi.BatchFlag, r14_bytes: int) -> None:
         self._jobs = jobs
         sets: dict[CounterSet, int] = {}
         for job in jobs:
@@ -198,6 +199,7 @@ class _Batch:
             num_samples=count,
             num_sets=len(sets),
             num_jobs=len(jobs),
+            r14_bytes=r14_bytes,
         )
 
     def _fill_jobs(self, sets: dict[CounterSet, int]) -> int:
@@ -357,6 +359,9 @@ def _batch_error(error: OSError, cpu: int) -> BackendError:
     if error.errno == errno.EXDEV:
         hint = "do not take that CPU offline, and do not change the affinity of the process, while it measures"
         return BackendError(f"the thread was not on CPU {cpu}", hint=hint)
+    if error.errno == errno.ENOMEM:
+        hint = "ask for less; contiguous memory is to be had soon after the machine has started"
+        return BackendError("there is not so much memory, or not contiguous, for the areas of the code", hint=hint)
     if error.errno == errno.EIO:
         return BackendError("the counters' registers cannot be written", hint="a hypervisor may hide the PMU")
     return BackendError(f"the kernel module refused the batch: {error.strerror}", hint="`uopscope selftest` says more")

@@ -136,7 +136,7 @@ def plan(uarch: Microarchitecture, hardware: Hardware, counters: Sequence[str]) 
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class CounterPass:
     """Counters that are read together, and the registers that are written before."""
 
     slots: tuple[Slot, ...]
@@ -168,7 +168,7 @@ def together(counters: Sequence[str], needs: Needs, most: int) -> list[tuple[lis
 
 
 def _cycles_first(slots: Iterable[Slot]) -> tuple[Slot, ...]:
-    """Put the core cycles where they are read closest to the code (see `generator.harness.harness.Reader`)."""
+    """Put the core cycles where they are read closest to the code (see `generator.harness.harness.CounterReader`)."""
     return tuple(sorted(slots, key=lambda slot: slot.counter != "core_cycles"))
 
 

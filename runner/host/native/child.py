@@ -15,14 +15,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from generator.harness import native
-from runner.backend import BackendError
+from runner.backend import NO_WISHES, BackendError
 from runner.host.native import server
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-START_LIMIT_SECONDS = 20.0
-"""How long the server may take to start: a Python without packages needs 0.1 s, under heavy load several seconds."""
+    from runner.backend import Surroundings
+
+START_LIMIT_SECONDS = 120.0
+"""How long the server may take to start: a Python without packages needs 0.1 s, in an emulated machine on a busy host
+half a minute. One that ends is noticed at once."""
+REPLY_LIMIT_SECONDS = 20.0
+"""How long it may take to reply, beyond what jobs may take: what measured code stops is not waited for long."""
 SYSCALL_BYTES = 2
 """SYSCALL and INT 80H: a refused call is reported behind the instruction."""
 CLOCK_COLUMNS = 3
@@ -105,7 +110,7 @@ class NativeResult(NamedTuple):
 class NativeChild:
     """A running server pinned to one CPU, with the memory that it shares with this process."""
 
-    def __init__(self, cpu: int, calibration: native.Calibration) -> None:
+    def __init__(self, cpu: int, calibration: native.Calibration, asked: Surroundings = NO_WISHES) -> None:
         """Start it.
 
         Raises:
@@ -119,7 +124,7 @@ class NativeChild:
         self._words = memoryview(self._control).cast("Q")
         script = Path(server.__file__)
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(script), *map(str, self._files), str(cpu)],
+            [sys.executable, "-I", "-S", str(script), *map(str, (*self._files, cpu, *_wishes(asked)))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -168,8 +173,8 @@ class NativeChild:
             blob_at += _room(job.blob)
             samples += job.repetitions * _sample_size(len(events))
         self._write(server.COMMAND.pack(len(jobs), round(limit_seconds * 1e6), len(events), may_call))
-        self._read(1, START_LIMIT_SECONDS + sum(limit_seconds * 2 + 0.1 for _ in jobs))
-        return [self._result(index, job, places[index], len(events)) for index, job in enumerate(jobs)]
+        self._read(1, REPLY_LIMIT_SECONDS + sum(limit_seconds * 2 + 0.1 for _ in jobs))
+        return [self._result(index, job, *places[index], len(events)) for index, job in enumerate(jobs)]
 
     def close(self) -> None:
         """End the child process and its worker, and give the memory back."""
@@ -182,8 +187,7 @@ class NativeChild:
         for fd in self._files:
             os.close(fd)
 
-    def _result(self, index: int, job: NativeJob, place: tuple[int, int], events: int) -> NativeResult:
-        blob_at, samples = place
+    def _result(self, index: int, job: NativeJob, blob_at: int, samples: int, events: int) -> NativeResult:
         *_, state, detail = server.JOB.unpack_from(self._control, server.JOBS + index * server.JOB.size)
         if state != server.DONE:
             fault = self._fault(index, job, blob_at) if state == server.FAULTED else None
@@ -255,6 +259,10 @@ class NativeChild:
             "the child process that runs machine code cannot go on" + (f": {last[0]}" if last else ""),
             hint="it needs memory that is executable (SELinux: execmem) and a CPU that this process may use",
         )
+
+
+def _wishes(asked: Surroundings) -> tuple[int, int]:
+    return asked.r14_bytes or server.R14_AREA_SIZE, int(asked.idle_siblings)
 
 
 def fitting(jobs: Sequence[NativeJob], events: int = 0) -> int:

@@ -13,7 +13,7 @@ from runner.host.native.child import REGISTERS
 if TYPE_CHECKING:
     from iced_x86 import Instruction, UsedMemory
 
-    from generator.harness.harness import Layout
+    from generator.harness.harness import BlobLayout
     from runner.backend import Job
     from runner.host.native.child import Fault
 
@@ -27,7 +27,7 @@ MOST_ALIGNMENT = 64
 LONGEST_INSTRUCTION = 15
 
 
-def fault_text(fault: Fault, job: Job, shape: Layout) -> str:
+def fault_text(fault: Fault, job: Job, shape: BlobLayout) -> str:
     """Return what to tell people: the signal, the place, and the reason where there is more to say."""
     try:
         name = signal.Signals(fault.signal).name

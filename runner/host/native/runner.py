@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from generator.harness.harness import RDTSC, Layout, layout, render
+from generator.harness.harness import RDTSC, BlobLayout, layout, render
 from generator.harness.style import State
 from results.model import Status
-from runner.backend import Job, JobResult, Repeat
+from runner.backend import NO_WISHES, BackendError, Job, JobResult, Repeat
+from runner.host.core_scheduling import must_be_asked_for
 from runner.host.native import server
 from runner.host.native.child import NativeChild, NativeJob, NativeResult, OnDemand, PerfEvent, fitting
 from runner.host.native.faults import fault_text
@@ -18,8 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from generator.harness.native import Calibration
+    from runner.backend import Surroundings
     from runner.host.cpu import Cpu
 
+AREA_STEP, MOST_AREA_BYTES = 64 << 10, 64 << 30
+"""Sizes of R14's area are multiples of the one; more than the other is more than machines have."""
 STATES = {
     server.DONE: Status.OK,
     server.FAULTED: Status.FAULTED,
@@ -35,9 +40,40 @@ class NativeRunner:
         self._cpu = cpu
         self._calibration = calibration
         self._clean_uppers = "avx" in cpu.flags
+        self._asked = NO_WISHES
         self._child: NativeChild | None = None
         self._rendered = functools.lru_cache(maxsize=server.MAX_JOBS)(self._render)
         """Blobs of a batch: the next round runs them again."""
+
+    @property
+    def area_bytes(self) -> int:
+        """The size of the area that R14 points to the middle of."""
+        return self._asked.r14_bytes or server.R14_AREA_SIZE
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What the provenance says of its surroundings."""
+        area = {"R14's area": f"{self._asked.r14_bytes} bytes"} if self._asked.r14_bytes else {}
+        idle = {"siblings kept idle": "by core scheduling"} if self._asked.idle_siblings else {}
+        return {**area, **idle}
+
+    def surround(self, asked: Surroundings) -> None:
+        """Run all code like that from now on.
+
+        Raises:
+            BackendError: it cannot be had here.
+        """
+        if asked.contiguous:
+            raise BackendError(
+                "an ordinary process cannot ask for physically contiguous memory",
+                hint="--backend kmod can; here the 32 MiB from R14 + 32 MiB on have pages of 2 MiB if there are any",
+            )
+        if asked.r14_bytes % AREA_STEP or asked.r14_bytes > MOST_AREA_BYTES:
+            raise BackendError(f"{asked.r14_bytes} bytes for R14 are not a multiple of 64 KiB, or more than 64 GiB")
+        asked = replace(asked, idle_siblings=asked.idle_siblings and must_be_asked_for(self._cpu.number))
+        if asked != self._asked:
+            self.close()
+            self._asked = asked
 
     @property
     def process(self) -> int | None:
@@ -80,7 +116,7 @@ class NativeRunner:
         """Run jobs in the child; an interrupt (Ctrl-C) ends the child, since it would still be at work."""
         try:
             if self._child is None:
-                self._child = NativeChild(self._cpu.number, self._calibration)
+                self._child = NativeChild(self._cpu.number, self._calibration, self._asked)
             return self._child.run(jobs, limit_seconds, events, may_call=may_call)
         except BaseException:
             self.close()
@@ -98,7 +134,7 @@ class NativeRunner:
         memory = OnDemand(asked.value, not asked.goes_on) if asked.state is not State.ZERO else None
         return NativeJob(blob, 1 if asked.stepped else repetitions, memory, asked.stepped)
 
-    def _layout(self, job: Job) -> Layout:
+    def _layout(self, job: Job) -> BlobLayout:
         if job.conditions.stepped:
             job = with_trap_flag(job)
         style = job.style(clean_uppers=self._clean_uppers)

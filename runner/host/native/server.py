@@ -2,19 +2,26 @@
 
 It has two ways to count: the clock with its calibration, or a group of perf events that are read by system calls.
 
-The parent and this process share two pieces of memory. In `code` the parent writes and this process only executes
-(no mapping is both writable and executable). In `control` are contexts, the table of jobs, records of faults, samples.
-For every batch the server forks a worker, so that code which kills its process costs one job: the server notes the
-signal or the time-out in the job's row and forks another worker for the rest.
+The parent and this process share two pieces of memory. In `code` the parent writes and this process only executes (no
+mapping is both writable and executable). In `control` are contexts, the table of jobs, records of faults, samples. For
+every batch the server forks a worker. If code kills the worker, the server notes the signal or the time-out in the
+job's row, and forks another worker for the rest. So bad code costs one job.
 
 Where a job asks for it, pages that the code touches are mapped when it faults, all to one physical page. Such a job
 runs at STAGE, a place of its own with nothing near, so that addresses relative to RIP are served as well.
 
 System calls of the code under test are refused (seccomp) unless the batch allows them.
 
-Layout of `control`, in bytes: CALIBRATION_CONTEXT, TEST_CONTEXT (see `generator.harness.harness`), ARGUMENTS of the
-driver, FAULT (the record of `fault_handler.asm.j2`), CURRENT (u64 index of the running job), JOBS (rows of JOB),
-RECORDS (what FAULT was when a job ended its process), PAGES (addresses of pages mapped on faults), SAMPLES.
+The places in `control`, in their order:
+
+- CALIBRATION_CONTEXT, TEST_CONTEXT (see `generator.harness.harness`);
+- ARGUMENTS of the driver;
+- FAULT: the record of `fault_handler.asm.j2`;
+- CURRENT: u64 index of the running job;
+- JOBS: rows of JOB;
+- RECORDS: what FAULT was when a job ended its process;
+- PAGES: addresses of pages mapped on faults;
+- SAMPLES.
 """
 
 from __future__ import annotations
@@ -56,17 +63,26 @@ CURRENT = 0x2600
 JOBS = 0x3000
 MAX_JOBS = 512
 JOB = struct.Struct("<8Q")
-"""Entry of the blob in `code`, its bytes, repetitions, offset of its samples in `control`, flags, value of registers
-and memory, state, detail.
+"""A row of the table of jobs, u64 each:
 
-The detail is the number of the signal or the exit code, and RIP in the upper 56 bits; of a job that is DONE the number
-of pages that were mapped for it.
+- where its blob is in `code`, and how many bytes that has;
+- repetitions;
+- where its samples go in `control`;
+- flags (see below);
+- the value of registers and memory;
+- the state (see below);
+- the detail. If the job is DONE, that is the number of pages that were mapped for it. Else it is the number of the
+  signal or the exit code, with RIP in the upper 56 bits.
 """
 JOB_STATE = 48
 ON_DEMAND, FRESH, STEPPED = 1, 2, 4
-"""Flags of a job: pages are mapped on faults; those of the jobs before it are unmapped first; the code sets its trap
-flag, and the registers after each instruction are noted in the STEPS_SIZE bytes before its samples: their number, then
-the list."""
+"""Flags of a job.
+
+- ON_DEMAND: pages are mapped on faults.
+- FRESH: pages of the jobs before it are unmapped first.
+- STEPPED: the code sets its trap flag. The STEPS_SIZE bytes before its samples get the number of steps, then the
+  registers after each instruction.
+"""
 MOST_STEPS = 128
 STEPS_SIZE = 8 + MOST_STEPS * STEP_SIZE
 RECORDS = JOBS + MAX_JOBS * JOB.size
@@ -88,8 +104,13 @@ FIRST_BLOB = 0x4000
 PENDING, DONE, FAULTED, TIMED_OUT, EXITED = range(5)
 """States of a job; EXITED: it ended its process by itself."""
 NO_COUNTERS, BROKEN, NO_REFUSAL, NO_PLACE = 250, 251, 252, 253
-"""Exit codes of workers: the kernel refuses the events; the worker's own code went wrong; system calls cannot be
-refused; something is where the code should be."""
+"""Exit codes of workers.
+
+- NO_COUNTERS: the kernel refuses the events.
+- BROKEN: the worker's own code went wrong.
+- NO_REFUSAL: the kernel cannot refuse system calls.
+- NO_PLACE: something is where the code should be.
+"""
 
 COMMAND = struct.Struct("<QQQQ")
 """Number of jobs, time limit per job in microseconds, number of perf events (0: the clock is read), whether system
@@ -99,10 +120,10 @@ HELLO = struct.Struct("<QQ")
 
 AREA_SIZE = 1 << 20
 R14_AREA_SIZE = 128 << 20
-"""Of the first area: more than caches hold, to each side. What is not touched takes no memory."""
+"""Size of the first area: more than caches hold, to each side. Pages that are not touched take no memory."""
 HUGE_BEGIN, HUGE_SIZE = 32 << 20, 32 << 20
-"""From where R14 points, so many bytes have pages of 2 MiB, where the kernel gives any: sets of caches beyond the first
-level are told by bits of the address that pages of 4 KiB do not leave as they are."""
+"""Bytes from where R14 points that have pages of 2 MiB, if the kernel gives any. Caches beyond the first level choose
+sets by bits of the physical address. Within pages of 4 KiB, these bits are not those of the virtual address."""
 _MADV_HUGEPAGE = 14
 AREA_CLEAN = 8 << 10
 AREA_ADDRESSES = (0x28000000, 0x21000000, 0x22000000, 0x23000000, 0x24000000)
@@ -113,7 +134,7 @@ The registers point to the middle of their areas, and what is around that is zer
 STAGE = 0x5000_0000_0000
 """Where jobs run whose pages are mapped on demand."""
 STAGE_STEP = (1 << 20) + 5 * 4096
-"""From the place of one job to that of the next: predictors of branches and of stores know code by its address."""
+"""Bytes from one job's place to the next: branch and store predictors know code by its address."""
 SERVING_PAGE = 0x6000_0000_0000
 """Where the harness fills the page that serves all addresses."""
 PAGE = 4096
@@ -124,6 +145,7 @@ CLOSED_PAUSE_SECONDS = 0.0005
 SIGNALS = (signal.SIGILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGTRAP, signal.SIGSYS)
 _MAP_FIXED_NOREPLACE = 0x100000
 _MAP_32BIT = 0x40
+_MAP_NORESERVE = 0x4000
 _SA_SIGINFO, _SA_ONSTACK = 4, 0x08000000
 _ALTERNATE_STACK_SIZE = 1 << 16
 
@@ -168,6 +190,8 @@ _AUDIT_ARCH_X86_64 = 0xC000003E
 _SECCOMP, _SET_MODE_FILTER, _SPEC_ALLOW = 317, 1, 4
 """seccomp(2). SPEC_ALLOW: kernels before 5.16 would else switch off speculation past stores, and make code slower."""
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
+_PR_SCHED_CORE, _SHARE_WITH_NOBODY = 62, 1
+"""Core scheduling (Linux, Documentation/admin-guide/hw-vuln/core-scheduling.rst): PR_SCHED_CORE_CREATE."""
 _ALLOWED = (0, 9, 10, 11, 12, 15, 25, 28, 131, 202, 231)
 """System calls of the worker itself: read (of perf events), mmap, mprotect, munmap, brk, rt_sigreturn, mremap, madvise,
 sigaltstack, futex, exit_group (Linux, arch/x86/entry/syscalls/syscall_64.tbl)."""
@@ -204,7 +228,7 @@ class _SigAction(ctypes.Structure):
     )
 
 
-class Memory:
+class MappedMemory:
     """Memory mapped by the C library, so that its address and protection are ours to choose."""
 
     def __init__(self) -> None:
@@ -251,10 +275,10 @@ class UnusableError(Exception):
 class Server:
     """The mappings, and the loop over commands."""
 
-    def __init__(self, code_fd: int, control_fd: int) -> None:
-        memory = Memory()
+    def __init__(self, code_fd: int, control_fd: int, r14_bytes: int) -> None:
+        memory = MappedMemory()
         shared = mmap.MAP_SHARED | mmap.MAP_POPULATE
-        private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
         read_write = mmap.PROT_READ | mmap.PROT_WRITE
         self.control = mmap.mmap(control_fd, CONTROL_SIZE)
         self.control_at = ctypes.addressof(ctypes.c_char.from_buffer(self.control))
@@ -265,13 +289,15 @@ class Server:
         self.page_at = memory.map(PAGE, read_write, shared, self.page_fd, SERVING_PAGE)
         self.memory = memory
         self.staged: tuple[int, int] | None = None
-        sizes = (R14_AREA_SIZE, *[AREA_SIZE] * (len(AREA_ADDRESSES) - 1))
+        sizes = (r14_bytes, *[AREA_SIZE] * (len(AREA_ADDRESSES) - 1))
         self.areas = [
             memory.map(size, read_write, private, wanted=at) + size // 2
             for at, size in zip(AREA_ADDRESSES, sizes, strict=True)
         ]
         self.libc = memory.libc
-        self.libc.madvise(ctypes.c_void_p(self.areas[0] + HUGE_BEGIN), ctypes.c_size_t(HUGE_SIZE), _MADV_HUGEPAGE)
+        if r14_bytes // 2 >= HUGE_BEGIN + HUGE_SIZE:
+            begin = ctypes.c_void_p(self.areas[0] + HUGE_BEGIN)
+            self.libc.madvise(begin, ctypes.c_size_t(HUGE_SIZE), _MADV_HUGEPAGE)
         function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
         self.clock_driver, self.perf_driver = (
             function(self.code_at + CLOCK_DRIVER),
@@ -476,15 +502,29 @@ class Server:
         return int(struct.unpack_from("<Q", self.control, offset)[0])
 
 
-def main(code_fd: int, control_fd: int, cpu: int) -> None:
+def keep_siblings_idle() -> None:
+    """Let nothing but this process and its workers run on the core that they are on.
+
+    Raises:
+        OSError: the kernel has no core scheduling, or the CPU no other threads.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SCHED_CORE, _SHARE_WITH_NOBODY, 0, 0, ctypes.c_void_p(None)):
+        error = ctypes.get_errno()
+        raise OSError(error, f"core scheduling: {os.strerror(error)}")
+
+
+def main(code_fd: int, control_fd: int, cpu: int, r14_bytes: int, idle_siblings: int) -> None:
     """Pin this process to the CPU and serve; Ctrl-C is the parent's business."""
     os.sched_setaffinity(0, {cpu})
+    if idle_siblings:
+        keep_siblings_idle()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(OSError):
         os.nice(-10)
-    Server(code_fd, control_fd).serve()
+    Server(code_fd, control_fd, r14_bytes).serve()
 
 
 if __name__ == "__main__":
-    main(*[int(argument) for argument in sys.argv[1:4]])
+    main(*[int(argument) for argument in sys.argv[1:6]])

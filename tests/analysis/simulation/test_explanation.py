@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from analysis.bounds import Running
-from analysis.explanation import Facts
+from analysis.explanation import PredictionFacts
 from analysis.report.data import json_of, schema
 from analysis.report.text import lines_of
 from analysis.report.timeline import timeline_lines
@@ -92,7 +92,7 @@ def test_a_loop_that_wastes_issue_slots_gains_by_unrolling() -> None:
 
 def test_text_and_json_have_all_of_it() -> None:
     one = study("imul rax, rbx; imul rax, rcx")
-    facts = Facts(one.bounds, haswell(), study=one)
+    facts = PredictionFacts(one.bounds, haswell(), study=one)
     text = "\n".join(lines_of(facts))
     assert "one more accumulator beside RAX" in text
     assert "IeeeR" in text

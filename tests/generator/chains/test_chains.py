@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from generator.chains.links import links
-from generator.chains.plan import LatencyPlan, Pair, plan_latency
+from generator.chains.plan import LatencyPlan, OperandPair, plan_latency
 from generator.exclusions import excluded, exclusions
 from generator.factory import InstructionFactory
 from generator.facts import read_facts
@@ -30,7 +30,7 @@ def instructions(catalogue: Catalogue) -> InstructionFactory:
     return InstructionFactory(catalogue)
 
 
-def pair_of(plan: LatencyPlan, source: str, destination: str) -> Pair:
+def pair_of(plan: LatencyPlan, source: str, destination: str) -> OperandPair:
     found = [p for p in plan.pairs if (str(p.source), str(p.destination)) == (source, destination)]
     return found[0]
 
@@ -94,16 +94,21 @@ def test_chains_look_like_this(
     assert found.replace("{load} VMOVAPS", "VMOVAPS") == expected
 
 
+@pytest.mark.parametrize(
+    ("string", "source", "body", "isolated"),
+    [
+        ("VANDPS (XMM, K, XMM, XMM)", "4", ["VANDPS XMM0{K1}, XMM1, XMM2", "VANDPS XMM2{K1}, XMM1, XMM0"], False),
+        ("VADDPS (XMM, XMM, XMM)", "2", ["VADDPS XMM0, XMM1, XMM2", "VADDPS XMM1, XMM0, XMM2"], True),
+    ],
+)
 def test_an_instance_and_one_with_swapped_operands_are_a_chain(
-    instructions: InstructionFactory, catalogue: Catalogue
+    instructions: InstructionFactory, catalogue: Catalogue, string: str, source: str, body: list[str], isolated: bool
 ) -> None:
-    pair = pair_of(plan_latency(instructions, catalogue.by_string("VANDPS (XMM, K, XMM, XMM)")), "4", "1")
+    """It is isolated unless the destination, which a mask keeps in part, is an input as well."""
+    pair = pair_of(plan_latency(instructions, catalogue.by_string(string)), source, "1")
     chain = pair.factory.swapped(pair.source, pair.destination)
-    assert [line.text for line in chain.benchmark.body] == [
-        "VANDPS XMM0{K1}, XMM1, XMM2",
-        "VANDPS XMM2{K1}, XMM1, XMM0",
-    ]
-    assert (chain.instances, chain.isolated) == (2, False)
+    assert [line.text for line in chain.benchmark.body] == body
+    assert (chain.instances, chain.isolated) == (2, isolated)
 
 
 @pytest.mark.parametrize(

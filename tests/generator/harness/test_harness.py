@@ -5,11 +5,11 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from iced_x86 import Decoder, Formatter, FormatterSyntax, Mnemonic
+from iced_x86 import Decoder, Formatter, FormatterSyntax, Mnemonic, OpKind
 
 from generator.harness import assemble_templates, assembly, native
-from generator.harness.harness import ALIGNMENT, ENTRY_OFFSET, RDTSC, Reader, layout, render
-from generator.harness.style import Style
+from generator.harness.harness import ALIGNMENT, ENTRY_OFFSET, RDTSC, CounterReader, layout, render
+from generator.harness.style import State, Style
 from generator.microbenchmark import Line, Microbenchmark
 from tests.nonempty import some
 
@@ -60,6 +60,43 @@ def test_every_copy_runs_in_every_iteration(copies: int, iterations: int, fenced
     assert loaded.u64(0x180) > loaded.u64(0x100) > 0
 
 
+@pytest.mark.parametrize("warm_up", [0, 1, 7])
+def test_iterations_that_warm_up_run_but_do_not_count(warm_up: int) -> None:
+    """The clock is read anew behind them, and registers are given again before each iteration."""
+    bench = benchmark(
+        Line(bytes.fromhex("48ff03"), "INC QWORD PTR [RBX]"),
+        Line(bytes.fromhex("0f31"), "RDTSC"),
+        Line(bytes.fromhex("894308"), "MOV [RBX + 8], EAX"),
+        Line(bytes.fromhex("89530c"), "MOV [RBX + 12], EDX"),
+    )
+    counted = {}
+    for iterations in (1, 5):
+        loaded = Loaded(render(bench, 2, iterations, style=Style(state=State.AGAIN, warm_up=warm_up)))
+        struct.pack_into("<2Q", loaded.memory, 0x230, loaded.base + 0x10000, loaded.base + loaded.area)
+        loaded.run()
+        assert loaded.u64(loaded.area) == 2 * (warm_up + iterations)
+        assert loaded.u64(0x100) < loaded.u64(loaded.area + 8) < loaded.u64(0x180)
+        counted[iterations] = loaded.u64(0x100)
+    assert all(counted.values())
+
+
+def test_the_clock_is_read_behind_the_iterations_that_warm_up() -> None:
+    """As the first iteration's own reading shows: it is later than the start only where nothing warms up."""
+    first = benchmark(
+        Line(bytes.fromhex("48833b00"), "CMP QWORD PTR [RBX], 0"),
+        Line(bytes.fromhex("750c"), "JNE + 12"),
+        Line(bytes.fromhex("0f31"), "RDTSC"),
+        Line(bytes.fromhex("48c1e220"), "SHL RDX, 32"),
+        Line(bytes.fromhex("4809d0"), "OR RAX, RDX"),
+        Line(bytes.fromhex("488903"), "MOV [RBX], RAX"),
+    )
+    for warm_up in (0, 3):
+        loaded = Loaded(render(first, 1, 4, style=Style(state=State.AGAIN, warm_up=warm_up)))
+        struct.pack_into("<2Q", loaded.memory, 0x230, loaded.base + 0x10000, loaded.base + loaded.area)
+        loaded.run()
+        assert (loaded.u64(loaded.area) > loaded.u64(0x100)) == (warm_up == 0)
+
+
 def test_the_caller_survives_code_that_destroys_its_registers() -> None:
     loaded = Loaded(render(benchmark(*BREAK_STATE, STD), 3, 2))
     struct.pack_into("<I", loaded.memory, loaded.area - 8, 0x7F80)
@@ -91,7 +128,7 @@ def test_the_blob_is_made_as_its_layout_says(
     *, setup: bytes, body: bytes, copies: int, iterations: int, fenced: bool, counters: tuple[int, ...]
 ) -> None:
     bench = benchmark(Line(body, "body"), setup=(Line(setup, "setup"),))
-    arguments = (bench, copies, iterations, Reader(counters), Style(fenced=fenced))
+    arguments = (bench, copies, iterations, CounterReader(counters), Style(fenced=fenced))
     blob, shape = render(*arguments), layout(*arguments)
     assert len(blob) == shape.size
     assert shape.body_offset % ALIGNMENT == 0
@@ -106,7 +143,7 @@ def test_the_blob_is_made_as_its_layout_says(
 def test_only_the_counter_reads_differ_between_backends() -> None:
     bench = benchmark(ADD_R8_1)
     clock = [i.mnemonic for i in Decoder(64, render(bench, 1)[8:])]
-    pmu = [i.mnemonic for i in Decoder(64, render(bench, 1, reader=Reader((0x40000001, 0, 3)))[8:])]
+    pmu = [i.mnemonic for i in Decoder(64, render(bench, 1, reader=CounterReader((0x40000001, 0, 3)))[8:])]
     reads = {Mnemonic.RDTSC, Mnemonic.RDPMC, Mnemonic.MOV, Mnemonic.NOP}
     assert [m for m in clock if m not in reads] == [m for m in pmu if m not in reads]
     assert clock.count(Mnemonic.RDTSC) == 2
@@ -117,6 +154,12 @@ def test_the_table_is_what_the_assembler_makes_of_the_templates() -> None:
     keystone = pytest.importorskip("keystone")
     assert keystone is not None
     assert assemble_templates.assembled_table() == assembly.TABLE.read_text(encoding="utf-8")
+
+
+def test_templates_without_parameters_are_in_their_table() -> None:
+    assert assemble_templates.fixed_table() == assembly.FIXED.read_text(encoding="utf-8")
+    for name in some(assembly.FIXED_TEMPLATES):
+        assert assembly.fixed_fragments(name) == assembly.fragments(assembly.fixed_text(name))
 
 
 def test_another_disassembler_reads_the_same_in_the_table() -> None:
@@ -137,7 +180,7 @@ def test_a_template_line_without_bytes_says_what_to_do() -> None:
 
 def test_too_many_counters_and_negative_counts_are_refused() -> None:
     with pytest.raises(ValueError, match="at most 16"):
-        Reader(tuple(range(17)))
+        CounterReader(tuple(range(17)))
     with pytest.raises(ValueError, match="-1 copies"):
         render(benchmark(ADD_R8_1), -1)
 
@@ -166,7 +209,22 @@ def test_a_clocked_blob_measures_between_calibration_and_contention_probe() -> N
     assert alone.blob[alone.test_offset + shape.body_offset :].startswith(ADD_R8_1.code)
 
 
+def test_the_contention_probe_runs_its_adds_and_leaves_two_readings() -> None:
+    loaded = Loaded(native.contention_probe())
+    loaded.run()
+    assert 0 < loaded.u64(0x180) - loaded.u64(0x100) < 1 << 40
+    decoded = list(Decoder(64, native.contention_probe()[ENTRY_OFFSET:]))
+    adds = [one for one in decoded if one.mnemonic == Mnemonic.ADD]
+    passes = [one.immediate(1) for one in decoded if one.op1_kind == OpKind.IMMEDIATE32]
+    assert passes == [assembly.PROBE_WARM_UP, assembly.PROBE_ITERATIONS]
+    assert len(adds) * passes[-1] == native.PROBE_ADDS
+    back = {one.ip - 1: one.near_branch_target for one in decoded if one.mnemonic == Mnemonic.JNE}
+    first, last = adds[0].ip, adds[-1].ip
+    assert list(back.values()) == [first, min(one.ip for one in decoded if one.mnemonic == Mnemonic.LFENCE)]
+    assert min(back) > last
+
+
 def test_msrs_are_read_by_rdmsr() -> None:
-    blob = render(benchmark(ADD_R8_1), 1, reader=Reader((0xE8, 0xE7), "rdmsr"))
+    blob = render(benchmark(ADD_R8_1), 1, reader=CounterReader((0xE8, 0xE7), "rdmsr"))
     reads = [i.mnemonic for i in Decoder(64, blob[8:]) if i.mnemonic in {Mnemonic.RDMSR, Mnemonic.RDPMC}]
     assert reads == [Mnemonic.RDMSR] * 4

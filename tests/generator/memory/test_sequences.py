@@ -5,26 +5,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from generator.factory import InstructionFactory
-from generator.memory.sequences import CacheSet, SequenceCode, SequenceError, Step, of_numbers, parse, text_of
+from generator.memory.sequences import AccessStep, SequenceCode, SequenceError, SetLines, of_numbers, parse, text_of
 from xed_convert.catalogue.catalogue import Catalogue
 
 steps = st.lists(
-    st.builds(Step, st.sampled_from(["A", "B", "L12", "x_1"]), st.booleans())
-    | st.builds(Step, st.just("C"), flush=st.just(True)),
+    st.builds(AccessStep, st.sampled_from(["A", "B", "L12", "x_1"]), st.booleans())
+    | st.builds(AccessStep, st.just("C"), flush=st.just(True)),
     min_size=1,
     max_size=20,
 )
 
 
 @given(steps)
-def test_what_was_written_is_read_back(found: list[Step]) -> None:
+def test_what_was_written_is_read_back(found: list[AccessStep]) -> None:
     assert parse(text_of(found)) == tuple(found)
 
 
 def test_repetitions_are_written_out() -> None:
     assert text_of(parse("A 2*(B 2*(C?)) D!")) == "A B C? C? B C? C? D!"
     assert text_of(of_numbers([0, 10])) == "L0 L10"
-    assert parse("0*(A) B") == (Step("B"),)
+    assert parse("0*(A) B") == (AccessStep("B"),)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_a_wrong_sequence_is_refused(text: str, said: str) -> None:
 
 
 def test_the_code_is_a_chain_of_loads_of_one_set() -> None:
-    code = SequenceCode(InstructionFactory(Catalogue.load()), CacheSet(4096, 64))
+    code = SequenceCode(InstructionFactory(Catalogue.load()), SetLines(4096, 64))
     made = code.chain(parse("A B A? C!"))
     assert [line.text for line in made.body] == [
         "MOV RAX, qword ptr [R14+RAX+0x40]",
@@ -59,7 +59,7 @@ def test_the_code_is_a_chain_of_loads_of_one_set() -> None:
 
 
 def test_each_access_to_a_second_level_is_followed_by_evictors() -> None:
-    where = CacheSet(1 << 18, 1 << 20, evictors=4)
+    where = SetLines(1 << 18, 1 << 20, evictors=4)
     made = SequenceCode(InstructionFactory(Catalogue.load()), where).chain(parse("A B"))
     assert len(made.body) == 2 * 5
     assert len({place.displacement % 4096 for place in [where.place(1), *where.evicting()]}) == 1

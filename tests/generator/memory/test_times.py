@@ -4,26 +4,26 @@ import pytest
 
 from generator.factory import InstructionFactory
 from generator.memory.accesses import accesses_of
-from generator.memory.times import Case, TimingCode
+from generator.memory.times import TimesCase, TimingCode
 from tests.nonempty import some
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.model import InstructionVariant
 
 
 @pytest.fixture(scope="module")
-def cases() -> list[Case]:
+def cases() -> list[TimesCase]:
     instructions = InstructionFactory(Catalogue.load())
     return list(TimingCode(instructions, lambda _: "").cases(accesses_of(instructions, lambda _: "")))
 
 
-def test_every_case_has_its_own_name_and_code(cases: list[Case]) -> None:
+def test_every_case_has_its_own_name_and_code(cases: list[TimesCase]) -> None:
     assert len({(case.kind, case.parameters) for case in some(cases, 120)}) == len(cases)
     codes = {case.benchmark.id for case in cases}
     # Plain loads stand among addresses and among sizes; a store of 64 bytes is a line apart in any case
     assert len(cases) - len(codes) <= 4
 
 
-def test_latencies_are_chains_through_the_loaded_register(cases: list[Case]) -> None:
+def test_latencies_are_chains_through_the_loaded_register(cases: list[TimesCase]) -> None:
     for case in some([case for case in cases if case.kind == "load latency"], 20):
         load = case.benchmark.body[-1].text
         target, _, source = load.partition(", ")
@@ -31,7 +31,7 @@ def test_latencies_are_chains_through_the_loaded_register(cases: list[Case]) -> 
         assert "RAX" in source
 
 
-def test_a_throughput_has_as_many_instances_as_it_is_divided_by(cases: list[Case]) -> None:
+def test_a_throughput_has_as_many_instances_as_it_is_divided_by(cases: list[TimesCase]) -> None:
     for case in some([case for case in cases if "throughput" in case.kind], 60):
         assert len(case.benchmark.body) == case.divisor == case.benchmark.divisor
 

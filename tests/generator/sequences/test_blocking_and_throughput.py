@@ -22,7 +22,7 @@ from generator.sequences.blocking import (
     registers_of,
     representatives,
 )
-from generator.sequences.throughput import Shape, ThroughputFactory, same_register_operands, stack_bytes
+from generator.sequences.throughput import SequenceShape, ThroughputFactory, same_register_operands, stack_bytes
 from results.model import Form
 from tests.nonempty import some
 from xed_convert.catalogue.catalogue import Catalogue
@@ -103,7 +103,7 @@ def test_instances_depend_on_each_other_only_through_what_cannot_be_chosen(strin
 @pytest.mark.parametrize("string", ["ADC_11 (R64, R64)", "MUL (R64)"])
 def test_breakers_overwrite_what_instances_depend_through(string: str) -> None:
     factory = ThroughputFactory(InstructionFactory(catalogue()), catalogue().by_string(string))
-    plain, broken = (factory.sequence(Shape(4, breakers=breakers)) for breakers in (False, True))
+    plain, broken = (factory.sequence(SequenceShape(4, breakers=breakers)) for breakers in (False, True))
     assert plain.divisor == broken.divisor == 4
     assert len(broken.body) > len(plain.body) == 4
 
@@ -111,7 +111,7 @@ def test_breakers_overwrite_what_instances_depend_through(string: str) -> None:
 @pytest.mark.parametrize(("count", "every", "breakers"), [(8, 1, 8), (8, 4, 2), (8, 8, 1), (9, 8, 2), (4, 16, 1)])
 def test_breakers_may_stand_after_every_few_instances_and_after_the_last(count: int, every: int, breakers: int) -> None:
     factory = ThroughputFactory(InstructionFactory(catalogue()), catalogue().by_string("ADC_11 (R64, R64)"))
-    body = factory.sequence(Shape(count, breakers=True, every=every)).body
+    body = factory.sequence(SequenceShape(count, breakers=True, every=every)).body
     places = [number for number, line in enumerate(body) if line.key != factory.variant.key]
     assert len(body) == count + breakers
     assert len(places) == breakers
@@ -125,7 +125,7 @@ def test_breakers_may_stand_after_every_few_instances_and_after_the_last(count: 
 )
 def test_what_an_instance_reads_and_writes_itself_can_be_renewed(string: str, renewed: int) -> None:
     factory = ThroughputFactory(InstructionFactory(catalogue()), catalogue().by_string(string))
-    lines = factory.sequence(Shape(4, renewed=True)).body
+    lines = factory.sequence(SequenceShape(4, renewed=True)).body
     assert len(lines) == 4 + renewed
     assert [line.key == factory.variant.key for line in lines].count(True) == 4
 
@@ -141,13 +141,13 @@ def test_the_longest_sequence_uses_own_registers_equally_often(string: str, coun
 
 def test_repeats_are_counted() -> None:
     factory = ThroughputFactory(InstructionFactory(catalogue()), catalogue().by_string("NOP"))
-    benchmark = factory.sequence(Shape(2, repeats=8))
+    benchmark = factory.sequence(SequenceShape(2, repeats=8))
     assert (benchmark.divisor, len(benchmark.body)) == (16, 16)
 
 
 def test_a_sequence_of_pushes_puts_the_stack_pointer_back() -> None:
     variant = next(v for v in catalogue() if v.iclass == "PUSH" and stack_bytes(v) == -8)
-    benchmark = ThroughputFactory(InstructionFactory(catalogue()), variant).sequence(Shape(4, balanced=True))
+    benchmark = ThroughputFactory(InstructionFactory(catalogue()), variant).sequence(SequenceShape(4, balanced=True))
     assert "RSP" in benchmark.body[-1].text
     assert "0x20" in benchmark.body[-1].text.lower() or "32" in benchmark.body[-1].text
 
@@ -155,7 +155,9 @@ def test_a_sequence_of_pushes_puts_the_stack_pointer_back() -> None:
 def test_same_register_instances_use_one_register_each() -> None:
     variant = catalogue().by_string("PADDD (XMM, XMM)")
     assert len(same_register_operands(variant)) == 2
-    instances = ThroughputFactory(InstructionFactory(catalogue()), variant).instances(Shape(4, form=Form.SAME_REGISTER))
+    instances = ThroughputFactory(InstructionFactory(catalogue()), variant).instances(
+        SequenceShape(4, form=Form.SAME_REGISTER)
+    )
     assert [len(set(instance.values.values())) for instance in instances] == [1, 1, 1, 1]
 
 
@@ -207,7 +209,7 @@ def test_every_register_that_code_names_can_be_written_anew() -> None:
     ]
     instructions = InstructionFactory(catalogue())
     bodies = [
-        ThroughputFactory(instructions, variant).sequence(Shape(32, renewed=True)).body
+        ThroughputFactory(instructions, variant).sequence(SequenceShape(32, renewed=True)).body
         for variant in some(merging)[::40]
     ]
     high = re.compile(r"VMOVAPS [XYZ]MM(1[6-9]|2\d|3[01]),")

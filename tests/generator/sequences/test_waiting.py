@@ -10,7 +10,7 @@ from generator.factory import InstructionFactory
 from generator.facts import read_facts
 from generator.operands.allocation import SLOT_BYTES
 from generator.operands.effects import effects_of
-from generator.sequences.throughput import LENGTHS, MANY, MOST_LINES, Shape, ThroughputFactory, not_taken_lines
+from generator.sequences.throughput import LENGTHS, MANY, MOST_LINES, SequenceShape, ThroughputFactory, not_taken_lines
 from results.model import Form
 from tests.nonempty import some
 from xed_convert.catalogue.catalogue import Catalogue
@@ -39,7 +39,7 @@ def factory(string: str) -> ThroughputFactory:
     return ThroughputFactory(InstructionFactory(catalogue()), catalogue().by_string(string))
 
 
-def places(string: str, shape: Shape) -> list[int]:
+def places(string: str, shape: SequenceShape) -> list[int]:
     """Return the displacements of the instances' memory operands."""
     values = [value for one in factory(string).instances(shape) for value in one.values.values()]
     return [value.displacement for value in values if isinstance(value, MemoryAddress)]
@@ -69,13 +69,13 @@ FORMS = [
 
 @pytest.mark.parametrize(("string", "step", "form"), FORMS)
 def test_what_is_read_is_in_one_place_and_what_is_written_side_by_side(string: str, step: int, form: Form) -> None:
-    assert places(string, Shape(8, form=form)) == [step * number for number in range(8)]
-    assert places(string, Shape(8, form=form, apart=True)) == [SLOT_BYTES * number for number in range(8)]
+    assert places(string, SequenceShape(8, form=form)) == [step * number for number in range(8)]
+    assert places(string, SequenceShape(8, form=form, apart=True)) == [SLOT_BYTES * number for number in range(8)]
 
 
 def test_code_beside_an_instance_has_its_memory_for_itself() -> None:
     assert factory("JMP (M64)").has_prologue
-    assert places("JMP (M64)", Shape(4)) == [0, 64, 128, 192]
+    assert places("JMP (M64)", SequenceShape(4)) == [0, 64, 128, 192]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_code_beside_an_instance_has_its_memory_for_itself() -> None:
     [("MOV (M64, R64)", True), ("MOV (R64, M64)", False), ("VMOVUPS (M512, ZMM)", False), ("ADD_01 (R64, R64)", False)],
 )
 def test_both_kinds_of_places_are_tried_where_they_differ(string: str, *, apart: bool) -> None:
-    assert factory(string).elsewhere(Shape(4)) == ([Shape(4, apart=True)] if apart else [])
+    assert factory(string).elsewhere(SequenceShape(4)) == ([SequenceShape(4, apart=True)] if apart else [])
 
 
 @pytest.mark.parametrize(
@@ -91,24 +91,25 @@ def test_both_kinds_of_places_are_tried_where_they_differ(string: str, *, apart:
     [
         ("ADD_01 (R64, R64)", []),
         ("ADD (R64, M64)", []),
-        ("ADD (M64, R64)", [Shape(MANY)]),
-        ("ADD_LOCK (M64, R64)", [Shape(MANY)]),
-        ("ADC_LOCK (M64, R64)", [Shape(MANY), Shape(1, breakers=True)]),
-        ("SUB_R4 (R8l, I8)", [Shape(MANY, renewed=True, every=MANY)]),
-        ("VPCMPEQB (K, K, XMM, M128)", [Shape(1)]),
-        ("CLFLUSH (M512)", [Shape(MANY), Shape(MOST_LINES)]),
-        ("VMOVNTPS (M512, ZMM)", [Shape(MANY), Shape(MOST_LINES)]),
+        ("ADD (M64, R64)", [SequenceShape(MANY)]),
+        ("ADD_LOCK (M64, R64)", [SequenceShape(MANY)]),
+        ("ADC_LOCK (M64, R64)", [SequenceShape(MANY), SequenceShape(1, breakers=True)]),
+        ("SUB_R4 (R8l, I8)", [SequenceShape(MANY, renewed=True, every=MANY)]),
+        ("VPCMPEQB (K, K, XMM, M128)", [SequenceShape(1)]),
+        ("CLFLUSH (M512)", [SequenceShape(MANY), SequenceShape(MOST_LINES)]),
+        ("VMOVNTPS (M512, ZMM)", [SequenceShape(MANY), SequenceShape(MOST_LINES)]),
         ("VMOVNTPS (M128, XMM)", []),
     ],
 )
-def test_what_waits_is_tried_with_other_numbers(string: str, shapes: list[Shape]) -> None:
-    assert factory(string).waiting_less(Shape(LENGTHS[0])) == shapes
+def test_what_waits_is_tried_with_other_numbers(string: str, shapes: list[SequenceShape]) -> None:
+    assert factory(string).waiting_less(SequenceShape(LENGTHS[0])) == shapes
 
 
 def test_few_registers_are_all_renewed_after_the_last_instance() -> None:
-    body = factory("SUB_R4 (R8l, I8)").sequence(Shape(MANY, renewed=True, every=MANY)).body
+    body = factory("SUB_R4 (R8l, I8)").sequence(SequenceShape(MANY, renewed=True, every=MANY)).body
     written = {
-        next(iter(factory("SUB_R4 (R8l, I8)").own(one))) for one in factory("SUB_R4 (R8l, I8)").instances(Shape(8))
+        next(iter(factory("SUB_R4 (R8l, I8)").own(one)))
+        for one in factory("SUB_R4 (R8l, I8)").instances(SequenceShape(8))
     }
     assert {line.text.split()[0] for line in body[:MANY]} == {"SUB"}
     assert len(body) == MANY + len(written)
@@ -125,7 +126,7 @@ def test_few_registers_are_all_renewed_after_the_last_instance() -> None:
     ],
 )
 def test_masks_that_nothing_reads_are_cleared(string: str, kept: int | None) -> None:
-    shape = Shape(8)
+    shape = SequenceShape(8)
     setup = [line.text for line in factory(string).sequence(shape).setup]
     cleared = {text.split()[1].strip(",") for text in setup if text.startswith("KXORQ")}
     assert len(cleared) == (0 if kept is None else 8 - kept)
@@ -179,15 +180,15 @@ def test_conditional_jumps_fall_through(iclass: str) -> None:
 
 def test_every_condition_code_has_its_row() -> None:
     assert sorted(JUMPS) == sorted(f"J{no}{code}" for code in CONDITIONS for no in ("", "N"))
-    assert factory("JNZ (Rel8)").elsewhere(Shape(4)) == [Shape(16, not_taken=True)]
-    body = [line.text for line in factory("JNZ (Rel8)").sequence(Shape(2, not_taken=True)).body]
+    assert factory("JNZ (Rel8)").elsewhere(SequenceShape(4)) == [SequenceShape(16, not_taken=True)]
+    body = [line.text for line in factory("JNZ (Rel8)").sequence(SequenceShape(2, not_taken=True)).body]
     assert body == ["{store} XOR R12D, R12D", "JNZ .+2", "JNZ .+2"]
 
 
 @pytest.mark.parametrize("string", ["ADC_11 (R64, R64)", "ADOX (R64, R64)", "SBB_19 (R16, R16)"])
 def test_flags_are_overwritten_by_making_a_register_zero_that_nothing_uses(string: str) -> None:
     made = factory(string)
-    shape = Shape(8, breakers=True, idiom=True)
+    shape = SequenceShape(8, breakers=True, idiom=True)
     used = {name for one in made.instances(shape) for name in effects_of(one).inputs | effects_of(one).writes}
     lines = [line.text for line in made.sequence(shape).body]
     (idiom,) = {text for text in lines if " XOR " in f" {text}"}
@@ -198,5 +199,7 @@ def test_flags_are_overwritten_by_making_a_register_zero_that_nothing_uses(strin
 
 
 def test_without_a_free_register_flags_are_overwritten_as_otherwise() -> None:
-    plain, idiom = (factory("ADOX (R64, R64)").sequence(Shape(16, breakers=True, idiom=one)) for one in (False, True))
+    plain, idiom = (
+        factory("ADOX (R64, R64)").sequence(SequenceShape(16, breakers=True, idiom=one)) for one in (False, True)
+    )
     assert plain == idiom

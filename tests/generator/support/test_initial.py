@@ -6,7 +6,7 @@ from generator.factory import InstructionFactory
 from generator.operands.allocation import Allocator, independent_instances
 from generator.operands.registers import family
 from generator.operands.values import ValueKind, Values, values_of
-from generator.sequences.throughput import Shape, ThroughputFactory, setup_of
+from generator.sequences.throughput import SequenceShape, ThroughputFactory, setup_of
 from generator.support.initial import general_value
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.model import Instance, MemoryAddress
@@ -58,7 +58,7 @@ def test_an_index_register_without_rex_begins_with_zero() -> None:
 def test_memory_operands_hold_slow_values_in_all_their_lanes(string: str, bits: int) -> None:
     """A lane that holds zero would end a division early."""
     variant = CATALOGUE.by_string(string)
-    benchmark = ThroughputFactory(INSTRUCTIONS, variant).sequence(Shape(1, kind=ValueKind.SLOW))
+    benchmark = ThroughputFactory(INSTRUCTIONS, variant).sequence(SequenceShape(1, kind=ValueKind.SLOW))
     (instance,) = independent_instances(variant, 1)
     (address,) = (value for value in instance.values.values() if isinstance(value, MemoryAddress))
     stores = [

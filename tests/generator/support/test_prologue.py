@@ -8,7 +8,7 @@ from generator.exclusions import excluded
 from generator.factory import InstructionFactory
 from generator.microbenchmark import Line, Microbenchmark
 from generator.operands.values import ValueKind
-from generator.sequences.throughput import Shape, ThroughputFactory
+from generator.sequences.throughput import SequenceShape, ThroughputFactory
 from generator.support.prologue import extra_code_of, prologue_and_epilogue, rows
 from results.model import Form
 from tests.nonempty import some
@@ -42,7 +42,7 @@ def texts(lines: tuple[Line, ...]) -> str:
     ],
 )
 def test_what_stands_around_an_instance(string: str, body: str) -> None:
-    assert texts(factory(string).sequence(Shape(1)).body) == body
+    assert texts(factory(string).sequence(SequenceShape(1)).body) == body
 
 
 def test_alone_what_stands_around_comes_to_its_own_end() -> None:
@@ -51,7 +51,7 @@ def test_alone_what_stands_around_comes_to_its_own_end() -> None:
 
 
 def test_setup_lines_come_after_the_values_of_registers() -> None:
-    lines = [line.text for line in factory("WRFSBASE (R64)").sequence(Shape(1)).setup]
+    lines = [line.text for line in factory("WRFSBASE (R64)").sequence(SequenceShape(1)).setup]
     assert lines == ["MOV EBX, 1", "RDFSBASE RBX"]
 
 
@@ -64,9 +64,9 @@ def test_lines_of_every_row_can_be_encoded() -> None:
     for row in some(rows()):
         variant = next(v for v in catalogue() if extra_code_of(v) is row and not excluded(v))
         made = ThroughputFactory(InstructionFactory(catalogue()), variant)
-        (instance,) = made.instances(Shape(1))
+        (instance,) = made.instances(SequenceShape(1))
         assert len(prologue_and_epilogue(made.instructions, instance)) == len(row.prologue + row.epilogue)
-        assert len(made.sequence(Shape(3)).body) == 3 * (1 + len(row.prologue + row.epilogue))
+        assert len(made.sequence(SequenceShape(3)).body) == 3 * (1 + len(row.prologue + row.epilogue))
 
 
 def restored(benchmark: Microbenchmark) -> list[str]:
@@ -75,21 +75,21 @@ def restored(benchmark: Microbenchmark) -> list[str]:
 
 def test_slow_values_are_put_back_after_every_division() -> None:
     """Else a quotient becomes the next dividend: IDIV raises #DE, a floating-point quotient becomes denormal."""
-    assert restored(factory("IDIV (R16)").sequence(Shape(2, kind=ValueKind.SLOW))) == 2 * [
+    assert restored(factory("IDIV (R16)").sequence(SequenceShape(2, kind=ValueKind.SLOW))) == 2 * [
         "MOV EAX, 0x85",
         "MOV EDX, 0x343a",
     ]
-    slow = factory("DIVPS (XMM, XMM)").sequence(Shape(2, kind=ValueKind.SLOW))
+    slow = factory("DIVPS (XMM, XMM)").sequence(SequenceShape(2, kind=ValueKind.SLOW))
     assert restored(slow) == ["{load} MOVAPS XMM0, XMM15", "{load} MOVAPS XMM2, XMM15"]
-    assert restored(factory("DIV (R64)").sequence(Shape(2, kind=ValueKind.FAST))) == []
+    assert restored(factory("DIV (R64)").sequence(SequenceShape(2, kind=ValueKind.FAST))) == []
 
 
 def test_strings_begin_again_where_they_began() -> None:
-    lines = [line.text for line in factory("MOVSQ").sequence(Shape(2, balanced=True)).body]
+    lines = [line.text for line in factory("MOVSQ").sequence(SequenceShape(2, balanced=True)).body]
     assert lines[-2:] == ["{disp32} LEA RDI, [R14+0x1000]", "{disp32} LEA RSI, [R14-0x1000]"]
 
 
 def test_as_many_mask_registers_as_there_are_serve_for_the_same_register() -> None:
-    instances = factory("KADDQ (K, K, K)").instances(Shape(8, form=Form.SAME_REGISTER))
+    instances = factory("KADDQ (K, K, K)").instances(SequenceShape(8, form=Form.SAME_REGISTER))
     assert [len(set(instance.values.values())) for instance in instances] == [2] * len(instances)
     assert len(instances) >= 4

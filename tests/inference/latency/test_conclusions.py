@@ -1,8 +1,10 @@
-"""What is said once for several flags holds for each of them."""
+"""What is said once for several flags holds for each of them; what a fraction of a cycle means."""
 
 from fractions import Fraction
+from typing import Any, cast
 
 from inference.latency.conclusions import merge_flags
+from inference.latency.evidence import Evidence, settled
 from results.model import Bound, LatencyResult
 
 
@@ -28,3 +30,37 @@ def test_a_flag_that_differs_keeps_its_name() -> None:
 
 def test_the_only_flag_that_an_instruction_reads_stands_for_its_flags() -> None:
     assert said(result("CF", "CF", 1), result("CF", "ZF", 1)) == {("", "", 1)}
+
+
+def chain(cycles: Fraction, links: int, experiment: str, spread: Fraction = Fraction(1, 100)) -> Evidence:
+    """Return the evidence of a chain with so many links of a cycle each; of pair and code nothing is asked."""
+    nothing = cast("Any", None)
+    return Evidence(
+        nothing,
+        nothing,
+        cycles,
+        cycles - links,
+        limited=False,
+        exact=True,
+        independent=False,
+        spread=spread,
+        experiment=experiment,
+    )
+
+
+def test_a_fraction_that_another_length_shows_again_is_a_mean_of_passes() -> None:
+    """As DIVPD on an Ice Lake: 15.16 cycles behind 3 and behind 17 links."""
+    short, long = chain(Fraction(1816, 100), 3, "short"), chain(Fraction(3216, 100), 17, "long")
+    assert settled(short, [short, long], Fraction(0)) == (Fraction(1516, 100), short.spread)
+
+
+def test_a_fraction_that_one_chain_shows_and_another_one_does_not_is_a_mistake() -> None:
+    """As ADC on a busy Ice Lake: 14.83 cycles behind 14 links, and 3.00 behind two."""
+    short, long = chain(Fraction(3), 2, "short"), chain(Fraction(1483, 100), 14, "long")
+    assert settled(long, [short, long], Fraction(0)) == (Fraction(1), Fraction(17, 100))
+
+
+def test_a_fraction_of_chains_that_are_as_long_may_be_the_clocks() -> None:
+    one, other = chain(Fraction(711, 100), 1, "one"), chain(Fraction(711, 100), 1, "other")
+    cycles, spread = settled(one, [one, other], Fraction(0))
+    assert (cycles, spread) == (Fraction(611, 100), Fraction(3, 100) * Fraction(711, 100))

@@ -12,7 +12,7 @@ from generator.factory import InstructionFactory
 from generator.memory.chase import LOADS, PAGE_STRIDE, chase, step_of
 from generator.memory.forwarding import LINE_BYTES
 from inference.memory.levels import levels, sizes
-from results.memory.model import Chased, Level
+from results.memory.model import Chased, MeasuredLevel
 from tests.nonempty import some
 from xed_convert.catalogue.catalogue import Catalogue
 
@@ -53,12 +53,13 @@ def test_levels_of_a_machine_are_found(first: int, nearest: int, factors: list[i
         held, cycles = held * 8, cycles * factor
         caches.append((held, cycles))
     most = caches[-1][0] * 4
-    found = levels(
+    found, doubts = levels(
         [
             Chased(one.size_bytes, one.cycles + Fraction(noise * (number % 3), 100), Fraction(0))
             for number, one in enumerate(curve(caches, cycles * 3, most))
         ]
     )
+    assert not doubts
     assert [level.size_bytes for level in found] == [*(held for held, _ in caches), most]
     for level, expected in zip(found, [*(one for _, one in caches), cycles * 3], strict=True):
         assert abs(level.cycles - expected) < Fraction(1, 4)
@@ -69,13 +70,62 @@ def test_what_pages_cost_is_no_level() -> None:
     plain = curve([(32768, 4), (1 << 20, 14)], 60, 8 << 20)
     paged = [Chased(one.size_bytes, one.cycles + 7, Fraction(7)) if one.size_bytes > 1 << 18 else one for one in plain]
     assert levels(paged) == levels(plain)
-    assert levels(plain)[0] == Level(32768, Fraction(4))
+    assert levels(plain)[0][0] == MeasuredLevel(32768, Fraction(4))
 
 
 def test_a_single_size_between_two_levels_is_none() -> None:
     plain = curve([(32768, 4), (1 << 20, 14)], 100, 8 << 20)
     between = [Chased(one.size_bytes, Fraction(8), Fraction(0)) if one.size_bytes == 49152 else one for one in plain]
-    assert [level.cycles for level in levels(between)] == [4, 14, 100]
+    assert [level.cycles for level in levels(between)[0]] == [4, 14, 100]
+
+
+def test_a_level_that_may_be_two_ends_what_is_stated() -> None:
+    plain = curve([(32768, 4), (1 << 18, 12), (1 << 20, 15)], 100, 8 << 20)
+    found, (doubt,) = levels(plain)
+    assert [level.cycles for level in found] == [4]
+    assert doubt == (
+        "loads take 12.00 and 15.00 core cycles from 48 KiB and from 384 KiB on: "
+        "one level of cache or two, so neither it nor those behind it are told"
+    )
+
+
+def test_a_level_that_gets_slower_little_by_little_is_one() -> None:
+    plain = curve([(32768, 4), (1 << 20, 12)], 100, 8 << 20)
+    slower = {size: 12 + number for number, size in enumerate([393216, 524288, 786432, 1048576])}
+    rising = [Chased(one.size_bytes, Fraction(slower.get(one.size_bytes, one.cycles)), Fraction(0)) for one in plain]
+    found, doubts = levels(rising)
+    assert [(level.size_bytes, level.cycles) for level in found] == [
+        (32768, Fraction(4)),
+        (1 << 20, Fraction(12)),
+        (8 << 20, Fraction(100)),
+    ]
+    assert not doubts
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.sampled_from([5, 6, 8, 16])), min_size=2, max_size=4),
+    st.sampled_from([Fraction(1, 6), Fraction(1, 3), Fraction(2, 3)]),
+    st.sampled_from([Fraction(1, 2), Fraction(1), Fraction(2)]),
+)
+def test_no_level_is_wrong_whatever_counts_as_alike(
+    steps: list[tuple[int, int]], share: Fraction, cycles: Fraction
+) -> None:
+    """A level takes a quarter longer than the one before, or more: each is right or not stated."""
+    held, taken, true = 8192, Fraction(3), []
+    for doublings, quarters in steps:
+        held, taken = held << doublings + 1, taken * quarters / 4
+        true.append((held, taken))
+    curve = [
+        Chased(size, next(time for most, time in true if size <= most), Fraction(0)) for size in sizes(true[-1][0])
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("inference.memory.levels.ALIKE_SHARE", share)
+        patch.setattr("inference.memory.levels.ALIKE_CYCLES", cycles)
+        found, doubts = levels(curve)
+    for level, (size, time) in zip(found, true, strict=False):
+        assert level.size_bytes == size
+        assert abs(level.cycles - time) <= Fraction(1, 100)
+    assert len(found) == len(true) or doubts
 
 
 @pytest.mark.parametrize("size", [1024, 6144])

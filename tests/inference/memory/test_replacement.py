@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from generator.factory import InstructionFactory
-from generator.memory.sequences import CacheSet
+from generator.memory.sequences import SetLines
 from inference.memory.policies import hits, misses_per_round, policies
 from inference.memory.replacement import concluded, measure_replacement, sequences, ways_of
 from runner.backends.sim import SimBackend
@@ -18,7 +18,7 @@ from runner.measuring.session import Session
 from runner.memory import ask_sequence
 from simulator.machines.shipped import load_machine
 from simulator.memory import caches as simulated
-from simulator.memory.parameters import CacheLevel, Memory
+from simulator.memory.parameters import CacheLevel, MemoryParameters
 from tests.nonempty import some
 from xed_convert.catalogue.catalogue import Catalogue
 
@@ -78,11 +78,15 @@ def test_ways_are_as_many_lines_as_are_loaded_without_a_miss() -> None:
     assert ways_of([Fraction(5 * count) for count in range(1, 26)], MISS) is None
     assert ways_of([*times[:4], None, *times[5:]], MISS) is None
     assert ways_of(times, Fraction(1)) is None
+    once = [*times[:3], times[3] + MISS, *times[4:8], *(Fraction(5 * count) for count in range(9, 26))]
+    assert ways_of(once, MISS) is None  # a disturbance, not a full set
 
 
 @pytest.mark.parametrize("policy", ["LRU", "FIFO"])
 def test_accesses_of_a_sequence_hit_as_in_the_simulated_cache(policy: str) -> None:
-    memory = Memory(caches=(CacheLevel(4096 * 2, 2, 0, policy), CacheLevel(1 << 20, 16, 12)), memory_cycles=90)
+    memory = MemoryParameters(
+        caches=(CacheLevel(4096 * 2, 2, 0, policy), CacheLevel(1 << 20, 16, 12)), memory_cycles=90
+    )
     backend = SimBackend(load_machine("SKX").with_parameters(memory=memory), Catalogue.load())
     found = ask_sequence(backend, Catalogue.load(), "A? B? A? C? A? B?")
     expected = {"LRU": [False, False, True, False, True, False], "FIFO": [False, False, True, False, False, False]}
@@ -92,10 +96,22 @@ def test_accesses_of_a_sequence_hit_as_in_the_simulated_cache(policy: str) -> No
 
 @pytest.mark.parametrize(("policy", "ways"), [("LRU", 4), ("PLRU", 4), ("QLRU_H00_M1_R0_U1", 2)])
 def test_the_policy_of_a_simulated_first_level_is_found(policy: str, ways: int) -> None:
-    memory = Memory(caches=(CacheLevel(4096 * ways, ways, 0, policy), CacheLevel(1 << 20, 16, 12)), memory_cycles=90)
+    memory = MemoryParameters(
+        caches=(CacheLevel(4096 * ways, ways, 0, policy), CacheLevel(1 << 20, 16, 12)), memory_cycles=90
+    )
     machine = load_machine("SKX").with_parameters(memory=memory)
     session = Session(Measurer(SimBackend(machine, Catalogue.load())))
     instructions = InstructionFactory(Catalogue.load())
-    found = session.run_one(measure_replacement(instructions, CacheSet(4096), "L1", MISS))
+    found = session.run_one(measure_replacement(instructions, SetLines(4096), "L1", MISS))
     assert found.ways == ways
     assert policy in found.policies, found
+
+
+def test_a_full_set_of_a_tlb_is_no_full_set_of_a_cache() -> None:
+    """From the fifth line on each page takes 7 cycles more, as on an Ice Lake; lines that miss would take 30."""
+    times = [Fraction(15 * count + (7 * count if count > 4 else 0)) for count in range(1, 26)]
+    assert ways_of(times, Fraction(30)) is None
+    both = [time + (30 * (count - 20) if count > 20 else 0) for count, time in enumerate(times, 1)]
+    assert ways_of(both, Fraction(30)) is None
+    least = [Fraction(5 * count + (12 * (count - 8) if count > 8 else 0)) for count in range(1, 26)]
+    assert ways_of(least, MISS) == 8

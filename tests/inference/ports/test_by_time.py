@@ -4,22 +4,40 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from generator.factory import InstructionFactory
 from inference.ports.by_time.diagram import Lying, consistent, diagrams, named, ports_in
-from inference.ports.by_time.hypotheses import Bounds, components
-from inference.ports.by_time.infer import slots_among_filler
-from inference.ports.by_time.mixes import MANY, MOST_BLOCKERS, Answer, Question, judge, strengths
+from inference.ports.by_time.hypotheses import UopBounds, components
+from inference.ports.by_time.infer import TimedProbe, doubt, slots_among_filler
+from inference.ports.by_time.machine import Discovery, Member, TimedMachine, TimedSet
+from inference.ports.by_time.mixes import (
+    MANY,
+    MOST_BLOCKERS,
+    Asked,
+    MixAnswer,
+    MixFactory,
+    Question,
+    judge,
+    strengths,
+)
 from inference.ports.by_time.published import published_names
+from results.findings import Indistinguishable
 from results.model import PortUsage, port_set_name
 from results.ports import throughput_of
 from runner.backends.sim import SimBackend, open_machine
 from runner.verification.by_time import Verdict, run
 from simulator.machines.noise import CounterNoise
 from xed_convert.catalogue.catalogue import Catalogue
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from inference.experiment import Procedure
 
 PORTS = "012345"
 DUMMY = Catalogue.load().by_string("NOP")
@@ -72,16 +90,16 @@ def test_strengths_that_disagree_give_no_number() -> None:
 
 
 def test_many_instances_refute_what_one_seemed_to_wait_for() -> None:
-    seems = Answer(1, 1, (Fraction(1), Fraction(1)))
+    seems = MixAnswer(1, 1, (Fraction(1), Fraction(1)))
     assert seems.bounded(Fraction(45, 100), Fraction(15, 100)).uops == 0
     assert seems.bounded(Fraction(1), Fraction(15, 100)).confirmed
 
 
 def test_many_instances_settle_what_one_left_open() -> None:
-    left_open = Answer(None, 2, (Fraction(3), Fraction(3))).bounded(Fraction(105, 100), Fraction(15, 100))
+    left_open = MixAnswer(None, 2, (Fraction(3), Fraction(3))).bounded(Fraction(105, 100), Fraction(15, 100))
     assert (left_open.uops, left_open.most) == (None, 1)
-    assert left_open.settled() == Answer(1, 1, left_open.values, left_open.bound, confirmed=True)
-    unclear = Answer(None, 2, (Fraction(3), Fraction(3)), Fraction(25, 10))
+    assert left_open.settled() == MixAnswer(1, 1, left_open.values, left_open.bound, confirmed=True)
+    unclear = MixAnswer(None, 2, (Fraction(3), Fraction(3)), Fraction(25, 10))
     assert unclear.settled() == unclear
 
 
@@ -104,7 +122,7 @@ def test_slots_are_never_more_than_the_time_of_filler_allows(extra: Fraction, sl
 def test_hypotheses_are_all_usages_of_basic_sets_and_intersections_that_agree() -> None:
     (part,) = components([frozenset("01"), frozenset("12")])
     assert set(part.known) == {frozenset("01"), frozenset("12"), frozenset("1")}
-    left = part.hypotheses({frozenset("01"): Bounds(1, 1), frozenset("12"): Bounds(1, 1)}, 2)
+    left = part.hypotheses({frozenset("01"): UopBounds(1, 1), frozenset("12"): UopBounds(1, 1)}, 2)
     assert left is not None
     usages = {str(PortUsage(dict(part.usage(one)))) for one in left}
     assert usages == {"1*p1", "1*p01+1*p12"}
@@ -138,6 +156,7 @@ def test_a_machine_is_found_again_by_time(catalogue: Catalogue, noise: int) -> N
         "MOV (R64, M64)",
         "BSWAP (R64)",
         "VPADDD (XMM, XMM, M128)",
+        "FCOM (ST0, ST(0), M64)",
     )
     wanted = set(names)
     variants = [one for one in catalogue if one.string in wanted and machine.behaviour(one) is not None]
@@ -145,8 +164,38 @@ def test_a_machine_is_found_again_by_time(catalogue: Catalogue, noise: int) -> N
     assert outcome.names is not None
     assert outcome.verdicts[Verdict.WRONG] == 0, outcome.exceptions
     assert outcome.verdicts[Verdict.RIGHT] >= 4, outcome.exceptions
+    assert outcome.answers["FCOM (ST0, ST(0), M64)"] is Verdict.NAMED
     # Of four ports as many as are issued per cycle nothing is seen
     assert outcome.verdicts[Verdict.VISIBLE] >= 1
+
+
+@pytest.mark.parametrize(
+    ("string", "cycles", "named"),
+    [
+        ("FCOMP (ST0, ST(0), M64)", Fraction(1), ["1*r012+1*r3", "1*r01+1*r3", "1*r02+1*r3", "1*r12+1*r3"]),
+        # Three per cycle need all three ports
+        ("FCOMP (ST0, ST(0), M64)", Fraction(1, 3), []),
+        ("IMUL (R64, M64)", Fraction(1), []),
+        ("PREFETCHT0 (M512)", Fraction(1), []),
+    ],
+)
+def test_a_set_is_known_for_registers_of_the_same_file_only(
+    catalogue: Catalogue, string: str, cycles: Fraction, named: list[str]
+) -> None:
+    loads = TimedSet(frozenset("012"), ("MOV (R64, M64)",), {}, frozenset({"GPR", "VEC"}))
+    other = TimedSet(frozenset("3"), ("IMUL (R64, R64)",), {}, frozenset({"GPR"}))
+    machine = TimedMachine(6, DUMMY, Fraction(1, 100), (loads, other))
+    parts = components(one.ports for one in machine.sets)
+    probe = TimedProbe(machine, catalogue.by_string(string), cycles, parts)
+    # No part of the loads' ports alone, and one µop on port 3
+    probe.bounds = {frozenset("012"): UopBounds(1, 1), frozenset("3"): UopBounds(1, 1)}
+    usage = PortUsage.parse("1*r012+1*r3") if cycles >= 1 else PortUsage.parse("1*r012")
+    if cycles < 1:
+        probe.bounds[frozenset("3")] = UopBounds(0, 0)
+    found = doubt(probe, usage, ())
+    usages = [str(one) for one in found.usages] if isinstance(found, Indistinguishable) else []
+    assert usages[: len(named)] == named
+    assert bool(usages) == bool(named)
 
 
 def test_hidden_counters_leave_nothing_but_time(catalogue: Catalogue) -> None:
@@ -163,5 +212,41 @@ def test_ports_get_published_names_where_facts_fit() -> None:
     }
     assert published_names("ZEN4", members) == {"3": "FP0", "4": "FP1", "5": "FP2", "6": "FP3"}
     assert published_names("HSW", members) == {}
+    intel = {frozenset("0"): ("IMUL (R64, R64)",), frozenset("01"): ("VPSHUFB (XMM, XMM, XMM)",)}
+    intel |= {frozenset("23"): ("SARX (R64, R64, R64)",), frozenset("02"): ("VMULPS (XMM, XMM, XMM)",)}
+    assert published_names("ICX", intel) == {"0": "1", "1": "5", "2": "0", "3": "6"}
     wrong = {frozenset("34"): ("VPABSB (XMM, XMM)",), frozenset("56"): ("VPSHUFB (XMM, XMM, XMM)",)}
     assert published_names("ZEN4", wrong) == {}
+
+
+class Told(Discovery):
+    """Whose answers are told by a table of sets; `disturbed` pairs of subject and blocker get no answer."""
+
+    sets: dict[str, str]
+    disturbed: set[tuple[str, str]]
+
+    def _ask(self, pairs: Sequence[tuple[Member, Member]]) -> Procedure[list[Asked]]:
+        yield from ()
+        found = []
+        for subject, blocker in pairs:
+            one, other = subject.variant.string, blocker.variant.string
+            uops = int(set(self.sets[one]) <= set(self.sets[other]))
+            question = Question(subject.variant, blocker.variant, blocker.size, (4, 6), subject.chain)
+            answer = None if (one, other) in self.disturbed else MixAnswer(uops, uops, (Fraction(uops),) * 2)
+            found.append(Asked(question, answer))
+        return found
+
+
+@pytest.mark.parametrize("is_disturbed", [False, True])
+def test_one_disturbed_answer_makes_no_class_of_its_own(catalogue: Catalogue, is_disturbed: bool) -> None:
+    sets = {"PDEP (R64, R64, R64)": "1", "POPCNT (R64, R64)": "1", "CRC32 (R64, R64)": "1", "IMUL (R64, R64)": "1"}
+    sets |= {"VPMOVMSKB (R32, XMM)": "0", "KMOVD (R32, K)": "0"}
+    told = Told(MixFactory(InstructionFactory(catalogue), loop=False))
+    told.sets = sets
+    told.disturbed = {("IMUL (R64, R64)", "PDEP (R64, R64, R64)")} if is_disturbed else set()
+    members = [Member(catalogue.by_string(name), 1, Fraction(1), Fraction(1)) for name in sets]
+    procedure = told._classes(members)
+    with pytest.raises(StopIteration) as ended:
+        next(procedure)
+    classes = [sorted(one.variant.string for one in found.members) for found in ended.value.value]
+    assert sorted(classes) == sorted(sorted(name for name in sets if sets[name] == port) for port in "01")

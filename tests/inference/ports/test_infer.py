@@ -16,7 +16,7 @@ from inference.ports.infer import PortConclusion, infer_ports
 from inference.ports.isolation import Isolated, isolated_of
 from inference.ports.layout import PortLayout
 from inference.ports.probe import PortProbe
-from results.findings import FractionalUops, Indistinguishable, NoPorts, TooManyUsages, UopsDisagree
+from results.findings import FractionalUops, Indistinguishable, NoPorts, PortAnswer, TooManyUsages, UopsDisagree
 from results.model import PortUsage
 from tests.inference.oracle import Named, Oracle, machine, sequence
 from tests.inference.simulated import characterized
@@ -110,6 +110,31 @@ def test_ports_that_share_a_counter_are_told_apart_by_time() -> None:
     assert stated == {"1*p15+1*p23B", "1*p15A+1*p23B", "1*p0156+1*p5", "2*p5"}
     beside = machine(counters, {**known, "X": "1*p0156A+1*p5"})
     assert {str(usage) for usage in left(beside, "X")} == {"1*p0156A+1*p5", "1*p016A+1*p5"}
+
+
+@pytest.mark.parametrize(
+    ("counters", "known", "usage", "width"),
+    [
+        # p28 beside p238: only p29 and p89A together, which have port 9 in common, leave out port 3
+        ("p0 p1 p28 p39A p67", "p0A p16 p238 p29 p3 p89A", "1*p16+1*p238+1*p3", 6),
+        # On three of the ports two µops run while four are issued per cycle
+        ("p034 p126 p5", "p0 p01 p015 p05 p1 p15 p23", "1*p015+1*p15+1*p23", 4),
+    ],
+)
+def test_time_tells_ports_that_share_a_counter(counters: str, known: str, usage: str, width: int) -> None:
+    instructions = {f"A{number}": f"1*{ports}" for number, ports in enumerate(known.split())}
+    assert is_stated(machine(counters, {**instructions, "X": usage}, width=width), "X", PortUsage.parse(usage))
+
+
+def test_a_port_that_isolation_hides_shows_when_others_are_busy() -> None:
+    """Alone, 1*p347A+1*p136 loads six ports evenly, as 1*p47A+1*p136 does. While port A is busy, it does not."""
+    known = ["pA", "p347A", "p148", "p5678", "p1368A", "p13578A", "p136", "p9"]
+    instructions = {f"A{number}": f"1*{ports}" for number, ports in enumerate(known)}
+    core = machine("p1 p3 p4 p5 p6 p7 p8 p9 pA", {**instructions, "X": "1*p347A+1*p136"}, width=6)
+    conclusion, _ = infer(core, "X")
+    assert conclusion.usage == PortUsage.parse("1*p347A+1*p136"), conclusion
+    blocked = [step.ports for step in conclusion.steps if isinstance(step, PortAnswer)]
+    assert frozenset("A") in blocked
 
 
 def test_a_set_without_blocking_instruction_is_found_by_blocking_two_others() -> None:
@@ -234,6 +259,13 @@ def test_nothing_false_is_stated_of_a_core_that_issues_no_more_than_a_set_has_po
     known = {"A": "1*p01", "B": "1*p0134", "C": "1*p2", "D": "1*p56"}
     core = machine("p0 p1 p2 p3 p4 p5 p6", {**known, "X": usage}, width=width)
     assert is_true(core, "X", PortUsage.parse(usage))
+
+
+def test_a_load_that_cannot_keep_its_ports_busy_may_have_fewer_ports_than_a_store() -> None:
+    """At two µops per cycle the three ports of loads are never busy, so no instruction shows that loads have these."""
+    known = {"IMUL": "1*p15", "AND": "1*p16", "AES": "1*p1", "LOAD": "1*p237", "STORE": "1*p0237+1*p4"}
+    usage = PortUsage.parse("1*p0237+1*p156+1*p237+1*p4")
+    assert is_true(machine(COUNTERS, {**known, "X": str(usage)}, width=2), "X", usage)
 
 
 def test_uops_that_their_own_counter_does_not_count_are_not_stated() -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from results.campaign import codec
 from results.findings import Text
 from results.model import Derivation, Form, FormResult, PortUsage, Series, Throughput
+from runner.backend import CONTENTION_PROBE
 from tests.results import strategies
 
 if TYPE_CHECKING:
@@ -39,6 +40,11 @@ def test_raw_samples_are_read_as_they_were_written(measurement: Measurement) -> 
 def test_equal_repetitions_take_no_more_room() -> None:
     (few, many) = (len(codec.encode_samples([Series(10, 0, {"core_cycles": (7,) * n})])) for n in (10, 10_000))
     assert many < few + 10
+
+
+def test_a_counter_has_one_name_whatever_a_file_calls_it() -> None:
+    written = codec.encode_samples([Series(10, 0, {"tsc": (1, 2), "witness": (3, 3)})])
+    assert codec.decode_samples(written) == (Series(10, 0, {"tsc": (1, 2), CONTENTION_PROBE: (3, 3)}),)
 
 
 def test_files_with_sentences_are_read() -> None:

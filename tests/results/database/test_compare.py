@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from results.database.compare import Comparison, Difference, compare_published
 from results.database.merge import renamed_rows
-from results.database.published import Bounds, Published, Tolerance, parse_latency, range_of
+from results.database.published import LatencyBounds, Published, Tolerance, parse_latency, range_of
 from results.database.reader import ArchitectureResult, Entry, LatencyRow
 from results.database.writer import write_database
+from results.model import Provenance
 from runner.cli import db
 from tests.results.database.strategies import variant
 from tests.runner.cli.commands import called
@@ -99,12 +100,14 @@ def test_latencies(theirs: str, ours: dict[str, str], *, agrees: bool, equal: bo
 
 
 bounds = st.builds(
-    lambda cycles, upper: Bounds(Fraction(0 if upper else cycles), Fraction(cycles)), st.integers(0, 50), st.booleans()
+    lambda cycles, upper: LatencyBounds(Fraction(0 if upper else cycles), Fraction(cycles)),
+    st.integers(0, 50),
+    st.booleans(),
 )
 
 
 @given(st.lists(bounds, min_size=1))
-def test_a_range_contradicts_none_of_its_latencies(values: list[Bounds]) -> None:
+def test_a_range_contradicts_none_of_its_latencies(values: list[LatencyBounds]) -> None:
     """Whatever the latencies really are, the least and the greatest are within what the range says."""
     found = range_of(values)
     for truth in ([one.low for one in values], [one.high for one in values]):
@@ -113,7 +116,7 @@ def test_a_range_contradicts_none_of_its_latencies(values: list[Bounds]) -> None
 
 
 @given(st.lists(bounds, min_size=1, max_size=2))
-def test_what_is_written_is_read_again(values: list[Bounds]) -> None:
+def test_what_is_written_is_read_again(values: list[LatencyBounds]) -> None:
     text = values[0].text if len(values) == 1 else f"[{values[0].text};{values[1].text}]"
     parsed = parse_latency(text)
     assert [parsed.least.text, parsed.greatest.text] == [values[0].text, values[-1].text]
@@ -255,7 +258,7 @@ def test_wrong_arguments_are_said(tmp_path: Path, capfd: pytest.CaptureFixture[s
     ours = xml(tmp_path / "c.xml", entry(TP_loop="1.00"))
     for arguments, said in (
         ((theirs, ours, "--by", "weather"), "cannot be grouped by 'weather'"),
-        ((theirs, ours, "--arch", "SKL"), "c.xml has no result of SKL"),
+        ((theirs, ours, "--arch", "SKL"), "no result of the architecture 'SKL'"),
         ((str(tmp_path / "none.csv"), ours), "none.csv"),
         ((str(tmp_path), ours), "Is a directory"),
         ((theirs, str(tmp_path / "none.sqlite")), "none.sqlite: no such file"),
@@ -342,3 +345,36 @@ def test_what_is_explained_meets_no_goal() -> None:
     )
     assert found.share_known("latency") == Fraction(999, 1000)
     assert found.missed() == ["latency"]
+
+
+def of_cpu(path: Path, architecture: str, signature: str) -> str:
+    found = entry(TP_loop="1.00")
+    (result,) = found.results.values()
+    moved = Entry(found.variant, {architecture: replace(result, architecture=architecture)})
+    where = Provenance(architecture, f"CPU of {path.stem}", signature, "", "", "tsc", "1", "2026-01-01T00:00:00+00:00")
+    with path.open("wb") as file:
+        write_database([moved], [where], file)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "said"),
+    [
+        (("ZEN4", "19-11-1"), ("ZEN4", "19-11-1"), ""),
+        (("SKL", "6-5E-3"), ("ZEN4", "19-11-1"), "these are different CPUs (SKL, ZEN4)"),
+        (("ZEN4", "19-61-2"), ("ZEN4", "19-11-1"), "these are different CPUs of one architecture"),
+    ],
+)
+def test_different_cpus_are_said_before_all_figures(
+    theirs: tuple[str, str],
+    ours: tuple[str, str],
+    said: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    files = of_cpu(tmp_path / "theirs.xml", *theirs), of_cpu(tmp_path / "ours.xml", *ours)
+    assert run(*files) == 0
+    heading = capfd.readouterr().out.partition("1 variants of")[0]
+    assert f"theirs.xml: {theirs[0]}: CPU of theirs ({theirs[1]}), backend tsc" in heading
+    assert said in heading
+    assert ("different" in heading) is bool(said)

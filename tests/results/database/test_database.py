@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from results.database import rules
-from results.database.diff import Change, Kind, compare, group
+from results.database.diff import Change, ChangeKind, compare, group
 from results.database.query import QueryError, compile_query
 from results.database.reader import (
     Analysis,
@@ -94,8 +94,8 @@ def test_what_is_written_is_valid(found: list[Entry]) -> None:
 def test_a_database_differs_from_itself_in_nothing_and_from_an_empty_one_in_everything(found: list[Entry]) -> None:
     assert compare(found, found) == []
     values = sum(len(result.measurement or {}) for one in found for result in one.results.values())
-    assert sum(change.kind is Kind.GONE for change in compare(found, [])) >= values
-    assert all(change.kind is Kind.NEW for change in compare([], found))
+    assert sum(change.kind is ChangeKind.GONE for change in compare(found, [])) >= values
+    assert all(change.kind is ChangeKind.NEW for change in compare([], found))
 
 
 @given(entries())
@@ -193,25 +193,25 @@ def test_a_planted_change_of_each_attribute_is_found(attribute: str) -> None:
     planted = {"ports": "2*p06", "uops": "2"}.get(attribute, "0.75")
     changed = replace(GOOD, measurement={**(GOOD.measurement or {}), attribute: planted})
     (change,) = compare([entry()], [entry(changed)])
-    assert (change.kind, change.attribute, change.new) == (Kind.CHANGED, attribute, planted)
+    assert (change.kind, change.attribute, change.new) == (ChangeKind.CHANGED, attribute, planted)
 
 
 def test_a_planted_change_of_a_latency_and_of_an_analysis_is_found() -> None:
     longer = replace(GOOD, latencies=(LatencyRow(1, 1, {"cycles": "2"}), GOOD.latencies[1]))
     assert [change.attribute for change in compare([entry()], [entry(longer)])] == ["latency 1→1 cycles"]
     analysed = replace(GOOD, analyses=(Analysis("LLVM", {"TP": "1.00"}),))
-    assert [change.kind for change in compare([entry()], [entry(analysed)])] == [Kind.NEW]
+    assert [change.kind for change in compare([entry()], [entry(analysed)])] == [ChangeKind.NEW]
 
 
 def test_the_recorded_spread_separates_noise_from_change() -> None:
     values = {"TP_loop": "1.00", "TP_loop_spread": "0.05"}
     old, near, far = (entry(ArchitectureResult("SKL", {**values, "TP_loop": tp})) for tp in ("1.00", "1.28", "1.40"))
-    assert [change.kind for change in compare([old], [near])] == [Kind.NOISE]
-    assert [change.kind for change in compare([old], [far])] == [Kind.CHANGED]
+    assert [change.kind for change in compare([old], [near])] == [ChangeKind.NOISE]
+    assert [change.kind for change in compare([old], [far])] == [ChangeKind.CHANGED]
 
 
 def test_the_same_change_in_many_variants_is_one_group() -> None:
-    changes = [Change(Kind.CHANGED, f"V{n}", "AVX512F", "SKX", "uops", "1", "2") for n in range(200)]
+    changes = [Change(ChangeKind.CHANGED, f"V{n}", "AVX512F", "SKX", "uops", "1", "2") for n in range(200)]
     (one,) = group(changes)
     assert len(one.strings) == 200
 

@@ -10,7 +10,7 @@ import pytest
 
 from results.campaign.store import Store
 from results.database import merge
-from results.database.xml import Conclusion, database_entry
+from results.database.xml import ConcludedVariant, database_entry
 from results.findings import Text
 from results.model import Characterization, Form, FormResult, PortUsage, Provenance, Throughput
 from tests.results.database.strategies import variant
@@ -25,7 +25,9 @@ VARIANT = variant("ADC")
 MACHINE = Provenance("SKL", "a CPU", "6-5E-3", "0x1", "6.1", "tsc", "1", "2026-01-01T00:00:00Z")
 
 
-def conclusion(ports: str = "1*p06", *, failures: tuple[str, ...] = (), tp: int = 1, **machine: object) -> Conclusion:
+def conclusion(
+    ports: str = "1*p06", *, failures: tuple[str, ...] = (), tp: int = 1, **machine: object
+) -> ConcludedVariant:
     result = Characterization(
         VARIANT.key,
         VARIANT.string,
@@ -34,10 +36,10 @@ def conclusion(ports: str = "1*p06", *, failures: tuple[str, ...] = (), tp: int 
         forms={Form.PLAIN: FormResult(PortUsage.parse(ports), Throughput(Fraction(tp), Fraction(tp), Fraction(tp)))},
         failures=tuple(map(Text, failures)),
     )
-    return Conclusion(result, dataclasses.replace(MACHINE, **machine))  # type: ignore[arg-type] # any field
+    return ConcludedVariant(result, dataclasses.replace(MACHINE, **machine))  # type: ignore[arg-type] # any field
 
 
-def merged(one: InstructionVariant, *conclusions: Conclusion) -> tuple[merge.Merge, list[Entry]]:
+def merged(one: InstructionVariant, *conclusions: ConcludedVariant) -> tuple[merge.Merge, list[Entry]]:
     found = merge.Merge([one], merge.lookup_among(conclusions))
     return found, list(found.entries())
 
@@ -52,7 +54,7 @@ def merged(one: InstructionVariant, *conclusions: Conclusion) -> tuple[merge.Mer
         (conclusion(time="2027"), conclusion(time="2026")),
     ],
 )
-def test_which_of_two_conclusions_counts(winner: Conclusion, loser: Conclusion) -> None:
+def test_which_of_two_conclusions_counts(winner: ConcludedVariant, loser: ConcludedVariant) -> None:
     for order in ([winner, loser], [loser, winner]):
         (entry,) = merged(VARIANT, *order)[1]
         assert entry == database_entry(VARIANT, [winner])

@@ -11,7 +11,7 @@ from lxml import etree
 from results.database.merge import Merge, lookup_among, renamed_rows
 from results.database.naming import XED_2024, NamingError, naming_of
 from results.database.writer import write_database
-from results.database.xml import Conclusion
+from results.database.xml import ConcludedVariant
 from results.model import Characterization, Provenance
 from xed_convert.catalogue.catalogue import Catalogue
 
@@ -36,7 +36,7 @@ def test_a_cpu_that_readers_tell_apart_stands_under_both_names(signature: str, n
     machine = dataclasses.replace(KABY_LAKE, cpu_signature=signature)
     (variant,) = Catalogue.load().find("ADC_11 (R64, R64)")
     result = Characterization(variant.key, variant.string, variant.iform, uops=1)
-    merged = Merge([variant], lookup_among([Conclusion(result, machine)]))
+    merged = Merge([variant], lookup_among([ConcludedVariant(result, machine)]))
     naming, file = naming_of(XED_2024), io.BytesIO()
     write_database(naming.entries(merged.entries(), [machine]), naming.provenances([machine]), file)
     root = etree.fromstring(file.getvalue())

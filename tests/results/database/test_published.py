@@ -101,6 +101,13 @@ def test_commands_read_it(arguments: Sequence[str], code: int, said: str, capfd:
     assert "fault" not in output.err
 
 
+def test_ports_that_were_inferred_by_time_can_be_queried(capfd: pytest.CaptureFixture[str]) -> None:
+    assert db("query", "ports has r1", "--arch", "ZEN4") == 0
+    rows = capfd.readouterr().out.splitlines()
+    assert len(rows) > 2
+    assert all("*r1" in row for row in rows[1:-1])
+
+
 def test_it_does_not_differ_from_itself(capfd: pytest.CaptureFixture[str]) -> None:
     assert db("diff", str(PUBLISHED), str(PUBLISHED)) == 0
     assert "0 changes" in capfd.readouterr().out

@@ -17,7 +17,7 @@ from lxml import etree
 from results.database import rules
 from results.database.merge import write_xml
 from results.database.reader import read_database
-from results.database.xml import Conclusion
+from results.database.xml import ConcludedVariant
 from results.shipped import shipped_database
 from runner.verification.synthetic import provenance, truths
 from tests.nonempty import some
@@ -40,7 +40,7 @@ CYCLES = re.compile(r"(min_|max_)?cycles\w*(?<!_is_upper_bound)")
 def skx_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     catalogue = Catalogue.load()
     path = tmp_path_factory.mktemp("skx") / "skx.xml"
-    conclusions = (Conclusion(found, provenance("SKX")) for found in truths("SKX", catalogue))
+    conclusions = (ConcludedVariant(found, provenance("SKX")) for found in truths("SKX", catalogue))
     with path.open("wb") as file:
         write_xml(catalogue, conclusions, file)
     return path

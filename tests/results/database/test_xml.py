@@ -53,12 +53,12 @@ def latency(source: int, destination: int, cycles: Fraction | int, **more: objec
     return dataclasses.replace(plain, **more)  # type: ignore[arg-type] # any field
 
 
-def entry(provenance: Provenance = MACHINE, **more: object) -> xml.Conclusion:
+def entry(provenance: Provenance = MACHINE, **more: object) -> xml.ConcludedVariant:
     result = Characterization(key=ADC.key, string=ADC.string, iform=ADC.iform)
-    return xml.Conclusion(dataclasses.replace(result, **more), provenance)  # type: ignore[arg-type] # any field
+    return xml.ConcludedVariant(dataclasses.replace(result, **more), provenance)  # type: ignore[arg-type] # any field
 
 
-def written(*entries: xml.Conclusion) -> etree._Element:
+def written(*entries: xml.ConcludedVariant) -> etree._Element:
     file = io.BytesIO()
     merge.write_xml([ADC], entries, file)
     return etree.fromstring(file.getvalue())
@@ -119,8 +119,17 @@ def test_an_instruction_without_uops_has_no_ports() -> None:
         ([latency(1, 1, 26), latency(1, 1, 10, fast_values=True)], {"min_cycles": "10", "max_cycles": "26"}),
         ([latency(1, 1, 3), latency(1, 1, 1, same_register=True)], {"cycles": "3", "cycles_same_reg": "1"}),
         ([latency(1, 1, 3, source_flag="CF"), latency(1, 1, 3, source_flag="ZF")], {"cycles": "3"}),
-        ([latency(1, 1, Fraction(5, 4))], {"cycles": "1"}),
-        ([latency(1, 1, Fraction(5, 2))], {"cycles": "3"}),
+        ([latency(1, 1, Fraction(26, 25))], {"cycles": "1"}),
+        ([latency(1, 1, Fraction(1, 5))], {"min_cycles": "0", "max_cycles": "1", "max_cycles_is_upper_bound": "1"}),
+        (
+            [latency(1, 1, Fraction(5, 2))],
+            {
+                "min_cycles": "2",
+                "min_cycles_is_upper_bound": "1",
+                "max_cycles": "3",
+                "max_cycles_is_upper_bound": "1",
+            },
+        ),
         (
             [latency(1, 1, 6, part=LatencyPart.ADDRESS, bound=Bound.UPPER), latency(1, 1, 5, part=LatencyPart.MEMORY)],
             {"cycles_addr": "6", "cycles_addr_is_upper_bound": "1", "cycles_mem": "5"},
@@ -176,8 +185,8 @@ def test_skipped_variants_have_no_architecture_and_failed_checks_are_named() -> 
     ]
 
 
-@given(st.lists(st.builds(xml.Conclusion, strategies.characterizations, strategies.provenances), max_size=4))
-def test_whatever_is_known_the_readers_can_read_it(entries: list[xml.Conclusion]) -> None:
+@given(st.lists(st.builds(xml.ConcludedVariant, strategies.characterizations, strategies.provenances), max_size=4))
+def test_whatever_is_known_the_readers_can_read_it(entries: list[xml.ConcludedVariant]) -> None:
     about_adc = [dataclasses.replace(each, result=dataclasses.replace(each.result, key=ADC.key)) for each in entries]
     root = written(*about_adc)
     assert len(root.findall(".//instruction")) == 1

@@ -21,7 +21,7 @@ from results.database.reader import LatencyRow
 from results.database.writer import write_database
 from results.exports import mnemonics
 from results.exports.exegesis import write_exegesis
-from results.exports.exporters import Request, exporters
+from results.exports.exporters import ExportRequest, exporters
 from results.exports.osaca import write_osaca
 from results.exports.tidy import tables
 from tests.results.exports.test_exports import ENTRIES, code_of, entry, operand
@@ -69,7 +69,7 @@ def test_the_longest_latency_is_exact_or_not_known(rows: list[dict[str, str]], c
 
 def test_no_export_takes_an_upper_bound_for_a_value(tmp_path: Path) -> None:
     bounded = with_latency(ENTRIES[0], LatencyRow(1, 1, {"cycles": "4711", "cycles_is_upper_bound": "1"}))
-    request = Request((bounded,), code_of=code_of)
+    request = ExportRequest((bounded,), code_of=code_of)
     for option, exporter in exporters().items():
         file = io.BytesIO()
         exporter.export(request, file)
@@ -90,7 +90,7 @@ def test_a_model_is_called_a_model_in_every_export(tmp_path: Path, capfd: pytest
         texts = []
         for one in (simulated, ENTRIES[0]):
             file = io.BytesIO()
-            exporter.export(Request((one,), code_of=code_of), file)
+            exporter.export(ExportRequest((one,), code_of=code_of), file)
             texts.append(file.getvalue().decode(errors="replace"))
         assert texts[0] != texts[1], option
         if option != "parquet":
@@ -166,6 +166,26 @@ COMPILED = """
     cmpltsd %xmm1, %xmm0
 .L2:
 """
+
+
+BOUNDED_ADDRESS = {"cycles_addr": "11", "cycles_addr_is_upper_bound": "1", "cycles_mem": "9"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "cycles"),
+    [
+        ([{"cycles": "3"}, BOUNDED_ADDRESS], 3),
+        ([{"cycles": "3"}, {"cycles_addr": "8"}], 3),
+        ([{"cycles_addr": "5", "cycles_addr_index": "5"}], 5),
+        ([BOUNDED_ADDRESS], None),
+        ([{"cycles": "3", "cycles_is_upper_bound": "1"}, {"cycles_addr": "8"}], None),
+    ],
+)
+def test_osaca_gets_the_latency_from_registers_where_any_are_read(
+    rows: list[dict[str, str]], cycles: float | None
+) -> None:
+    forms = osaca_forms(with_latency(ENTRIES[0], *(LatencyRow(place, 1, row) for place, row in enumerate(rows))))
+    assert {form["latency"] for form in forms} == {cycles}
 
 
 def test_osaca_finds_what_compilers_write(tmp_path: Path) -> None:

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import pytest
 
-from results.database.reader import ArchitectureResult, DatabaseError, Entry, LatencyRow
+from results.database.reader import ArchitectureResult, DatabaseError, Entry, LatencyRow, read_database
 from results.database.writer import write_database
 from results.exports.exegesis import MODES, llvm_instructions, write_exegesis
-from results.exports.exporters import Request, exporters
+from results.exports.exporters import ExportRequest, exporters
 from results.exports.osaca import LOAD, STORE, write_osaca
 from results.exports.tidy import load, tables
+from results.shipped import shipped_database
 from tests.results.database.strategies import variant
 from xed_convert.extras import MissingPackageError
 from xed_convert.model import InstructionVariant, MemoryShape, Operand, OperandKind
@@ -97,7 +98,7 @@ def test_tables_of_nothing_have_their_columns() -> None:
 def test_parquet_and_csv_hold_the_same() -> None:
     files = {name: io.BytesIO() for name in ("csv", "parquet")}
     for name, file in files.items():
-        exporters()[name].export(Request(tuple(ENTRIES)), file)
+        exporters()[name].export(ExportRequest(tuple(ENTRIES)), file)
         file.seek(0)
     one, other = pd.read_csv(files["csv"]), pd.read_parquet(files["parquet"])
     assert len(one.columns) > 10
@@ -107,7 +108,7 @@ def test_parquet_and_csv_hold_the_same() -> None:
 def test_parquet_without_pyarrow_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingPackageError, match="--parquet needs pyarrow") as raised:
-        exporters()["parquet"].export(Request(tuple(ENTRIES)), io.BytesIO())
+        exporters()["parquet"].export(ExportRequest(tuple(ENTRIES)), io.BytesIO())
     assert "-m pip install 'pyarrow" in raised.value.hint
 
 
@@ -140,6 +141,30 @@ def test_osaca_loads_the_file_and_analyzes_a_kernel(tmp_path: Path) -> None:
             if word in line and word not in pressure:
                 pressure[word] = sum(map(float, re.findall(r"\d\.\d\d", line)))
     assert pressure == {"vaddpd": pytest.approx(1), "add rax": pytest.approx(1), "mov rcx": pytest.approx(1)}
+
+
+def test_osaca_analyzes_code_with_ports_that_were_inferred_by_time(tmp_path: Path) -> None:
+    pytest.importorskip("osaca", reason="pip install osaca")
+    data = tmp_path / ".osaca" / "data"
+    data.mkdir(parents=True)
+    with (data / "zen4.yml").open("wb") as file:
+        write_osaca(read_database(shipped_database()), "ZEN4", file)
+    kernel = tmp_path / "kernel.s"
+    kernel.write_text(
+        "vaddsd (%rsi), %xmm1, %xmm2\nvmulsd %xmm2, %xmm3, %xmm1\nvmovups %xmm1, (%rdi)\n", encoding="utf-8"
+    )
+    command = [sys.executable, "-m", "osaca", "--arch", "ZEN4", "--syntax", "ATT", str(kernel)]
+    environment = {**os.environ, "HOME": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=300)
+    assert done.returncode == 0, done.stderr
+    rows = [line.partition("||") for line in done.stdout.splitlines() if "%xmm" in line and "||" in line]
+    pressure = {
+        code.rpartition("|")[2].split()[0]: sum(map(float, re.findall(r"\d\.\d\d", ports))) for ports, _, code in rows
+    }
+    # A load and an addition, a multiplication, a store
+    assert pressure == {"vaddsd": pytest.approx(2), "vmulsd": pytest.approx(1), "vmovups": pytest.approx(1)}
+    # The loop waits for three cycles of each through XMM1
+    assert re.search(r"^ +[\d. ]+ 6\.0 *$", done.stdout, re.MULTILINE), done.stdout
 
 
 @pytest.mark.skipif(not shutil.which("llvm-exegesis-19"), reason="apt-get install llvm-19")

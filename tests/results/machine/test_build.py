@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from results.machine.build import behaviour_from, overlap_cycles
+from results.machine.build import behaviour_from, data_paths, overlap_cycles
 from results.machine.constants import core_of
-from results.machine.facts import Cycles, Facts, FormFacts, Pair
+from results.machine.facts import Cycles, FormFacts, LatencyPair, VariantFacts
 from results.machine.file import MachineFile, read_machine
 from results.machine.graph import Behaviour, Decoding, Endpoint, Uop, UopKind
 from results.model import Form, LatencyPart, PortUsage
@@ -43,9 +43,9 @@ def behaviour(string: str) -> Behaviour:
     return found
 
 
-def made(string: str, ports: str, latencies: dict[Pair, int]) -> Behaviour:
+def made(string: str, ports: str, latencies: dict[LatencyPair, int]) -> Behaviour:
     form = FormFacts(PortUsage.parse(ports), retire_slots=1)
-    facts = Facts({Form.PLAIN: form}, {pair: Cycles(n, n) for pair, n in latencies.items()})
+    facts = VariantFacts({Form.PLAIN: form}, {pair: Cycles(n, n) for pair, n in latencies.items()})
     return behaviour_from(catalogue().by_string(string), facts, core_of("HSW"))
 
 
@@ -65,7 +65,7 @@ def paths(uops: tuple[Uop, ...]) -> dict[tuple[Endpoint, Endpoint], int]:
     return found
 
 
-def between(uops: tuple[Uop, ...], pair: Pair) -> int | None:
+def between(uops: tuple[Uop, ...], pair: LatencyPair) -> int | None:
     """Return the longest path from one operand (and part) to another over all flags, None without one."""
     return max(
         (
@@ -78,7 +78,7 @@ def between(uops: tuple[Uop, ...], pair: Pair) -> int | None:
     )
 
 
-def counted_once(variant: InstructionVariant, pair: Pair, cycles: int) -> int:
+def counted_once(variant: InstructionVariant, pair: LatencyPair, cycles: int) -> int:
     """Return the cycles of a pair on a Haswell without those of the way through memory that are stated twice."""
     operands = {o.index: o for o in variant.operands}
     memory = [o for o in variant.operands if o.kind is OperandKind.MEMORY]
@@ -128,14 +128,14 @@ def test_every_variant_of_a_whole_file_has_its_ports_and_latencies() -> None:
 
 @pytest.mark.parametrize(
     ("string", "overlap"),
-    [("MOV (R64, M64)", 3), ("MOVAPS (XMM, M128)", 4), ("VMOVAPS (YMM, M256)", 5), ("ADD (M64, R64)", 0)],
+    [("MOV (R64, M64)", 3), ("MOVAPS (XMM, M128)", 4), ("VMOVAPS (YMM, M256)", 4), ("ADD (M64, R64)", 0)],
 )
 def test_a_load_is_stated_with_the_way_from_a_store(string: str, overlap: int) -> None:
     assert overlap_cycles(catalogue().by_string(string), core_of("HSW")) == overlap
 
 
 def test_a_store_of_a_byte_is_stated_with_the_load_that_merges() -> None:
-    pair = Pair(2, NO_PART, 1)
+    pair = LatencyPair(2, NO_PART, 1)
     found = [
         between(made(string, "1*p4+1*p237", {pair: 5}).uops, pair) for string in ("MOV (M8, R8l)", "MOV (M64, R64)")
     ]
@@ -143,16 +143,16 @@ def test_a_store_of_a_byte_is_stated_with_the_load_that_merges() -> None:
 
 
 def test_a_value_in_memory_that_nothing_is_known_of_takes_the_rest_of_the_way() -> None:
-    found = made("MOV (R64, M64)", "1*p23", {Pair(2, ADDRESS, 1): 5})
-    assert between(found.uops, Pair(2, MEMORY, 1)) == 2
-    assert between(found.uops, Pair(2, ADDRESS, 1)) == 5
+    found = made("MOV (R64, M64)", "1*p23", {LatencyPair(2, ADDRESS, 1): 5})
+    assert between(found.uops, LatencyPair(2, MEMORY, 1)) == 2
+    assert between(found.uops, LatencyPair(2, ADDRESS, 1)) == 5
 
 
 def test_results_that_come_later_leave_the_chain_with_a_delay() -> None:
     uops = behaviour("MULX (R64, R64, R64)").uops
     assert [(sorted(uop.ports), uop.latency) for uop in uops if uop.ports] == [(["1"], 2), (["0", "6"], 1)]
-    assert between(uops, Pair(3, NO_PART, 1)) == 4
-    assert between(uops, Pair(3, NO_PART, 2)) == 3
+    assert between(uops, LatencyPair(3, NO_PART, 1)) == 4
+    assert between(uops, LatencyPair(3, NO_PART, 2)) == 3
 
 
 def test_a_change_in_memory_is_a_load_a_computation_and_a_store() -> None:
@@ -175,15 +175,15 @@ def test_with_an_index_a_store_address_goes_where_the_file_says() -> None:
 
 
 def test_an_address_that_nothing_is_known_of_takes_the_usual_time_of_a_load() -> None:
-    found = made("ADDPD (XMM, M128)", "1*p1+1*p23", {Pair(1, NO_PART, 1): 3})
-    assert between(found.uops, Pair(2, ADDRESS, 1)) == 6 + 3
+    found = made("ADDPD (XMM, M128)", "1*p1+1*p23", {LatencyPair(1, NO_PART, 1): 3})
+    assert between(found.uops, LatencyPair(2, ADDRESS, 1)) == 6 + 3
 
 
 def test_what_is_quicker_than_the_chain_goes_around_it() -> None:
-    latencies = {Pair(1, NO_PART, 1): 5, Pair(1, NO_PART, 3): 5, Pair(2, NO_PART, 1): 4}
+    latencies = {LatencyPair(1, NO_PART, 1): 5, LatencyPair(1, NO_PART, 3): 5, LatencyPair(2, NO_PART, 1): 4}
     found = made("ADD_01 (R64, R64)", "1*p0156", latencies)
     assert {pair: between(found.uops, pair) for pair in latencies} == latencies
-    assert between(found.uops, Pair(2, NO_PART, 3)) is None
+    assert between(found.uops, LatencyPair(2, NO_PART, 3)) is None
 
 
 def test_a_same_register_idiom_is_independent_and_a_move_is_not() -> None:
@@ -192,7 +192,7 @@ def test_a_same_register_idiom_is_independent_and_a_move_is_not() -> None:
     assert not idiom.port_usage.total
     assert not paths(idiom.uops)
     assert not move.port_usage.total
-    assert between(move.uops, Pair(2, NO_PART, 1)) == 0
+    assert between(move.uops, LatencyPair(2, NO_PART, 1)) == 0
     assert move.same_register is not None
     assert str(move.same_register.port_usage) == "1*p0156"
 
@@ -203,6 +203,24 @@ def test_a_throughput_that_nothing_explains_occupies_a_unit() -> None:
     assert behaviour("VDIVPS (XMM, XMM, XMM)").occupies == 0
 
 
+@pytest.mark.parametrize(
+    ("string", "shared", "throughput", "occupied"),
+    [
+        ("ADC_11 (R64, R64)", 3, 5, 0),
+        ("ADC_11 (R64, R64)", 3, 4, 0),  # as long as the latency but for a cycle
+        ("ADC_11 (R64, R64)", 3, 3, 3),  # the latency was cut
+        ("ADC_11 (R64, R64)", 1, 5, 5),  # another register in each instance
+        ("CMPSQ", 3, 4, 4),  # from DF, which it reads, to flags that it only writes
+    ],
+)
+def test_a_latency_explains_a_throughput_if_instances_share_it_and_it_was_not_cut(
+    string: str, shared: int, throughput: int, occupied: int
+) -> None:
+    form = FormFacts(PortUsage.parse("1*p06"), throughput=Fraction(throughput))
+    facts = VariantFacts({Form.PLAIN: form}, {LatencyPair(shared, NO_PART, shared): Cycles(5, 5)})
+    assert behaviour_from(catalogue().by_string(string), facts, core_of("HSW")).occupies == occupied
+
+
 def test_the_divider_is_occupied_by_the_computation_that_takes_longest() -> None:
     divided = [uop for uop in behaviour("VDIVPS (XMM, XMM, XMM)").uops if uop.divider_cycles]
     assert [(sorted(uop.ports), uop.latency, uop.divider_cycles) for uop in divided] == [(["0"], 10, 7)]
@@ -210,34 +228,36 @@ def test_the_divider_is_occupied_by_the_computation_that_takes_longest() -> None
 
 def test_without_known_ports_the_measured_throughput_is_all_that_limits() -> None:
     form = FormFacts(throughput=Fraction(1, 4))
-    facts = Facts({Form.PLAIN: form}, {Pair(1, NO_PART, 1): Cycles(1, 1)})
+    facts = VariantFacts({Form.PLAIN: form}, {LatencyPair(1, NO_PART, 1): Cycles(1, 1)})
     found = behaviour_from(catalogue().by_string("ADD_01 (R64, R64)"), facts, core_of("ZEN4"))
     assert not found.port_usage.total
     assert found.occupies == Fraction(1, 4)
-    assert between(found.uops, Pair(1, NO_PART, 1)) == 1
+    assert between(found.uops, LatencyPair(1, NO_PART, 1)) == 1
 
 
 def test_resources_of_other_names_have_letters() -> None:
-    facts = Facts({Form.PLAIN: FormFacts(PortUsage.parse("1*FP01"))})
+    facts = VariantFacts({Form.PLAIN: FormFacts(PortUsage.parse("1*FP01"))})
     found = behaviour_from(catalogue().by_string("VADDPD (XMM, XMM, XMM)"), facts, core_of("ZEN4"))
     assert str(found.port_usage) == "1*p01"
 
 
 def test_of_a_range_the_least_counts_but_with_a_divider() -> None:
-    uops = made("IMUL (R64, R64)", "1*p1", {Pair(1, NO_PART, 1): 3}).uops
-    assert between(uops, Pair(1, NO_PART, 1)) == 3
-    slow = {Pair(1, NO_PART, 1): Cycles(20, 12), Pair(2, NO_PART, 1): Cycles(20, 12)}
-    facts = Facts({Form.PLAIN: FormFacts(PortUsage.parse("1*p0"))}, slow, divider_cycles=16)
+    uops = made("IMUL (R64, R64)", "1*p1", {LatencyPair(1, NO_PART, 1): 3}).uops
+    assert between(uops, LatencyPair(1, NO_PART, 1)) == 3
+    slow = {LatencyPair(1, NO_PART, 1): Cycles(20, 12), LatencyPair(2, NO_PART, 1): Cycles(20, 12)}
+    facts = VariantFacts({Form.PLAIN: FormFacts(PortUsage.parse("1*p0"))}, slow, divider_cycles=16)
     divided = behaviour_from(catalogue().by_string("DIVPD (XMM, XMM)"), facts, core_of("HSW"))
     assert [(uop.latency, uop.divider_cycles, uop.fast) for uop in divided.uops if uop.ports] == [(20, 16, (12, 8))]
 
 
 @pytest.mark.parametrize(
     ("string", "pair", "expected"),
-    [("MOV_89 (R64, R64)", Pair(2, NO_PART, 1), 0), ("AND_21 (R64, R64)", Pair(2, NO_PART, 1), None)],
+    [("MOV_89 (R64, R64)", LatencyPair(2, NO_PART, 1), 0), ("AND_21 (R64, R64)", LatencyPair(2, NO_PART, 1), None)],
 )
-def test_a_move_whose_ports_are_not_known_passes_its_source_on(string: str, pair: Pair, expected: int | None) -> None:
-    facts = Facts({Form.PLAIN: FormFacts(throughput=Fraction(1, 6))}, {pair: Cycles(0, 0)})
+def test_a_move_whose_ports_are_not_known_passes_its_source_on(
+    string: str, pair: LatencyPair, expected: int | None
+) -> None:
+    facts = VariantFacts({Form.PLAIN: FormFacts(throughput=Fraction(1, 6))}, {pair: Cycles(0, 0)})
     found = behaviour_from(catalogue().by_string(string), facts, core_of("ZEN4"))
     assert between(found.uops, pair) == expected
 
@@ -248,12 +268,51 @@ def test_a_form_that_is_quicker_than_the_ports_of_the_plain_one_uses_none(throug
         Form.PLAIN: FormFacts(PortUsage.parse("1*p0156"), throughput=Fraction(1, 4)),
         Form.SAME_REGISTER: FormFacts(throughput=throughput),
     }
-    found = behaviour_from(catalogue().by_string("XOR_31 (R64, R64)"), Facts(forms, {}), core_of("HSW"))
+    found = behaviour_from(catalogue().by_string("XOR_31 (R64, R64)"), VariantFacts(forms, {}), core_of("HSW"))
     assert found.same_register is not None
     assert str(found.same_register.port_usage) == ports
 
 
 def test_a_push_does_not_occupy_anything_for_as_long_as_an_overflow_of_the_x87_stack_takes() -> None:
-    facts = Facts({Form.PLAIN: FormFacts(throughput=Fraction(132))}, {})
+    facts = VariantFacts({Form.PLAIN: FormFacts(throughput=Fraction(132))}, {})
     for string, cycles in (("FLD (ST0, ST(0), M32)", 0), ("FLDENV (M224)", 132)):
         assert behaviour_from(catalogue().by_string(string), facts, core_of("ZEN4")).occupies == cycles
+
+
+@pytest.mark.parametrize(
+    ("string", "ports", "throughput", "ways"),
+    [
+        ("VMOVAPS (YMM, M256)", "1*p23", 1, {UopKind.LOAD: 1}),
+        ("VMOVAPS (M256, YMM)", "1*p23+1*p4", 2, {UopKind.STORE_DATA: 2}),
+        ("VMOVAPS (XMM, M128)", "1*p23", Fraction(1, 2), {UopKind.LOAD: Fraction(1, 2)}),
+    ],
+)
+def test_the_second_half_of_256_bits_explains_the_throughput_of_an_ivy_bridge(
+    string: str, ports: str, throughput: Fraction, ways: dict[UopKind, Fraction]
+) -> None:
+    variant, core = catalogue().by_string(string), core_of("IVB")
+    facts = VariantFacts(
+        {Form.PLAIN: FormFacts(PortUsage.parse(ports), retire_slots=1, throughput=Fraction(throughput))}
+    )
+    found = behaviour_from(variant, facts, core)
+    assert found.occupies == 0
+    assert data_paths(variant, found.uops, core) == ways
+
+
+@pytest.mark.parametrize(
+    ("string", "ports", "stated", "expected"),
+    [
+        ("MOV (M64, R64)", "1*p237+1*p4", 2, 3),  # a load that came late got its data after 3 cycles; one that waits, 4
+        ("MOVAPS (M128, XMM)", "1*p237+1*p4", 3, 4),
+        ("MOV (M64, R64)", "1*p237+1*p4", 5, 5),
+    ],
+)
+def test_a_store_passes_its_data_on_no_sooner_than_to_a_load_that_waits(
+    string: str, ports: str, stated: int, expected: int
+) -> None:
+    facts = VariantFacts(
+        {Form.PLAIN: FormFacts(PortUsage.parse(ports), retire_slots=1)},
+        {LatencyPair(2, NO_PART, 1): Cycles(stated, stated)},
+    )
+    found = behaviour_from(catalogue().by_string(string), facts, core_of("SKL"))
+    assert between(found.uops, LatencyPair(2, NO_PART, 1)) == expected

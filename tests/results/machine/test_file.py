@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from results.database.reader import DatabaseError
+from results.machine.build import overlap_cycles
 from results.machine.facts import facts_of
 from results.machine.file import read_machine
 from results.machine.graph import ModelError, UopKind
@@ -51,10 +52,16 @@ def test_an_architecture_that_is_not_there_is_refused_with_those_that_are() -> N
     assert "HSW" in caught.value.hint
 
 
-def test_a_number_that_is_none_is_repaired_and_one_of_another_form_is_refused(tmp_path: Path) -> None:
+def test_a_number_that_is_none_is_left_out_and_one_of_another_form_is_refused(tmp_path: Path) -> None:
     path = changed(tmp_path, 'uops_MITE="1"', 'uops_MITE="-1"')
-    assert [(one.attribute, one.value) for one in read_machine(path).repairs] == [("uops_MITE", "-1")]
-    machine = read_machine(measured_haswell())
+    machine, repaired = read_machine(measured_haswell()), read_machine(path)
+    lacking = [
+        key
+        for key, row in machine.by_key.items()
+        if "uops_MITE" in (row.result.measurement or {})
+        and "uops_MITE" not in (repaired.by_key[key].result.measurement or {})
+    ]
+    assert len(lacking) == 1
     row = next(iter(machine.by_key.values()))
     assert row.result.measurement is not None
     with pytest.raises(ValueError, match="four"):
@@ -92,3 +99,25 @@ def test_a_shipped_load_and_store_know_that_they_are() -> None:
         behaviour = machine.behaviour(Catalogue.load().by_string(string))
         assert behaviour is not None
         assert [uop.kind for uop in behaviour.uops if uop.ports] == [kind]
+
+
+def test_the_way_through_memory_is_what_the_file_states_with_plain_loads(tmp_path: Path) -> None:
+    assert read_machine(measured_haswell()).core.memory.stated == (4, 5)
+    text = lzma.decompress(measured_haswell().read_bytes()).decode()
+    at = text.index('string="MOV (R64, M64)"')
+    path = tmp_path / "shorter.xml"
+    path.write_text(text[:at] + text[at:].replace('cycles_mem="4"', 'cycles_mem="3"', 1), encoding="utf-8")
+    machine = read_machine(path)
+    assert machine.core.memory.stated == (3, 5)
+    variant = Catalogue.load().by_string("MOV (R64, M64)")
+    assert overlap_cycles(variant, machine.core) == 2
+
+
+def test_of_a_file_of_several_cpus_only_the_one_that_is_asked_for_is_read(tmp_path: Path) -> None:
+    other = '<architecture name="SKL"><measurement uops="1"><latency start_op="one" target_op="1"/></measurement>'
+    path = changed(tmp_path, "</instruction>", f"{other}</architecture></instruction>")
+    assert len(read_machine(path, "hsw")) == len(read_machine(measured_haswell()))
+    with pytest.raises(DatabaseError, match="not of the known form"):
+        read_machine(path, "SKL")
+    with pytest.raises(ModelError, match="no measurements of IVB"):
+        read_machine(measured_haswell(), "IVB")

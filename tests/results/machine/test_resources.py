@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from results.machine.build import behaviour_from
 from results.machine.constants import core_of
-from results.machine.facts import Facts, FormFacts
+from results.machine.facts import FormFacts, VariantFacts
 from results.machine.graph import UopKind
 from results.machine.resources import with_resources
 from results.model import Form, PortUsage
@@ -32,7 +32,7 @@ def test_what_loads_and_stores_follows_from_variants_with_one_uop() -> None:
     assert len(set(letters.values())) == len(letters)
     assert core.ports.load == letters["r1"] + letters["r5"] + letters["rA"]
     assert core.ports.store_data == letters["r1"] + letters["r5"]
-    facts = Facts({Form.PLAIN: FormFacts(PortUsage.parse("1*r0234+1*r15A"))}, {})
+    facts = VariantFacts({Form.PLAIN: FormFacts(PortUsage.parse("1*r0234+1*r15A"))}, {})
     uops = behaviour_from(catalogue.by_string("ADD (R64, M64)"), facts, core).uops
     assert [(uop.kind, len(uop.ports)) for uop in uops if uop.ports] == [(UopKind.LOAD, 3), (UopKind.COMPUTE, 4)]
 

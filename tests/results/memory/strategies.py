@@ -5,16 +5,16 @@ from fractions import Fraction
 from hypothesis import strategies as st
 
 from results.memory.model import (
+    AccessSize,
     Addressing,
     Chased,
-    Forwarding,
+    ForwardingMatrix,
+    ForwardingOutcome,
     ForwardingRow,
-    Level,
+    LineCrossing,
+    MeasuredLevel,
     MemoryReport,
-    Outcome,
-    Place,
     Replacement,
-    Size,
     Time,
 )
 from results.model import Provenance
@@ -32,17 +32,19 @@ provenances = st.builds(
 
 
 @st.composite
-def forwardings(draw: st.DrawFn) -> Forwarding:
+def forwardings(draw: st.DrawFn) -> ForwardingMatrix:
     found = draw(st.lists(names, min_size=1, max_size=3, unique=True))
-    sizes = [Size(name, draw(st.integers(1, 64)), draw(st.sampled_from(["general", "vector"]))) for name in found]
+    sizes = [AccessSize(name, draw(st.integers(1, 64)), draw(st.sampled_from(["general", "vector"]))) for name in found]
     rows = []
     for store in sizes:
         for load in sizes:
-            where = draw(st.sampled_from(Place)), draw(st.sampled_from(Addressing))
-            cells = draw(st.lists(st.tuples(st.none() | hundredths, st.sampled_from(Outcome)), min_size=1, max_size=5))
+            where = draw(st.sampled_from(LineCrossing)), draw(st.sampled_from(Addressing))
+            cells = draw(
+                st.lists(st.tuples(st.none() | hundredths, st.sampled_from(ForwardingOutcome)), min_size=1, max_size=5)
+            )
             cycles, outcomes = (tuple(part) for part in zip(*cells, strict=True))
             rows.append(ForwardingRow(store, load, *where, draw(st.integers(-63, 0)), cycles, outcomes))
-    return Forwarding(tuple(rows))
+    return ForwardingMatrix(tuple(rows))
 
 
 parameters = st.dictionaries(names, names, max_size=3).map(lambda found: tuple(found.items()))
@@ -54,7 +56,7 @@ reports = st.builds(
     st.lists(words, max_size=2).map(tuple),
     st.lists(st.builds(Time, words, parameters, hundredths), max_size=2).map(tuple),
     st.lists(st.builds(Chased, sizes, hundredths, hundredths), max_size=2).map(tuple),
-    st.lists(st.builds(Level, sizes, hundredths, st.booleans()), max_size=2).map(tuple),
+    st.lists(st.builds(MeasuredLevel, sizes, hundredths, st.booleans()), max_size=2).map(tuple),
     st.lists(
         st.builds(Replacement, names, st.none() | st.integers(1, 24), st.lists(names, max_size=2).map(tuple), words),
         max_size=2,

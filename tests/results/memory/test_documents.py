@@ -13,27 +13,35 @@ from hypothesis import given
 
 from results.memory.documents import MemoryDocumentError, decode, encode, read_document
 from results.memory.heat_map import grid, svg
-from results.memory.model import Addressing, Forwarding, ForwardingRow, MemoryReport, Outcome, Place, Size
+from results.memory.model import (
+    AccessSize,
+    Addressing,
+    ForwardingMatrix,
+    ForwardingOutcome,
+    ForwardingRow,
+    LineCrossing,
+    MemoryReport,
+)
 from results.memory.text import lines_of
 from results.model import Provenance
 from tests.results.memory.strategies import reports
 
-R8, R64 = Size("r8", 1, "general"), Size("r64", 8, "general")
-WHERE = (Place.LINE, Addressing.SAME)
-F, X, R = Outcome.FORWARDED, Outcome.FAILED, Outcome.RENAMED
+R8, R64 = AccessSize("r8", 1, "general"), AccessSize("r64", 8, "general")
+WHERE = (LineCrossing.LINE, Addressing.SAME)
+F, X, R = ForwardingOutcome.FORWARDED, ForwardingOutcome.FAILED, ForwardingOutcome.RENAMED
 
 
-def row(store: Size, load: Size, first: int, *cells: tuple[int | None, Outcome]) -> ForwardingRow:
+def row(store: AccessSize, load: AccessSize, first: int, *cells: tuple[int | None, ForwardingOutcome]) -> ForwardingRow:
     cycles = tuple(None if one is None else Fraction(one) for one, _ in cells)
     return ForwardingRow(store, load, *WHERE, first, cycles, tuple(one for _, one in cells))
 
 
-MATRIX = Forwarding(
+MATRIX = ForwardingMatrix(
     (
         row(R8, R8, 0, (6, F)),
         row(R8, R64, -7, *8 * [(19, X)]),
         row(R64, R8, 0, *8 * [(6, F)]),
-        row(R64, R64, -7, *7 * [(19, X)], (0, R), *6 * [(20, X)], (None, Outcome.UNKNOWN)),
+        row(R64, R64, -7, *7 * [(19, X)], (0, R), *6 * [(20, X)], (None, ForwardingOutcome.UNKNOWN)),
     )
 )
 PROVENANCE = Provenance("ZEN4", "a CPU", "19-11-1", "", "6.1", "tsc", "1", "2026-01-01T00:00:00Z", caveats=("a clock",))

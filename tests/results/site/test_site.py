@@ -18,9 +18,10 @@ from results.campaign.records import Sample, StoredBenchmark
 from results.campaign.store import Store
 from results.database.reader import ArchitectureResult, DatabaseError, Entry, LatencyRow
 from results.findings import Stated, Text
-from results.memory.model import Level, Time
+from results.memory.model import MeasuredLevel, Time
 from results.model import Characterization, Derivation, Measurement, PortUsage, Provenance, Series, Status
 from results.site import experiments, memory, pages, views
+from results.site.attributes import described
 from results.site.build import Site, build_site
 from tests.nonempty import faults, some
 from tests.results.database.strategies import variant
@@ -65,7 +66,7 @@ SKL = Provenance("SKL", "a CPU", "6-5E-3", "0x1", "6.1", "sim", "1", "2026-01-01
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pages") / "site"
-    count = build_site(Site(entries(), (SKL,), notes=("A note.",)), folder, jobs=2)
+    count = build_site(Site(entries(), (SKL,)), folder, jobs=2)
     assert count == 2 + 2 + 128 * 2 + 1
     return folder
 
@@ -75,6 +76,54 @@ def test_what_a_page_says(site: Path) -> None:
     for expected in ("1*p06", "0.55 cycles ± 0.02", "≤ 9", "(same register)", "../../v/HSW/opab-r64-r64.html"):
         assert expected in text
     assert "not known" not in text
+
+
+def test_the_first_page_has_a_card_for_each_architecture(site: Path) -> None:
+    text = (site / "index.html").read_text(encoding="utf-8")
+    for expected in (
+        '<a href="arch/HSW.html">HSW</a>',
+        "A machine model, simulated: a CPU, backend sim, 2026-01-01",
+        "<b>129</b> instruction variants, <b>129</b> with port usage",
+    ):
+        assert expected in text
+
+
+@pytest.mark.parametrize(
+    ("values", "cycles", "expected"),
+    [
+        ({"uops": "1", "ports": "1*p06", "TP_unrolled": "0.25"}, "1", "Latency 1 cycle; up to 4.0 per cycle; 1 µop; p"),
+        ({"TP_loop": "2.50"}, "3", "Latency 3 cycles; one every 2.5 cycles."),
+        ({"ports": "1*r01", "ports_by_time": "1"}, None, "Ports 1*r01, by time alone."),
+        ({}, None, ""),
+    ],
+)
+def test_a_page_begins_with_the_answer(values: dict[str, str], cycles: str | None, expected: str) -> None:
+    latencies = (LatencyRow(1, 2, {"cycles": cycles}),) if cycles else ()
+    assert views.headline(ArchitectureResult("SKL", values, latencies)).startswith(expected)
+    assert bool(expected) == bool(views.headline(ArchitectureResult("SKL", values, latencies)))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("uops_MITE_same_reg", "2", ("µops from the legacy decoders, same register", "2")),
+        ("complex_decoder", "1", ("Only the first decoder takes it", "yes")),
+        ("unit_ALU", "1", ("µops on units of the kind ALU", "1")),
+        ("slower_with_DENORMALS", "9", ("Slower with DENORMALS as operand values, by", "9 cycles")),
+        ("macro_fusible", "JZ;JNZ", ("Fuses with", "JZ, JNZ")),
+        ("of_somebody_else", "1", ("of_somebody_else", "1")),
+    ],
+)
+def test_attributes_have_words(name: str, value: str, expected: tuple[str, str]) -> None:
+    assert described(name, value) == expected
+
+
+def test_campaigns_that_differ_in_their_time_only_are_one(tmp_path: Path) -> None:
+    later = dataclasses.replace(SKL, time="2026-01-02T00:00:00Z")
+    build_site(Site(entries()[:3], (SKL, later)), tmp_path / "site", jobs=1)
+    text = (tmp_path / "site" / "arch" / "SKL.html").read_text()
+    assert text.count("Simulated with sim") == 1
+    assert "2026-01-01T00:00:00Z, 2026-01-02T00:00:00Z" in text
 
 
 def test_nothing_from_the_data_becomes_markup(site: Path) -> None:
@@ -100,7 +149,7 @@ def test_the_page_of_an_architecture_says_ports_coverage_and_failures(tmp_path: 
     text = (tmp_path / "site" / "arch" / "SKL.html").read_text(encoding="utf-8")
     for expected in (
         '<td>p06</td><td>129</td><td><a href="../v/SKL/opaa-r64-r64.html">OPAA (R64, R64)</a></td><td>0.50</td>',
-        "129 of 130 variants have results",
+        "129 of 130 instruction variants have results",
         "<td>AVX</td><td>64</td><td>64</td>",
         "<td>7</td><td>this CPU does not have AMX</td>",
         "sums &lt;do&gt; differ",
@@ -116,12 +165,19 @@ def test_the_page_about_memory_shows_every_case_and_is_linked(tmp_path: Path) ->
     few = entries()[:3]
     count = build_site(Site(few, memories=(hostile, elsewhere)), tmp_path / "site", jobs=1)
     assert count == build_site(Site(few), tmp_path / "other", jobs=1) + 1
+    only_memory = Site(few, memories=(REPORT,))
+    assert build_site(only_memory, tmp_path / "third", jobs=1) == count
+    name = REPORT.provenance.architecture
+    assert name not in few[0].results
+    assert f'<a href="memory/{name}.html">' in (tmp_path / "third" / "index.html").read_text()
     page = (tmp_path / "site" / "memory" / "SKL.html").read_text()
     for text in ("13.0 cycles more", '<td class="case-renamed">', "-7 to -1: 19.0! failed", "&lt;script&gt;"):
         assert text in page
     assert "Loads and stores" not in page
     times = dataclasses.replace(
-        hostile, times=(Time("load latency", (("load", "MOV"),), Fraction(9, 2)),), levels=(Level(32768, Fraction(4)),)
+        hostile,
+        times=(Time("load latency", (("load", "MOV"),), Fraction(9, 2)),),
+        levels=(MeasuredLevel(32768, Fraction(4)),),
     )
     with_times = memory.page(times, ["SKL"])
     for text in ("<td>load MOV</td><td>4.50</td>", "<td>4.0</td><td>32</td>"):
@@ -136,8 +192,8 @@ def test_failures_for_the_same_reason_are_counted_together() -> None:
         for name, reason, text in (("A", "a fault", "at 9"), ("B", "off", "1.50 is off by 2.5"), ("C", "off", "3 is"))
     ]
     assert views.failures(found) == [
-        views.Failure("off", 2, "B (R64, R64)"),
-        views.Failure("a fault", 1, "A (R64, R64)"),
+        views.FailureCount("off", 2, "B (R64, R64)"),
+        views.FailureCount("a fault", 1, "A (R64, R64)"),
     ]
 
 
@@ -191,9 +247,9 @@ def test_port_loads_add_up_to_the_uops() -> None:
 
 
 def test_the_page_of_a_comparison_groups_and_escapes() -> None:
-    from results.database.diff import Change, Kind, group  # noqa: PLC0415 - only here
+    from results.database.diff import Change, ChangeKind, group  # noqa: PLC0415 - only here
 
-    changes = [Change(Kind.CHANGED, f"<{n}>", "I86", "SKL", "uops", "1", "2") for n in range(3)]
+    changes = [Change(ChangeKind.CHANGED, f"<{n}>", "I86", "SKL", "uops", "1", "2") for n in range(3)]
     text = pages.diff_page("old.xml", "new.xml", group(changes))
     assert "3 changes in 1 groups" in text
     assert "&lt;0&gt;" in text
@@ -237,6 +293,7 @@ def test_search_filter_sort_follow_a_link_and_back(site: Path, browser: Chrome) 
     find(browser, "#search").clear()
     find(browser, "#ports").send_keys("p5")
     assert find(browser, "#count").text == "64 of 257 results"
+    assert browser.current_url.endswith("#ports=p5")
     find(browser, "#extension option[value=AVX], #extension").send_keys("AVX")
     assert find(browser, "#count").text == "32 of 257 results"
     find(browser, "button[type=reset]").click()
@@ -262,6 +319,25 @@ def campaign(path: Path, variant: InstructionVariant) -> Path:
         result = Characterization(variant.key, variant.string, variant.iform, uops=1, derivations=(derivation,))
         store.conclude(result, ["b1:cycles:unrolled"], "0")
     return path
+
+
+@needs_browser
+def test_an_address_holds_filters_and_ports_have_any_name(tmp_path: Path, browser: Chrome) -> None:
+    usages = {"ADD": "1*p06", "MUL": "1*FP01+1*p5", "SHL": "1*r0234"}
+    found = tuple(Entry(variant(name), {"ZEN4": result("ZEN4", ports)}) for name, ports in usages.items())
+    clock = ArchitectureResult("ZEN4", {"TP_loop": "1.00"}, ())
+    build_site(Site(found), tmp_path / "site", jobs=1)
+    index = (tmp_path / "site" / "index.html").as_uri()
+    for ports, expected in (("60", "ADD"), ("P06", "ADD"), ("fp10", "MUL"), ("2*p5", "MUL"), ("r4320", "SHL")):
+        browser.get("about:blank")
+        browser.get(f"{index}#ports={ports}")
+        assert [row[0].split()[0] for row in rows(browser)] == [expected]
+    assert find(browser, "#uops").is_displayed()
+    build_site(Site((Entry(variant("ADD"), {"ZEN4": clock}),)), tmp_path / "clock", jobs=1)
+    browser.get((tmp_path / "clock" / "index.html").as_uri())
+    assert find(browser, "#count").text == "1 of 1 results"
+    assert not find(browser, "#uops").is_displayed()
+    assert not find(browser, "#ports").is_displayed()
 
 
 @needs_browser

@@ -58,7 +58,7 @@ def test_faults_and_clocks_go_on_beside_events(runner: NativeRunner) -> None:
     results = runner.run([job(UD2, 1), job(ADD, 10)], MANY, ("ns",), (CPU_CLOCK,))
     assert [result.status for result in results] == [Status.FAULTED, Status.OK]
     assert "SIGILL in the body" in results[0].detail
-    (clocked,) = runner.run([job(ADD, 10)], MANY, ("tsc", "calibration", "witness"))
+    (clocked,) = runner.run([job(ADD, 10)], MANY, ("tsc", "calibration", "contention_probe"))
     assert min(clocked.samples["tsc"]) > 0
 
 
@@ -68,7 +68,7 @@ def test_an_event_that_the_kernel_refuses_is_not_counted_as_zero(runner: NativeR
     assert result.detail == "the kernel refuses the events"
 
 
-class Recorder:
+class EventRecorder:
     """In the place of the runner: what was asked for, and counts that are functions of the event."""
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ def test_all_counters_come_together_from_groups_that_fit(name: str) -> None:
     backend._uarch = tables.by_name(name)
     backend._kind = 4
     backend._hardware = Hardware.of_counts(4, 3 if name != "ZEN5" else 0, (1 << 64) - 1)
-    recorder = Recorder()
+    recorder = EventRecorder()
     backend._runner = recorder  # type: ignore[assignment] # it does what is needed of one
     wanted = backend._uarch.counters
     (result,) = backend.run([job(ADD, 10)], wanted, Repeat(repetitions=3))

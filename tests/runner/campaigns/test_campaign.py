@@ -20,7 +20,7 @@ from results.findings import Code, FractionalUops, NoLatency, NoPorts, NotRun, T
 from results.model import Characterization, Failure, Form, LatencyKey, Status
 from runner.campaigns.campaign import Tally
 from runner.measuring.session import StoredOnly
-from tests.runner.small_campaigns import FakeBackend, FakeMethod, campaign, ignore, variants
+from tests.runner.small_campaigns import FakeMethod, SmallBackend, campaign, ignore, variants
 from tests.shared import CHECKOUT
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def conclusions(store: Store) -> dict[str, Characterization]:
 
 def undisturbed(count: int = VARIANTS) -> tuple[dict[str, Characterization], list[str]]:
     with Store.in_memory() as store:
-        backend = FakeBackend()
+        backend = SmallBackend()
         list(campaign(store, backend).run(variants(count), on_change=ignore))
         return conclusions(store), backend.runs
 
@@ -44,7 +44,7 @@ def undisturbed(count: int = VARIANTS) -> tuple[dict[str, Characterization], lis
 def test_every_variant_is_concluded_skipped_or_failed() -> None:
     with Store.in_memory() as store:
         tallies: list[Tally] = []
-        results = list(campaign(store, FakeBackend()).run(variants(VARIANTS), on_change=tallies.append))
+        results = list(campaign(store, SmallBackend()).run(variants(VARIANTS), on_change=tallies.append))
         assert {result.key for result in results} == {variant.key for variant in variants(VARIANTS)}
         outcomes = list(store.outcomes().values())
     assert outcomes.count(Outcome.SKIPPED) == 6
@@ -65,7 +65,7 @@ def test_what_was_stopped_goes_on_and_nothing_is_measured_twice(stops: list[int]
     runs: list[str] = []
     with Store.in_memory() as store:
         for stop in [*stops, None]:
-            backend = FakeBackend(breaks_after=stop)
+            backend = SmallBackend(breaks_after=stop)
             with suppress(KeyboardInterrupt):
                 list(campaign(store, backend).run(variants(VARIANTS), on_change=ignore))
             runs += backend.runs if stop is None or len(backend.runs) <= stop else []
@@ -75,9 +75,9 @@ def test_what_was_stopped_goes_on_and_nothing_is_measured_twice(stops: list[int]
 
 def test_more_variants_can_be_added_later() -> None:
     with Store.in_memory() as store:
-        list(campaign(store, FakeBackend()).run(variants(20), on_change=ignore))
+        list(campaign(store, SmallBackend()).run(variants(20), on_change=ignore))
         tallies: list[Tally] = []
-        results = list(campaign(store, FakeBackend()).run(variants(VARIANTS), on_change=tallies.append))
+        results = list(campaign(store, SmallBackend()).run(variants(VARIANTS), on_change=tallies.append))
         assert len(results) == VARIANTS - 20
         assert tallies[0].resumed == 20
         assert conclusions(store) == undisturbed()[0]
@@ -86,7 +86,7 @@ def test_more_variants_can_be_added_later() -> None:
 def test_conclusions_are_drawn_again_from_samples_alone() -> None:
     expected, _ = undisturbed()
     with Store.in_memory() as store:
-        first = campaign(store, FakeBackend())
+        first = campaign(store, SmallBackend())
         list(first.run(variants(VARIANTS), on_change=ignore))
         again = type(first)(store, StoredOnly(), FakeMethod())
         results = list(again.run(variants(VARIANTS), again=True, on_change=ignore))

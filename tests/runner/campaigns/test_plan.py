@@ -8,20 +8,20 @@ import pytest
 
 from runner.campaigns import plan
 from runner.measuring.protocol import Measurer
-from tests.runner.small_campaigns import FakeBackend, FakeMethod, variants
+from tests.runner.small_campaigns import FakeMethod, SmallBackend, variants
 
 VARIANTS = 200
 
 
 def test_every_variant_is_there_left_out_or_possible() -> None:
     there = {variant.key for variant in variants(VARIANTS)[:50]}
-    made = plan.make_plan(variants(VARIANTS), there, FakeMethod(), Measurer(FakeBackend()))
+    made = plan.make_plan(variants(VARIANTS), there, FakeMethod(), Measurer(SmallBackend()))
     assert (made.total, made.there, made.possible) == (200, 50, 135)
     assert made.reasons == {"every tenth is": 15}
 
 
 def test_a_sample_that_is_everything_gives_exact_numbers() -> None:
-    backend = FakeBackend()
+    backend = SmallBackend()
     made = plan.make_plan(variants(VARIANTS), set(), FakeMethod(), Measurer(backend))
     assert made.sampled == made.possible == 180
     assert made.expected_microbenchmarks == made.microbenchmarks > 3 * 180
@@ -30,7 +30,7 @@ def test_a_sample_that_is_everything_gives_exact_numbers() -> None:
 
 def test_without_time_for_a_sample_nothing_is_promised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "PREPARATION_SECONDS", -1.0)
-    made = plan.make_plan(variants(VARIANTS), set(), FakeMethod(), Measurer(FakeBackend()))
+    made = plan.make_plan(variants(VARIANTS), set(), FakeMethod(), Measurer(SmallBackend()))
     assert (made.expected_microbenchmarks, made.expected_seconds) == (None, None)
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import jsonschema
 import pytest
 
+from analysis.aarch64 import llvm
+from analysis.aarch64.llvm import ToolError
 from analysis.report.data import schema
 from runner.cli import _guard
 from runner.cli.analyze import app
@@ -177,8 +179,11 @@ def test_cpus_are_shown_side_by_side(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_an_aarch64_kernel_goes_to_llvm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    if shutil.which("llvm-mca") is None or shutil.which("llvm-mc") is None:
-        pytest.skip("LLVM is not installed")
+    try:
+        llvm.program("llvm-mca")
+        llvm.program("llvm-mc")
+    except ToolError as error:
+        pytest.skip(str(error))
     made = tmp_path / "out.json"
     assert run("--asm", "fadd d0, d0, d1; fmul d0, d0, d2", "--arch", "TX2", "--json", str(made)) == 0
     assert "thunderx2t99: 2 instructions" in capsys.readouterr().out

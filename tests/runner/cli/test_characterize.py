@@ -11,7 +11,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
@@ -152,6 +152,7 @@ def test_what_the_machine_lacks_is_skipped_with_the_reason(capfd: pytest.Capture
 @pytest.mark.slow
 @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 @given(st.one_of(st.text(max_size=40), st.text("ADC_GPRvRM(64,)*?[]{}-\\ '\"\0\n", max_size=30)))
+@example("\0")
 def test_no_pattern_whatever_makes_a_traceback(pattern: str) -> None:
     assert called([f"--instr={pattern}", "--list"]) in (0, 2)
 

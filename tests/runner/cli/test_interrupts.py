@@ -8,12 +8,16 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import pytest
+from lxml import etree
 
+from analysis.retirement import Cause, Oldest, RetirementPrediction
 from runner.backend import BackendError
 from runner.cli import interrupts
 from runner.host.cpu import choose
-from runner.host.interrupts.sample import Sampled, Sampling, loop_of
-from runner.interrupted import Interrupted, interrupted, json_of, lines_of
+from runner.host.interrupts.sample import Sampled, Sampling, Source, loop_of
+from runner.interrupts.plot import svg
+from runner.interrupts.report import bar, json_of, lines_of
+from runner.interrupts.study import Interrupted, interrupted
 from runner.own_code.text import assemble
 from tests.runner.cli.commands import called, need_catalogue
 
@@ -23,30 +27,75 @@ if TYPE_CHECKING:
 CHAIN = "imul rax, rax; imul rax, rax; imul rax, rax; imul rax, rax; nop"
 
 
-def sampled(*counts: int, offset: int = 0) -> Sampled:
-    return Sampled(offset, counts, 3, 7, 0, 0.1)
+ALL_BEHIND_A = RetirementPrediction({1: Fraction(1)}, Fraction(3), {1: Oldest(0, Fraction(3), Cause.RESULT)})
+
+
+def sampled(*counts: int, offset: int = 0, cycles: float = 3.0, source: Source = Source.PERF) -> Sampled:
+    return Sampled(offset, counts, 3, 7, 0, 0.1, 5, cycles, source)
 
 
 def test_shares_of_layouts_count_alike_and_what_is_left_is_named() -> None:
     layouts = (sampled(0, 90, 10), sampled(0, 500, 500, offset=16))
-    found = Interrupted(("A", "B", "C"), layouts, {1: Fraction(1)}, "SKL")
+    found = Interrupted(("A", "B", "C"), layouts, ALL_BEHIND_A, "SKL")
     assert found.shares == {1: Fraction(7, 10), 2: Fraction(3, 10)}
     assert found.distance == Fraction(3, 10)
-    assert found.spread == Fraction(2, 5)
+    assert (found.layout_spread, found.round_spread, found.source_spread) == (Fraction(2, 5), None, None)
     text = "\n".join(lines_of(found))
     assert "unexplained: 30.0% more at C" in text
-    assert "1100 samples in 2 layouts" in text
-    assert "14 stale ones dropped" in text
+    assert "3.0 cycles behind A, which executes" in text
+    assert "1100 samples; 14 stale ones and 10 of disturbed runs dropped, 6 elsewhere" in text
+    assert "slower" not in text
     data = json.loads(json.dumps(json_of(found)))
     assert [one["samples"] for one in data["instructions"]] == [[0, 0], [90, 500], [10, 500]]
     assert data["distance"] == pytest.approx(0.3)
+
+
+def test_sources_and_rounds_are_compared() -> None:
+    layouts = (
+        sampled(0, 90, 10),
+        sampled(0, 70, 30),
+        sampled(0, 60, 40, source=Source.TIMER),
+        sampled(0, 60, 40, source=Source.TIMER),
+    )
+    found = Interrupted(("A", "B", "C"), layouts, None, "SKL", "why not")
+    assert found.layout_spread == 0
+    assert found.round_spread == Fraction(1, 5)
+    assert found.source_spread == Fraction(1, 5)
+    text = "\n".join(lines_of(found))
+    assert "rounds 0.200, sources 0.200" in text
+    assert "perf at least 1030, timer at least 1030" in text
+    assert "no prediction: why not" in text
+
+
+def test_a_loop_that_is_slower_than_the_model_is_said() -> None:
+    found = Interrupted(("A", "B"), (sampled(0, 10, cycles=3.5),), ALL_BEHIND_A, "SKL")
+    assert found.disturbed
+    assert "3.50 cycles per iteration, 3.00 by the model of SKL" in "\n".join(lines_of(found))
+    assert "another thread shares the core" in "\n".join(lines_of(found))
+
+
+def test_bars() -> None:
+    assert bar(Fraction(0)) == ""
+    assert bar(Fraction(1)) == 20 * "█"
+    assert bar(Fraction(1, 40)) == "▌"
+
+
+def test_a_picture_has_a_bar_for_what_was_measured_and_for_the_model() -> None:
+    found = Interrupted(("A", "B <", "C"), (sampled(0, 90, 10), sampled(0, 50, 50)), ALL_BEHIND_A, "SKL")
+    root = etree.fromstring(svg(found).encode())
+    space = "{http://www.w3.org/2000/svg}"
+    bars = [(one.get("class"), float(one.get("width", ""))) for one in root.iter(f"{space}rect")]
+    assert bars == [(None, 0), ("model", 0), (None, 252), ("model", 360), (None, 108), ("model", 0)]
+    assert "B <" in [one.text for one in root.iter(f"{space}text")]
+    lines = [(float(one.get("x1", "")), float(one.get("x2", ""))) for one in root.iter(f"{space}line")]
+    assert [round(end - begin) for begin, end in lines] == [0, 144, 144]
 
 
 def test_a_prediction_needs_no_samples(capsys: pytest.CaptureFixture[str]) -> None:
     need_catalogue()
     assert called(["--asm", CHAIN, "--predict", "--arch", "SKL"], interrupts.app) == 0
     said = capsys.readouterr().out
-    assert said.count("IMUL RAX,RAX") == 4
+    assert said.count(" behind IMUL RAX,RAX, which executes") == 4
     # Each product is the oldest one for three of twelve cycles, and the one behind it is caught
     assert len(re.findall(r" 2[45]\.\d%", said)) == 4
 
@@ -60,13 +109,16 @@ def test_the_loop_that_is_sampled_is_the_body_and_its_end() -> None:
     assert len(code) - len(body) == 9
 
 
-def test_samples_of_this_machine_are_where_a_chain_waits() -> None:
+@pytest.mark.parametrize("source", list(Source))
+def test_samples_of_this_machine_are_where_a_chain_waits(source: Source) -> None:
     need_catalogue()
     try:
-        found = interrupted(assemble(CHAIN), b"", "SKL", Sampling(100, cpu=choose(None), seconds=2))
+        sampling = Sampling(100, cpu=choose(None), seconds=2, sources=(source,), rounds=1, offsets=(0, 16))
+        found = interrupted(assemble(CHAIN), b"", "SKL", sampling)
     except BackendError as error:
         pytest.skip(str(error))
     assert sum(one.total for one in found.layouts) >= 20
+    assert found.cycles == pytest.approx(12, rel=0.05)
     # Each IMUL keeps the one behind it waiting; NOP, DEC and JNE retire with the next ones
     assert sum(found.shares.get(position, Fraction(0)) for position in (0, 1, 2, 3, 4)) > Fraction(4, 5)
 
@@ -77,6 +129,7 @@ def test_samples_of_this_machine_are_where_a_chain_waits() -> None:
         (["--asm", "NOSUCH RAX"], 2, "NOSUCH"),
         (["--asm", "mov r15, 1"], 2, "R15"),
         (["--asm", "nop", "--predict", "--cpu", "0"], 2, "--predict runs nothing"),
+        (["--asm", "nop", "--source", "dice"], 2, "perf or timer"),
         (["--asm", "nop", "--predict", "--arch", "NOSUCH"], 2, "NOSUCH"),
     ],
 )

@@ -9,9 +9,9 @@ import pytest
 
 from results.database.memory_section import read_memories
 from results.memory.documents import encode, read_document
-from results.memory.model import Addressing, Outcome, Place
+from results.memory.model import Addressing, ForwardingOutcome, LineCrossing
 from runner.cli import memory
-from runner.memory import MemoryUnknownError, Part, Wanted, ask_sequence, measure_memory
+from runner.memory import MemoryPart, MemoryUnknownError, WantedMemory, ask_sequence, measure_memory
 from tests.results.memory.test_documents import REPORT
 from tests.runner.cli.commands import called, need_catalogue
 from xed_convert.catalogue.catalogue import Catalogue
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from runner.backends.tsc import TscBackend
 
-FEW = Wanted((Part.FORWARDING,), ("r8", "r64"), (Place.LINE,), (Addressing.SAME,))
+FEW = WantedMemory((MemoryPart.FORWARDING,), ("r8", "r64"), (LineCrossing.LINE,), (Addressing.SAME,))
 
 
 @pytest.fixture
@@ -41,8 +41,8 @@ def test_on_this_machine_loads_inside_of_a_store_take_less_than_those_that_reach
     wide, narrow = found.row("r8", "r64"), found.row("r64", "r8")
     assert wide is not None
     assert narrow is not None
-    assert wide.outcomes.count(Outcome.FAILED) >= 7
-    assert narrow.outcomes.count(Outcome.FORWARDED) >= 6
+    assert wide.outcomes.count(ForwardingOutcome.FAILED) >= 7
+    assert narrow.outcomes.count(ForwardingOutcome.FORWARDED) >= 6
     penalty = found.penalty()
     assert penalty is not None
     assert penalty > 4
@@ -59,6 +59,18 @@ def test_a_file_is_shown_and_written_in_all_forms(
     assert read_document(files["json"]) == REPORT
     assert read_memories(files["xml"]) == [REPORT]
     assert b"<svg" in files["svg"].read_bytes()
+
+
+def test_what_is_shipped_is_shown_by_its_name(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert called(["--from", "ICX", "--json", str(tmp_path / "out.json")], memory.app) == 0
+    assert "up to 48 KiB" in capsys.readouterr().out
+    report = read_document(tmp_path / "out.json")
+    assert report.provenance.architecture == "ICX"
+    assert report.forwarding is not None
+    outcomes = {outcome for row in report.forwarding.rows for outcome in row.outcomes}
+    assert ForwardingOutcome.RENAMED not in outcomes  # Ice Lake forwards through its store buffer only
+    assert called(["--from", "NOSUCH"], memory.app) == 2
+    assert "NOSUCH" in capsys.readouterr().err
 
 
 def test_standard_output_takes_one_form(document: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,7 +112,7 @@ def test_wrong_input_is_refused(
 def test_what_a_cpu_lacks_is_named(tsc: TscBackend) -> None:
     need_catalogue()
     with pytest.raises(MemoryUnknownError, match="'t1024'"):
-        measure_memory(tsc, Catalogue.load(), Wanted(names=("t1024",)))
+        measure_memory(tsc, Catalogue.load(), WantedMemory(names=("t1024",)))
 
 
 def test_accesses_of_a_sequence_are_told_as_hits_and_misses(
@@ -119,7 +131,7 @@ def test_accesses_of_a_sequence_are_told_as_hits_and_misses(
 
 def test_times_and_levels_of_this_machine_are_in_order(tsc: TscBackend) -> None:
     need_catalogue()
-    report = measure_memory(tsc, Catalogue.load(), Wanted((Part.TIMES, Part.LEVELS)))
+    report = measure_memory(tsc, Catalogue.load(), WantedMemory((MemoryPart.TIMES, MemoryPart.LEVELS)))
     assert report.forwarding is None
     latencies = {one.parameters: one.cycles for one in report.times if one.kind == "load latency"}
     assert 3 < latencies[(("address", "base"),)] < 8

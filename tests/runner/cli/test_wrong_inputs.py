@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from results.exports.exporters import exporters
 from runner.cli import _guard, characterize
 from tests.runner.cli.commands import command_of, need_catalogue
 from tests.shared import CHECKOUT
@@ -53,20 +54,52 @@ ROWS = (
     Wrong(f"characterize ADC {SIM} --db /nowhere/c.sqlite", 3, "/nowhere/c.sqlite"),
     Wrong(f"characterize ADC {SIM} --db text.txt", 3, "not an SQLite file"),
     Wrong(f"characterize ADC {SIM} --csv /nowhere/c.csv", 3, "the folder /nowhere does not exist"),
-    Wrong(f"characterize ADC {SIM} --json - --csv -", 2, "only one format can go to standard output"),
+    Wrong(f"characterize ADC {SIM} --json - --csv -", 2, "only one form can go to standard output"),
+    Wrong(f"characterize ADC {SIM} --csv a.csv --json ./a.csv", 2, "--csv writes the same file"),
+    Wrong(f"characterize ADC {SIM} --db a.csv --csv a.csv", 2, "--db writes the same file"),
+    Wrong(f"characterize ADC {SIM} --db folder", 3, "folder: it is a folder, and no file"),
+    Wrong(f"characterize ADC {SIM} --xml loop", 3, "the link leads nowhere"),
+    Wrong("characterize ADC --backend sim --model text.txt", 2, "not a readable instructions.xml"),
+    Wrong("characterize ADC --backend sim --model published.xml --arch SKL", 2, "has no measurements of SKL"),
     Wrong("characterize --reinfer", 2, "--reinfer needs the stored samples"),
     Wrong("characterize --reinfer --db missing.sqlite", 2, "no such file"),
     Wrong("uopscope explain missing.sqlite ADC", 2, "no such file"),
     Wrong("uopscope explain text.txt ADC", 3, "not an SQLite file"),
+    Wrong("uopscope explain folder ADC", 2, "folder: not a file"),
     Wrong("uopscope measure --asm 'NOSUCH RAX' --backend sim --arch HSW", 2, "NOSUCH"),
     Wrong("uopscope measure --asm '' --backend sim --arch HSW", 2, "--asm: the value is empty"),
+    Wrong("uopscope measure --asm nop --modes loop --backend sim --arch HSW", 2, "--modes is for --blocks"),
+    Wrong("uopscope measure --asm nop --unroll 0 --backend sim --arch HSW", 2, "--unroll 0 is not between"),
+    Wrong(
+        "uopscope measure --asm nop --time-limit nan --backend sim --arch HSW", 2, "not between 0.001 and 60 seconds"
+    ),
+    Wrong("uopscope measure --asm-file binary --backend sim --arch HSW", 2, "binary: not a text"),
+    Wrong("uopscope measure --blocks binary --backend sim --arch HSW", 2, "is not code in hexadecimal"),
+    Wrong("uopscope analyze binary --arch SKL", 2, "binary: not a text"),
+    Wrong("uopscope analyze --asm nop --arch NOPE", 2, "nothing is shipped about a CPU 'NOPE'"),
+    Wrong("uopscope analyze --asm nop --arch SKL --html folder", 3, "cannot be written: it is a folder"),
+    Wrong("uopscope blocks text.txt", 2, "text.txt: not an ELF file"),
+    Wrong("uopscope catalogue show ADCC", 2, "no instruction matches 'ADCC'"),
+    Wrong("uopscope catalogue list --cpu NOPE", 2, "no chip is called 'NOPE'"),
+    Wrong("uopscope convert folder -o out.xml", 2, "no XED datafiles here"),
+    Wrong("uopscope interrupts --asm nop --source moon", 2, "there is no such source"),
+    Wrong("uopscope memory --from text.txt", 2, "text.txt"),
+    Wrong("uopscope memory nonsense --backend sim --arch SKX:memory", 2, "PART nonsense: not one of"),
+    Wrong("uopscope nightly --purge", 2, "--purge removes what --uninstall would keep"),
+    Wrong("uopscope nightly --install --uninstall", 2, "--install and --uninstall contradict each other"),
+    Wrong("uopscope ports fit text.txt", 2, "text.txt"),
     Wrong("uopscope encode 'ADD RAX'", 2, "ADD"),
     Wrong("uopscope encode --decode xyz", 2, "not bytes in hexadecimal"),
     Wrong("uopscope db build missing.sqlite -o out.xml", 2, "no such file"),
     Wrong("uopscope db build missing.sqlite -o out.xml --names 2023", 2, "no names of '2023' are known"),
+    Wrong("uopscope db build text.txt -o text.txt", 2, "-o text.txt: it is an input, too, and would be lost"),
     Wrong("uopscope db check missing.xml", 2, "missing.xml"),
     Wrong("uopscope db check text.txt", 2, "not a readable instructions.xml"),
     Wrong("uopscope db diff published.xml missing.xml", 2, "missing.xml"),
+    Wrong("uopscope db compare published.xml published.xml --arch NOPE", 2, "no result of the architecture 'NOPE'"),
+    Wrong("uopscope db compare published.xml published.xml --arch NHM --cycles inf", 2, "--cycles"),
+    Wrong("uopscope db compare published.xml published.xml --csv - --json -", 2, "only one form can go"),
+    Wrong("uopscope nightly --free-gb inf", 2, "--free-gb"),
     Wrong("uopscope db query 'uop = 1' --db published.xml", 2, "no result here has a field 'uop'"),
     Wrong("uopscope db query 'uops =' --db published.xml", 2, "expected a value"),
     Wrong("uopscope db query 'uops = 1' --db published.xml --arch SKL", 2, "no result of the architecture 'SKL'"),
@@ -84,6 +117,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stand in a folder with a file of each wrong kind."""
     need_catalogue()
     (tmp_path / "text.txt").write_text("This is a text, and neither a campaign nor a database.\n" * 20)
+    (tmp_path / "binary").write_bytes(bytes(range(256)))
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "published.xml").write_bytes((CHECKOUT / "tests" / "data" / "published.xml").read_bytes())
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -120,3 +156,7 @@ def test_the_table_of_the_manual_says_the_same() -> None:
         USAGE.write_text(before + table + after, encoding="utf-8")
         return
     assert text == before + table + after, "made by: UOPSCOPE_WRITE_DOCS=1 pytest tests/runner/cli/test_wrong_inputs.py"
+
+
+def test_every_exporter_writes_a_file_that_is_no_input() -> None:
+    assert {f"--{option}" for option in exporters()} <= _guard.OUTPUTS

@@ -137,11 +137,11 @@ def test_what_was_not_asked_for_for_long_is_forgotten() -> None:
     assert len(runs._known) == 2
 
 
-def test_progress_counts_tasks_requests_and_measurements() -> None:
+def test_progress_counts_requests_and_measurements() -> None:
     seen: list[Progress] = []
     _, runs = session(on_progress=seen.append)
     list(runs.run(Task(str(n), total([[1, 2], [n]])) for n in (1, 2, 3)))
-    assert seen[-1] == Progress(tasks_done=3, requests=9, measured=3)
+    assert seen[-1] == Progress(requests=9, measured=3)
 
 
 def test_stored_measurements_are_used_again_without_hardware(tmp_path: Path) -> None:

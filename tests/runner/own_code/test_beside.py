@@ -6,10 +6,11 @@ from contextlib import closing
 
 import pytest
 
+from analysis.addresses import MEASURED
 from runner.backends.registry import open_backend
 from runner.own_code.analyzed import tools_for
 from runner.own_code.beside import NAMES, beside, measure_code, predict_copies, without_jump
-from runner.own_code.blocks import Mode
+from runner.own_code.blocks import BlockMode
 from tests.runner.cli.commands import need_catalogue
 
 CHAIN = bytes.fromhex("480fafc3480fafc1")
@@ -29,7 +30,7 @@ def test_a_jump_at_the_end_is_left_out(code: str, left: str) -> None:
 
 
 def test_each_mode_has_a_prediction_beside_what_was_measured() -> None:
-    tools = tools_for("HSW", None, bhive=True)
+    tools = tools_for("HSW", None, MEASURED)
     with closing(open_backend("sim", architecture="HSW")) as backend:
         rows = beside(CHAIN + bytes.fromhex("75f6"), measure_code(CHAIN, backend), tools)
     assert [row.running for row in rows] == list(NAMES.values())
@@ -38,5 +39,5 @@ def test_each_mode_has_a_prediction_beside_what_was_measured() -> None:
 
 def test_copies_come_out_of_the_loop_without_rounding() -> None:
     tools = tools_for("HSW", None)
-    assert predict_copies(bytes.fromhex("4801d8"), Mode.LOOP, tools) == pytest.approx(1.0)
-    assert predict_copies(bytes.fromhex("4889d8"), Mode.LOOP, tools) == pytest.approx(0.25, abs=0.02)
+    assert predict_copies(bytes.fromhex("4801d8"), BlockMode.LOOP, tools) == pytest.approx(1.0)
+    assert predict_copies(bytes.fromhex("4889d8"), BlockMode.LOOP, tools) == pytest.approx(0.25, abs=0.02)

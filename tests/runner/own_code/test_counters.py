@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.own_code.counters import Choice, CounterError, MsrCounter, choose, read_config, read_event
+from runner.own_code.counters import CounterChoice, CounterError, MsrCounter, choose, read_config, read_event
 
 CONFIG = """# Based on https://example.org/events.json
 # Applies to processors with family-model in {6-C5, 6-C6}
@@ -65,7 +65,7 @@ def test_wrong_lines_are_named(line: str, said: str) -> None:
 
 
 def test_choices(tmp_path: Path) -> None:
-    assert choose(None) == choose("all") == Choice()
+    assert choose(None) == choose("all") == CounterChoice()
     assert choose("default").usual
     assert choose("core_cycles,p0").names == ("core_cycles", "p0")
     mixed = choose("core_cycles, C0.00.INV RETIRED")

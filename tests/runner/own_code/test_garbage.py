@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 
 from runner.backends.tsc import TscBackend
-from runner.own_code.measure import Code, Request, Runs, Settings, measure
+from runner.own_code.measure import CodeRequest, MachineCode, Runs, Settings, measure
 from runner.own_code.sources import code_of
-from runner.own_code.text import Syntax
+from runner.own_code.text import OperandSyntax
 from xed_convert.errors import UopscopeError
 
-COUNT = 200
+COUNT = 1000
 SEED = 20
 LIMIT_SECONDS = 5
 TEXT = """add mov imul rax rbx [ ] , ; : .rept .endr .align 5 0x80 jmp x: lock rep movsb syscall int vaddps zmm0
@@ -35,8 +35,8 @@ def outcome(text: str, rng: random.Random, backend: TscBackend) -> str:
     """Return the status of the measurement, or "error" where it was refused with a message."""
     runs = Runs(unroll=rng.choice((1, 10, 100)), loop=rng.choice((0, 10)), measurements=3, warm_ups=1)
     try:
-        code = Code(code_of(text, rng.choice(list(Syntax))))
-        request = Request(code, Settings(runs, on_demand=rng.choice((None, 0x2324000)), time_limit_seconds=0.5))
+        code = MachineCode(code_of(text, rng.choice(list(OperandSyntax))))
+        request = CodeRequest(code, Settings(runs, on_demand=rng.choice((None, 0x2324000)), time_limit_seconds=0.5))
         (mode,) = measure(request, backend).modes.values()
     except UopscopeError as error:
         return "error" if error.message else "no message"
@@ -50,8 +50,12 @@ def test_rubbish_is_a_result_or_an_error_of_ours_in_time(tsc: TscBackend) -> Non
     seen = set()
     for _ in range(COUNT):
         text = source(rng, program)
-        started = time.monotonic()
-        seen.add(outcome(text, rng, tsc))
-        assert time.monotonic() - started < LIMIT_SECONDS, text
+        for _ in range(3):  # the machine may be busy with something else
+            started = time.monotonic()
+            seen.add(outcome(text, rng, tsc))
+            seconds = time.monotonic() - started
+            if seconds < LIMIT_SECONDS:
+                break
+        assert seconds < LIMIT_SECONDS, text
     assert {"ok", "error", "faulted"} <= seen
     assert "no message" not in seen

@@ -13,12 +13,12 @@ from tests.runner.cli.commands import need_catalogue
 from tests.shared import CHECKOUT
 
 if TYPE_CHECKING:
-    from analysis.explanation import Facts
+    from analysis.explanation import PredictionFacts
 
 KERNELS = CHECKOUT / "docs" / "kernels"
 
 
-def facts(name: str) -> Facts:
+def facts(name: str) -> PredictionFacts:
     need_catalogue()
     path = KERNELS / name
     return of_text(path.read_text(), path.name).predict(tools_for("HSW", None), Running.AUTO).facts

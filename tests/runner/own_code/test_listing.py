@@ -15,7 +15,7 @@ from runner.own_code.code import lines_of
 from runner.own_code.debug_lines import lines_of as debug_lines_of
 from runner.own_code.listing import list_text
 from runner.own_code.objects import read_program
-from runner.own_code.text import Syntax
+from runner.own_code.text import OperandSyntax
 from tests.nonempty import some
 from tests.runner.cli.commands import need_catalogue
 from xed_convert.errors import AssemblyError
@@ -197,8 +197,8 @@ def compiled(folder: Path, *options: str, output: str) -> Path:
     return target
 
 
-@pytest.mark.parametrize("syntax", [Syntax.ATT, Syntax.INTEL])
-def test_real_output_of_gcc_has_the_instructions_of_its_object_file(tmp_path: Path, syntax: Syntax) -> None:
+@pytest.mark.parametrize("syntax", [OperandSyntax.ATT, OperandSyntax.INTEL])
+def test_real_output_of_gcc_has_the_instructions_of_its_object_file(tmp_path: Path, syntax: OperandSyntax) -> None:
     option = f"-masm={syntax.value}"
     text = compiled(tmp_path, "-S", "-g", option, output="x.s").read_text()
     program = compiled(tmp_path, "-c", "-g", option, output="x.o")

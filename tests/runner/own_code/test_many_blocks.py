@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.own_code import many_blocks
-from runner.own_code.many_blocks import CHUNK, Task, journal_of, predict_blocks
+from runner.own_code.many_blocks import CHUNK, PredictionTask, journal_of, predict_blocks
 from tests.runner.cli.commands import need_catalogue
 from tests.shared import measured_haswell
 from xed_convert.errors import UopscopeError
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from runner.own_code.many_blocks import Row
 
-TASK = Task("HSW", str(measured_haswell()), "unrolled", "bounds", bhive=False)
+TASK = PredictionTask("HSW", str(measured_haswell()), "unrolled", "bounds", bhive=False)
 BLOCKS = [bytes.fromhex(code) * (1 + n % 5) for n in range(CHUNK) for code in ("480fafc3", "4801d8", "06")]
 
 
@@ -67,4 +67,4 @@ def test_another_task_begins_anew(tmp_path: Path) -> None:
 
 def test_an_unknown_cpu_is_said_before_processes_start() -> None:
     with pytest.raises(UopscopeError, match="NOSUCH"):
-        next(predict_blocks(BLOCKS, Task("NOSUCH", "", "auto", "bounds", bhive=False), 2))
+        next(predict_blocks(BLOCKS, PredictionTask("NOSUCH", "", "auto", "bounds", bhive=False), 2))

@@ -5,12 +5,13 @@ from fractions import Fraction
 import pytest
 
 from results.model import Status
-from runner.backend import Job, JobResult
+from runner.backend import BackendError, Job, JobResult, Surroundings
 from runner.backends.registry import open_backend
 from runner.backends.tsc import TscBackend
 from runner.own_code.code import MeasureError
 from runner.own_code.counters import choose
-from runner.own_code.measure import Aggregate, Code, Request, Runs, Settings, measure
+from runner.own_code.measure import Aggregate, CodeRequest, MachineCode, Runs, Settings, measure, surround
+from runner.own_code.template import size_of
 from runner.own_code.text import assemble
 from tests.runner.fake_backend import FakeBackend
 
@@ -29,7 +30,7 @@ def jumping(job: Job, repetition: int) -> dict[str, int]:
 
 
 def test_both_modes_and_every_counter_are_measured_by_themselves() -> None:
-    result = measure(Request(Code(IMUL)), FakeBackend(counts, BOTH))
+    result = measure(CodeRequest(MachineCode(IMUL)), FakeBackend(counts, BOTH))
     assert list(result.modes) == ["unrolled", "loop"]
     assert result.counters == BOTH
     for mode in result.modes.values():
@@ -43,7 +44,7 @@ def test_code_that_faults_is_a_result_with_a_reason() -> None:
     backend = FakeBackend(counts)
     backend.failing[IMUL] = JobResult(Status.FAULTED, {}, "SIGILL in the body at offset 0")
     for runs in (None, Runs()):
-        result = measure(Request(Code(IMUL), Settings(runs)), backend)
+        result = measure(CodeRequest(MachineCode(IMUL), Settings(runs)), backend)
         assert not result.ok
         assert result.cycles is None
         assert result.problems[0].endswith("faulted: SIGILL in the body at offset 0")
@@ -61,15 +62,57 @@ def test_code_that_faults_is_a_result_with_a_reason() -> None:
 )
 def test_just_what_is_said_is_run(runs: Runs, jobs: list[tuple[int, int]], cycles: int) -> None:
     backend = FakeBackend(counts, BOTH)
-    result = measure(Request(Code(IMUL), Settings(runs)), backend)
+    result = measure(CodeRequest(MachineCode(IMUL), Settings(runs)), backend)
     assert [(job.copies, job.iterations) for job in backend.batches[-1]] == jobs
     assert result.cycles == cycles
     assert len(result.modes["runs"].values["instructions"].samples) == runs.measurements
 
 
+@pytest.mark.parametrize(("area", "size"), [(None, 128 << 20), ("64K", 64 << 10), ("16M", 16 << 20), ("1G", 1 << 30)])
+def test_the_area_that_r14_points_to_has_the_size_that_is_asked_for(
+    tsc: TscBackend, area: str | None, size: int
+) -> None:
+    asked = Surroundings(size_of(area) if area else 0)
+    for distance, status in {
+        -size // 2: "ok",
+        size // 2 - 8: "ok",
+        -size // 2 - 8: "faulted",
+        size // 2: "faulted",
+    }.items():
+        code = MachineCode(assemble(f"mov rax, [r14+{distance}]"))
+        (mode,) = measure(CodeRequest(code, Settings(Runs(5, measurements=1), surroundings=asked)), tsc).modes.values()
+        assert mode.status == status, (distance, mode.reason)
+    assert tsc.info().area_bytes == size
+    surround(Surroundings(), tsc)
+    assert tsc.info().area_bytes == 128 << 20
+
+
+def test_surroundings_that_cannot_be_had_are_refused(tsc: TscBackend) -> None:
+    simulated = open_backend("sim", architecture="SKL")
+    for asked, backend, complaint in (
+        (Surroundings(contiguous=True), tsc, "contiguous"),
+        (Surroundings(r14_bytes=100_000), tsc, "not a multiple of 64 KiB"),
+        (Surroundings(r14_bytes=1 << 37), tsc, "more than 64 GiB"),
+        (Surroundings(contiguous=True), simulated, "the backend sim has"),
+        (Surroundings(idle_siblings=True), simulated, "the backend sim has"),
+    ):
+        with pytest.raises(BackendError, match=complaint):
+            measure(CodeRequest(MachineCode(IMUL), Settings(Runs(), surroundings=asked)), backend)
+    on_demand = Settings(on_demand=0x2324000, surroundings=Surroundings(r14_bytes=1 << 20))
+    with pytest.raises(MeasureError, match="there are no areas"):
+        measure(CodeRequest(MachineCode(IMUL), on_demand), tsc)
+    assert measure(CodeRequest(MachineCode(IMUL), Settings(Runs())), tsc).ok
+
+
+@pytest.mark.parametrize("text", ["", "0", "x", "-1", "1.5M", "64KB", "9" * 40])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(MeasureError, match="no number of bytes"):
+        size_of(text)
+
+
 def test_initial_warm_ups_run_once_before_all() -> None:
     backend = FakeBackend(counts)
-    measure(Request(Code(IMUL), Settings(Runs(initial_warm_ups=30))), backend)
+    measure(CodeRequest(MachineCode(IMUL), Settings(Runs(initial_warm_ups=30))), backend)
     assert [len(batch) for batch in backend.batches] == [1, 2]
 
 
@@ -85,36 +128,36 @@ def test_initial_warm_ups_run_once_before_all() -> None:
 )
 def test_aggregates(aggregate: Aggregate, cycles: Fraction) -> None:
     runs = Runs(measurements=20, aggregate=aggregate)
-    assert measure(Request(Code(IMUL), Settings(runs)), FakeBackend(jumping)).cycles == cycles
+    assert measure(CodeRequest(MachineCode(IMUL), Settings(runs)), FakeBackend(jumping)).cycles == cycles
 
 
 @pytest.mark.parametrize(
     ("request_", "said"),
     [
-        (Request(Code(b"")), "no code"),
-        (Request(Code(assemble("inc r15"))), "R15"),
-        (Request(Code(assemble("inc r15")), Settings(Runs(loop=3))), "R15"),
-        (Request(Code(IMUL), Settings(Runs(unroll=0))), "--unroll 0"),
-        (Request(Code(IMUL), Settings(Runs(measurements=100_000))), "--repeat"),
-        (Request(Code(IMUL), Settings(offset_bytes=64)), "--offset 64"),
-        (Request(Code(assemble("pause_counting; nop; resume_counting"))), "marks"),
-        (Request(Code(IMUL), Settings(counters=choose("p9"))), "no counter 'p9'"),
-        (Request(Code(IMUL), Settings(counters=choose("C0.00 NAME"))), "no counters to choose events for"),
-        (Request(Code(IMUL, init=IMUL), Settings(on_demand=0)), "--on-demand"),
+        (CodeRequest(MachineCode(b"")), "no code"),
+        (CodeRequest(MachineCode(assemble("inc r15"))), "R15"),
+        (CodeRequest(MachineCode(assemble("inc r15")), Settings(Runs(loop=3))), "R15"),
+        (CodeRequest(MachineCode(IMUL), Settings(Runs(unroll=0))), "--unroll 0"),
+        (CodeRequest(MachineCode(IMUL), Settings(Runs(measurements=100_000))), "--repeat"),
+        (CodeRequest(MachineCode(IMUL), Settings(offset_bytes=64)), "--offset 64"),
+        (CodeRequest(MachineCode(assemble("pause_counting; nop; resume_counting"))), "marks"),
+        (CodeRequest(MachineCode(IMUL), Settings(counters=choose("p9"))), "no counter 'p9'"),
+        (CodeRequest(MachineCode(IMUL), Settings(counters=choose("C0.00 NAME"))), "no counters to choose events for"),
+        (CodeRequest(MachineCode(IMUL, init=IMUL), Settings(on_demand=0)), "--on-demand"),
     ],
 )
-def test_what_makes_no_sense_is_refused(request_: Request, said: str) -> None:
+def test_what_makes_no_sense_is_refused(request_: CodeRequest, said: str) -> None:
     with pytest.raises(MeasureError, match=said):
         measure(request_, FakeBackend(counts))
 
 
 def test_r15_may_be_written_where_nothing_is_looped() -> None:
-    assert measure(Request(Code(assemble("inc r15")), Settings(Runs())), FakeBackend(counts)).ok
+    assert measure(CodeRequest(MachineCode(assemble("inc r15")), Settings(Runs())), FakeBackend(counts)).ok
 
 
 def test_only_the_counters_that_are_wanted_come_out() -> None:
     for runs in (None, Runs()):
-        request = Request(Code(IMUL), Settings(runs, choose("instructions")))
+        request = CodeRequest(MachineCode(IMUL), Settings(runs, choose("instructions")))
         assert "instructions" in measure(request, FakeBackend(counts, BOTH)).counters
     assert measure(request, FakeBackend(counts, BOTH)).counters == ("instructions",)
 
@@ -123,17 +166,21 @@ def test_parts_and_marks_in_the_simulator() -> None:
     backend = open_backend("sim", architecture="SKL")
     once = assemble("mov qword ptr [r14], 3")
     body = assemble("pause_counting; imul rax, rax; imul rax, rax; resume_counting; imul rbx, rbx")
-    code = Code(body, init=assemble("mov rcx, 5"), late_init=assemble("mov rbx, 7"), one_time_init=once)
-    result = measure(Request(code, Settings(Runs(unroll=10))), backend)
+    code = MachineCode(body, init=assemble("mov rcx, 5"), late_init=assemble("mov rbx, 7"), one_time_init=once)
+    result = measure(CodeRequest(code, Settings(Runs(unroll=10))), backend)
     assert result.ok, result.problems
     assert result.benchmark.has_marks
 
 
 def test_on_this_machine(tsc: TscBackend) -> None:
-    chain = measure(Request(Code(IMUL[:3] + b"\xc0"), Settings(Runs(unroll=100, loop=100, measurements=30))), tsc)
+    chain = measure(
+        CodeRequest(MachineCode(IMUL[:3] + b"\xc0"), Settings(Runs(unroll=100, loop=100, measurements=30))), tsc
+    )
     assert float(chain.cycles or 0) == pytest.approx(3, rel=0.05)
-    anywhere = measure(Request(Code(assemble("mov rax, [rax]")), Settings(on_demand=0x2324000)), tsc)
+    anywhere = measure(CodeRequest(MachineCode(assemble("mov rax, [rax]")), Settings(on_demand=0x2324000)), tsc)
     assert anywhere.ok, anywhere.problems
-    looped = measure(Request(Code(assemble("mov rax, [rax]")), Settings(Runs(loop=100), on_demand=0x2324000)), tsc)
+    looped = measure(
+        CodeRequest(MachineCode(assemble("mov rax, [rax]")), Settings(Runs(loop=100), on_demand=0x2324000)), tsc
+    )
     assert looped.ok, looped.problems
     assert float(looped.cycles or 0) == pytest.approx(float(anywhere.cycles or 0), rel=0.1)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.backend import Backend
-    from runner.own_code.measure import Measurers, Request, Result
+    from runner.own_code.measure import CodeRequest, Measurers, Result
 
 SIMULATED = ["--backend", "sim", "--arch", "SKL"]
 CHAIN = [*SIMULATED, "--asm", ".rept {N}; imul rax, rbx; .endr"]
@@ -155,7 +155,7 @@ def test_a_sweep_that_was_stopped_goes_on(
     output = tmp_path / "x.csv"
     measured: list[int] = []
 
-    def stopping(request: Request, backend: Backend, measurers: Measurers) -> Result:
+    def stopping(request: CodeRequest, backend: Backend, measurers: Measurers) -> Result:
         if len(measured) == 2:
             measured.append(-1)
             raise KeyboardInterrupt

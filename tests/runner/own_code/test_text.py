@@ -10,7 +10,7 @@ from iced_x86 import Decoder, Formatter, FormatterSyntax
 from generator.harness.style import PAUSE, RESUME
 from runner.own_code import gnu_as
 from runner.own_code.att import intel_candidates
-from runner.own_code.text import Syntax, assemble
+from runner.own_code.text import OperandSyntax, assemble
 from tests.nonempty import some
 from xed_convert.errors import AssemblyError
 
@@ -75,7 +75,9 @@ def test_every_line_means_what_the_gnu_assembler_says(text: str, intel: bool) ->
     for line in some(text.strip().splitlines()):
         expected = gnu_as.assemble(line, intel=intel)
         assert expected is not None, line
-        assert disassembled(assemble(line, Syntax.INTEL if intel else Syntax.ATT)) == disassembled(expected), line
+        assert disassembled(assemble(line, OperandSyntax.INTEL if intel else OperandSyntax.ATT)) == disassembled(
+            expected
+        ), line
 
 
 @pytest.mark.parametrize(
@@ -144,7 +146,7 @@ def test_att_readings_prefer_the_instruction_of_that_name() -> None:
 def test_garbage_is_assembled_or_an_error_of_ours(text: str, intel: bool) -> None:
     found: bytes | AssemblyError
     try:
-        found = assemble(text, Syntax.INTEL if intel else Syntax.ATT)
+        found = assemble(text, OperandSyntax.INTEL if intel else OperandSyntax.ATT)
     except AssemblyError as error:
         found = error
     assert isinstance(found, bytes) or found.message

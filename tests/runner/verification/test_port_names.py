@@ -20,19 +20,25 @@ def usage(text: str) -> PortUsage:
 
 def test_answers_that_agree_with_each_other_are_right_under_one_exchange() -> None:
     answers = [(usage("1*p125"), usage("1*p179")), (usage("1*p15"), usage("1*p19")), (usage("1*p3"), usage("1*p3"))]
-    names = best_names(("27", "59"), answers)
+    names = best_names(("27", "59"), [([stated], true) for stated, true in answers])
     assert [renamed(stated, names) for stated, _ in answers] == [true for _, true in answers]
 
 
 def test_answers_that_contradict_each_other_are_not_all_right() -> None:
     answers = [(usage("1*p0"), usage("1*p1")), (usage("1*p0"), usage("1*p0"))]
-    names = best_names(("01",), answers)
+    names = best_names(("01",), [([stated], true) for stated, true in answers])
     assert sum(renamed(stated, names) == true for stated, true in answers) == 1
 
 
+def test_usages_that_are_named_say_which_ports_are_exchanged_but_never_against_a_stated_one() -> None:
+    named = ([usage("1*p1+1*p4"), usage("2*p14")], usage("1*p1+1*p6"))
+    assert best_names(("46",), [named])["4"] == "6"
+    assert best_names(("46",), [named, named, ([usage("1*p4")], usage("1*p4"))])["4"] == "4"
+
+
 def test_nothing_is_exchanged_without_need_or_between_counters() -> None:
-    assert best_names(("01", "23"), [(usage("1*p2"), usage("1*p2"))]) == {port: port for port in "0123"}
-    assert renamed(usage("1*p0"), best_names(("01", "23"), [(usage("1*p0"), usage("1*p2"))])) != usage("1*p2")
+    assert best_names(("01", "23"), [([usage("1*p2")], usage("1*p2"))]) == {port: port for port in "0123"}
+    assert renamed(usage("1*p0"), best_names(("01", "23"), [([usage("1*p0")], usage("1*p2"))])) != usage("1*p2")
 
 
 @given(st.integers(0, 1000), USAGES)

@@ -49,6 +49,9 @@ class CycleCore:
         self.entries = 0
         self.eliminated = 0
         self.last_retired = 0
+        self.begin = [0] * len(parameters.ports)
+        self.before = self.begin
+        self.same: list[tuple[int, ...]] = []
 
     def run(self, steps: Sequence[Step]) -> Counts:
         position = 0
@@ -56,6 +59,9 @@ class CycleCore:
         while position < len(steps) or self.unretired or self.window:
             self._retire()
             self._dispatch()
+            waiting_now = [one.port for one in self.window if one.ports and one.dispatched is None]
+            self.before, self.begin = self.begin, [waiting_now.count(p) for p in range(len(self.counts))]
+            self.same = []
             free = self.parameters.issue_width
             while position < len(steps):
                 step = steps[position]
@@ -94,7 +100,7 @@ class CycleCore:
         one = InFlight(step, [self.writers[place] for place in sources if place in self.writers], self.cycle)
         one.latency = latency
         if kind == SHARED:
-            self.eliminated += extra >> 8
+            self.eliminated += extra >> 8 & 0xFF
             if self.eliminated >= extra & 0xFF:
                 self.eliminated -= extra & 0xFF
                 kind, one.latency = NO_PORT, 0
@@ -122,7 +128,7 @@ class CycleCore:
     def _choose(self, ports: tuple[int, ...], slot: int) -> int:
         """The port that a rule at issue gives to a µop in that issue slot of the cycle."""
         rule = self.parameters.binding
-        if rule is Binding.INTEL:
+        if rule in (Binding.INTEL, Binding.INTEL_6, Binding.INTEL_10):
             return self._choose_like_intel(ports, slot)
         waiting = [sum(o.port == p and o.dispatched is None for o in self.window) for p in range(len(self.counts))]
         return min(ports, key=lambda p: (waiting[p], p if rule is Binding.LOWEST else self.last_bound[p]))
@@ -132,11 +138,24 @@ class CycleCore:
             self.turn += 1
             return ports[(self.turn - 1) % len(ports)]
         older = [o.port for o in self.window if o.dispatched is None and o.issued < self.cycle]
+        if self.parameters.binding is Binding.INTEL_6:
+            return _choose_of_six(ports, slot, older)
+        if self.parameters.binding is Binding.INTEL_10:
+            return self._choose_of_ten(ports, slot)
         least = max((p for p in ports), key=lambda p: (-older.count(p), p))
         second = max((p for p in ports if p != least), key=lambda p: (-older.count(p), p))
         if slot % 2 == 0 or older.count(second) - older.count(least) >= 3:
             return least
         return second
+
+    def _choose_of_ten(self, ports: tuple[int, ...], slot: int) -> int:
+        near = [p for p in ports if self.before[p] < min(self.before[other] for other in ports) + 5]
+        ranked = sorted(near, key=lambda p: (self.before[p], -p))
+        place = self.same.count(ports)
+        self.same.append(ports)
+        if slot == 4:
+            return ranked[0]
+        return ranked[(1 if slot == 3 and not place else place) % len(ranked)]
 
     def _complete_without_port(self) -> None:
         for one in self.window:
@@ -190,3 +209,14 @@ class CycleCore:
             if last.retire_slots:
                 return
             self.unretired.pop(0)
+
+
+def _choose_of_six(ports: tuple[int, ...], slot: int, older: list[int | None]) -> int:
+    waiting = {p: older.count(p) for p in ports}
+    first = min(ports, key=lambda p: (waiting[p], p))
+    if max(waiting.values()) - waiting[first] >= 3 or slot % 4 == 0:
+        return first
+    if len(ports) == 3:
+        rest = sorted(p for p in ports if p != first)
+        return {1: rest[1], 2: rest[0], 3: first}[slot % 4]
+    return first if slot % 2 == 0 else max((p for p in ports if p != first), key=lambda p: (waiting[p], p))

@@ -88,6 +88,8 @@ def test_rules_of_binding_differ_where_ports_are_idle() -> None:
         Binding.LOWEST: (100, 100, 0, 0, 0, 0, 0, 0),
         Binding.DISPATCH: (100, 100, 0, 0, 0, 0, 0, 0),
         Binding.INTEL: (0, 0, 0, 0, 0, 100, 100, 0),
+        Binding.INTEL_6: (100, 0, 0, 0, 0, 0, 100, 0),
+        Binding.INTEL_10: (0, 0, 0, 0, 0, 100, 100, 0),
     }
 
 
@@ -117,6 +119,15 @@ def test_a_chain_takes_its_latency_times_its_length(latency: int) -> None:
         core, skipped = run.after(copies)
         cycles[copies] = core.totals().plus(skipped).cycles
     assert cycles[110] - cycles[10] == 100 * latency
+
+
+@pytest.mark.parametrize(("whole", "expected"), [(True, [31, 31, 31, 31]), (False, [2, 11, 21, 31])])
+def test_a_group_is_issued_at_once_where_it_waits_for_all_of_its_entries(*, whole: bool, expected: list[int]) -> None:
+    parameters = Parameters(4, 4, 64, 8, "01", whole_groups=whole)
+    link: Step = (PORT, (0,), 10, (0,), (0,), 0, 1, 1)
+    moments: list[Moment] = []
+    Core(parameters, 1).advance([link] * 12, [], moments)
+    assert [one.issued for one in moments[8:]] == expected
 
 
 def test_independent_uops_fill_their_ports() -> None:

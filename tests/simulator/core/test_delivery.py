@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from results.machine.constants import Core, core_of
+from results.machine.constants import CoreConstants, core_of
 from results.machine.graph import Behaviour, Decoding, Uop
 from results.model import Status
 from runner.backend import Job
 from runner.backends.sim import SimBackend
-from simulator.core.delivery import Delivery, Fetched, Layout
+from simulator.core.delivery import CodeLayout, Delivery, Fetched
 from simulator.machines.machine import MachineModel, Origin, Parameters
 from tests.nonempty import some
 from tests.simulator.programs import ONCE, benchmark, catalogue, line
@@ -30,11 +30,11 @@ TWO_UOPS = Fetched((4,), Decoding(2, complex=True, simple=2))
 MICROCODED = Fetched((3,), Decoding(1, 8, complex=True, simple=0))
 
 
-def run(core: Core, body: tuple[Fetched, ...], copies: int, issue: int = 4) -> tuple[list[int], list[int]]:
+def run(core: CoreConstants, body: tuple[Fetched, ...], copies: int, issue: int = 4) -> tuple[list[int], list[int]]:
     """Return when each instruction can be issued, and the counts, on a core that issues so many µops per cycle."""
     assert core.uop_cache is not None
     front = Delivery(core)
-    front.begin(Layout(body, core.uop_cache), copies)
+    front.begin(CodeLayout(body, core.uop_cache), copies)
     arrivals, now, left = [], 0, issue
     for item in body * copies:
         arrives = front.fetch(item, now)
@@ -48,13 +48,13 @@ def run(core: Core, body: tuple[Fetched, ...], copies: int, issue: int = 4) -> t
     return [*arrivals, now], front.counts
 
 
-def cycles(core: Core, *body: Fetched, copies: int = 64, issue: int = 4) -> float:
+def cycles(core: CoreConstants, *body: Fetched, copies: int = 64, issue: int = 4) -> float:
     """Return the cycles per copy in the long run."""
     few, many = (run(core, body, n, issue)[0][-1] for n in (copies, 3 * copies))
     return (many - few) / (2 * copies)
 
 
-def without_cache(name: str) -> Core:
+def without_cache(name: str) -> CoreConstants:
     """Return a core whose µop cache holds nothing, so that all is decoded anew."""
     core = core_of(name)
     assert core.uop_cache is not None
@@ -166,11 +166,29 @@ def test_a_loop_is_issued_from_the_buffer_as_often_as_it_is_unrolled(name: str, 
     assert found == pytest.approx(expected, abs=0.01)
 
 
+@pytest.mark.parametrize(("name", "clusters"), [("ADL-E", 2), ("LNL-E", 3)])
+def test_clusters_of_three_decoders_take_stretches_by_turns(name: str, clusters: int) -> None:
+    core = core_of(name)
+    assert core.front_end is not None
+    alone = replace(core, front_end=replace(core.front_end, clusters=1))
+    straight = [FOUR_BYTES] * 36
+    assert cycles(alone, *straight, issue=12) == 12
+    assert cycles(core, *straight, issue=12) == 12 / clusters
+    loop = [*straight[1:12], replace(FOUR_BYTES, is_jump=True, jumps_bytes=-48)]
+    assert cycles(alone, *loop, issue=12) == 4
+    assert cycles(core, *loop, issue=12) == pytest.approx(4 / clusters, abs=0.01)
+
+
+def test_a_cluster_whose_queue_is_full_waits_alone() -> None:
+    """Skymont issues eight per cycle and decodes nine."""
+    assert cycles(core_of("LNL-E"), *[FOUR_BYTES] * 36, issue=8, copies=256) == pytest.approx(4.5, abs=0.01)
+
+
 def test_the_queue_of_uops_stops_the_decoders() -> None:
     core = without_cache("HSW")
     front = Delivery(core)
     assert core.uop_cache is not None
-    front.begin(Layout((THREE_BYTES,), core.uop_cache), 1000)
+    front.begin(CodeLayout((THREE_BYTES,), core.uop_cache), 1000)
     for _ in range(56):
         front.fetch(THREE_BYTES, 500)  # nothing is issued before cycle 500
     assert front.cycle < 100
@@ -182,7 +200,7 @@ def test_the_queue_of_uops_stops_the_decoders() -> None:
 NOPS = {1: "90", 3: "0f1f00", 5: "0f1f440000", 7: "0f1f8000000000", 9: "660f1f840000000000"}
 
 OTHERS: dict[str, tuple[str | int, ...]] = {"MUL (R64)": ("RBX",), "XGETBV": (), "JMP (Rel8)": (0,)}
-CORES = ("NHM", "HSW", "SKL", "ICX", "ZEN4")
+CORES = ("NHM", "HSW", "SKL", "ICX", "ZEN4", "ADL-E", "LNL-E")
 
 
 def nop(size: int) -> Line:

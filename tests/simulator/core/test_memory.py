@@ -10,17 +10,17 @@ import pytest
 
 from generator.factory import InstructionFactory
 from generator.memory.accesses import File, accesses_of
-from generator.memory.forwarding import Cell, begin, cells
+from generator.memory.forwarding import ForwardingCase, begin, cells
 from inference.memory.forwarding import measure_forwarding
-from results.memory.model import Place
+from results.memory.model import LineCrossing
 from results.model import Status
 from runner.backend import Job
 from runner.backends.sim import SimBackend
 from runner.measuring.protocol import Measurer
 from runner.measuring.session import Limits, Session
-from runner.memory import Wanted, measure_memory
+from runner.memory import WantedMemory, measure_memory
 from simulator.machines.shipped import load_machine
-from simulator.memory.parameters import TYPICAL, CacheLevel, Forwarding, Memory
+from simulator.memory.parameters import TYPICAL, CacheLevel, ForwardingParameters, MemoryParameters
 from tests.nonempty import some
 from tests.simulator.programs import ONCE, benchmark, catalogue, line
 from xed_convert.model import MemoryAddress
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 FILES = [(store, load) for store in ("general", "vector") for load in ("general", "vector")]
 MACHINES = {
     "typical": TYPICAL.forwarding,
-    "renaming": Forwarding(
+    "renaming": ForwardingParameters(
         dict(zip(FILES, (6, 8, 7, 9), strict=True)), dict(zip(FILES, (19, 21, 20, 22), strict=True)), frozenset({4, 8})
     ),
-    "slow": Forwarding(dict.fromkeys(FILES, 11), dict.fromkeys(FILES, 40), across_pages=False),
+    "slow": ForwardingParameters(dict.fromkeys(FILES, 11), dict.fromkeys(FILES, 40), across_pages=False),
 }
 
 
-def machine(memory: Memory, name: str = "SKX") -> SimBackend:
+def machine(memory: MemoryParameters, name: str = "SKX") -> SimBackend:
     return SimBackend(load_machine(name).with_parameters(memory=memory), catalogue())
 
 
-def expected(rules: Forwarding, cell: Cell, page_offset: int) -> tuple[int, str]:
+def expected(rules: ForwardingParameters, cell: ForwardingCase, page_offset: int) -> tuple[int, str]:
     """Return cycles and outcome by the rules as they are documented."""
     files = (cell.store.file.value, cell.load.file.value)
     in_two_pages = page_offset + cell.store.size_bytes > 4096
@@ -59,13 +59,13 @@ def expected(rules: Forwarding, cell: Cell, page_offset: int) -> tuple[int, str]
 def test_the_matrix_of_a_simulated_machine_is_its_rules(name: str) -> None:
     rules = MACHINES[name]
     assert rules is not None
-    backend = machine(Memory(rules))
+    backend = machine(MemoryParameters(rules))
     instructions = InstructionFactory(catalogue())
     # LLVM's model has a further µop in loads of 64 bytes, which comes on top of the machine's rules
     known = [one for one in accesses_of(instructions, backend.lacks) if one.size_bytes < 64]
     every = list(cells(known))
     numbers = range(len(every))
-    sure = [number for number in numbers if not every[number].offset_bytes and every[number].place is Place.LINE]
+    sure = [number for number in numbers if not every[number].offset_bytes and every[number].place is LineCrossing.LINE]
     chosen = [every[number] for number in sorted({*numbers[7::199], *sure})]
     session = Session(Measurer(backend), limits=Limits(keep_raw=False))
     found, problems = session.run_one(measure_forwarding(instructions, chosen))
@@ -84,7 +84,9 @@ def test_the_matrix_of_a_simulated_machine_is_its_rules(name: str) -> None:
 
 
 def test_a_machine_without_memory_is_refused_and_one_with_it_is_a_model() -> None:
-    report = measure_memory(machine(TYPICAL), catalogue(), Wanted(names=("r8", "r64"), places=(Place.LINE,)))
+    report = measure_memory(
+        machine(TYPICAL), catalogue(), WantedMemory(names=("r8", "r64"), places=(LineCrossing.LINE,))
+    )
     assert report.provenance.is_model
     assert report.forwarding is not None
     assert report.forwarding.penalty() == 10
@@ -125,16 +127,16 @@ def zeros(lines: int, step: int) -> tuple[Line, ...]:
     ],
 )
 def test_a_chain_of_loads_takes_what_its_level_takes(lines: int, step: int, extra: int) -> None:
-    backend = machine(Memory(caches=LEVELS, memory_cycles=90))
+    backend = machine(MemoryParameters(caches=LEVELS, memory_cycles=90))
     body = [load(step * number) for number in range(lines)]
     setup = (ZERO, *zeros(lines, step))
-    base = cycles(machine(Memory()), *body, setup=setup)
+    base = cycles(machine(MemoryParameters()), *body, setup=setup)
     assert base == 5 * lines  # LLVM 19's latency of a load with an index
     assert cycles(backend, *body, setup=setup) == (5 + extra) * lines
 
 
 def test_a_flushed_line_comes_from_memory() -> None:
-    backend = machine(Memory(caches=LEVELS, memory_cycles=90))
+    backend = machine(MemoryParameters(caches=LEVELS, memory_cycles=90))
     flush = line("CLFLUSH (M512)", MemoryAddress("R14"))
     assert cycles(backend, load(0), setup=(ZERO, *zeros(1, 8))) == 5
     found = backend.run([Job(benchmark(load(0), flush, setup=(ZERO, *zeros(1, 8))), 8)], ("core_cycles",), ONCE)[0]
@@ -151,8 +153,8 @@ def test_crossing_a_line_or_a_page_takes_longer() -> None:
 
 
 def test_stores_that_are_far_away_matter_only_as_long_as_the_buffer_holds_them() -> None:
-    rules = replace(MACHINES["renaming"] or Forwarding({}, {}), entries=2)
-    backend = machine(Memory(rules))
+    rules = replace(MACHINES["renaming"] or ForwardingParameters({}, {}), entries=2)
+    backend = machine(MemoryParameters(rules))
     store = line("MOV (M64, R64)", MemoryAddress("R14", displacement=64), "RAX")
     others = [line("MOV (M64, R64)", MemoryAddress("R14", displacement=128 + 64 * n), "RBX") for n in range(2)]
     narrow = line("MOVZX (R32, M8)", "EAX", MemoryAddress("R14", displacement=65))
@@ -162,7 +164,7 @@ def test_stores_that_are_far_away_matter_only_as_long_as_the_buffer_holds_them()
 
 
 def test_a_register_that_was_moved_or_computed_is_the_same_place() -> None:
-    backend = machine(Memory(MACHINES["typical"]))
+    backend = machine(MemoryParameters(MACHINES["typical"]))
     setup = (
         line("MOV_89 (R64, R64)", "RSI", "R14"),
         line("ADD (R64, I8)", "RSI", 16),

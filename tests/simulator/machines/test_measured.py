@@ -11,7 +11,7 @@ import pytest
 
 from results.machine.build import behaviour_from
 from results.machine.constants import core_of
-from results.machine.facts import Cycles, Facts, FormFacts, Pair
+from results.machine.facts import Cycles, FormFacts, LatencyPair, VariantFacts
 from results.machine.file import read_machine
 from results.machine.graph import Behaviour, Uop
 from results.model import Form, LatencyPart, PortUsage, Status
@@ -123,24 +123,24 @@ def test_a_missing_file_is_a_clear_error(tmp_path: Path) -> None:
         open_backend("sim", model=tmp_path / "none.xml")
 
 
-STRANGE: dict[str, Facts] = {
-    "many µops": Facts({Form.PLAIN: FormFacts(PortUsage.parse("999999999*p0"), uops=999_999_999)}),
-    "long": Facts(
-        {Form.PLAIN: FormFacts(PortUsage.parse("1*p0"))}, {Pair(1, LatencyPart.NONE, 1): Cycles(10**9, 10**9)}
+STRANGE: dict[str, VariantFacts] = {
+    "many µops": VariantFacts({Form.PLAIN: FormFacts(PortUsage.parse("999999999*p0"), uops=999_999_999)}),
+    "long": VariantFacts(
+        {Form.PLAIN: FormFacts(PortUsage.parse("1*p0"))}, {LatencyPair(1, LatencyPart.NONE, 1): Cycles(10**9, 10**9)}
     ),
-    "long division": Facts({Form.PLAIN: FormFacts(PortUsage.parse("1*p0"))}, divider_cycles=999_999_999),
-    "rare": Facts({Form.PLAIN: FormFacts(PortUsage.parse("1*p0"), throughput=Fraction(123_456_789))}),
-    "much decoded": Facts(
+    "long division": VariantFacts({Form.PLAIN: FormFacts(PortUsage.parse("1*p0"))}, divider_cycles=999_999_999),
+    "rare": VariantFacts({Form.PLAIN: FormFacts(PortUsage.parse("1*p0"), throughput=Fraction(123_456_789))}),
+    "much decoded": VariantFacts(
         {Form.PLAIN: FormFacts(PortUsage.parse("1*p0"), decoded=999_999_999, microcoded=999_999_999)}
     ),
-    "without anything": Facts({Form.PLAIN: FormFacts()}),
-    "pipes": Facts({Form.PLAIN: FormFacts(PortUsage.parse("2*FP0123+1*FP45"))}),
+    "without anything": VariantFacts({Form.PLAIN: FormFacts()}),
+    "pipes": VariantFacts({Form.PLAIN: FormFacts(PortUsage.parse("2*FP0123+1*FP45"))}),
 }
 
 
 @pytest.mark.parametrize("name", ["NHM", "HSW", "ADL-P", "ZEN5"])
 @pytest.mark.parametrize("facts", STRANGE.values(), ids=STRANGE)
-def test_strange_numbers_of_a_file_are_simulated_in_no_time(name: str, facts: Facts) -> None:
+def test_strange_numbers_of_a_file_are_simulated_in_no_time(name: str, facts: VariantFacts) -> None:
     variant, core = catalogue().by_string("IMUL (R64, R64)"), core_of(name)
     strange = behaviour_from(variant, facts, core)
     one = Behaviour((Uop(frozenset(), 1, ()),), 1)

@@ -19,7 +19,7 @@ from simulator.machines import convert_llvm
 from simulator.machines.graph_rules import CPU_ORDER, cpu_range, read_rules
 from simulator.machines.machine import Parameters
 from simulator.machines.notation import describe, parse_graph
-from simulator.machines.scheduling_model import Facts, behaviour_of
+from simulator.machines.scheduling_model import ModelFacts, behaviour_of
 from simulator.machines.shipped import load_machine, names, read_isa_sets
 from simulator.machines.truth import longest_paths
 from tests.nonempty import some
@@ -239,7 +239,7 @@ ports_strategy = st.lists(st.sampled_from(["0", "1", "5", "06", "015", "0156"]),
 
 @given(ports_strategy, st.integers(1, 20))
 def test_made_up_graphs_keep_ports_and_latency(ports: list[str], latency: int) -> None:
-    facts = Facts(tuple(frozenset(p) for p in ports), (latency,), len(ports))
+    facts = ModelFacts(tuple(frozenset(p) for p in ports), (latency,), len(ports))
     behaviour = behaviour_of(variant("IMUL (R64, R64)"), facts)
     assert sum(behaviour.port_usage.uops.values()) == len(ports)
     assert max(longest_paths(behaviour.uops).values()) == latency
@@ -247,7 +247,7 @@ def test_made_up_graphs_keep_ports_and_latency(ports: list[str], latency: int) -
 
 @given(st.integers(3, 20), st.integers(1, 7))
 def test_a_load_takes_its_read_advance_and_the_rest_is_computing(latency: int, advance: int) -> None:
-    facts = Facts((frozenset("23"), frozenset("0156")), (latency,), 1, advance)
+    facts = ModelFacts((frozenset("23"), frozenset("0156")), (latency,), 1, advance)
     behaviour = behaviour_of(variant("ADD (R64, M64)"), facts)
     truth = {(s.operand, s.part): n for (s, d), n in longest_paths(behaviour.uops).items() if d.operand == 1}
     assert truth[2, LatencyPart.ADDRESS] == latency

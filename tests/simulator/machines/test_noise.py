@@ -1,7 +1,8 @@
-"""The noise of a simulated machine's counters: how far off they are, and that the same job is always off alike."""
+"""The noise of a simulated machine's counters: how far off they are, and when the same job is off alike."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from statistics import fmean, median
 
 import pytest
@@ -79,13 +80,25 @@ def test_the_clock_drifts_up_and_down_and_nothing_else_does() -> None:
     ),
     st.text(),
 )
-def test_the_same_job_is_noisy_in_the_same_way(noise: CounterNoise, job: str) -> None:
+def test_the_same_job_is_noisy_in_the_same_way_the_first_time(noise: CounterNoise, job: str) -> None:
     assert samples(noise, job) == samples(noise, job)
+
+
+def test_a_job_that_is_repeated_is_noisy_in_another_way() -> None:
+    outliers = CounterNoise(outlier_percent=30)
+    assert outliers.samples("job", {"p0": VALUE}, 20, 0) != outliers.samples("job", {"p0": VALUE}, 20, 0, turn=1)
+    fixed = CounterNoise(job_percent=2)
+    assert fixed.samples("job", {"p0": VALUE}, 20, 0) == fixed.samples("job", {"p0": VALUE}, 20, 0, turn=1)
+    machine = backend("random:outliers:5")
+    job = Job(benchmark(line("IMUL (R64, R64)", "RAX", "RBX")), 100)
+    runs = [machine.run([job], ("core_cycles",), Repeat(0, 20))[0].samples["core_cycles"] for _ in range(5)]
+    assert len(set(runs)) == 5
+    assert len({min(run) for run in runs}) == 1
 
 
 def test_a_backend_counts_its_jobs_for_the_drift() -> None:
     machine = backend("random:drift:5")
     job = Job(benchmark(line("IMUL (R64, R64)", "RAX", "RBX")), 100)
     times = [machine.run([job], ("core_cycles",), Repeat(0, 1))[0].samples["core_cycles"][0] for _ in range(300)]
-    assert times == sorted(times)
-    assert times[-1] / times[0] == pytest.approx(1 + 0.03 * 299 / 500, rel=0.001)
+    assert all(later >= earlier - 1 for earlier, later in pairwise(times))  # some samples are one too high
+    assert times[-1] / times[0] == pytest.approx(1 + 0.03 * 299 / 500, rel=0.002)

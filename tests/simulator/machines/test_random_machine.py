@@ -15,14 +15,14 @@ from generator.operands.places import sources
 from results.machine.graph import ADDRESS_PARTS, Endpoint
 from results.model import Status
 from runner.backend import Job, Repeat
-from runner.backends.sim import open_machine
+from runner.backends.sim import SimBackend, open_machine
 from simulator.machines.machine import Binding
 from simulator.machines.noise import EXACT
 from simulator.machines.random_machine import RandomMachine, is_tame
 from simulator.machines.random_shape import KINDS, draw_shape
 from simulator.machines.truth import longest_paths
 from tests.nonempty import some
-from tests.simulator.programs import backend, benchmark, catalogue, line, per_copy
+from tests.simulator.programs import benchmark, catalogue, line, per_copy
 from xed_convert.model import OperandKind
 
 SEEDS = st.integers(0, 100_000)
@@ -82,10 +82,11 @@ def test_a_chain_on_a_random_machine_takes_what_its_truth_says(name: str) -> Non
 
 def test_noise_is_the_same_in_every_run_and_goes_upwards() -> None:
     seed = next(n for n in range(100) if draw_shape(n).parameters.noise.upwards)
-    noisy = backend(f"random:{seed}")
     job = Job(benchmark(line("IMUL (R64, R64)", "RAX", "RBX")), 10)
-    first, second = (noisy.run([job], ("core_cycles",), Repeat(0, 50))[0] for _ in range(2))
+    machines = [SimBackend(open_machine(f"random:{seed}"), catalogue()) for _ in range(2)]
+    first, second = (machine.run([job], ("core_cycles",), Repeat(0, 50))[0] for machine in machines)
     assert first == second
+    assert machines[0].run([job], ("core_cycles",), Repeat(0, 50))[0] != first
     assert first.status is Status.OK
     samples = first.samples["core_cycles"]
     assert min(samples) < max(samples) <= min(samples) + draw_shape(seed).parameters.noise.upwards

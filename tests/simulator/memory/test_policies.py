@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.memory.caches import Caches, hits
-from simulator.memory.parameters import CacheLevel, Memory
+from simulator.memory.parameters import CacheLevel, MemoryParameters
 from simulator.memory.policies import new_set
 from tests.nonempty import some
 
@@ -93,7 +93,7 @@ def test_a_line_that_is_dropped_is_not_there_and_its_place_is_filled_next() -> N
 
 
 def test_levels_are_asked_one_after_the_other() -> None:
-    memory = Memory(
+    memory = MemoryParameters(
         caches=(CacheLevel(128, 2, 0), CacheLevel(512, 2, 10)),
         memory_cycles=100,
         crossing_line_cycles=3,
@@ -110,4 +110,4 @@ def test_levels_are_asked_one_after_the_other() -> None:
     assert caches.load("R14", 4092, 8) == 107
     caches.drop("R14", 0)
     assert caches.load("R14", 0, 8) == 100
-    assert Caches(Memory()).load("R14", 0, 8) == 0
+    assert Caches(MemoryParameters()).load("R14", 0, 8) == 0

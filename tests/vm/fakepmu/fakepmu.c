@@ -3,7 +3,8 @@
  * For tests only: a PMU for uopscope.ko where there is none (QEMU's TCG).
  *
  * - Probes on uops_cpuid, uops_vendor, uops_rdmsr and uops_wrmsr let the module
- *   see the PMU that a test describes, and log everything that it programs.
+ *   see the PMU that a test describes, and log everything that it programs. Another
+ *   one sets the bits of `more_cr4` in what it reads of CR4.
  * - A die notifier emulates RDPMC, which raises #UD under TCG. Its counts come from
  *   a table loaded beforehand, by the blob (a hash of its bytes but for the first
  *   eight) and by what the module has programmed: what is programmed wrongly counts
@@ -81,7 +82,7 @@ static u32 blob_bytes;
 static bool key_is_known;
 static u64 key;
 static bool ended[2 * MAX_COUNTERS];
-static unsigned long missing, reads;
+static unsigned long missing, reads, more_cr4;
 
 static u64 *find_msr(u64 msr)
 {
@@ -170,6 +171,12 @@ static int on_cpuid(struct kprobe *probe, struct pt_regs *regs)
 static int on_vendor(struct kprobe *probe, struct pt_regs *regs)
 {
 	return vendor < 0 ? 0 : return_now(regs, vendor);
+}
+
+/* No emulator here has FRED, so its bit of CR4 can only be made up. */
+static int on_cr4(struct kprobe *probe, struct pt_regs *regs)
+{
+	return more_cr4 ? return_now(regs, __read_cr4() | more_cr4) : 0;
 }
 
 /* The blob's copy in the module can be read at any time; what user space handed over may be paged out or on the move. */
@@ -308,6 +315,7 @@ static struct kprobe probes[] = {
 	{ .symbol_name = "uops_rdmsr", .pre_handler = on_rdmsr },
 	{ .symbol_name = "uops_cpuid", .pre_handler = on_cpuid },
 	{ .symbol_name = "uops_vendor", .pre_handler = on_vendor },
+	{ .symbol_name = "uops_cr4", .pre_handler = on_cr4 },
 	{ .symbol_name = "uops_code_install", .pre_handler = on_install },
 };
 
@@ -413,6 +421,7 @@ static int set_held(const char *text, const struct kernel_param *parameter)
 
 static const struct kernel_param_ops held_operations = { .set = set_held };
 module_param_cb(held, &held_operations, NULL, 0200);
+module_param(more_cr4, ulong, 0600);
 module_param(missing, ulong, 0400);
 module_param(reads, ulong, 0400);
 

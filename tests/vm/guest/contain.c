@@ -18,22 +18,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include "blobs.h"
 #include "uopscope_uapi.h"
-
-struct blob {
-	const char *name;
-	const unsigned char *start, *end;
-	unsigned int status, vector, changed, offset;
-};
-
-/* Another outcome that is right, of the kind with that very name. */
-struct also {
-	const char *name;
-	unsigned int status, vector, changed, unused;
-};
-
-extern const struct blob blobs[];
-extern const struct also also[];
 
 static int device, any_vector;
 static unsigned long long flags, cpu;
@@ -170,9 +156,9 @@ static int check(const struct blob *blob, int rounds)
 }
 
 /*
- * With interrupts on in the blob the kernel's handlers run on its stack and with
- * its GS base, and the interrupt flag is what it should not be here: those kinds
- * are for interrupts off, the default, only.
+ * With interrupts on in the blob, the kernel's handlers run on its stack and with
+ * its GS base. The interrupt flag is set, too. So these kinds are only for
+ * interrupts off, the default.
  */
 static int needs_cli(const struct blob *blob)
 {

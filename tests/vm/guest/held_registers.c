@@ -24,22 +24,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "blobs.h"
 #include "uopscope_uapi.h"
-
-struct blob {
-	const char *name;
-	const unsigned char *start, *end;
-	unsigned int status, vector, changed, offset;
-};
-
-/* Another outcome that is right, of the kind with that very name. */
-struct also {
-	const char *name;
-	unsigned int status, vector, changed, unused;
-};
-
-extern const struct blob blobs[];
-extern const struct also also[];
 
 /* FXSAVE's area (x87, MXCSR, XMM), the upper halves of YMM, and the bases */
 struct registers {

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 #include "uopscope_uapi.h"
@@ -28,7 +29,8 @@ static const unsigned char endless[] = { 0, 0, 0, 0, 0, 0, 0, 0, 0xeb, 0xfe };
 /* MOV ECX, 0x40000; DEC ECX; JNZ; RET: a moment on any machine */
 static const unsigned char moment[] = { 0, 0, 0, 0, 0, 0, 0, 0, 0xb9, 0, 0, 4, 0, 0xff, 0xc9, 0x75, 0xfc, 0xc3 };
 
-static double signalled;
+/* When the signal was sent: the child that sends it says so here. */
+static double *signalled;
 
 static double now_ms(void)
 {
@@ -43,29 +45,43 @@ static void on_signal(int number)
 	(void)number;
 }
 
-/* As Ctrl-C does: from another CPU, since interrupts are off on the one that runs code. */
-static void signal_soon(int cpu)
+/*
+ * As Ctrl-C does: from another CPU, since interrupts are off on the one that runs code. The child has left that CPU when
+ * the batch begins, and begins to wait when it is told so by signal_soon: a signal before the batch would end nothing.
+ */
+static int prepare_signal(int cpu)
 {
 	struct sigaction action = { .sa_handler = on_signal };
 	pid_t parent = getpid();
 	cpu_set_t others;
+	int ends[2];
+	char byte;
 
 	sigaction(SIGUSR1, &action, NULL);
-	signalled = now_ms() + SIGNAL_AFTER_US / 1e3;
+	if (pipe(ends))
+		exit(2);
 	if (fork())
-		return;
+		return ends[1];
 	sched_getaffinity(0, sizeof(others), &others);
 	CPU_CLR(cpu, &others);
 	sched_setaffinity(0, sizeof(others), &others);
-	while (now_ms() < signalled)
-		usleep(1000);
-	kill(parent, SIGUSR1);
+	if (read(ends[0], &byte, 1) == 1) {
+		usleep(SIGNAL_AFTER_US);
+		*signalled = now_ms();
+		kill(parent, SIGUSR1);
+	}
 	_exit(0);
+}
+
+static void signal_soon(int starter)
+{
+	if (write(starter, "", 1) != 1)
+		exit(2);
 }
 
 int main(int argc, char **argv)
 {
-	int cpu = argc > 2 ? atoi(argv[1]) : 0, first, second, device, is_endless;
+	int cpu = argc > 2 ? atoi(argv[1]) : 0, first, second, device, is_endless, starter = -1;
 	unsigned int again = 0, jobs_wanted = argc > 3 ? atoi(argv[3]) : 1000, done, bad = 0, i;
 	struct uops_counter_set set = { .size = sizeof(set), .num_counters = 1 };
 	struct uops_result *results = calloc(jobs_wanted, sizeof(*results));
@@ -80,8 +96,11 @@ int main(int argc, char **argv)
 	is_endless = !strcmp(argv[2], "endless");
 	if (is_endless)
 		jobs_wanted = 1;
+	signalled = mmap(NULL, sizeof(*signalled), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (signalled == MAP_FAILED)
+		return 2;
 	if (strcmp(argv[2], "slow"))
-		signal_soon(cpu);
+		starter = prepare_signal(cpu);
 	CPU_ZERO(&cpus);
 	CPU_SET(cpu, &cpus);
 	sched_setaffinity(0, sizeof(cpus), &cpus);
@@ -99,6 +118,8 @@ int main(int argc, char **argv)
 	batch.results = (unsigned long)results;
 	batch.samples = (unsigned long)samples;
 	batch.num_samples = batch.num_jobs = jobs_wanted;
+	if (starter >= 0)
+		signal_soon(starter);
 	do {
 		first = ioctl(device, UOPS_IOC_BATCH, &batch) ? errno : 0;
 		again++;
@@ -109,6 +130,6 @@ int main(int argc, char **argv)
 	for (i = 0; i < jobs_wanted && !is_endless; i++)
 		bad += results[i].status != UOPS_STATUS_OK;
 	printf("interrupt: %s errno %d after %.0f ms, %u of %u done, then errno %d, %u bad, %u calls\n",
-	       argv[2], first, ended - signalled, done, jobs_wanted, second, bad, again);
+	       argv[2], first, ended - *signalled, done, jobs_wanted, second, bad, again);
 	return 0;
 }

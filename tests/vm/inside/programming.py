@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from generator.harness.harness import Reader, render
+from generator.harness.harness import CounterReader, render
 from generator.microbenchmark import Line, Microbenchmark
 from runner.backend import BackendError
 from runner.host.kmod import abi
@@ -15,9 +15,13 @@ from tests.vm.fakepmu import accesses, register_records
 
 FAKE = Path("/dev/fakepmu")
 HELD = Path("/sys/module/fakepmu/parameters/held")
+MORE_CR4 = Path("/sys/module/fakepmu/parameters/more_cr4")
+FRED = 1 << 32
+"""CR4.FRED (Intel, Flexible Return and Event Delivery specification, section 3.1)."""
+
 NOP = Microbenchmark((), (Line(b"\x90", "NOP"),), "nothing")
 SLOT = Slot("uncore", abi.COUNTER_MSR, UNCORE_COUNTER, 0)
-READ = Reader((UNCORE_COUNTER,), "rdmsr")
+READ = CounterReader((UNCORE_COUNTER,), "rdmsr")
 
 
 def main() -> None:
@@ -30,7 +34,7 @@ def main() -> None:
         uarch = tables.by_name(name)
         runs = plan(uarch, hardware, countable(uarch, hardware))
         jobs = [
-            BlobJob(render(NOP, 1, 0, Reader(tuple(slot.rdpmc for slot in slots))), slots, 0, 1, abi.MAX_TIME_NS)
+            BlobJob(render(NOP, 1, 0, CounterReader(tuple(slot.rdpmc for slot in slots))), slots, 0, 1, abi.MAX_TIME_NS)
             for slots in runs
         ]
         results = device.run(jobs)
@@ -47,7 +51,9 @@ def main() -> None:
         }
         print("REPORT", json.dumps(report))
         if name == list(CORES)[-1]:
-            print("HELD", while_held(jobs))
+            print("HELD", refused(jobs, HELD, 1))
+            print("FRED", refused(jobs, MORE_CR4, FRED))
+            print("AGAIN", refused(jobs, MORE_CR4, 0))
     print("REGISTERS", json.dumps(registers()))
 
 
@@ -68,9 +74,9 @@ def registers() -> dict[str, object]:
     return {"results": [(one.status.name, one.error) for one in results], "written": written}
 
 
-def while_held(jobs: list[BlobJob]) -> str:
-    """Return what is said of a batch while somebody else has a counter."""
-    HELD.write_text("1")
+def refused(jobs: list[BlobJob], parameter: Path, value: int) -> str:
+    """Return what is said of a batch while somebody else has a counter, or the CPU seems to be another one."""
+    parameter.write_text(str(value))
     device = Device(0)
     try:
         device.run(jobs)
@@ -78,7 +84,7 @@ def while_held(jobs: list[BlobJob]) -> str:
         return error.message
     finally:
         device.close()
-        HELD.write_text("0")
+        parameter.write_text("0")
     return "nothing"
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xed_convert.assembly.syntax import Kind, Statement, WrittenOperand, parse, parse_number, parse_statement
+from xed_convert.assembly.syntax import Statement, TextKind, WrittenOperand, parse, parse_number, parse_statement
 from xed_convert.errors import AssemblyError
 from xed_convert.model import MemoryAddress
 
@@ -17,9 +17,9 @@ def test_everything_at_once() -> None:
         ("VADDPS",),
         frozenset({"evex"}),
         (
-            WrittenOperand(Kind.REGISTER, "ZMM1"),
-            WrittenOperand(Kind.REGISTER, "ZMM3"),
-            WrittenOperand(Kind.MEMORY, MemoryAddress("R14", "RCX", 4, -16, "FS"), 32, "{1to16}"),
+            WrittenOperand(TextKind.REGISTER, "ZMM1"),
+            WrittenOperand(TextKind.REGISTER, "ZMM3"),
+            WrittenOperand(TextKind.MEMORY, MemoryAddress("R14", "RCX", 4, -16, "FS"), 32, "{1to16}"),
         ),
         mask="K2",
         zeroing=True,
@@ -49,7 +49,7 @@ def test_statements_labels_and_comments() -> None:
     assert parse_statement("lock add [rax], ecx").words == ("LOCK", "ADD")
     assert parse_statement("ccmpb {dfv=of,cf} rax, rbx").default_flags == 9
     assert parse_statement("vaddps zmm1, zmm2, zmm3, {ru-sae}").rounding == "ru-sae"
-    assert parse_statement("jmp .-5").operands == (WrittenOperand(Kind.HERE, -5),)
+    assert parse_statement("jmp .-5").operands == (WrittenOperand(TextKind.HERE, -5),)
 
 
 @pytest.mark.parametrize(("text", "number"), [("10", 10), ("-0x10", -16), ("0ffh", 255), ("0b101", 5), ("+7", 7)])

@@ -9,7 +9,7 @@ import pytest
 from tests.nonempty import some
 from tests.shared import XED_NEW, XED_OLD, xed_datafiles
 from xed_convert.catalogue.catalogue import Catalogue
-from xed_convert.catalogue.store import SHIPPED, Store
+from xed_convert.catalogue.store import SHIPPED, CatalogueFile
 from xed_convert.errors import ConversionError, UnknownInstructionError
 from xed_convert.expansion.ship import main, ship
 
@@ -66,13 +66,25 @@ def test_the_nearest_name_is_shown(catalogue: Catalogue) -> None:
         catalogue.find("ADC_GPRv_GPRx")
 
 
+def test_names_that_begin_as_what_was_typed_are_the_nearest(catalogue: Catalogue) -> None:
+    with pytest.raises(UnknownInstructionError) as raised:
+        catalogue.find("ADCX_GPR")
+    assert raised.value.hint is not None
+    assert raised.value.hint.startswith("Nearest: ADCX_GPR32d_")
+
+
+def test_a_strings_part_before_its_operands_means_all_with_it(catalogue: Catalogue) -> None:
+    assert strings(catalogue, "lea_d32") == [f"LEA_D32 (R{width})" for width in (16, 32, 64)]
+    assert strings(catalogue, "ADC_11") == strings(catalogue, "ADC_11 (*")
+
+
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     data = Path(SHIPPED).read_bytes()
     for damaged in (b"", b"PK", data[:100], data[:5000], data.replace(b"strings", b"strinks", 1)):
         path = tmp_path / "catalogue.bin"
         path.write_bytes(damaged)
         with pytest.raises(ConversionError, match=r"catalogue\.bin:\d: "):
-            Store(path)
+            CatalogueFile(path)
 
 
 @pytest.mark.parametrize(("lines", "of_others"), [(b'"words"', b'"texts"'), (b'"opcodes"', b'"textxxx"')])

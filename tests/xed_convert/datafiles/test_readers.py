@@ -14,7 +14,7 @@ from xed_convert.datafiles.layers import read_layers
 from xed_convert.datafiles.nonterminals import read_nonterminals
 from xed_convert.datafiles.pattern import BitRange, Bits, Call, Constraint, Literal, Macros, Token, parse_token
 from xed_convert.datafiles.records import read_records
-from xed_convert.datafiles.source import Line, Location, split_lines
+from xed_convert.datafiles.source import FileLine, Location, split_lines
 from xed_convert.errors import ConversionError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def test_patterns_are_read_as_they_are_written(pattern: list[Token]) -> None:
     assert Macros().expand(text, Location("x", 1)) == tuple(pattern)
 
 
-def lines(text: str) -> list[Line]:
+def lines(text: str) -> list[FileLine]:
     return split_lines(text, "x.txt")
 
 

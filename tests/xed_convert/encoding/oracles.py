@@ -26,7 +26,7 @@ _ERROR = re.compile(r"[^:]*:(\d+)(?::\d+)?: (?:Error|error)\b: ?(.*)")
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class ExplainedDifference:
     """A row of the table: what an oracle says of some variants, and why.
 
     `what` is `unknown` (the oracle has no such instruction), `alias` (it calls it otherwise) or `differs`.
@@ -44,11 +44,11 @@ class Explanation:
         return any(fnmatch.fnmatchcase(name, self.pattern) for name in names)
 
 
-def explanations(oracle: str) -> list[Explanation]:
+def explanations(oracle: str) -> list[ExplainedDifference]:
     """Return the table's rows about an oracle."""
     lines = [line for line in TABLE.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
     rows = csv.DictReader(lines, delimiter="\t")
-    return [Explanation(**row) for row in rows if row["oracle"] == oracle]
+    return [ExplainedDifference(**row) for row in rows if row["oracle"] == oracle]
 
 
 def tool(*names: str) -> str:

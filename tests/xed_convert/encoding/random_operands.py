@@ -13,14 +13,14 @@ from xed_convert.model import MemoryAddress, OperandKind
 if TYPE_CHECKING:
     from random import Random
 
-    from xed_convert.encoding.form import Form
+    from xed_convert.encoding.form import EncodingForm
     from xed_convert.model import InstructionVariant, Operand, OperandValue
 
 _INDEXES = {"MX": "XMM", "MY": "YMM", "MZ": "ZMM"}
 
 
 def random_values(
-    variant: InstructionVariant, random: Random, *, extended: bool = True, form: Form | None = None
+    variant: InstructionVariant, random: Random, *, extended: bool = True, form: EncodingForm | None = None
 ) -> dict[int, OperandValue]:
     """Choose a value for each explicit operand that has none; R16 to R31 only if `extended`."""
     form = form or parse_encoding(variant.encoding)[0]
@@ -67,7 +67,7 @@ def _can_encode(variant: InstructionVariant, values: dict[int, OperandValue]) ->
 
 
 def _random_values(
-    variant: InstructionVariant, random: Random, *, extended: bool, form: Form
+    variant: InstructionVariant, random: Random, *, extended: bool, form: EncodingForm
 ) -> dict[int, OperandValue]:
     extended = extended and form.has_extended_registers
     values: dict[int, OperandValue] = {}
@@ -100,7 +100,7 @@ def _low_gpr() -> tuple[str, ...]:
 
 
 def _random_value(
-    variant: InstructionVariant, operand: Operand, code: str, form: Form, random: Random, extended: bool
+    variant: InstructionVariant, operand: Operand, code: str, form: EncodingForm, random: Random, extended: bool
 ) -> OperandValue | None:
     if operand.value:
         return None
@@ -133,7 +133,7 @@ def random_immediate(variant: InstructionVariant, code: str, random: Random) -> 
 
 
 def random_address(
-    variant: InstructionVariant, code: str, form: Form, random: Random, *, extended: bool
+    variant: InstructionVariant, code: str, form: EncodingForm, random: Random, *, extended: bool
 ) -> MemoryAddress:
     """Choose an address that the form allows."""
     shape = address_shape(variant, code, form)

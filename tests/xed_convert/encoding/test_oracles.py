@@ -15,7 +15,7 @@ import iced_x86
 import pytest
 
 from tests.shared import XED_NEW, XED_OLD, xed_datafiles
-from tests.xed_convert.encoding.oracles import Explanation, assemble_all, explanations, same_mnemonic, tool
+from tests.xed_convert.encoding.oracles import ExplainedDifference, assemble_all, explanations, same_mnemonic, tool
 from tests.xed_convert.encoding.random_operands import plain_values
 from xed_convert.assembly.formatting import format_instance
 from xed_convert.assembly.matching import Matcher
@@ -56,7 +56,7 @@ def without_width(values: Mapping[int, OperandValue]) -> dict[int, OperandValue]
     }
 
 
-def check(outcomes: list[tuple[InstructionVariant, str, str]], rows: list[Explanation]) -> None:
+def check(outcomes: list[tuple[InstructionVariant, str, str]], rows: list[ExplainedDifference]) -> None:
     """Compare outcomes (`agrees`, `unknown`, `differs`, `alias`) with the table."""
     counts = Counter(what for _, what, _ in outcomes)
     unexplained = [

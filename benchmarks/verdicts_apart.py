@@ -1,0 +1,336 @@
+"""Verdicts for parts of inference that need a machine of their own: they are not reached by counting µops of variants.
+
+The first word of a machine's name says which part is judged:
+
+| machine | what is judged |
+|---|---|
+| `time HSW` | ports by time alone, with the counters hidden |
+| `decoders HSW` | decoders of made-up instructions, on the core's front end, by counters and by time |
+| `decoders random:small:3` | variants of a machine without a front end, where no decoder may be stated |
+| `divider SKX` | cycles on the divider, by time alone |
+| `forwarding renaming` | outcomes and cycles of store forwarding |
+| `levels` | levels of cache, on made-up curves |
+| `policies` | replacement policies, ways, and single accesses of first-level caches |
+
+A verdict says whether inference found the truth (`benchmarks.verdicts`). `benchmarks.sensitivity` compares verdicts.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, TypeVar
+
+from generator.memory.accesses import accesses_of
+from generator.memory.chase import PAGE_STRIDE
+from generator.memory.forwarding import LINE_BYTES, begin, cells
+from generator.memory.sequences import SetLines, parse
+from generator.operands.values import kinds_of
+from generator.sequences.throughput import LENGTHS, ThroughputFactory
+from inference.builder import ConclusionBuilder
+from inference.characterizer import Characterizer
+from inference.decoding import COMPLEX, MICROCODE, MITE, SIMPLE, measure_decoding
+from inference.divider import BUSY, measure_divider
+from inference.experiment import Measured, Want
+from inference.memory.asked import measure_asked
+from inference.memory.forwarding import measure_forwarding
+from inference.memory.levels import levels, measure_levels, sizes
+from inference.memory.replacement import measure_replacement
+from inference.throughput import Search
+from results.machine.constants import core_of
+from results.machine.graph import Behaviour, Decoding, Uop
+from results.memory.model import ForwardingOutcome, LineCrossing
+from results.model import Status
+from runner.backends.sim import SimBackend, open_machine
+from runner.measuring.protocol import Measurer
+from runner.measuring.session import Limits, Session
+from runner.verification import by_time
+from runner.verification.run import chosen
+from simulator.machines.machine import MachineModel, Origin, Parameters
+from simulator.memory.caches import hits
+from simulator.memory.parameters import TYPICAL, CacheLevel, ForwardingParameters, MemoryParameters
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from benchmarks.kept import Kept
+    from generator.memory.forwarding import ForwardingCase
+    from inference.characterizer import CandidateCache
+    from inference.experiment import Procedure
+    from results.memory.model import MeasuredLevel, Replacement
+    from xed_convert.catalogue.catalogue import Catalogue
+    from xed_convert.model import InstructionVariant
+
+Verdicts = dict[str, str]
+Found = TypeVar("Found")
+
+BY_TIME = {
+    by_time.Verdict.RIGHT: "right",
+    by_time.Verdict.VISIBLE: "right",
+    by_time.Verdict.NAMED: "named",
+    by_time.Verdict.NAMED_OTHERS: "none",
+    by_time.Verdict.UNSTATED: "none",
+    by_time.Verdict.WRONG: "wrong",
+}
+
+DECODED = tuple(
+    Decoding(uops, microcoded, complex=simple is not None, simple=simple)
+    for uops, microcoded, simple in ((1, 0, None), (1, 0, 0), (1, 0, 1), (1, 0, 3), (2, 0, 2), (4, 0, 0), (4, 30, 0))
+)
+"""How the made-up instructions are decoded."""
+
+BY_TIME_TOO = COMPLEX, SIMPLE
+FRONT = (MITE, MICROCODE, COMPLEX, SIMPLE)
+
+FILES = [(store, load) for store in ("general", "vector") for load in ("general", "vector")]
+FORWARDING = {
+    "typical": TYPICAL.forwarding,
+    "renaming": ForwardingParameters(
+        dict(zip(FILES, (6, 8, 7, 9), strict=True)), dict(zip(FILES, (19, 21, 20, 22), strict=True)), frozenset({4, 8})
+    ),
+    "merging": ForwardingParameters(dict.fromkeys(FILES, 5), dict.fromkeys(FILES, 6)),
+}
+"""Machines by their rules. On the last one a load out of several places takes hardly longer."""
+
+CURVES = {
+    "two": ((32 << 10, 5), (1 << 20, 14), (64 << 20, 80)),
+    "three": ((48 << 10, 5), (2 << 20, 15), (16 << 20, 60), (64 << 20, 250)),
+    "near": ((16 << 10, 3), (256 << 10, 5), (64 << 20, 40)),
+}
+"""Bytes and cycles of levels, memory last."""
+
+POLICIES = (("LRU", 4), ("FIFO", 4), ("PLRU", 4), ("QLRU_H00_M1_R0_U1", 2), ("LRU", 12))
+MISS = 12
+SEQUENCE = "A? B? C? A? D? B? A?"
+
+
+class Apart:
+    """Asks inference about its parts, each without the others."""
+
+    def __init__(self, catalogue: Catalogue, cache: CandidateCache) -> None:
+        """Take a catalogue, and candidates for blocking instructions that were made of it."""
+        self._catalogue, self._cache = catalogue, cache
+        self._parts: dict[str, Callable[[str, int, Kept], Verdicts]] = {
+            "time": self._time,
+            "decoders": self._decoders,
+            "divider": self._divider,
+            "forwarding": self._forwarding,
+            "levels": self._levels,
+            "policies": self._policies,
+        }
+
+    def knows(self, name: str) -> bool:
+        """Return whether a machine is one of these."""
+        return name.partition(" ")[0] in self._parts
+
+    def verdicts(self, name: str, count: int, source: Kept) -> Verdicts:
+        """Return verdicts by what they are about, of so many variants (if it is about variants) of a machine."""
+        part, _, machine = name.partition(" ")
+        return self._parts[part](machine, count, source)
+
+    def _time(self, name: str, count: int, source: Kept) -> Verdicts:
+        machine = open_machine(name)
+        variants = evenly(chosen(self._catalogue, machine, ["all"], 1), count)
+        backend = SimBackend(machine, self._catalogue, hide_counters=True)
+        outcome = by_time.run(backend, self._catalogue, variants, self._cache, source)
+        return {f"{string} ports by time": BY_TIME[one] for string, one in outcome.answers.items()}
+
+    def _decoders(self, name: str, count: int, source: Kept) -> Verdicts:
+        if ":" in name:
+            machine = open_machine(name)
+            variants = evenly(chosen(self._catalogue, machine, ["all"], 1), count)
+            asked = [(machine, one, {COMPLEX: 0, SIMPLE: None}) for one in variants]
+        else:
+            cmc = self._catalogue.by_string("CMC")
+            asked = [(decoding_machine(name, one), cmc, front_of(one)) for one in DECODED]
+        found = {}
+        for number, (machine, variant, truth) in enumerate(asked):
+            for counted in (True, False):
+                about = f"{variant.string} {number} {'by counters' if counted else 'by time'}"
+                own = source.part(about)
+                attributes = self._attributes(machine, variant, measure_decoding, own, counted=counted)
+                wanted = truth if counted else {key: truth[key] for key in BY_TIME_TOO}
+                found.update({f"{about} {key}": judged(attributes.get(key), value) for key, value in wanted.items()})
+        return found
+
+    def _divider(self, name: str, count: int, source: Kept) -> Verdicts:
+        machine = open_machine(name)
+        busy = {
+            one.string: sum(uop.divider_cycles for uop in behaviour.uops)
+            for one in chosen(self._catalogue, machine, ["all"], 1)
+            if len(kinds_of(one)) > 1 and (behaviour := machine.behaviour(one)) is not None
+        }
+        found = {}
+        for string in evenly(list(busy), count):
+            variant = self._catalogue.by_string(string)
+            attributes = self._attributes(machine, variant, measure_divider, source, counted=False)
+            found[f"{string} {BUSY}"] = judged(attributes.get(BUSY), busy[string])
+        return found
+
+    def _attributes(
+        self,
+        machine: MachineModel,
+        variant: InstructionVariant,
+        measure: Callable[..., Procedure[None]],
+        source: Kept,
+        *,
+        counted: bool,
+    ) -> dict[str, int]:
+        """Return the attributes that one part of inference states of a variant; `counted`: with all counters."""
+        backend = SimBackend(machine, self._catalogue)
+        capabilities = backend.info().capabilities
+        if not counted:
+            capabilities = replace(capabilities, counters=("core_cycles",), ports=())
+        context = Characterizer(self._catalogue, capabilities, candidates=self._cache).prepared({})
+
+        def procedure() -> Procedure[ConclusionBuilder]:
+            found = ConclusionBuilder(variant)
+            search = Search(ThroughputFactory(context.instructions, variant), kinds_of(variant)[0])
+            yield from search.measure([search.shape(LENGTHS[0])], Want.ALL if counted else Want.CYCLES)
+            if search.unrolled:
+                found.first = found.fastest = search.unrolled[0]
+                if counted:
+                    found.note_uops(search)
+                yield from measure(found, context)
+            return found
+
+        return session_of(backend, source).run_one(procedure()).attributes
+
+    def _forwarding(self, name: str, count: int, source: Kept) -> Verdicts:
+        rules = FORWARDING[name]
+        assert rules is not None
+        backend = SimBackend(open_machine("SKX").with_parameters(memory=MemoryParameters(rules)), self._catalogue)
+        # LLVM's model has a further µop in loads of 64 bytes, which comes on top of the machine's rules
+        known = [one for one in accesses_of(self._cache.instructions, backend.lacks) if one.size_bytes < 64]
+        every = list(cells(known))
+        # What certainly can be forwarded says how long that takes
+        sure = {one for one in every if not one.offset_bytes and one.place is LineCrossing.LINE}
+        some = sure.union(evenly(every, count))
+        wanted = [one for one in every if one in some]
+        matrix, _ = session_of(backend, source).run_one(measure_forwarding(self._cache.instructions, wanted))
+        found = {}
+        for cell in wanted:
+            row = matrix.row(cell.store.name, cell.load.name, cell.place, cell.addressing)
+            cycles, outcome = (row and row.at(cell.offset_bytes)) or (None, ForwardingOutcome.UNKNOWN)
+            about = f"{cell.load.name} of {cell.store.name} at {cell.offset_bytes} {cell.place} {cell.addressing}"
+            true_cycles, true_outcome = forwarded(rules, cell)
+            # Of a way between two files only the sum there and back is known: each counts as half
+            near = cycles is not None and abs(cycles - true_cycles) <= Fraction(1, 2)
+            found[f"{about} cycles"] = "none" if cycles is None else "right" if near else "wrong"
+            right = "right" if outcome is true_outcome else "wrong"
+            found[f"{about} outcome"] = "none" if outcome is ForwardingOutcome.UNKNOWN else right
+        return found
+
+    def _levels(self, _name: str, _count: int, _source: Kept) -> Verdicts:
+        found = {}
+        for name, curve in CURVES.items():
+            known, doubts = levels(answered(measure_levels(self._cache.instructions, curve[-1][0]), curve))
+            found[f"{name} number"] = "none" if doubts else "right" if len(known) == len(curve) else "wrong"
+            for number, (level, true) in enumerate(itertools.zip_longest(known, curve)):
+                found[f"{name} {number}"] = is_level(level, true)
+        return found
+
+    def _policies(self, _name: str, _count: int, source: Kept) -> Verdicts:
+        found = {}
+        for policy, ways in POLICIES:
+            caches = (CacheLevel(4096 * ways, ways, 0, policy), CacheLevel(1 << 20, 16, MISS))
+            machine = open_machine("SKX").with_parameters(memory=MemoryParameters(caches=caches, memory_cycles=90))
+            backend, instructions = SimBackend(machine, self._catalogue), self._cache.instructions
+            session = session_of(backend, source.part(f"{policy} {ways}"))
+            first = SetLines(4096)
+            known = session.run_one(measure_replacement(instructions, first, "L1", Fraction(MISS)))
+            found[f"{policy} {ways} ways"] = "none" if known.ways is None else judged(known.ways, ways)
+            found[f"{policy} {ways} policy"] = is_policy(known, policy)
+            steps = parse(SEQUENCE)
+            lines = [sorted({one.line for one in steps}).index(one.line) for one in steps]
+            hit = 5
+            asked = session.run_one(measure_asked(instructions, first, steps, Fraction(hit), Fraction(hit + MISS)))
+            for one, true in zip(asked, hits(policy, ways, lines), strict=True):
+                verdict = "none" if one.hits is None else "right" if one.hits is true else "wrong"
+                found[f"{policy} {ways} access {one.number}"] = verdict
+        return found
+
+
+def evenly(everything: Sequence[Found], count: int) -> Sequence[Found]:
+    """Return so many of a sequence, at equal distances."""
+    return everything[:: max(1, len(everything) // count)][:count]
+
+
+def session_of(backend: SimBackend, source: Kept | None = None) -> Session:
+    """Return a session on a machine."""
+    return Session(Measurer(backend), source, Limits(keep_raw=False))
+
+
+def judged(found: int | None, true: int | None) -> str:
+    """Return the verdict about a number; where there is none, to state none is right."""
+    return "right" if found == true else "none" if found is None else "wrong"
+
+
+def decoding_machine(core: str, decoding: Decoding) -> MachineModel:
+    """Return a core on which CMC is decoded as told, and all else is one µop that any decoder makes."""
+    one = Behaviour((Uop(frozenset(), 1, ()),), 1, decoding=Decoding(1))
+    special = replace(one, slots=decoding.decoded + decoding.microcoded, decoding=decoding)
+    front = core_of(core)
+    return MachineModel(
+        core,
+        replace(Parameters.of(front), front=front),
+        Origin("made up", "none"),
+        lambda variant: special if getattr(variant, "iclass", "") == "CMC" else one,
+    )
+
+
+def front_of(decoding: Decoding) -> dict[str, int | None]:
+    """Return the attributes of an instruction that is decoded so; any decoder takes it: no simple ones are stated."""
+    return dict(
+        zip(FRONT, (decoding.decoded, decoding.microcoded, int(decoding.complex), decoding.simple), strict=True)
+    )
+
+
+def forwarded(rules: ForwardingParameters, cell: ForwardingCase) -> tuple[int, ForwardingOutcome]:
+    """Return the cycles and the outcome of a case by a machine's rules."""
+    files = (cell.store.file.value, cell.load.file.value)
+    in_two_pages = (begin(cell) or 0) + cell.store.size_bytes > 4096
+    if not cell.contained or (in_two_pages and not rules.across_pages):
+        merges = rules.failed[files] - rules.forwarded[files] < 3
+        return rules.failed[files], ForwardingOutcome.FORWARDED if merges else ForwardingOutcome.FAILED
+    same = not cell.offset_bytes and cell.store.size_bytes == cell.load.size_bytes
+    if same and files == ("general", "general") and cell.store.size_bytes in rules.renamed_bytes:
+        return 0, ForwardingOutcome.RENAMED
+    return rules.forwarded[files], ForwardingOutcome.FORWARDED
+
+
+def answered(procedure: Procedure[Found], curve: Sequence[tuple[int, int]]) -> Found:
+    """Answer what `measure_levels` asks for as a machine of these levels would; return what it concludes."""
+    requests = next(procedure)
+    wanted = sizes(curve[-1][0])
+    assert len(requests) == 2 * len(wanted)
+    # A ring with a pointer in each page has few lines; pages themselves cost nothing here
+    cached = (*wanted, *(size // PAGE_STRIDE * LINE_BYTES for size in wanted))
+    cycles = [next(time for held, time in curve if size <= held) for size in cached]
+    answers = [
+        Measured(request, Status.OK, {"core_cycles": Fraction(one * request.benchmark.divisor)}, {})
+        for request, one in zip(requests, cycles, strict=True)
+    ]
+    try:
+        procedure.send(answers)
+    except StopIteration as end:
+        found: Found = end.value
+        return found
+    message = "it asks for more"
+    raise AssertionError(message)
+
+
+def is_level(found: MeasuredLevel | None, true: tuple[int, int] | None) -> str:
+    """Return the verdict about a level: its bytes and cycles."""
+    if found is None:
+        return "none"
+    right = true is not None and found.size_bytes == true[0] and found.cycles == true[1]
+    return "right" if right else "wrong"
+
+
+def is_policy(found: Replacement, true: str) -> str:
+    """Return the verdict about a policy; several are named that no sequence parts."""
+    if not found.policies:
+        return "none"
+    return "wrong" if true not in found.policies else "right" if len(found.policies) == 1 else "named"

@@ -1,0 +1,51 @@
+"""What a measured latency says in whole cycles: one number, an upper bound, or the two numbers that it is between.
+
+Every pass through a dependency takes whole cycles, so a fraction is a mean of passes that took different ones:
+
+    1.00    1          every pass took one
+    0.20    [0;1]      a move that was eliminated four times of five
+    6.11    [≤6;≤7]    six or seven; links may have added a bypass delay, so the instruction takes six at most
+    4.14    ≤4         if the clock may be off by as much as that; else some passes took five
+    90.3    90.30±0.90 nobody can tell which whole number it is
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import ceil, floor
+from typing import TYPE_CHECKING, NamedTuple
+
+from results.model import Bound
+
+if TYPE_CHECKING:
+    from results.model import LatencyResult
+
+NEAR_WHOLE = Fraction(1, 20)
+"""Cycles. A latency that is no further from a whole number is that number: half of the least fraction that rhythms of a
+core make of a latency (one cycle in ten)."""
+
+UNTOLD = 50
+"""Cycles. A measurement is called stable if it spreads by 1 %: half a cycle of so many, and more than one whole number
+may be meant."""
+
+
+class WholeCycles(NamedTuple):
+    """The whole numbers of cycles that passes took, equal if there was only one; `is_bound`: they may take less."""
+
+    least: int
+    most: int
+    is_bound: bool
+
+
+def whole_cycles(latency: LatencyResult) -> WholeCycles:
+    """Return what a latency says in whole cycles."""
+    nearest = floor(latency.cycles + Fraction(1, 2))
+    if latency.bound is Bound.UPPER:
+        return WholeCycles(nearest, nearest, is_bound=True)
+    off, spread = abs(latency.cycles - nearest), latency.spread or Fraction(0)
+    if off <= NEAR_WHOLE or (off <= spread and latency.cycles >= UNTOLD):
+        return WholeCycles(nearest, nearest, is_bound=False)
+    if off <= spread:
+        most = floor(latency.cycles + spread)
+        return WholeCycles(most, most, is_bound=True)
+    return WholeCycles(floor(latency.cycles), ceil(latency.cycles), is_bound=True)

@@ -1,0 +1,170 @@
+"""Published rules by which one core differs from another, on LLVM's models with the constants of `cores/`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+
+import pytest
+
+from analysis.bounds import Analyzer, Bounds, Component, Running
+from analysis.code import CodeReader
+from analysis.machines import open_machine
+from analysis.simulation.run import Simulation
+from analysis.simulation.study import Study
+from results.machine.build import behaviour_from
+from results.machine.constants import core_of
+from results.machine.facts import Cycles, FormFacts, LatencyPair, VariantFacts
+from results.model import Form, LatencyPart, PortUsage
+from simulator.machines.machine import MachineModel, Origin, Parameters
+from xed_convert.assembly.assembler import assemble, shipped_assembler
+
+
+@cache
+def reader(architecture: str) -> CodeReader:
+    return CodeReader(open_machine(architecture), shipped_assembler().decoder)
+
+
+def bounds(text: str, architecture: str) -> Bounds:
+    return Analyzer(reader(architecture).machine).bounds(reader(architecture).block(assemble(text)), Running.UNROLLED)
+
+
+def cycles(text: str, architecture: str) -> float:
+    machine = reader(architecture).machine
+    simulation = Simulation(machine, reader(architecture))
+    return float(Study(simulation, Analyzer(machine).follower, bounds(text, architecture)).cycles)
+
+
+LOADS = "vmovaps ymm0, [rsi]; vmovaps ymm1, [rdi]"
+STORES = "vmovaps [rsi], ymm0; vmovaps [rdi], ymm1"
+TRIAD = "vmovaps ymm0, [rsi]; vmovaps ymm1, [rdi]; vmovaps [rbp], ymm2"
+
+
+@pytest.mark.parametrize(
+    ("text", "architecture", "expected"),
+    [
+        (LOADS, "SNB", 2),  # 16 bytes of each load per cycle
+        (LOADS, "HSW", 1),
+        (STORES, "SNB", 4),
+        (STORES, "HSW", 2),
+        (TRIAD, "SNB", 2),  # the address of the store uses a port while a load brings its second half
+        ("vmovaps ymm0, [rsi]; mov rax, [rdi]; mov rbx, [rbp]", "SNB", 2),
+    ],
+)
+def test_accesses_of_256_bits_take_the_way_of_data_twice_on_a_sandy_bridge(
+    text: str, architecture: str, expected: int
+) -> None:
+    assert bounds(text, architecture).cycles == expected
+    assert cycles(text, architecture) == pytest.approx(expected, rel=0.05)
+
+
+def test_narrow_accesses_are_limited_by_their_ports_alone() -> None:
+    assert Component.UNIT not in bounds("mov rax, [rsi]; mov rbx, [rdi]; mov [rbp], rcx", "SNB").cycles_of
+
+
+@pytest.mark.parametrize(("architecture", "ends"), [("SNB", True), ("HSW", True), ("SKL", False), ("ICX", False)])
+def test_a_pop_of_r12_needs_the_first_decoder_and_may_end_its_group(architecture: str, *, ends: bool) -> None:
+    (item,) = reader(architecture).block(assemble("pop r12")).items
+    assert item.effects.fetched is not None
+    decoding = item.effects.fetched.decoding
+    assert (decoding.complex, decoding.simple) == (True, 0 if ends else None)
+
+
+@pytest.mark.parametrize(("architecture", "longer"), [("SNB", 12), ("HSW", 11), ("SKL", 11), ("ICX", 12)])
+def test_a_load_that_is_not_forwarded_waits_for_as_long_as_the_core_takes(architecture: str, longer: int) -> None:
+    whole = cycles("mov [rsp], rax; mov rbx, [rsp]; add rax, rbx", architecture)
+    part = cycles("mov [rsp], eax; mov rbx, [rsp]; add rax, rbx", architecture)
+    assert part - whole == longer
+
+
+@pytest.mark.parametrize(("architecture", "expected"), [("SNB", 4), ("HSW", 4), ("SKL", 4), ("ICX", 5)])
+def test_pointers_are_chased_a_cycle_faster_on_cores_before_ice_lake(architecture: str, expected: int) -> None:
+    assert cycles("mov rax, [rax+2040]", architecture) == expected
+    assert cycles("mov rax, [rax+2048]", architecture) == 5
+    assert cycles("mov rax, [rax+rbx]", architecture) == 5
+
+
+@pytest.mark.parametrize(
+    ("architecture", "fused"),
+    [
+        ("WSM", {"cmp"}),
+        ("SNB", {"cmp", "add", "inc"}),
+        ("SKL", {"cmp", "add", "inc"}),
+    ],
+)
+def test_what_fuses_with_a_jump_on_equal(architecture: str, fused: set[str]) -> None:
+    texts = {"cmp": "cmp rax, rbx", "add": "add rax, rbx", "inc": "inc rax", "or": "or rax, rbx"}
+    found = {
+        name
+        for name, text in texts.items()
+        if reader(architecture).block(assemble(f"again: {text}; je again")).fused[0]
+    }
+    assert found == fused
+
+
+@pytest.mark.parametrize(
+    ("text", "fuses"),
+    [
+        ("test rax, rbx; js", True),  # TEST and AND with all conditions
+        ("and rax, rbx; jp", True),
+        ("cmp rax, rbx; jb", True),  # CMP, ADD and SUB without sign, overflow and parity
+        ("cmp rax, rbx; js", False),
+        ("inc rax; jl", True),  # INC and DEC also without carry
+        ("inc rax; jb", False),
+        ("cmp [rsi], rbx; je", True),
+        ("cmp qword ptr [rsi], 1; je", False),  # memory and an immediate
+        ("cmp rax, [rip+64]; je", False),  # relative to RIP
+    ],
+)
+def test_conditions_and_operands_that_fuse_on_a_sandy_bridge(text: str, *, fuses: bool) -> None:
+    assert reader("SNB").block(assemble(f"again: {text} again")).fused[0] is fuses
+
+
+@pytest.mark.parametrize(("architecture", "ports"), [("SNB", "23"), ("HSW", "23"), ("SKL", "23"), ("ICX", "78")])
+def test_a_store_with_an_index_forms_its_address_where_loads_do_before_ice_lake(architecture: str, ports: str) -> None:
+    found = bounds("mov [rsi+rdi], rax", architecture)
+    sets = {"".join(found.port_names[n] for n in range(16) if mask >> n & 1) for mask in found.port_masks}
+    assert ports in sets
+    assert not any("7" in one and "2" in one for one in sets)
+
+
+@pytest.mark.parametrize("name", ["SNB", "IVB", "HSW", "BDW", "SKL", "ICX"])
+def test_a_predecoder_takes_sixteen_bytes_or_five_instructions_per_cycle(name: str) -> None:
+    front = core_of(name).front_end
+    assert front is not None
+    assert (front.block_bytes, front.predecoded, front.length_changing_cycles) == (16, 5, 3)
+    architecture = "SNB" if name == "IVB" else name
+    assert bounds("nop; nop; nop; nop; nop; nop; nop; nop", architecture).cycles_of[Component.PREDECODER] == 2
+    assert bounds("mov ax, 0x1234; nop", architecture).cycles_of[Component.PREDECODER] > Fraction(2)
+
+
+def eliminating(architecture: str) -> MachineModel:
+    """Return a machine on which MOVZX of a byte is eliminated, but for one register onto itself."""
+    core = core_of(architecture)
+    forms = {
+        Form.PLAIN: FormFacts(PortUsage({}), uops=0),
+        Form.SAME_REGISTER: FormFacts(PortUsage.parse("1*p01"), uops=1),
+    }
+    pair = LatencyPair(2, LatencyPart.NONE, 1)
+    facts = VariantFacts(forms, {pair: Cycles(0, 0)}, {pair: Cycles(1, 1)})
+    parameters = replace(Parameters.of(core), front=core)
+    return MachineModel(architecture, parameters, Origin("", ""), lambda one: behaviour_from(one, facts, core))
+
+
+@pytest.mark.parametrize(
+    ("text", "architecture", "uops"),
+    [
+        ("movzx eax, bl", "HSW", 0),
+        ("movzx eax, r11b", "HSW", 0),
+        ("movzx eax, dil", "HSW", 1),  # DIL has the number of BH
+        ("movzx eax, r12b", "SKL", 1),
+        ("movzx eax, dil", "IVB", 0),
+    ],
+)
+def test_a_byte_of_a_register_numbered_like_a_high_byte_may_need_a_port(
+    text: str, architecture: str, uops: int
+) -> None:
+    machine = eliminating(architecture)
+    (item,) = CodeReader(machine, shipped_assembler().decoder).block(assemble(text)).items
+    assert sum(count for _, count in item.effects.port_masks) == uops

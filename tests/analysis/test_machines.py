@@ -1,0 +1,46 @@
+"""What analysis adds to models that know neither micro-fusion nor store forwarding."""
+
+import pytest
+
+from analysis.bounds import Analyzer, Component, Running
+from analysis.code import Block, CodeReader
+from analysis.machines import open_machine
+from simulator.machines import shipped
+from xed_convert.assembly.assembler import assemble, shipped_assembler
+
+
+def block(text: str, architecture: str) -> Block:
+    return CodeReader(open_machine(architecture), shipped_assembler().decoder).block(assemble(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "slots"),
+    [
+        ("add rax, [rbx]", 1),
+        ("cmp dword ptr [rbx], 0", 1),
+        ("mov [rbx], rax", 1),
+        ("add [rbx], rax", 2),
+        ("pop rbx", 1),
+        ("push rbx", 1),
+        ("imul rax, rbx", 1),
+    ],
+)
+def test_loads_and_stores_are_fused(text: str, slots: int) -> None:
+    assert [item.effects.slots for item in block(text, "ICX").items] == [slots]
+
+
+def test_the_stack_engine_needs_no_port() -> None:
+    found = Analyzer(open_machine("ICX")).bounds(block("push rbx; push rcx; pop rsi; pop rdi", "ICX"), Running.UNROLLED)
+    names = found.port_names
+    loads_and_stores = {"".join(names[n] for n in range(len(names)) if mask >> n & 1) for mask in found.port_masks}
+    assert loads_and_stores == {"23", "49", "78"}
+
+
+@pytest.mark.parametrize("architecture", sorted(set(shipped.names()) - {"NHM", "WSM"}))
+def test_a_value_goes_through_memory_in_the_cycles_of_the_core(architecture: str) -> None:
+    machine = open_machine(architecture)
+    core = machine.parameters.front
+    assert core is not None
+    around = block("mov rax, [rdi]; mov [rdi], rax", architecture)
+    found = Analyzer(machine).bounds(around, Running.UNROLLED)
+    assert found.cycles_of[Component.DEPENDENCIES] == max(core.memory.forwarding, core.memory.load_latency[0])
