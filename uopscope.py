@@ -63,9 +63,9 @@ def analyze(
     """
     from pathlib import Path
 
-    from analysis.bounds import Running
+    from analysis.bounds.components import Running
     from analysis.prediction import PredictionMode
-    from runner.own_code.analyzed import of_bytes, of_text, tools_for
+    from runner.own_code.analyzing.analyzed import of_bytes, of_text, tools_for
 
     if bool(asm) == bool(code):
         raise Error(

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from fractions import Fraction
 
-    from analysis.bounds import Bounds
-    from analysis.code import Item
-    from analysis.dependencies import Cycle
+    from analysis.block.code import Item
+    from analysis.bounds.components import Bounds
+    from analysis.bounds.dependencies import Cycle
     from analysis.intervals import Interval
     from analysis.loads import PortLoads
     from analysis.paths import DependencyPath

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from analysis.code import Block
+    from analysis.block.code import Block
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from results.ports import distribution
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from analysis.bounds import Bounds
+    from analysis.bounds.components import Bounds
 
 Load = dict[str, Fraction]
 """µops per iteration by port; ports without any are left out."""

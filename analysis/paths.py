@@ -3,7 +3,7 @@
 The critical path is the longest chain of results within an iteration, from its inputs to its last result. It is the
 time of one iteration alone (OSACA's CP; Laukemann et al., PMBS 2019, section II-B). A loop-carried dependency leads
 from a result through later ones to the same result of another iteration (OSACA's LCD); the slowest one per iteration is
-the bound of `analysis.dependencies`.
+the bound of `analysis.bounds.dependencies`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from analysis.dependencies import Cycle
+from analysis.bounds.dependencies import Cycle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from analysis.bounds import Bounds
-    from analysis.dependencies import Node
-    from analysis.effects import Output
+    from analysis.block.effects import Output
+    from analysis.bounds.components import Bounds
+    from analysis.bounds.dependencies import Node
 
 MOST_EDGES = 400
 """Edges from iteration to iteration that are followed one by one: each takes a walk through the block."""

@@ -7,8 +7,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from analysis.bounds import Analyzer
-from analysis.code import CodeReader
+from analysis.block.code import CodeReader
+from analysis.bounds.components import Analyzer
 from analysis.explanation import PredictionFacts
 from analysis.intervals import interval_of
 from analysis.report.data import json_of
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from fractions import Fraction
 
-    from analysis.addresses import Environment
-    from analysis.bounds import Bounds, Running
+    from analysis.block.addresses import Environment
+    from analysis.bounds.components import Bounds, Running
     from analysis.explanation import MeasuredCycles, SourceLine
     from simulator.machines.machine import MachineModel
     from xed_convert.encoding.decoder import Decoder

@@ -8,15 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from analysis.bounds import Component
-from analysis.dependencies import Node, slowest_cycle
+from analysis.bounds.components import Component
+from analysis.bounds.dependencies import Node, slowest_cycle
 from results.ports import fullest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from fractions import Fraction
 
-    from analysis.bounds import Bounds
+    from analysis.bounds.components import Bounds
 
 
 MOST_TRIED = 64

@@ -20,7 +20,7 @@ from generator.microbenchmark import Microbenchmark
 from runner.host.interrupts.sample import Sampled, Sampling, Source
 from runner.interrupts.study import Interrupted, predicted_loop, sampled
 from runner.own_code.code import lines_of
-from runner.own_code.text import assemble
+from runner.own_code.reading.text import assemble
 
 SEED, LOOPS = 20190820, 40
 SLOW = (

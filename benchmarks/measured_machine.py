@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 
 from generator.operands.values import kinds_of
 from generator.sequences.throughput import LENGTHS, ThroughputFactory
+from inference.attributes.decoding import measure_decoding
 from inference.builder import ConclusionBuilder
 from inference.characterizer import Characterizer
-from inference.decoding import measure_decoding
 from inference.experiment import Want
 from inference.port_usage import measure_prologues
 from inference.throughput import Search

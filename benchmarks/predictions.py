@@ -29,9 +29,9 @@ from typing import TYPE_CHECKING
 
 from scipy.stats import kendalltau
 
-from analysis.addresses import BHIVE, Followed
-from analysis.bounds import Analyzer, Component, Running
-from analysis.code import CodeReader
+from analysis.block.addresses import BHIVE, Followed
+from analysis.block.code import CodeReader
+from analysis.bounds.components import Analyzer, Component, Running
 from analysis.errors import AnalysisError
 from analysis.machines import open_machine
 from analysis.simulation.run import Simulation
@@ -43,7 +43,7 @@ from xed_convert.assembly.assembler import shipped_assembler
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from analysis.bounds import Bounds
+    from analysis.bounds.components import Bounds
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,10 +31,10 @@ from iced_x86 import Decoder, Formatter, FormatterSyntax
 from scipy.stats import kendalltau
 
 from analysis.aarch64.llvm import program
-from analysis.addresses import MEASURED
+from analysis.block.addresses import MEASURED
 from analysis.prediction import PredictionMode as Prediction
-from runner.own_code.analyzed import tools_for
-from runner.own_code.beside import predict_copies
+from runner.own_code.analyzing.analyzed import tools_for
+from runner.own_code.analyzing.beside import predict_copies
 from runner.own_code.blocks import BlockMode
 from xed_convert.errors import UopscopeError
 

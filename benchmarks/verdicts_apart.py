@@ -28,10 +28,10 @@ from generator.memory.forwarding import LINE_BYTES, begin, cells
 from generator.memory.sequences import SetLines, parse
 from generator.operands.values import kinds_of
 from generator.sequences.throughput import LENGTHS, ThroughputFactory
+from inference.attributes.decoding import COMPLEX, MICROCODE, MITE, SIMPLE, measure_decoding
+from inference.attributes.divider import BUSY, measure_divider
 from inference.builder import ConclusionBuilder
 from inference.characterizer import Characterizer
-from inference.decoding import COMPLEX, MICROCODE, MITE, SIMPLE, measure_decoding
-from inference.divider import BUSY, measure_divider
 from inference.experiment import Measured, Want
 from inference.memory.asked import measure_asked
 from inference.memory.forwarding import measure_forwarding

@@ -24,11 +24,11 @@ from generator.sequences.blocking import (
 from generator.sequences.throughput import SequenceShape, ThroughputFactory
 from inference.calibration import Calibrations, find_width
 from inference.context import Context
+from inference.ports.alone.layout import PortLayout
 from inference.ports.blocking import find_blocking
 from inference.ports.blocking_instructions import BlockingSet, Candidate
 from inference.ports.by_time.machine import Discovery, TimedMachine
 from inference.ports.by_time.mixes import MixFactory
-from inference.ports.layout import PortLayout
 from inference.variant import characterize_variant
 from xed_convert.errors import EncodingError
 

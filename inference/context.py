@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from generator.factory import InstructionFactory
     from generator.sequences.blocking import CodeKind
     from inference.calibration import Calibrations
+    from inference.ports.alone.layout import PortLayout
     from inference.ports.blocking_instructions import BlockingSet
     from inference.ports.by_time.machine import TimedMachine
-    from inference.ports.layout import PortLayout
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from generator.operands.values import ValueKind, kinds_of
 from generator.sequences.throughput import LENGTHS, ThroughputFactory, same_register_operands
 from inference.experiment import Procedure, Want
 from inference.port_usage import infer_form, measure_prologues
+from inference.ports.alone.isolation import isolated_of
 from inference.ports.by_time.infer import infer_by_time
 from inference.ports.by_time.mixes import MixFactory
-from inference.ports.isolation import isolated_of
 from inference.throughput import (
     UNIT,
     Search,

@@ -15,9 +15,9 @@ from generator.operands.values import values_of
 from generator.sequences.blocking import Combiner, kind_of
 from generator.sequences.throughput import LENGTHS, ThroughputFactory
 from inference.experiment import Procedure, Request, Want
+from inference.ports.alone.isolation import is_integral, isolated_of, name_ports
+from inference.ports.alone.load_balance import evenly_loaded
 from inference.ports.infer import PortConclusion, infer_ports
-from inference.ports.isolation import is_integral, isolated_of, name_ports
-from inference.ports.load_balance import evenly_loaded
 from inference.throughput import (
     Search,
     rounded_count,
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from inference.builder import ConclusionBuilder
     from inference.context import Context
     from inference.experiment import Measured
+    from inference.ports.alone.isolation import Isolated
+    from inference.ports.alone.layout import PortLayout
     from inference.ports.blocking_instructions import Blockers, BlockingInstruction
-    from inference.ports.isolation import Isolated
-    from inference.ports.layout import PortLayout
     from xed_convert.model import InstructionVariant
 
 LONG_CHAIN = 6

@@ -4,14 +4,14 @@
    `inference.ports`), then throughput from the fastest of several sequences (`inference.throughput`).
 2. The same register in all operands, where there are several that can be.
 3. Memory addressed with an index, where there is an explicit memory operand.
-4. For how long it keeps the divider busy (`inference.divider`), where no counter says so.
-5. How the front end decodes each of these forms (`inference.decoding`), where that is counted or can be told.
-6. The conditional jumps that it fuses with (`inference.fusion`), where it writes flags.
+4. For how long it keeps the divider busy (`inference.attributes.divider`), where no counter says so.
+5. How the front end decodes each of these forms (`inference.attributes.decoding`), where that is counted or told.
+6. The conditional jumps that it fuses with (`inference.attributes.fusion`), where it writes flags.
 7. The latency of every pair of operands (`inference.latency`), if the plain form runs at all.
-8. Which values of operands make it slower or faster (`inference.value_classes`).
-9. Whether its operands take longer from the other domain of vectors (`inference.bypass`).
-10. What happens at rename (`inference.renaming`): idioms, divided µops, and registers that are only written; how many
-   moves are eliminated (`inference.elimination`).
+8. Which values of operands make it slower or faster (`inference.attributes.value_classes`).
+9. Whether its operands take longer from the other domain of vectors (`inference.attributes.bypass`).
+10. What happens at rename (`inference.attributes.renaming`): idioms, divided µops, and registers that are only
+   written; how many moves are eliminated (`inference.attributes.elimination`).
 
 Each step uses what those before it concluded; `inference.builder` collects all of it.
 """
@@ -23,16 +23,16 @@ from typing import TYPE_CHECKING
 from generator.chains.plan import plan_latency
 from generator.errors import GenerationError
 from generator.sequences.fusion import may_fuse
+from inference.attributes.bypass import measure_bypass
+from inference.attributes.decoding import measure_decoding
+from inference.attributes.divider import measure_divider
+from inference.attributes.elimination import measure_elimination
+from inference.attributes.fusion import infer_fusion
+from inference.attributes.renaming import measure_move, measure_result, note_idioms
+from inference.attributes.value_classes import measure_value_classes
 from inference.builder import ConclusionBuilder
-from inference.bypass import measure_bypass
-from inference.decoding import measure_decoding
-from inference.divider import measure_divider
-from inference.elimination import measure_elimination
 from inference.forms import MEASURED
-from inference.fusion import infer_fusion
 from inference.latency.infer import infer_latencies
-from inference.renaming import measure_move, measure_result, note_idioms
-from inference.value_classes import measure_value_classes
 from results.findings import NotGenerated, NotRun
 from results.model import LEFT_OUT, Derivation, Status
 from xed_convert.errors import EncodingError

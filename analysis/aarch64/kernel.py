@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.aarch64.llvm import LlvmTables, tables_of
 from analysis.aarch64.operands import effects_of
-from analysis.dependencies import Cycle, Edge, Node, slowest_cycle
+from analysis.block.markers import marked_lines
+from analysis.bounds.dependencies import Cycle, Edge, Node, slowest_cycle
 from analysis.errors import AnalysisError
-from analysis.markers import marked_lines
 from results.ports import fullest
 
 if TYPE_CHECKING:

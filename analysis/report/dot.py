@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from analysis.explanation import PredictionFacts
-    from analysis.flow import Flow
+    from analysis.function.flow import Flow
 
 COLOURS = {"cycle": "#c4271b", "critical": "#0b57a8", "": "#8a94a3"}
 """Red: the slowest circle from iteration to iteration. Blue: the critical path of an iteration."""

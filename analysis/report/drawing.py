@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from analysis.explanation import PredictionFacts
-    from analysis.flow import Flow
+    from analysis.function.flow import Flow
 
 MOST_ROWS = 300
 """Rows that are drawn; a drawing of more says how many are left out."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from analysis.flow import branches_in
+from analysis.function.flow import branches_in
 from analysis.report.data import SCHEMA, json_of
 from analysis.report.text import counted, cycles_text, lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from analysis.flow import Flow, FlowBlock, Loop
-    from analysis.loops import LoopPrediction
+    from analysis.function.flow import Flow, FlowBlock, Loop
+    from analysis.function.loops import LoopPrediction
 
 MOST_SHOWN = 4
 """Ways that are shown one by one, the likeliest ones."""

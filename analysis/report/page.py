@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from analysis.explanation import MeasuredCycles, PredictionFacts
-    from analysis.loops import LoopPrediction
+    from analysis.function.loops import LoopPrediction
 
 WIDEST_BAR = 8
 """Of the bars beside the bounds, in rem."""

@@ -6,7 +6,7 @@ from collections import Counter
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from analysis.bounds import Component, Running
+from analysis.bounds.components import Component, Running
 from analysis.explanation import latency_text, port_usage
 from analysis.report.timeline import timeline_lines, waits_lines
 from results.model import port_set_name
@@ -14,8 +14,8 @@ from results.model import port_set_name
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from analysis.bounds import Bounds
-    from analysis.code import Block
+    from analysis.block.code import Block
+    from analysis.bounds.components import Bounds
     from analysis.explanation import MeasuredCycles, PredictionFacts
 
 RUNS = {Running.LOOP: "as a loop", Running.UNROLLED: "copies in a row"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from analysis.addresses import Followed
-from analysis.code import Block
+from analysis.block.addresses import Followed
+from analysis.block.code import Block
 from analysis.whatif import WhatIf, what_ifs
 from results.machine.graph import FLAGS
 from simulator.core.core import COMMIT, FETCH, NO_PORT, PORT, SHARED, UNIT
@@ -14,7 +14,7 @@ from simulator.core.core import COMMIT, FETCH, NO_PORT, PORT, SHARED, UNIT
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from analysis.code import Item
+    from analysis.block.code import Item
     from analysis.simulation.program import Program
     from analysis.simulation.study import Study
     from simulator.core.core import Step

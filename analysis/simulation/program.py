@@ -2,8 +2,8 @@
 
 Steps of an instruction are made once. What is different from a microbenchmark there:
 
-- Loads wait for the stores that the followed addresses name (`analysis.addresses`), not for those whose addresses are
-  written alike.
+- Loads wait for the stores that the followed addresses name (`analysis.block.addresses`), not for those whose
+  addresses are written alike.
 - A load that cannot be forwarded waits until the store is in the cache. A store is retired when its data could be
   forwarded; it is in the cache so many cycles later as a failed forwarding costs. Stores go there in order, one per
   cycle, so those before it count as well.
@@ -17,8 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from analysis.dependencies import STACK_POINTER, synchronizations
-from analysis.front_end import unknown_fetched
+from analysis.bounds.dependencies import STACK_POINTER, synchronizations
+from analysis.bounds.front_end import unknown_fetched
 from results.machine.graph import FLAGS
 from simulator.core.compiler import Numbering, steps_of
 from simulator.core.core import COMMIT, FETCH, NO_PORT, PORT, UNIT
@@ -26,8 +26,8 @@ from simulator.core.core import COMMIT, FETCH, NO_PORT, PORT, UNIT
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from analysis.addresses import Followed, ForwardedLoad
-    from analysis.code import Block, Item
+    from analysis.block.addresses import Followed, ForwardedLoad
+    from analysis.block.code import Block, Item
     from results.machine.constants import CoreConstants
     from simulator.core.compiler import LocatedUop, Location
     from simulator.core.core import Step

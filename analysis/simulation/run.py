@@ -13,8 +13,8 @@ from simulator.core.core import FETCH, Core, RepeatedRun
 from simulator.core.delivery import CodeLayout
 
 if TYPE_CHECKING:
-    from analysis.addresses import Followed
-    from analysis.code import Block, CodeReader
+    from analysis.block.addresses import Followed
+    from analysis.block.code import Block, CodeReader
     from analysis.simulation.program import Program
     from simulator.machines.machine import MachineModel, Parameters
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from analysis.bounds import Running
+from analysis.bounds.components import Running
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from analysis.addresses import AddressFollower, Followed
-    from analysis.bounds import Bounds
-    from analysis.code import Block
+    from analysis.block.addresses import AddressFollower, Followed
+    from analysis.block.code import Block
+    from analysis.bounds.components import Bounds
     from analysis.simulation.results import Explanation, Simulated
     from analysis.simulation.run import Simulation
 

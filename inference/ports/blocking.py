@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING
 from generator.errors import GenerationError
 from inference.calibration import LEAST_WIDTH
 from inference.experiment import Procedure, Request, Want
-from inference.ports.accuracy import accuracy_of
-from inference.ports.blocking_instructions import SATURATED, BlockingInstruction, BlockingSet, Candidate
-from inference.ports.isolation import (
+from inference.ports.alone.accuracy import accuracy_of
+from inference.ports.alone.isolation import (
     TOLERANCE_PER_UOP,
     UNUSED,
     Isolated,
@@ -29,6 +28,7 @@ from inference.ports.isolation import (
     name_ports,
     tight_parts,
 )
+from inference.ports.blocking_instructions import SATURATED, BlockingInstruction, BlockingSet, Candidate
 from inference.ports.scheduling import observe_scheduling
 from inference.ports.shared_counters import SharedCounters
 from results.model import PortUsage
@@ -36,7 +36,7 @@ from results.model import PortUsage
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from inference.ports.layout import PortLayout
+    from inference.ports.alone.layout import PortLayout
     from inference.ports.scheduling import Controls
     from results.ports import PortSet
 

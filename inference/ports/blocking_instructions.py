@@ -9,7 +9,7 @@ from math import ceil, floor
 from typing import TYPE_CHECKING
 
 from inference.calibration import LEAST_WIDTH
-from inference.ports.accuracy import EXACT, Accuracy
+from inference.ports.alone.accuracy import EXACT, Accuracy
 from inference.throughput import FASTER
 from results.model import PortUsage
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from generator.microbenchmark import Microbenchmark
-    from inference.ports.isolation import Isolated
-    from inference.ports.layout import PortLayout
+    from inference.ports.alone.isolation import Isolated
+    from inference.ports.alone.layout import PortLayout
     from results.ports import PortSet
     from xed_convert.model import InstructionVariant
 

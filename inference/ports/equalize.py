@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from generator.errors import GenerationError
 from inference.ports.ask import conclude, load_of, measure
 from inference.ports.blocking_instructions import Blockers
-from inference.ports.hypotheses import Answer
+from inference.ports.usages.hypotheses import Answer
 from results.ports import PortSet, confined
 
 if TYPE_CHECKING:

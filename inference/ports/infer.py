@@ -13,22 +13,22 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from inference.ports.every_usage import known_usages
-from inference.ports.hypotheses import HypothesisSpace
-from inference.ports.isolation import name_ports
-from inference.ports.load_balance import evenly_loaded, likeliest, novelty
+from inference.ports.alone.isolation import name_ports
+from inference.ports.alone.load_balance import evenly_loaded, likeliest, novelty
 from inference.ports.probe import PortProbe, Subject
 from inference.ports.shared_counters import interchangeable, names_of
 from inference.ports.stages import STAGES
-from inference.ports.timing import has_the_time
+from inference.ports.usages.every_usage import known_usages
+from inference.ports.usages.hypotheses import HypothesisSpace
+from inference.ports.usages.timing import has_the_time
 from results.findings import Indistinguishable, NoUsage, TooManyUsages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from inference.experiment import Procedure
+    from inference.ports.alone.isolation import Isolated
     from inference.ports.blocking_instructions import BlockingSet
-    from inference.ports.isolation import Isolated
     from results.model import Failure, PortUsage, Step
     from results.ports import PortSet
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from generator.microbenchmark import Microbenchmark
     from inference.ports.blocking_instructions import BlockingInstruction
-    from inference.ports.hypotheses import Answer, HypothesisSpace
+    from inference.ports.usages.hypotheses import Answer, HypothesisSpace
     from results.model import Failure, PortUsage, Step
     from results.ports import PortSet
 

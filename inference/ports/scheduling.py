@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from generator.microbenchmark import Microbenchmark
+    from inference.ports.alone.layout import PortLayout
     from inference.ports.blocking_instructions import BlockingInstruction, BlockingSet
-    from inference.ports.layout import PortLayout
     from results.ports import PortSet
     from xed_convert.model import InstructionVariant
 

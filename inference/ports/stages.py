@@ -15,14 +15,14 @@ from itertools import islice, product
 from operator import and_, or_
 from typing import TYPE_CHECKING
 
+from inference.ports.alone.isolation import is_integral
+from inference.ports.alone.load_balance import evenly_loaded, is_uneven, likeliest
 from inference.ports.ask import ask, conclude, doubt, lengthened, load_of, look, measure
 from inference.ports.blocking_instructions import FEW_UOPS, SATURATED, Blockers
 from inference.ports.equalize import equalize_queues
-from inference.ports.every_usage import another_usage, every_usage, known_usages, subsets_of
-from inference.ports.hypotheses import Answer
-from inference.ports.isolation import is_integral
-from inference.ports.load_balance import evenly_loaded, is_uneven, likeliest
-from inference.ports.timing import consistent_with_time, is_slower
+from inference.ports.usages.every_usage import another_usage, every_usage, known_usages, subsets_of
+from inference.ports.usages.hypotheses import Answer
+from inference.ports.usages.timing import consistent_with_time, is_slower
 from results.findings import FractionalUops, NoUsage, OnlyBounds, TooManyUops, TooManyUsages, UopsDisagree
 from results.model import PortUsage
 from results.ports import PortSet, confined, mask_of, mask_unions, moved, pairs_of, threes_of
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from inference.experiment import Procedure
-    from inference.ports.hypotheses import HypothesisSpace
-    from inference.ports.layout import PortLayout
+    from inference.ports.alone.layout import PortLayout
     from inference.ports.probe import PortProbe
+    from inference.ports.usages.hypotheses import HypothesisSpace
 
 STEADY = (150, 600, 720)
 """Blocking instructions for long microcode: about as many as wait, then more than any reorder buffer holds (512

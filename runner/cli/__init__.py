@@ -1,9 +1,9 @@
 """The command line: one module per command of `uopscope`, imported only when it is used.
 
-A module here whose name has no leading underscore is a command: it holds a typer application `app`, and the first line
-of its docstring is the command's help. `runner.cli._guard` turns errors into messages and exit codes.
+Each module here is a command: it holds a typer application `app`, and the first line of its docstring is the command's
+help. Two rooms belong to all of them: `process` (start, signals, exit codes) and `support` (options, progress, output).
 """
 
-from runner.cli import _stop
+from runner.cli.process import stop
 
-_stop.quietly_until_ready()
+stop.quietly_until_ready()

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli._counting import Counting
-from runner.cli._guard import UsageError
-from runner.cli._own_code import lines_of, one_source, write_text
+from runner.cli.process.guard import UsageError
+from runner.cli.support.counting import Counting
+from runner.cli.support.own_code import lines_of, one_source, write_text
 
 if TYPE_CHECKING:
-    from analysis.bounds import Running
+    from analysis.bounds.components import Running
     from analysis.prediction import PredictionMode
-    from runner.own_code.analyzed import Given
-    from runner.own_code.many_blocks import PredictionTask, Row
-    from runner.own_code.text import OperandSyntax
+    from runner.own_code.analyzing.analyzed import Given
+    from runner.own_code.analyzing.many_blocks import PredictionTask, Row
+    from runner.own_code.reading.text import OperandSyntax
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -126,7 +126,7 @@ def analyze(
     given = _given(file, asm, hexadecimal, object_file, symbol, _syntax(syntax), whole=loop is not None)
     if loop is not None and runs == "unrolled":
         raise UsageError("--loop and --runs unrolled contradict each other")
-    from runner.cli._analyzed import AnalyzeOptions, write_reports  # noqa: PLC0415 - `--help` needs none of these
+    from runner.cli.support.analyzed import AnalyzeOptions, write_reports  # noqa: PLC0415 - `--help` needs none of these
 
     wanted = AnalyzeOptions(
         tuple(arch or [""]),
@@ -157,7 +157,7 @@ def _is_aarch64(name: str) -> bool:
 def _analyze_aarch64(file: Path | None, asm: str, names: list[str], json_file: str | None) -> None:
     """Analyze a kernel by LLVM's models."""
     from analysis.aarch64.kernel import analyze as analyze_kernel  # noqa: PLC0415
-    from runner.own_code.sources import read_text  # noqa: PLC0415
+    from runner.own_code.reading.sources import read_text  # noqa: PLC0415
 
     text = read_text(file) if file is not None else asm.replace(";", "\n")
     found = [analyze_kernel(text, name) for name in names]
@@ -173,7 +173,7 @@ def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:
 
 
 def _running(name: str) -> Running:
-    from analysis.bounds import Running  # noqa: PLC0415
+    from analysis.bounds.components import Running  # noqa: PLC0415
 
     _one_of("--runs", name, tuple(one.value for one in Running))
     return Running(name)
@@ -187,7 +187,7 @@ def _mode(name: str) -> PredictionMode:
 
 
 def _syntax(name: str) -> OperandSyntax | None:
-    from runner.own_code.text import OperandSyntax  # noqa: PLC0415
+    from runner.own_code.reading.text import OperandSyntax  # noqa: PLC0415
 
     _one_of("--syntax", name, ("auto", *(one.value for one in OperandSyntax)))
     return None if name == "auto" else OperandSyntax(name)
@@ -219,9 +219,9 @@ def _given(
     whole: bool,
 ) -> Given:
     """Return the code of the one source."""
-    from runner.own_code.analyzed import of_bytes, of_object, of_text  # noqa: PLC0415
-    from runner.own_code.listing import MOST_BYTES  # noqa: PLC0415
-    from runner.own_code.sources import bytes_of, read_text  # noqa: PLC0415
+    from runner.own_code.analyzing.analyzed import of_bytes, of_object, of_text  # noqa: PLC0415
+    from runner.own_code.reading.listing import MOST_BYTES  # noqa: PLC0415
+    from runner.own_code.reading.sources import bytes_of, read_text  # noqa: PLC0415
 
     is_text = file is not None or asm is not None
     given = {
@@ -242,15 +242,15 @@ def _given(
 def _task(
     architecture: str, data: Path | None, running: Running, mode: PredictionMode, *, bhive: bool
 ) -> PredictionTask:
-    from runner.own_code.many_blocks import PredictionTask  # noqa: PLC0415
+    from runner.own_code.analyzing.many_blocks import PredictionTask  # noqa: PLC0415
 
     return PredictionTask(architecture, "" if data is None else str(data), running.value, mode.value, bhive)
 
 
 def _predict_blocks(source: str, task: PredictionTask, jobs: int, target: str) -> None:
     """Predict blocks; those of an output file go on where they were stopped."""
+    from runner.own_code.analyzing.many_blocks import HEADER, journal_of, predict_blocks  # noqa: PLC0415
     from runner.own_code.blocks import read_blocks  # noqa: PLC0415
-    from runner.own_code.many_blocks import HEADER, journal_of, predict_blocks  # noqa: PLC0415
     from xed_convert.files import check_writable  # noqa: PLC0415
 
     codes = list(read_blocks(lines_of(source), source))

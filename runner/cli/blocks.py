@@ -13,7 +13,7 @@ import typer
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
-    from runner.own_code.programs import BasicBlock
+    from runner.own_code.reading.programs import BasicBlock
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -34,8 +34,8 @@ def blocks(
     output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="Where to (- is the output).")] = "-",
 ) -> None:
     """Take a program apart into basic blocks, and count how often each stands in it."""
-    from runner.own_code.objects import read_program  # noqa: PLC0415 - `--help` needs none of these
-    from runner.own_code.programs import blocks_of  # noqa: PLC0415
+    from runner.own_code.reading.objects import read_program  # noqa: PLC0415 - `--help` needs none of these
+    from runner.own_code.reading.programs import blocks_of  # noqa: PLC0415
     from xed_convert.files import atomic_write, check_writable  # noqa: PLC0415
 
     if output != "-":

@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from runner.cli import _guard
+from runner.cli.process import guard
 from xed_convert.memory import collect_seldom
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -138,7 +138,7 @@ def characterize(
         print(version_text())
         return
     from runner.campaigns.selection import Selection  # noqa: PLC0415 - likewise
-    from runner.cli._options import CampaignOptions, check, chosen, listing_lines  # noqa: PLC0415 - `--help` does not need it
+    from runner.cli.support.options import CampaignOptions, check, chosen, listing_lines  # noqa: PLC0415 - `--help` does not need it
     from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415 - likewise
 
     options = CampaignOptions(
@@ -165,15 +165,15 @@ def characterize(
         for line in listing_lines(chosen(Catalogue.load(), options)):
             print(line)
         return
-    from runner.cli import _characterize  # noqa: PLC0415 - a list and wrong options do not need what measures
+    from runner.cli.support import characterize  # noqa: PLC0415 - a list and wrong options do not need what measures
 
-    raise typer.Exit(_characterize.run(options))
+    raise typer.Exit(characterize.run(options))
 
 
 def main() -> NoReturn:
     """Run `characterize ...`; never returns."""
     collect_seldom()
-    _guard.run(app, program="characterize")
+    guard.run(app, program="characterize")
 
 
 if __name__ == "__main__":

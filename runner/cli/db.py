@@ -27,9 +27,9 @@ from results.database.reader import Repair, read_database
 from results.database.writer import write_database
 from results.memory.documents import read_document
 from results.text import machine_text
-from runner.cli import _guard
-from runner.cli import _output as _output_of
-from runner.cli._guard import UsageError
+from runner.cli.process import guard
+from runner.cli.process.guard import UsageError
+from runner.cli.support import output as _output_of
 from xed_convert.catalogue.schema import validate
 from xed_convert.errors import ConversionError, UopscopeError
 from xed_convert.files import atomic_write
@@ -125,7 +125,7 @@ def check(
         print(f"{database}: {number} x {rule}" + (f", needed by {needed}" if needed else ""))
     if not counts:
         print(f"{database}: every rule holds")
-    raise typer.Exit(_guard.ExitCode.FAULT if violations else _guard.ExitCode.DONE)
+    raise typer.Exit(guard.ExitCode.FAULT if violations else guard.ExitCode.DONE)
 
 
 def _schema_violations(database: Path) -> list[Violation]:
@@ -176,7 +176,7 @@ def diff(
     else:
         _print_groups(groups, show)
     changed = any(change.kind is not ChangeKind.NOISE for change in changes)
-    raise typer.Exit(_guard.ExitCode.FAULT if changed else _guard.ExitCode.DONE)
+    raise typer.Exit(guard.ExitCode.FAULT if changed else guard.ExitCode.DONE)
 
 
 def _agreement(first: Path, second: Path, arch: str, show: int) -> int:
@@ -207,7 +207,7 @@ def _agreement(first: Path, second: Path, arch: str, show: int) -> int:
         print(f"  {len(differences):6} {kind} of {extension} {how}, such as {example}")
     if len(groups) > show:
         print(f"  ... {len(groups)} groups in all")
-    return _guard.ExitCode.FAULT if found.missed() else _guard.ExitCode.DONE
+    return guard.ExitCode.FAULT if found.missed() else guard.ExitCode.DONE
 
 
 @app.command("compare")
@@ -269,7 +269,7 @@ def compare_with_published(
     if "-" not in {csv, json_file}:
         _print_machines({published: theirs_name, campaign: name})
         _print_comparison(found, fields, show, (published.name, campaign.name))
-    raise typer.Exit(_guard.ExitCode.FAULT if found.missed() else _guard.ExitCode.DONE)
+    raise typer.Exit(guard.ExitCode.FAULT if found.missed() else guard.ExitCode.DONE)
 
 
 def _architecture_among(entries: list[Entry], name: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli import _output
+from runner.cli.support import output
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def explain(
 
     catalogue = Catalogue.load()
     variants = {each.key: each for pattern in patterns for each in catalogue.find(pattern)}
-    console = _output.console()
+    console = output.console()
     with Store.read(database) as store:
         for conclusion in _found(store, list(variants)):
             info = info_from_json(store.backend(), conclusion.provenance)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli._guard import UsageError
-from runner.cli._own_code import write_text
+from runner.cli.process.guard import UsageError
+from runner.cli.support.own_code import write_text
 
 if TYPE_CHECKING:
     from runner.interrupts.study import Interrupted
@@ -46,7 +46,7 @@ def interrupts(
     from runner.interrupts.plot import svg  # noqa: PLC0415 - likewise
     from runner.interrupts.report import json_of, lines_of  # noqa: PLC0415 - likewise
     from runner.interrupts.study import interrupted  # noqa: PLC0415 - likewise
-    from runner.own_code.sources import code_of  # noqa: PLC0415 - likewise
+    from runner.own_code.reading.sources import code_of  # noqa: PLC0415 - likewise
 
     if predict and cpu is not None:
         raise UsageError("--predict runs nothing", hint="leave out --cpu")

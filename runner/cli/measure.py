@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from runner.cli._guard import ExitCode, UsageError
-from runner.cli._own_code import lines_of, one_source, write_text
+from runner.cli.process.guard import ExitCode, UsageError
+from runner.cli.support.own_code import lines_of, one_source, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -154,7 +154,7 @@ def measure(
         ),
     )
     if sweep:
-        from runner.cli._sweep import Outputs, measure_sweep  # noqa: PLC0415 - most measurements are none
+        from runner.cli.support.sweep import Outputs, measure_sweep  # noqa: PLC0415 - most measurements are none
 
         is_complete = measure_sweep(template, sweep, Outputs(csv_file, json_file, plot), lambda: _opened(machine))
         raise typer.Exit(0 if is_complete else ExitCode.SOME_FAILED)
@@ -209,7 +209,7 @@ def _body(
     object_file: Path | None,
     symbol: str | None,
 ) -> str:
-    """Return the one source of the code (see `runner.own_code.sources`)."""
+    """Return the one source of the code (see `runner.own_code.reading.sources`)."""
     given = {
         "--asm": asm,
         "--asm-file": None if asm_file is None else f"@{asm_file}",

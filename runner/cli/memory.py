@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli._guard import UsageError
-from runner.cli._own_code import write_text
+from runner.cli.process.guard import UsageError
+from runner.cli.support.own_code import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

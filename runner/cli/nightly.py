@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from runner.campaigns.selection import Selection
-from runner.cli._guard import UsageError
+from runner.cli.process.guard import UsageError
 from runner.nightly import night as nights
 from runner.nightly import systemd
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from runner.cli import _guard, _streams
+from runner.cli.process import guard, streams
 
 HELP_OPTIONS = ("-h", "--help", "help")
 
@@ -29,20 +29,20 @@ def _summary(path: Path) -> str:
 
 def main() -> NoReturn:
     """Run `uopscope COMMAND ...`; never returns."""
-    _streams.prepare()
+    streams.prepare()
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in HELP_OPTIONS:
         print(_help())
-        sys.exit(_guard.ExitCode.DONE if arguments else _guard.ExitCode.BAD_INPUT)
+        sys.exit(guard.ExitCode.DONE if arguments else guard.ExitCode.BAD_INPUT)
     if arguments[0] == "--version":
         print(_version())
-        sys.exit(_guard.ExitCode.DONE)
+        sys.exit(guard.ExitCode.DONE)
     name, *rest = arguments
     if name not in commands():
         print(f"error: no command {name!r}\n\n{_help()}", file=sys.stderr)
-        sys.exit(_guard.ExitCode.BAD_INPUT)
+        sys.exit(guard.ExitCode.BAD_INPUT)
     module = importlib.import_module(f"runner.cli.{name.replace('-', '_')}")
-    _guard.run(module.app, rest, program=f"uopscope {name}")
+    guard.run(module.app, rest, program=f"uopscope {name}")
 
 
 def _help() -> str:

@@ -8,13 +8,13 @@ from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from analysis.bounds import Running
+from analysis.bounds.components import Running
 from analysis.prediction import PredictionMode
 from analysis.retirement import distance, predicted
 from generator.microbenchmark import Microbenchmark
 from runner.host import cpu as cpus
 from runner.host.interrupts.sample import Sampled, Sampling, loop_of, sample_all
-from runner.own_code.analyzed import tools_for
+from runner.own_code.analyzing.analyzed import tools_for
 from runner.own_code.code import check_body
 from runner.own_code.code import lines_of as code_lines
 from xed_convert.errors import UopscopeError

@@ -3,12 +3,10 @@
 Reading order:
 
 - `measure` (a request in, a result out), `code` (what cannot be measured);
-- where code comes from: `sources`, `text` (both syntaxes, directives), `att` (AT&T to Intel), `gnu_as` (the last
-  resort), `objects` (ELF files);
+- `reading`: where code comes from: text of both syntaxes, bytes, files, programs;
 - `counters` (events that a user writes down);
 - parameters: `template` (sources with parameters), `sweep` (all values), `journal` (a stopped sweep goes on), `plot`;
-- blocks: `blocks` (basic blocks that read and write anywhere), `programs` (taken apart into blocks);
+- `blocks`: basic blocks that read and write anywhere;
 - `report` (text, JSON, CSV);
-- for `uopscope analyze`: `listing` (text as compilers write it), `debug_lines` (lines of the source), `analyzed` (code
-  and machines), `beside` (predicted beside measured), `many_blocks` (thousands of them, in several processes).
+- `analyzing`: for `uopscope analyze`.
 """

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _PARTS = {f"R{number}": {names[number] for names in GPR.values()} for number in (13, 15)}
 MARK_BYTES = len(PAUSE)
 MARK_TEXTS = {PAUSE: "PAUSE_COUNTING", RESUME: "RESUME_COUNTING"}
-"""How the marks are written in text (see `runner.own_code.text`) and shown."""
+"""How the marks are written in text (see `runner.own_code.reading.text`) and shown."""
 _WRITES = {OpAccess.WRITE, OpAccess.COND_WRITE, OpAccess.READ_WRITE, OpAccess.READ_COND_WRITE}
 MAX_BODY_BYTES = 4096
 """The largest size runs 110 copies or fills 24 KiB; with more bytes too few copies fit into an L1 cache of 32 KiB."""

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from runner.own_code.code import MeasureError
 from runner.own_code.measure import DEFAULTS, Aggregate, CodeRequest, MachineCode, Runs, Settings
-from runner.own_code.sources import code_of, read_text
-from runner.own_code.text import OperandSyntax, assemble
+from runner.own_code.reading.sources import code_of, read_text
+from runner.own_code.reading.text import OperandSyntax, assemble
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +29,7 @@ OPTIONS = ("offset", *RUN_OPTIONS)
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A `CodeRequest` with code as sources (see `runner.own_code.sources`)."""
+    """A `CodeRequest` with code as sources (see `runner.own_code.reading.sources`)."""
 
     body: str
     init: str = ""

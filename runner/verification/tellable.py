@@ -20,13 +20,13 @@ from generator.sequences.throughput import ThroughputFactory
 from inference.experiment import Procedure, Want
 from inference.forms import measure_first
 from inference.port_usage import subject_of
+from inference.ports.alone.isolation import isolated_of
 from inference.ports.ask import CLEAR, load_of, measure
 from inference.ports.blocking_instructions import Blockers, Pace, blockers_for
-from inference.ports.every_usage import another_usage, every_usage
-from inference.ports.hypotheses import Answer, Observation
 from inference.ports.infer import begin
-from inference.ports.isolation import isolated_of
 from inference.ports.stages import conceivable_sets
+from inference.ports.usages.every_usage import another_usage, every_usage
+from inference.ports.usages.hypotheses import Answer, Observation
 from inference.throughput import Search
 from results.ports import PortSet, confined, joined
 

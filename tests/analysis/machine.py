@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from analysis.bounds import Analyzer, Bounds, Running
-from analysis.code import Block, CodeReader
+from analysis.block.code import Block, CodeReader
+from analysis.bounds.components import Analyzer, Bounds, Running
 from results.machine.file import read_machine
 from simulator.machines.measured import machine_of
 from tests.shared import measured_haswell

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from analysis.addresses import BHIVE, AddressFollower, Environment, Followed, ForwardedLoad
+from analysis.block.addresses import BHIVE, AddressFollower, Environment, Followed, ForwardedLoad
 from tests.analysis.machine import block
 
 

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from analysis.bounds import Component, Running
+from analysis.bounds.components import Component, Running
 from analysis.errors import AnalysisError
 from analysis.explanation import PredictionFacts
 from analysis.report.data import json_of

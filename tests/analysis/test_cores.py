@@ -8,8 +8,8 @@ from functools import cache
 
 import pytest
 
-from analysis.bounds import Analyzer, Bounds, Component, Running
-from analysis.code import CodeReader
+from analysis.block.code import CodeReader
+from analysis.bounds.components import Analyzer, Bounds, Component, Running
 from analysis.machines import open_machine
 from analysis.simulation.run import Simulation
 from analysis.simulation.study import Study

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.bounds import Component, Running
-from analysis.dependencies import Edge, Node, slowest_cycle, synchronizations
+from analysis.bounds.components import Component, Running
+from analysis.bounds.dependencies import Edge, Node, slowest_cycle, synchronizations
 from tests.analysis.machine import bounds
 
 if TYPE_CHECKING:

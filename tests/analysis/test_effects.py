@@ -1,6 +1,6 @@
 """What an instruction reads, writes and takes, by its bytes alone."""
 
-from analysis.bounds import Component
+from analysis.bounds.components import Component
 from tests.analysis.machine import block, bounds
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from analysis.errors import AnalysisError
-from analysis.flow import Ending, Flow, branches_in, flow_of, ways_through
-from analysis.loops import TAKEN_BRANCHES, predict_loop
+from analysis.function.flow import Ending, Flow, branches_in, flow_of, ways_through
+from analysis.function.loops import TAKEN_BRANCHES, predict_loop
 from analysis.prediction import Tools
 from tests.analysis.machine import haswell, reader
 from xed_convert.assembly.assembler import assemble

@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from analysis.bounds import Component, Running
-from analysis.front_end import predecoder_bound
+from analysis.bounds.components import Component, Running
+from analysis.bounds.front_end import predecoder_bound
 from tests.analysis.machine import block, bounds, haswell
 
 UNROLLED = Running.UNROLLED

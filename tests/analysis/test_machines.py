@@ -2,8 +2,8 @@
 
 import pytest
 
-from analysis.bounds import Analyzer, Component, Running
-from analysis.code import Block, CodeReader
+from analysis.block.code import Block, CodeReader
+from analysis.bounds.components import Analyzer, Component, Running
 from analysis.machines import open_machine
 from simulator.machines import shipped
 from xed_convert.assembly.assembler import assemble, shipped_assembler

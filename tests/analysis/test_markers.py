@@ -2,8 +2,8 @@
 
 import pytest
 
+from analysis.block.markers import BEGIN_BYTES, END_BYTES, is_att, marked_code, marked_lines
 from analysis.errors import AnalysisError
-from analysis.markers import BEGIN_BYTES, END_BYTES, is_att, marked_code, marked_lines
 from xed_convert.assembly.assembler import assemble
 from xed_convert.errors import UopscopeError
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.bounds import Running
+from analysis.bounds.components import Running
 from analysis.loads import loads_of
 from analysis.paths import critical_path, loop_carried
 from results.ports import distribution, fullest

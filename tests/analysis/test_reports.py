@@ -10,10 +10,10 @@ import jsonschema
 import pytest
 from lxml import etree
 
-from analysis.bounds import Running
+from analysis.bounds.components import Running
 from analysis.explanation import MeasuredCycles, PredictionFacts, SourceLine
-from analysis.flow import flow_of
-from analysis.loops import LoopPrediction, predict_loop
+from analysis.function.flow import flow_of
+from analysis.function.loops import LoopPrediction, predict_loop
 from analysis.prediction import PredictionMode, Tools
 from analysis.report.compiler import messages_of
 from analysis.report.data import json_of, schema

@@ -7,11 +7,11 @@ from fractions import Fraction
 
 import pytest
 
-from analysis.bounds import Running
+from analysis.bounds.components import Running
 from analysis.prediction import PredictionMode
 from analysis.retirement import Cause, RetirementPrediction, distance, predicted, shares
-from runner.own_code.analyzed import tools_for
-from runner.own_code.text import assemble
+from runner.own_code.analyzing.analyzed import tools_for
+from runner.own_code.reading.text import assemble
 
 
 def retiring(width: int, instructions: int, iterations: int = 40) -> list[tuple[int, int]]:

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from analysis.bounds import Running
+from analysis.bounds.components import Running
 from analysis.explanation import PredictionFacts
 from analysis.report.data import json_of
 from analysis.report.text import lines_of

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 from generator.errors import AllocationError
 from generator.microbenchmark import Line, Microbenchmark
 from inference.experiment import Measured, Request
+from inference.ports.alone.layout import PortLayout
 from inference.ports.blocking import find_blocking
 from inference.ports.blocking_instructions import Blockers, BlockingInstruction, BlockingSet, Candidate
-from inference.ports.layout import PortLayout
 from results.model import PortUsage, Status
 from results.ports import PortSet
 from xed_convert.model import InstructionVariant, MemoryShape, Operand, OperandKind

@@ -10,9 +10,9 @@ import pytest
 from generator.operands.values import kinds_of
 from generator.sequences.decoding import counted, grouped, least_nops
 from generator.sequences.throughput import LENGTHS, ThroughputFactory
+from inference.attributes.decoding import DecodedCounts, _note, measure_decoding
 from inference.builder import ConclusionBuilder
 from inference.characterizer import Characterizer
-from inference.decoding import DecodedCounts, _note, measure_decoding
 from inference.experiment import Procedure, Want
 from inference.throughput import Search
 from results.findings import Decoders, DecodersFound

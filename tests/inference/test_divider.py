@@ -10,9 +10,9 @@ import pytest
 
 from generator.operands.values import kinds_of
 from generator.sequences.throughput import LENGTHS, ThroughputFactory
+from inference.attributes.divider import measure_divider
 from inference.builder import ConclusionBuilder
 from inference.characterizer import Characterizer
-from inference.divider import measure_divider
 from inference.experiment import Procedure, Want
 from inference.throughput import Search
 from results.campaign.tagged import decode_step, encode_tagged

@@ -9,11 +9,11 @@ import pytest
 
 from generator.operands.values import kinds_of
 from generator.sequences.throughput import LENGTHS, ThroughputFactory
+from inference.attributes.elimination import measure_elimination
+from inference.attributes.renaming import measure_result
 from inference.builder import ConclusionBuilder
 from inference.characterizer import Characterizer
-from inference.elimination import measure_elimination
 from inference.experiment import Want
-from inference.renaming import measure_result
 from inference.throughput import Search
 from results.machine.constants import NO_LIMIT
 from results.machine.file import read_machine

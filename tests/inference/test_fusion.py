@@ -10,8 +10,8 @@ import pytest
 
 from generator.factory import InstructionFactory
 from generator.sequences.fusion import JUMPS, Filler, may_fuse, pairs
+from inference.attributes.fusion import Fusion, infer_fusion
 from inference.experiment import Measured
-from inference.fusion import Fusion, infer_fusion
 from results.model import Status
 from results.sentences import lines
 from runner.backends.sim import SimBackend, open_machine

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from inference.characterizer import Characterizer
-from inference.ports.layout import PortLayout
+from inference.ports.alone.layout import PortLayout
 from results.database.xml import measurement_attributes
 from results.findings import NoPorts, NotCounted
 from results.model import Form, PortUsage

@@ -11,10 +11,10 @@ import pytest
 from generator.chains.value_classes import timed_classes
 from generator.factory import InstructionFactory
 from generator.operands.value_classes import USUAL, classes_of
+from inference.attributes.value_classes import differs, measure_value_classes
 from inference.builder import ConclusionBuilder
 from inference.characterizer import Characterizer
 from inference.experiment import Measured, Request
-from inference.value_classes import differs, measure_value_classes
 from results.model import VALUE_CLASSES, Status
 from results.sentences import lines
 from runner.backends.sim import SimBackend, open_machine

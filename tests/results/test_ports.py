@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from inference.ports.layout import PortLayout
+from inference.ports.alone.layout import PortLayout
 from results.model import PORT_LETTERS, PortUsage
 from results.ports import CLOSED_FORM_SETS, throughput_by_flow, throughput_of
 

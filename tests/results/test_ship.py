@@ -23,9 +23,9 @@ from results.database.xml import ConcludedVariant, database_entry, rounded
 from results.exports.tidy import entries_of
 from results.findings import Text
 from results.model import Bound, Characterization, Derivation, Form, FormResult, LatencyResult, Provenance, Throughput
-from runner.cli import _characterize
-from runner.cli._guard import UsageError
-from runner.cli._options import CampaignOptions
+from runner.cli.process.guard import UsageError
+from runner.cli.support import characterize
+from runner.cli.support.options import CampaignOptions
 from xed_convert.catalogue.catalogue import Catalogue
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def test_what_is_no_packed_campaign_is_refused(tmp_path: Path, data: bytes, mess
 def test_there_is_nothing_to_draw_again_from_a_condensed_campaign(campaign: Path) -> None:
     options = CampaignOptions(patterns=(ADC,), reinfer=True, database=campaign)
     with pytest.raises(UsageError, match="no raw samples"):
-        _characterize.run(options)
+        characterize.run(options)
 
 
 # The files in the tree

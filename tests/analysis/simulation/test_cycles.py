@@ -7,8 +7,8 @@ from functools import cache
 
 import pytest
 
-from analysis.addresses import BHIVE, Environment
-from analysis.bounds import Analyzer, Running
+from analysis.block.addresses import BHIVE, Environment
+from analysis.bounds.components import Analyzer, Running
 from analysis.simulation.run import Simulation
 from analysis.simulation.study import Study
 from tests.analysis.machine import block, haswell, reader

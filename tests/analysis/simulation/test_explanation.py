@@ -7,7 +7,7 @@ import json
 import jsonschema
 import pytest
 
-from analysis.bounds import Running
+from analysis.bounds.components import Running
 from analysis.explanation import PredictionFacts
 from analysis.report.data import json_of, schema
 from analysis.report.text import lines_of

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from inference.latency.evidence import DRIFT
-from inference.ports.accuracy import EXACT
+from inference.ports.alone.accuracy import EXACT
 from runner.backends.sim import open_machine
 from tests.inference.simulated import catalogue, characterized, context
 

@@ -5,10 +5,10 @@ from collections.abc import Generator, Sequence
 import pytest
 
 from inference.experiment import Measured, Request
+from inference.ports.alone.isolation import isolated_of
 from inference.ports.equalize import equalize_queues, equalizing
-from inference.ports.hypotheses import Answer, HypothesisSpace
-from inference.ports.isolation import isolated_of
 from inference.ports.probe import PortProbe
+from inference.ports.usages.hypotheses import Answer, HypothesisSpace
 from results.model import PortUsage
 from tests.inference.oracle import Named, machine, sequence
 from tests.inference.ports.test_infer import COUNTERS, HASWELL

@@ -9,10 +9,10 @@ from itertools import combinations_with_replacement
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference.ports.every_usage import every_usage, subsets_of
-from inference.ports.hypotheses import Answer, HypothesisSpace
-from inference.ports.isolation import Isolated
-from inference.ports.layout import PortLayout
+from inference.ports.alone.isolation import Isolated
+from inference.ports.alone.layout import PortLayout
+from inference.ports.usages.every_usage import every_usage, subsets_of
+from inference.ports.usages.hypotheses import Answer, HypothesisSpace
 from results.model import PortUsage
 
 PORTS = frozenset("012")

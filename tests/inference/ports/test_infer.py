@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference.experiment import Measured, Request
-from inference.ports import every_usage
+from inference.ports.alone.isolation import Isolated, isolated_of
+from inference.ports.alone.layout import PortLayout
 from inference.ports.ask import ask
-from inference.ports.hypotheses import Answer, HypothesisSpace
 from inference.ports.infer import PortConclusion, infer_ports
-from inference.ports.isolation import Isolated, isolated_of
-from inference.ports.layout import PortLayout
 from inference.ports.probe import PortProbe
+from inference.ports.usages import every_usage
+from inference.ports.usages.hypotheses import Answer, HypothesisSpace
 from results.findings import FractionalUops, Indistinguishable, NoPorts, PortAnswer, TooManyUsages, UopsDisagree
 from results.model import PortUsage
 from tests.inference.oracle import Named, Oracle, machine, sequence

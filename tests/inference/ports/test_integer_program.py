@@ -7,7 +7,7 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference.ports.integer_program import IntegerProgram
+from inference.ports.usages.integer_program import IntegerProgram
 
 LIMIT, COUNT = 3, 4
 

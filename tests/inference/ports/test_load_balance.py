@@ -4,9 +4,9 @@ from fractions import Fraction
 
 import pytest
 
-from inference.ports.isolation import Isolated
-from inference.ports.layout import PortLayout
-from inference.ports.load_balance import evenly_loaded, is_uneven, likeliest
+from inference.ports.alone.isolation import Isolated
+from inference.ports.alone.layout import PortLayout
+from inference.ports.alone.load_balance import evenly_loaded, is_uneven, likeliest
 from results.model import PortUsage
 from results.ports import PortSet
 

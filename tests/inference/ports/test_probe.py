@@ -5,11 +5,11 @@ from fractions import Fraction
 import pytest
 
 from inference.experiment import Measured, Request
+from inference.ports.alone.isolation import Isolated
 from inference.ports.ask import load_of
 from inference.ports.blocking_instructions import Blockers
-from inference.ports.hypotheses import HypothesisSpace
-from inference.ports.isolation import Isolated
 from inference.ports.probe import PortProbe
+from inference.ports.usages.hypotheses import HypothesisSpace
 from results.model import PortUsage, Status
 from tests.inference.oracle import Named, machine, sequence
 

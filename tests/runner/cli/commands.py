@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.cli import _guard, characterize
+from runner.cli import characterize
+from runner.cli.process import guard
 from tests.shared import CHECKOUT
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.errors import UopscopeError
@@ -54,10 +55,10 @@ def environment() -> dict[str, str]:
 
 def called(arguments: Sequence[str], app: typer.Typer = characterize.app) -> int:
     """Run a command in this process, behind the guard, and return its exit code."""
-    return _guard.guarded(app, list(arguments), "characterize")
+    return guard.guarded(app, list(arguments), "characterize")
 
 
 def command_of(name: str, arguments: Sequence[str]) -> int:
     """Run `uopscope NAME ...` in this process, behind the guard, and return its exit code."""
     module = importlib.import_module(f"runner.cli.{name}")
-    return _guard.guarded(module.app, list(arguments), f"uopscope {name}")
+    return guard.guarded(module.app, list(arguments), f"uopscope {name}")

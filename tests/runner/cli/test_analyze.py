@@ -15,8 +15,8 @@ import pytest
 from analysis.aarch64 import llvm
 from analysis.aarch64.llvm import ToolError
 from analysis.report.data import schema
-from runner.cli import _guard
 from runner.cli.analyze import app
+from runner.cli.process import guard
 from tests.nonempty import some
 from tests.runner.cli.commands import need_catalogue
 from tests.shared import measured_haswell
@@ -34,7 +34,7 @@ def _catalogue() -> None:
 
 
 def run(*arguments: str) -> int:
-    return _guard.guarded(app, list(arguments), "uopscope analyze")
+    return guard.guarded(app, list(arguments), "uopscope analyze")
 
 
 def test_the_output_says_cycles_and_what_limits_the_code(capsys: pytest.CaptureFixture[str]) -> None:

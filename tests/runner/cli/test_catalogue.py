@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.cli import _guard, catalogue, convert
+from runner.cli import catalogue, convert
+from runner.cli.process import guard
 from runner.host.cpu import UNKNOWN, read_cpu
 from runner.host.isa_sets import has_isa_set
 from runner.uarch.tables import all_microarchitectures
@@ -28,11 +29,11 @@ if TYPE_CHECKING:
 
 
 def run_convert(*arguments: object) -> int:
-    return _guard.guarded(convert.app, [str(argument) for argument in arguments], "uopscope convert")
+    return guard.guarded(convert.app, [str(argument) for argument in arguments], "uopscope convert")
 
 
 def run_catalogue(*arguments: object) -> int:
-    return _guard.guarded(catalogue.app, [str(argument) for argument in arguments], "uopscope catalogue")
+    return guard.guarded(catalogue.app, [str(argument) for argument in arguments], "uopscope catalogue")
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from runner.host.interrupts.sample import Sampled, Sampling, Source, loop_of
 from runner.interrupts.plot import svg
 from runner.interrupts.report import bar, json_of, lines_of
 from runner.interrupts.study import Interrupted, interrupted
-from runner.own_code.text import assemble
+from runner.own_code.reading.text import assemble
 from tests.runner.cli.commands import called, need_catalogue
 
 if TYPE_CHECKING:

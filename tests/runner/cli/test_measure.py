@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from runner.backend import BackendError
 from runner.backends.registry import open_backend
 from runner.cli.measure import app
-from runner.own_code.text import assemble
+from runner.own_code.reading.text import assemble
 from tests.nonempty import some
 from tests.runner import descendants
 from xed_convert.catalogue.catalogue import Catalogue

@@ -79,7 +79,7 @@ def test_what_is_stopped_ends_soon_with_what_there_is(
 
 def interrupted(seconds: float) -> tuple[int, str]:
     """Return the exit code, and what was said, of a program that Ctrl-C reaches so long after its start."""
-    start = [sys.executable, "-S", str(CHECKOUT / "runner" / "cli" / "_start.py"), "runner.cli.characterize"]
+    start = [sys.executable, "-S", str(CHECKOUT / "runner" / "cli" / "process" / "start.py"), "runner.cli.characterize"]
     with started([*start, *SIMULATED, "--instr", "ADD*"]) as campaign:
         time.sleep(seconds)
         campaign.send_signal(signal.SIGINT)
@@ -96,16 +96,16 @@ def test_ctrl_c_while_the_program_is_loaded_is_no_traceback(seconds: float) -> N
 
 LOSES = """
 import os, signal, sys, time
-from runner.cli import _stop
+from runner.cli.process import stop
 class Loses:
     def __del__(self):
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(0.01)
-_stop.raise_when_stopped()
+stop.raise_when_stopped()
 Loses()
 try:
     time.sleep(60)
-except _stop.Stopped as stopped:
+except stop.Stopped as stopped:
     sys.exit(stopped.exit_code)
 """
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from results.exports.exporters import exporters
-from runner.cli import _guard, characterize
+from runner.cli import characterize
+from runner.cli.process import guard
 from tests.runner.cli.commands import command_of, need_catalogue
 from tests.shared import CHECKOUT
 
@@ -129,7 +130,7 @@ def tried(row: Wrong, capfd: pytest.CaptureFixture[str]) -> tuple[int, str]:
     """Run a command line; return its exit code and what it said on standard error."""
     program, *arguments = shlex.split(row.command)
     if program == "characterize":
-        code = _guard.guarded(characterize.app, arguments, program)
+        code = guard.guarded(characterize.app, arguments, program)
     else:
         code = command_of(arguments[0], arguments[1:])
     return code, capfd.readouterr().err
@@ -159,4 +160,4 @@ def test_the_table_of_the_manual_says_the_same() -> None:
 
 
 def test_every_exporter_writes_a_file_that_is_no_input() -> None:
-    assert {f"--{option}" for option in exporters()} <= _guard.OUTPUTS
+    assert {f"--{option}" for option in exporters()} <= guard.OUTPUTS

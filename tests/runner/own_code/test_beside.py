@@ -6,10 +6,10 @@ from contextlib import closing
 
 import pytest
 
-from analysis.addresses import MEASURED
+from analysis.block.addresses import MEASURED
 from runner.backends.registry import open_backend
-from runner.own_code.analyzed import tools_for
-from runner.own_code.beside import NAMES, beside, measure_code, predict_copies, without_jump
+from runner.own_code.analyzing.analyzed import tools_for
+from runner.own_code.analyzing.beside import NAMES, beside, measure_code, predict_copies, without_jump
 from runner.own_code.blocks import BlockMode
 from tests.runner.cli.commands import need_catalogue
 

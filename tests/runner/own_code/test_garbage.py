@@ -7,8 +7,8 @@ from pathlib import Path
 
 from runner.backends.tsc import TscBackend
 from runner.own_code.measure import CodeRequest, MachineCode, Runs, Settings, measure
-from runner.own_code.sources import code_of
-from runner.own_code.text import OperandSyntax
+from runner.own_code.reading.sources import code_of
+from runner.own_code.reading.text import OperandSyntax
 from xed_convert.errors import UopscopeError
 
 COUNT = 1000

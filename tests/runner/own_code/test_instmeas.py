@@ -16,7 +16,8 @@ import pytest
 
 from runner.backend import BackendError
 from runner.backends.registry import open_backend
-from runner.cli import _guard, characterize
+from runner.cli import characterize
+from runner.cli.process import guard
 from tests.runner.cli.commands import command_of
 from tests.shared import CHECKOUT, DATA
 
@@ -43,7 +44,7 @@ def cycles_of(command: list[str], capfd: pytest.CaptureFixture[str]) -> list[flo
     program, *arguments = command
     extra = ["--backend", "tsc", "--json", "-"]
     if program == "characterize":
-        assert _guard.guarded(characterize.app, [*arguments, *extra], program) == 0
+        assert guard.guarded(characterize.app, [*arguments, *extra], program) == 0
         (result,) = json.loads(capfd.readouterr().out)["results"]
         return [float(Fraction(result["throughput"][mode])) for mode in ("unrolled", "loop")]
     assert command_of("measure", [*arguments[1:], *extra]) == 0

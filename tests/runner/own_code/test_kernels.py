@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from analysis.bounds import Component, Running
-from runner.own_code.analyzed import of_text, tools_for
+from analysis.bounds.components import Component, Running
+from runner.own_code.analyzing.analyzed import of_text, tools_for
 from tests.nonempty import some
 from tests.runner.cli.commands import need_catalogue
 from tests.shared import CHECKOUT

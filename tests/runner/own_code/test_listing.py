@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from analysis.errors import AnalysisError
-from runner.own_code.analyzed import of_object, of_text
+from runner.own_code.analyzing.analyzed import of_object, of_text
 from runner.own_code.code import lines_of
-from runner.own_code.debug_lines import lines_of as debug_lines_of
-from runner.own_code.listing import list_text
-from runner.own_code.objects import read_program
-from runner.own_code.text import OperandSyntax
+from runner.own_code.reading.debug_lines import lines_of as debug_lines_of
+from runner.own_code.reading.listing import list_text
+from runner.own_code.reading.objects import read_program
+from runner.own_code.reading.text import OperandSyntax
 from tests.nonempty import some
 from tests.runner.cli.commands import need_catalogue
 from xed_convert.errors import AssemblyError

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.own_code import many_blocks
-from runner.own_code.many_blocks import CHUNK, PredictionTask, journal_of, predict_blocks
+from runner.own_code.analyzing import many_blocks
+from runner.own_code.analyzing.many_blocks import CHUNK, PredictionTask, journal_of, predict_blocks
 from tests.runner.cli.commands import need_catalogue
 from tests.shared import measured_haswell
 from xed_convert.errors import UopscopeError
@@ -15,7 +15,7 @@ from xed_convert.errors import UopscopeError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from runner.own_code.many_blocks import Row
+    from runner.own_code.analyzing.many_blocks import Row
 
 TASK = PredictionTask("HSW", str(measured_haswell()), "unrolled", "bounds", bhive=False)
 BLOCKS = [bytes.fromhex(code) * (1 + n % 5) for n in range(CHUNK) for code in ("480fafc3", "4801d8", "06")]

@@ -11,8 +11,8 @@ from runner.backends.tsc import TscBackend
 from runner.own_code.code import MeasureError
 from runner.own_code.counters import choose
 from runner.own_code.measure import Aggregate, CodeRequest, MachineCode, Runs, Settings, measure, surround
+from runner.own_code.reading.text import assemble
 from runner.own_code.template import size_of
-from runner.own_code.text import assemble
 from tests.runner.fake_backend import FakeBackend
 
 IMUL = bytes.fromhex("480fafc3")

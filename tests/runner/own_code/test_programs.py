@@ -11,8 +11,8 @@ from iced_x86 import Decoder, FlowControl
 from typer.testing import CliRunner
 
 from runner.cli.blocks import app
-from runner.own_code.objects import ObjectError, read_program, symbol_code
-from runner.own_code.programs import blocks_of
+from runner.own_code.reading.objects import ObjectError, read_program, symbol_code
+from runner.own_code.reading.programs import blocks_of
 from tests.nonempty import some
 from xed_convert.errors import UopscopeError
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from iced_x86 import Decoder, Formatter, FormatterSyntax
 
 from generator.harness.style import PAUSE, RESUME
-from runner.own_code import gnu_as
-from runner.own_code.att import intel_candidates
-from runner.own_code.text import OperandSyntax, assemble
+from runner.own_code.reading import gnu_as
+from runner.own_code.reading.att import intel_candidates
+from runner.own_code.reading.text import OperandSyntax, assemble
 from tests.nonempty import some
 from xed_convert.errors import AssemblyError
 

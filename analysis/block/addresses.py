@@ -1,0 +1,470 @@
+"""Which store a load reads from: addresses followed through arithmetic, over iterations.
+
+Every register holds a symbol plus an offset; symbol 0 is a number that is known. After moves, additions of numbers, LEA
+and stack instructions both are known. Other instructions make a new symbol, unless all that they read are numbers. Two
+addresses are the same if symbol and offset are. So a store to [RAX+8] feeds a load of [RAX] after ADD RAX, 8. A load
+counts as reading from a store if it does so in each iteration, at the same distance. A store that walks over the load's
+address once will not be there again. FS and GS lead to places of their own.
+
+What registers hold in the beginning is a symbol each, so that different registers never point to the same place. With
+an `Environment` all registers and all of memory hold one number, and all pages are one page of physical memory: so
+BHive's blocks were measured (Chen et al., IISWC 2019, section 3).
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from results.machine.graph import tracked
+from simulator.core.locations import is_high_byte, location_of, width_of
+from xed_convert.model import MemoryAddress, OperandKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from analysis.block.code import Item
+    from simulator.core.compiler import Compiled
+    from xed_convert.model import Operand
+
+Value = tuple[int, int]
+"""(symbol, offset); symbol 0 is a number of 64 bits."""
+
+NUMBER = 0
+
+BASED_SEGMENTS = ("FS", "GS")
+"""The segments whose base is not 0 in 64-bit mode (Intel SDM volume 1, section 3.4.2.1)."""
+
+FULL = (1 << 64) - 1
+
+ITERATIONS = 4
+"""Iterations after which the store that a load reads from stays the same, except in loops that turn around in
+memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What registers and memory hold in the beginning, and the bytes of the one page to which all addresses lead.
+
+    `others` are registers that hold something else. Copies in a row begin `code_offset` bytes behind a multiple of 16.
+    """
+
+    value: int
+    page_bytes: int
+    others: Mapping[str, int] = field(default_factory=dict)
+    code_offset: int = 0
+
+
+BHIVE = Environment(0x2324000, 4096, {"RSP": 0x2324800, "RBP": 0x2324A40}, code_offset=15)
+"""BHive's harness (github.com/ithemal/bhive, timing-harness): INIT_VALUE, PAGE_SIZE, and the stack in mid-page.
+
+Two things follow from the times of the tuning half. The code begins where all blocks are explained best: the error of
+the bounds is 0.2% less than with any even offset. RBP is neither RSP nor the value of the others, and no multiple of
+512. So eight times RBP leads to another place of the page than eight times the others. Its exact value makes hardly any
+difference.
+"""
+
+
+MEASURED = Environment(0x2324000, 4096)
+"""As this program measures blocks (`runner.own_code.blocks`): all registers hold one value, RSP and RBP too."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardedLoad:
+    """A load reads what a store wrote `iterations` ago (0: in the same one).
+
+    With `whole` the store wrote all that is read, at the same address: it can be forwarded. Else the load waits until
+    it is in the cache.
+    """
+
+    load: int
+    store: int
+    iterations: int
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Accesses of an iteration that lie close together and move on by less than a page: how many, and pages."""
+
+    accesses: int
+    pages: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What came out of following addresses: which loads read from which stores, and who goes to new pages.
+
+    Pages are known with an `Environment` only. `far` are the positions of instructions that use a new page in each
+    iteration.
+    """
+
+    forwardings: tuple[ForwardedLoad, ...] = ()
+    streams: tuple[Stream, ...] = ()
+    far: frozenset[int] = frozenset()
+
+
+@dataclass(slots=True)
+class _State:
+    """Registers and memory while a block is followed."""
+
+    environment: Environment | None
+    registers: dict[str, Value] = field(default_factory=dict)
+    contents: dict[Value, tuple[int, Value]] = field(default_factory=dict)
+    """By address: bytes and value of the last store there, or of what a load found there."""
+    writers: dict[Value, tuple[int, int, int, int]] = field(default_factory=dict)
+    """By byte: iteration and position of the last store, the difference of its address to where it leads, and that."""
+    meanings: dict[tuple[object, ...], int] = field(default_factory=dict)
+    symbols: int = 0
+    here: int = 0
+    """Where the instruction ends, from the beginning of the block."""
+    touched: list[tuple[int, int]] = field(default_factory=list)
+    """Position and address of each access in this iteration whose address is a number."""
+
+    def fresh(self) -> Value:
+        self.symbols += 1
+        return (self.symbols, 0)
+
+    def register(self, location: str) -> Value:
+        found = self.registers.get(location)
+        if found is None:
+            found = self._initial(location)
+            self.registers[location] = found
+        return found
+
+    def _initial(self, location: str) -> Value:
+        if self.environment is None:
+            return self.fresh()
+        return (NUMBER, self.environment.others.get(location, self.environment.value))
+
+    def read(self, name: str) -> Value:
+        """Return what a register holds, by any of its names."""
+        symbol, offset = self.register(location_of(name))
+        width = width_of(name)
+        if width in (0, 64):
+            return (symbol, offset)
+        if symbol != NUMBER:
+            return self.fresh()
+        return (NUMBER, (offset >> 8 if is_high_byte(name) else offset) & ((1 << width) - 1))
+
+    def write(self, name: str, value: Value) -> None:
+        location, width = location_of(name), width_of(name)
+        symbol, offset = value
+        if width == 32:
+            value = (NUMBER, offset & 0xFFFFFFFF) if symbol == NUMBER else self.fresh()
+        elif 0 < width < 32:
+            old_symbol, old = self.register(location)
+            if symbol == old_symbol == NUMBER:
+                shift = 8 if is_high_byte(name) else 0
+                mask = ((1 << width) - 1) << shift
+                value = (NUMBER, (old & ~mask) | (offset << shift & mask))
+            else:
+                value = self.fresh()
+        self.registers[location] = value
+
+    def address(self, place: MemoryAddress) -> Value:
+        """Return the address of an access: what LEA gives, in a segment."""
+        value = self.effective(place)
+        return self._plus(value, (self.named(place.segment), 0)) if place.segment in BASED_SEGMENTS else value
+
+    def effective(self, place: MemoryAddress) -> Value:
+        """Return what an address is as a number, as LEA gives it."""
+        value: Value = (NUMBER, place.displacement & FULL)
+        if place.base in ("RIP", "EIP"):
+            value = (self.named("code"), place.displacement + self.here)
+        elif place.base:
+            value = self._plus(value, self.read(place.base))
+        if place.index and location_of(place.index).startswith("ZMM"):
+            return self.fresh()
+        if place.index:
+            symbol, offset = self.read(place.index)
+            scaled = symbol if symbol == NUMBER or place.scale == 1 else self.named("scaled", symbol, place.scale)
+            value = self._plus(value, (scaled, offset * place.scale))
+        return value
+
+    def physical(self, address: Value) -> Value:
+        """Return where an address leads; one page stands for all if there is an environment."""
+        symbol, offset = address
+        if symbol == NUMBER and self.environment is not None:
+            return (NUMBER, offset % self.environment.page_bytes)
+        return address
+
+    def named(self, *meaning: object) -> int:
+        """Return the symbol for something that is the same each time."""
+        found = self.meanings.get(meaning)
+        if found is None:
+            found = self.meanings[meaning] = self.fresh()[0]
+        return found
+
+    def _plus(self, one: Value, other: Value) -> Value:
+        (first, a), (second, b) = one, other
+        if NUMBER in (first, second):
+            return (first or second, a + b & FULL)
+        return (self.named("sum", min(first, second), max(first, second)), a + b & FULL)
+
+    def load(self, address: Value, size: int) -> Value:
+        """Return the value of so many bytes at an address."""
+        address = self.physical(address)
+        known = self.contents.get(address)
+        if known is not None and known[0] == size:
+            return known[1]
+        if self.environment is not None and not address[0] and size <= 8 and address not in self.writers and not known:
+            twice = self.environment.value << 64 | self.environment.value  # numbers of 64 bits, one after another
+            value = (NUMBER, twice >> 8 * (address[1] % 8) & ((1 << 8 * size) - 1))
+        else:
+            value = self.fresh()
+        if known is None:
+            self.contents[address] = (size, value)
+        return value
+
+    def store(self, address: Value, size: int, value: Value, when: tuple[int, int]) -> None:
+        """Write a value, at an iteration and a position."""
+        symbol, offset = place = self.physical(address)
+        moved = address[1] - offset
+        for byte in range(-31, size):
+            near = (symbol, offset + byte)
+            if byte < 0 and near in self.contents and self.contents[near][0] > -byte:
+                del self.contents[near]
+            elif byte >= 0:
+                self.contents.pop(near, None)
+                self.writers[near] = (*when, moved, offset)
+        self.contents[place] = (size, value)
+
+    def wrote(self, address: Value, size: int) -> set[tuple[int, int, bool, int]]:
+        """Return who wrote what a load reads: iteration, position, whether that store can be forwarded, and distance.
+
+        The distance is how many bytes behind the begin of the store the load begins. The store can be forwarded if it
+        wrote all of what is read, at the same address: of two addresses of one place the load knows nothing.
+        """
+        symbol, offset = self.physical(address)
+        moved = address[1] - offset
+        found = {self.writers.get((symbol, offset + byte)) for byte in range(size)}
+        known = [one for one in found if one is not None]
+        return {(when, position, len(found) == 1 and by == moved, offset - at) for when, position, by, at in known}
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """A place in memory that an instruction uses, with its bytes; PUSH has moved RSP before by so many."""
+
+    place: MemoryAddress
+    size: int
+    reads: bool
+    writes: bool
+
+
+class AddressFollower:
+    """Follows the addresses of blocks; what an instruction does to values is worked out once."""
+
+    def __init__(self, environment: Environment | None = None) -> None:
+        """Take what registers and memory hold (None: anything)."""
+        self.environment = environment
+        self._known: dict[Item, _Meaning] = {}
+
+    def forwardings(self, items: Sequence[Item]) -> tuple[ForwardedLoad, ...]:
+        """Return which loads of a block read from which stores once it has run a few times, in each iteration."""
+        return self.follow(items).forwardings
+
+    def follow(self, items: Sequence[Item]) -> Followed:
+        """Follow the addresses of a block through a few iterations."""
+        meanings = [self._meaning(item) for item in items]
+        accesses = [access for meaning in meanings for access in meaning.accesses]
+        linked = any(one.writes for one in accesses) and any(one.reads for one in accesses)
+        if not linked and (self.environment is None or not accesses):
+            return Followed()
+        state = _State(self.environment)
+        touched: list[list[tuple[int, int]]] = []
+        before: set[tuple[ForwardedLoad, int]] = set()
+        found: set[tuple[ForwardedLoad, int]] = set()
+        for iteration in range(ITERATIONS):
+            before, found = found, set()
+            state.here, state.touched = 0, []
+            for position, meaning in enumerate(meanings):
+                state.here += len(items[position].data)
+                meaning.follow(state, iteration, position, found)
+            touched.append(state.touched)
+        steady = {one for one, _ in found & before}
+        forwardings = tuple(sorted(steady, key=lambda one: (one.load, one.store, one.iterations)))
+        if self.environment is None:
+            return Followed(forwardings)
+        return Followed(forwardings, *_movements(touched, self.environment.page_bytes))
+
+    def _meaning(self, item: Item) -> _Meaning:
+        found = self._known.get(item)
+        if found is None:
+            found = self._known[item] = _Meaning(item.compiled)
+        return found
+
+
+def _movements(
+    touched: Sequence[Sequence[tuple[int, int]]], page_bytes: int
+) -> tuple[tuple[Stream, ...], frozenset[int]]:
+    """Return the streams of the last iteration, and the instructions that use a new page in each.
+
+    Only addresses that go on by the same number of bytes count: others come back to pages.
+
+    Args:
+        touched: positions and addresses of each iteration, in order.
+        page_bytes: the size of a page.
+    """
+    *_, first, second, last = touched
+    if not len(first) == len(second) == len(last):
+        return (), frozenset()
+    places = zip(first, second, last, strict=True)
+    steps = [_signed(c - b) if c - b == b - a else 0 for (_, a), (_, b), (_, c) in places]
+    if not any(steps):
+        return (), frozenset()
+    far = {position for step, (position, _) in zip(steps, last, strict=True) if abs(step) >= page_bytes}
+    near = sorted((step, address) for step, (_, address) in zip(steps, last, strict=True) if 0 < abs(step) < page_bytes)
+    streams: list[Stream] = []
+    for number, (step, address) in enumerate(near):
+        before = near[number - 1] if number else (0, 0)
+        together = before[0] == step and address - before[1] < page_bytes
+        count = streams.pop().accesses if together else 0
+        streams.append(Stream(count + 1, Fraction(abs(step), page_bytes)))
+    return tuple(streams), frozenset(far)
+
+
+def _signed(number: int) -> int:
+    """Return a difference of two addresses as a signed number of 64 bits."""
+    number &= FULL
+    return number - (1 << 64) if number >> 63 else number
+
+
+BITWISE: dict[str, Callable[[int, int], int]] = {
+    "ADD": operator.add,
+    "SUB": operator.sub,
+    "AND": operator.and_,
+    "OR": operator.or_,
+    "XOR": operator.xor,
+    "IMUL": operator.mul,
+    "SHL": lambda a, b: a << (b & 63),
+    "SHR": lambda a, b: a >> (b & 63),
+}
+"""Operations of two numbers, by mnemonic; of a shift by a register or of fewer bits no number comes out."""
+
+COPIES = frozenset({"MOV", "MOVZX", "PUSH"})
+"""Mnemonics whose result is their last operand."""
+
+
+class _Meaning:
+    """What one instruction does to registers and memory, as far as addresses may depend on it."""
+
+    __slots__ = ("accesses", "iclass", "operands", "stack_change", "values", "written")
+
+    def __init__(self, one: Compiled | None) -> None:
+        self.accesses: list[_Access] = []
+        self.operands: list[Operand] = []
+        self.values: dict[int, object] = {}
+        self.written: list[str] = []
+        self.iclass, self.stack_change = "", 0
+        if one is None:
+            return
+        self.iclass, self.stack_change = one.variant.iclass, one.stack_change
+        self.values = dict(one.values)
+        self.operands = [operand for operand in one.variant.operands if operand.explicit or operand.implicit]
+        for operand in one.variant.operands:
+            self._note(one, operand)
+
+    def _note(self, one: Compiled, operand: Operand) -> None:
+        writes = operand.written or operand.conditional_write
+        if operand.kind is OperandKind.MEMORY:
+            place = self._place(operand)
+            size = max(1, (operand.width_bits or 64) // 8)
+            self.accesses.append(_Access(place, min(size, 64), operand.read, writes))
+        elif writes and tracked(operand):
+            value = one.values.get(operand.index)
+            name = value if isinstance(value, str) else (operand.registers or ("",))[0]
+            if name and (location_of(name) != "RSP" or not self.stack_change):
+                self.written.append(name)
+
+    def _place(self, operand: Operand) -> MemoryAddress:
+        value = self.values.get(operand.index)
+        if isinstance(value, MemoryAddress):
+            return value
+        shape = operand.memory
+        base = shape.base if shape is not None else ""
+        moved = self.stack_change if base == "RSP" and self.stack_change < 0 else 0
+        return MemoryAddress(base, shape.index if shape is not None else "", 1, moved)
+
+    def follow(self, state: _State, iteration: int, position: int, found: set[tuple[ForwardedLoad, int]]) -> None:
+        """Execute it, and note the stores that its loads read from, with the distance of load and store."""
+        places = [state.address(access.place) for access in self.accesses]
+        state.touched += [(position, offset) for symbol, offset in places if symbol == NUMBER]
+        for access, address in zip(self.accesses, places, strict=True):
+            if access.reads:
+                for when, store, whole, distance in state.wrote(address, access.size):
+                    found.add((ForwardedLoad(position, store, iteration - when, whole), distance))
+        result = self._result(state, places)
+        for name in self.written:
+            state.write(name, result if result is not None and name == self.target else state.fresh())
+        for access, address in zip(self.accesses, places, strict=True):
+            if access.writes:
+                stored = result if result is not None else state.fresh()
+                state.store(address, access.size, stored, (iteration, position))
+        if self.stack_change:
+            symbol, offset = state.register("RSP")
+            state.registers["RSP"] = (symbol, offset + self.stack_change & FULL)
+
+    @property
+    def target(self) -> str:
+        """The register that the first operand names, "" if it is none."""
+        first = self.values.get(self.operands[0].index) if self.operands else None
+        if first is None and self.operands and self.operands[0].registers:
+            first = self.operands[0].registers[0]
+        return first if isinstance(first, str) else ""
+
+    def _result(self, state: _State, places: list[Value]) -> Value | None:
+        """Return the value of the first operand, None if it is not followed."""
+        name, operands = self.iclass, self.operands
+        found: Value | None = None
+        if not operands:
+            return None
+        if name == "LEA":
+            value = self.values.get(operands[1].index)
+            found = state.effective(value) if isinstance(value, MemoryAddress) else None
+        elif name == "POP":
+            found = state.load(places[-1], self.accesses[-1].size)
+        elif name in COPIES:
+            found = self._operand(state, operands[-1], places)
+        elif name in ("INC", "DEC"):
+            symbol, offset = self._operand(state, operands[0], places)
+            found = (symbol, offset + (1 if name == "INC" else -1) & FULL)
+        elif name in BITWISE and len(operands) in (2, 3):
+            found = self._combined(state, name, [self._operand(state, one, places) for one in operands[-2:]])
+        elif name in ("MOVSX", "MOVSXD"):
+            found = self._extended(state, operands[1], places)
+        return found
+
+    def _extended(self, state: _State, operand: Operand, places: list[Value]) -> Value:
+        symbol, offset = self._operand(state, operand, places)
+        width = operand.width_bits or 32
+        if symbol != NUMBER:
+            return state.fresh()
+        offset &= (1 << width) - 1
+        return (NUMBER, (offset - (1 << width) if offset >> (width - 1) else offset) & FULL)
+
+    def _operand(self, state: _State, operand: Operand, places: list[Value]) -> Value:
+        value = self.values.get(operand.index)
+        if operand.kind is OperandKind.IMMEDIATE:
+            return (NUMBER, value & FULL) if isinstance(value, int) else state.fresh()
+        if operand.kind is OperandKind.MEMORY and places:
+            return state.load(places[0], self.accesses[0].size)
+        if operand.kind is OperandKind.REGISTER:
+            name = value if isinstance(value, str) else (operand.registers or ("",))[0]
+            return state.read(name) if name and width_of(name) else state.fresh()
+        return state.fresh()
+
+    def _combined(self, state: _State, name: str, values: list[Value]) -> Value:
+        (first, a), (second, b) = values
+        if first == second == NUMBER:
+            return (NUMBER, BITWISE[name](a, b) & FULL)
+        if name in ("XOR", "SUB") and values[0] == values[1]:
+            return (NUMBER, 0)
+        if name == "ADD" and NUMBER in (first, second):
+            return (first or second, a + b & FULL)
+        if name == "SUB" and second == NUMBER:
+            return (first, a - b & FULL)
+        return state.fresh()

@@ -1,0 +1,163 @@
+"""Bytes to the instructions of a block, as a machine executes them.
+
+What the machine's file says nothing about stays in the block: it takes an issue slot, has no µops on ports and passes
+on no value. Such instructions are listed in `Block.unknown`, since a prediction without them is too low.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from iced_x86 import Decoder as IcedDecoder
+
+from analysis.block.effects import InstructionEffects, effects_of
+from analysis.errors import AnalysisError
+from results.machine.graph import ModelError
+from simulator.core.compiler import compile_instruction
+from xed_convert.assembly.formatting import format_instance
+from xed_convert.errors import DecodingError
+
+if TYPE_CHECKING:
+    from simulator.core.compiler import Compiled
+    from simulator.machines.machine import MachineModel
+    from xed_convert.encoding.decoder import Decoder
+
+MOST_REMEMBERED = 200_000
+"""Instructions, by their bytes: some hundred bytes each."""
+
+LONGEST = 15
+"""Bytes of an instruction (Intel SDM volume 2A, section 2.3.11)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Item:
+    """One instruction, by its bytes. `compiled` is None if the bytes are no instruction of the catalogue."""
+
+    data: bytes
+    compiled: Compiled | None
+    effects: InstructionEffects
+
+    @property
+    def known(self) -> bool:
+        """Whether the machine says what it does."""
+        return self.compiled is not None and self.compiled.uops is not None
+
+    @property
+    def text(self) -> str:
+        """Assembly text in Intel syntax."""
+        if self.compiled is None:
+            return f"(bytes {self.data.hex(' ')})"
+        text = format_instance(self.compiled.variant, self.compiled.values)
+        return text.partition("} ")[2] if text.startswith("{") else text  # `{store} MOV`: which of two encodings
+
+    @property
+    def name(self) -> str:
+        """The variant as the catalogue writes it, or the bytes."""
+        return self.text if self.compiled is None else self.compiled.variant.string
+
+
+@dataclass(frozen=True)
+class Block:
+    """Instructions that run one after another, again and again."""
+
+    items: tuple[Item, ...]
+
+    @cached_property
+    def size_bytes(self) -> int:
+        """The size of the code."""
+        return sum(len(item.data) for item in self.items)
+
+    @cached_property
+    def offsets(self) -> tuple[int, ...]:
+        """Where each instruction begins."""
+        found, offset = [], 0
+        for item in self.items:
+            found.append(offset)
+            offset += len(item.data)
+        return tuple(found)
+
+    @cached_property
+    def unknown(self) -> tuple[Item, ...]:
+        """The instructions of which the machine says nothing."""
+        return tuple(item for item in self.items if not item.known)
+
+    @cached_property
+    def is_wide(self) -> bool:
+        """Whether a load or store is wider than what a port moves in a cycle."""
+        return any(item.compiled is not None and item.compiled.is_wide for item in self.items)
+
+    @cached_property
+    def fused(self) -> tuple[bool, ...]:
+        """Say for each instruction whether it is one µop with the conditional jump behind it."""
+        compiled = [item.compiled for item in self.items]
+        pairs = zip(compiled, [*compiled[1:], None], strict=True)
+        return tuple(bool(one and one.fuses and jump and one.fuses_with(jump)) for one, jump in pairs)
+
+    @cached_property
+    def is_loop(self) -> bool:
+        """Whether the last instruction jumps back."""
+        last = self.items[-1].effects.fetched if self.items else None
+        return last is not None and last.jumps_bytes is not None and last.jumps_bytes < 0
+
+
+class CodeReader:
+    """Reads code for one machine; instructions seen before are recognized by their bytes."""
+
+    def __init__(self, machine: MachineModel, decoder: Decoder) -> None:
+        """Keep the machine and the decoder of the catalogue."""
+        self.machine, self.decoder = machine, decoder
+        self._known: dict[bytes, Item] = {}
+        self._lengths: dict[bytes, list[int]] = {}
+
+    def block(self, code: bytes) -> Block:
+        """Take code apart.
+
+        Raises:
+            AnalysisError: there is none, or bytes are no instruction that any decoder knows.
+        """
+        if not code:
+            raise AnalysisError("there is no instruction to analyze")
+        items: list[Item] = []
+        offset = 0
+        while offset < len(code):
+            item = self._at(code, offset)
+            items.append(item)
+            offset += len(item.data)
+        return Block(tuple(items))
+
+    def _at(self, code: bytes, offset: int) -> Item:
+        lengths = self._lengths.setdefault(code[offset : offset + 3], [])
+        for length in lengths:
+            found = self._known.get(code[offset : offset + length])
+            if found is not None:
+                return found
+        item = self._read(code, offset)
+        if len(self._known) >= MOST_REMEMBERED:
+            self._known.clear()
+        self._known[item.data] = item
+        if len(item.data) not in lengths:
+            lengths.append(len(item.data))
+        return item
+
+    def _read(self, code: bytes, offset: int) -> Item:
+        try:
+            decoded = self.decoder.decode(code, offset)
+        except DecodingError as error:
+            return self._foreign(code, offset, error)
+        data = code[offset : offset + decoded.length_bytes]
+        try:
+            compiled = compile_instruction(decoded.variant, decoded.values, self.machine, data)
+        except ModelError as error:
+            raise AnalysisError(f"offset {offset}: {error.message}") from error
+        return Item(data, compiled, effects_of(compiled, data))
+
+    def _foreign(self, code: bytes, offset: int, error: DecodingError) -> Item:
+        """Return an instruction that the catalogue does not have: only its length is known."""
+        decoder = IcedDecoder(64, code[offset : offset + LONGEST])
+        found = decoder.decode()
+        if found.is_invalid:
+            raise AnalysisError(f"the code is no sequence of instructions: {error.message}") from error
+        data = code[offset : offset + found.len]
+        return Item(data, None, effects_of(None, data))

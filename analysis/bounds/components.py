@@ -1,0 +1,182 @@
+"""All bounds of a block: no component can do an iteration in fewer cycles than its bound.
+
+The largest is the prediction, and its component is what limits the code. The method is that of Abel et al. ("Facile",
+IISWC 2023). Here the bound of the ports is exact: any set of ports may be the busiest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from analysis.block.addresses import AddressFollower
+from analysis.bounds.dependencies import Cycle, Node, graph_of, slowest_cycle, synchronizations
+from analysis.bounds.front_end import (
+    cache_bound,
+    decoders_bound,
+    fetched_of,
+    is_buffered,
+    is_cached,
+    loop_buffer_bound,
+    predecoder_bound,
+)
+from analysis.errors import AnalysisError
+from results.ports import fullest
+from simulator.core.core import TICKS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from analysis.block.addresses import Environment
+    from analysis.block.code import Block, Item
+    from simulator.core.delivery import Fetched
+    from simulator.machines.machine import MachineModel
+
+
+class Component(StrEnum):
+    """What can limit code."""
+
+    PREDECODER = "predecoder"
+    DECODERS = "decoders"
+    UOP_CACHE = "µop cache"
+    LOOP_BUFFER = "loop buffer"
+    ISSUE = "issue"
+    PORTS = "ports"
+    DEPENDENCIES = "dependencies"
+    DIVIDER = "divider"
+    UNIT = "unit"
+
+
+class Running(StrEnum):
+    """How code runs: copies in a row, or a loop; AUTO: as a loop if it ends with a jump back."""
+
+    AUTO = "auto"
+    UNROLLED = "unrolled"
+    LOOP = "loop"
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What each component takes for an iteration at least, in core cycles.
+
+    `full` are the ports that the bound of the ports is about, `full_uops` how many µops per iteration can use no
+    others. `cycle` is the slowest circle of dependencies (None: iterations do not depend on each other), of `nodes`.
+    `port_masks` has the µops by the ports that they can use: bits, by the position of a port in `port_names`.
+    """
+
+    block: Block
+    running: Running
+    cycles_of: dict[Component, Fraction]
+    full: frozenset[str] = frozenset()
+    full_uops: int = 0
+    nodes: Sequence[Node] = field(default=(), repr=False)
+    cycle: Cycle | None = None
+    port_masks: Mapping[int, int] = field(default_factory=dict, repr=False)
+    port_names: tuple[str, ...] = ()
+
+    @cached_property
+    def cycles(self) -> Fraction:
+        """The prediction: core cycles per iteration."""
+        return max(self.cycles_of.values(), default=Fraction(0))
+
+    @property
+    def limits(self) -> list[Component]:
+        """The components whose bound is the prediction."""
+        return [one for one, cycles in self.cycles_of.items() if cycles == self.cycles]
+
+
+class Analyzer:
+    """Works out bounds on one machine."""
+
+    def __init__(self, machine: MachineModel, environment: Environment | None = None) -> None:
+        """Take the machine, and what registers and memory hold in the beginning (None: anything)."""
+        self.machine = machine
+        self.core = machine.parameters.front
+        self.follower = AddressFollower(environment)
+        self.code_offset = environment.code_offset if environment is not None else 0
+
+    def bounds(self, block: Block, running: Running = Running.AUTO) -> Bounds:
+        """Return the bounds of a block.
+
+        Raises:
+            AnalysisError: a block that jumps back shall run unrolled.
+        """
+        if running is Running.UNROLLED and block.is_loop:
+            raise AnalysisError("code that ends with a jump back cannot run unrolled", hint="leave out the jump")
+        loop = running is Running.LOOP or (running is Running.AUTO and block.is_loop)
+        found = self._front_end(block, loop=loop)
+        found |= self._back_end(block)
+        counts: dict[int, int] = {}
+        for mask, count in self._port_masks(block):
+            counts[mask] = counts.get(mask, 0) + count
+        cycles, full = fullest(counts)
+        found[Component.PORTS] = cycles
+        names = self.machine.parameters.port_names
+        nodes = graph_of(block, self.follower.forwardings(block.items), self.core)
+        cycle = slowest_cycle(nodes)
+        found[Component.DEPENDENCIES] = cycle.ratio if cycle is not None else Fraction(0)
+        return Bounds(
+            block,
+            Running.LOOP if loop else Running.UNROLLED,
+            found,
+            frozenset(name for number, name in enumerate(names) if full >> number & 1),
+            sum(count for mask, count in counts.items() if not mask & ~full),
+            nodes,
+            cycle,
+            counts,
+            names,
+        )
+
+    def _front_end(self, block: Block, *, loop: bool) -> dict[Component, Fraction]:
+        """Return the bounds of the parts of the front end that the code comes from."""
+        core = self.core
+        if core is None or core.front_end is None:
+            return {}
+        items = fetched_of(block)
+        if loop and is_buffered(items, core):
+            return {Component.LOOP_BUFFER: loop_buffer_bound(_uops(items), core)}
+        if loop and is_cached(items, core):
+            return {Component.UOP_CACHE: cache_bound(block, items, core)}
+        predecoder = predecoder_bound(block, core.front_end, loop=loop, begin=self.code_offset)
+        decoders = decoders_bound(items, core.front_end, core.microcode)
+        clusters = core.front_end.clusters  # by turns, none has less than its share
+        return {Component.PREDECODER: predecoder / clusters, Component.DECODERS: decoders / clusters}
+
+    def _back_end(self, block: Block) -> dict[Component, Fraction]:
+        """Return the bounds of issue, divider, and units of single variants."""
+        slots, divider = len(synchronizations(block)), 0
+        units: dict[str, Fraction] = {}
+        for item, fused in zip(block.items, block.fused, strict=True):
+            slots += item.effects.slots - fused
+            divider += item.effects.divider_cycles
+            if item.effects.occupies:
+                units[item.name] = units.get(item.name, Fraction(0)) + item.effects.occupies
+            for name, cycles in _data_paths(item) if block.is_wide else ():
+                units[name] = units.get(name, Fraction(0)) + cycles
+        found = {Component.ISSUE: Fraction(slots, self.machine.parameters.issue_width)}
+        if divider:
+            found[Component.DIVIDER] = Fraction(divider)
+        if units:
+            found[Component.UNIT] = max(units.values())
+        return found
+
+    @staticmethod
+    def _port_masks(block: Block) -> list[tuple[int, int]]:
+        """Return the µops by port set; what is fused with a jump keeps its loads, and computes where the jump does."""
+        found: list[tuple[int, int]] = []
+        for item, fused in zip(block.items, block.fused, strict=True):
+            found += item.effects.port_masks if not fused else item.effects.fused_masks
+        return found
+
+
+def _data_paths(item: Item) -> Iterator[tuple[str, Fraction]]:
+    """Yield the cycles for which an instruction occupies the ways of data of loads and of stores."""
+    for name, ticks in item.compiled.data_paths if item.compiled is not None else ():
+        yield name, Fraction(ticks, TICKS)
+
+
+def _uops(items: Sequence[Fetched]) -> int:
+    return sum(item.uops for item in items)

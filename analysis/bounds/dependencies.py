@@ -1,0 +1,229 @@
+"""The slowest cycle of dependencies through iterations, exactly.
+
+Every result of an instruction is a node. An edge says: this result comes so many cycles after that one of so many
+iterations ago. Cycles per iteration cannot be less than the highest ratio of cycles to iterations of any circle of
+edges (Karp and Orlin 1981 call it the maximum cycle ratio). A few iterations are carried out, and the path that led to
+the last results is followed back until it meets itself: that is a circle. Then no circle is slower if potentials exist
+for its ratio (Bellman and Ford); else the circle that keeps them from existing is the next candidate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from analysis.block.addresses import ForwardedLoad
+    from analysis.block.code import Block
+    from results.machine.constants import CoreConstants
+
+STACK_POINTER = "RSP"
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """What a result waits for: a node, cycles after it, iterations back; `through_memory`: a store was read."""
+
+    source: int
+    cycles: int
+    iterations: int
+    through_memory: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A result: the position of its instruction, the locations that it is in, what it waits for."""
+
+    position: int
+    names: tuple[str, ...]
+    edges: list[Edge]
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """A circle of dependencies: nodes in the order of execution, cycles and iterations once around."""
+
+    nodes: tuple[int, ...]
+    cycles: int
+    iterations: int
+
+    @property
+    def ratio(self) -> Fraction:
+        """Cycles per iteration."""
+        return Fraction(self.cycles, self.iterations)
+
+
+def graph_of(block: Block, forwardings: Sequence[ForwardedLoad], core: CoreConstants | None) -> list[Node]:
+    """Return the results of a block with what each waits for; what is made outside of the block is always there."""
+    return _Wiring(block, forwardings, core).nodes
+
+
+def synchronizations(block: Block) -> set[int]:
+    """Return before which instructions a µop brings RSP up to date with the stack engine.
+
+    It does where a µop uses RSP after PUSH, POP, CALL or RET (Agner Fog, "The microarchitecture of Intel, AMD and VIA
+    CPUs", sections on the stack engine).
+    """
+    found: set[int] = set()
+    behind = any(item.effects.moves_stack for item in block.items)
+    for _ in range(2 if behind else 0):
+        found.clear()
+        for position, item in enumerate(block.items):
+            if item.effects.moves_stack:
+                behind = True
+            elif behind and item.effects.uses_stack_pointer:
+                found.add(position)
+                behind = False
+    return found
+
+
+class _Wiring:
+    """Connects the results of a block.
+
+    `made` has, by location, the node whose result is there at the end of an iteration, and whether that is a load.
+    `here` is the same within the iteration, up to the present instruction.
+    """
+
+    def __init__(self, block: Block, forwardings: Sequence[ForwardedLoad], core: CoreConstants | None) -> None:
+        self.items = block.items
+        self.fast = core is not None and core.memory.fast_pointer_chasing
+        self.forwarding = core.memory.forwarding if core is not None else 0
+        self.failed = core.memory.failed_forwarding if core is not None else 0
+        self.nodes: list[Node] = []
+        self.first: list[int] = []
+        self.made: dict[str, tuple[int, bool]] = {}
+        self.stores: dict[int, list[ForwardedLoad]] = {}
+        for one in forwardings:
+            self.stores.setdefault(one.load, []).append(one)
+        synchronized = synchronizations(block)
+        for position, item in enumerate(self.items):
+            if position in synchronized:
+                self.nodes.append(Node(position, (STACK_POINTER,), []))
+                self.made[STACK_POINTER] = (len(self.nodes) - 1, False)
+            self.first.append(len(self.nodes))
+            self.nodes += [Node(position, output.names, []) for output in item.effects.outputs]
+            self._note(position, self.made)
+        self.here: dict[str, tuple[int, bool]] = {}
+        for position in range(len(self.items)):
+            if position in synchronized:
+                self._synchronize(self.first[position] - 1)
+            self._connect(position)
+            self._note(position, self.here)
+
+    def _note(self, position: int, known: dict[str, tuple[int, bool]]) -> None:
+        """Note who made what an instruction writes."""
+        for number, output in enumerate(self.items[position].effects.outputs, self.first[position]):
+            for name in output.names:
+                known[name] = (number, output.is_load)
+
+    def _connect(self, position: int) -> None:
+        """Add the edges to the results of one instruction."""
+        effects = self.items[position].effects
+        here, made = self.here, self.made
+        for number, output in enumerate(effects.outputs, self.first[position]):
+            edges = self.nodes[number].edges
+            for name, cycles in output.waits:
+                source = here.get(name) or made.get(name)
+                if source is None:
+                    continue
+                quick = self.fast and source[1] and name == effects.pointer and not output.stored
+                edges.append(Edge(source[0], cycles - 1 if quick else cycles, 0 if name in here else 1))
+            if output.loads_wait is not None:
+                edges += self._stored(position, number, output.loads_wait)
+
+    def _synchronize(self, number: int) -> None:
+        """Let RSP be ready a cycle later: what the stack engine did is added to it."""
+        source = self.here.get(STACK_POINTER) or self.made[STACK_POINTER]
+        self.nodes[number].edges.append(Edge(source[0], 1, 0 if STACK_POINTER in self.here else 1))
+        self.here[STACK_POINTER] = (number, False)
+
+    def _stored(self, position: int, node: int, cycles: int) -> Iterator[Edge]:
+        """Yield the edges from the stores that an instruction reads from.
+
+        A store that is not forwarded retires behind all that stands before it, the same load of an iteration ago too.
+        """
+        for one in self.stores.get(position, ()):
+            delay = cycles + (0 if one.whole else self.failed)
+            if not one.whole:
+                waited = one.iterations + (one.store < one.load)
+                yield Edge(node, self.forwarding + self.failed, waited, through_memory=True)
+            for number, output in enumerate(self.items[one.store].effects.outputs, self.first[one.store]):
+                if output.stored:
+                    yield Edge(number, delay, one.iterations, through_memory=True)
+
+
+def slowest_cycle(nodes: Sequence[Node]) -> Cycle | None:
+    """Return a circle with the highest ratio, None if no result depends on one of an iteration before."""
+    carried = _carried(nodes)
+    best: Cycle | None = None
+    while True:
+        found = _slower(carried, best)
+        if found is None:
+            return best
+        best = found
+
+
+def _carried(nodes: Sequence[Node]) -> list[tuple[int, list[Edge]]]:
+    """Return the nodes that can be on a circle: what has no successor or no predecessor goes, one after another."""
+    sources = [[edge.source for edge in node.edges] for node in nodes]
+    targets: list[list[int]] = [[] for _ in nodes]
+    for number, found in enumerate(sources):
+        for source in found:
+            targets[source].append(number)
+    alive = set(range(len(nodes)))
+    for before, after in ((sources, targets), (targets, sources)):
+        waits = [sum(one in alive for one in before[number]) for number in range(len(nodes))]
+        leaves = [number for number in alive if not waits[number]]
+        for number in leaves:
+            alive.discard(number)
+            for one in after[number]:
+                waits[one] -= 1
+                if not waits[one] and one in alive:
+                    leaves.append(one)
+    return [(n, [edge for edge in nodes[n].edges if edge.source in alive]) for n in sorted(alive)]
+
+
+def _slower(nodes: Sequence[tuple[int, list[Edge]]], best: Cycle | None) -> Cycle | None:
+    """Return a circle that is slower than another one (None: than nothing), None if there is none.
+
+    Longest paths with the other one's ratio taken off each edge grow without end if and only if there is such a circle.
+    """
+    cycles, per = (best.cycles, best.iterations) if best is not None else (0, 1)
+    length = dict.fromkeys([n for n, _ in nodes], 0)
+    came: dict[int, Edge] = {}
+    for _ in range(2 * len(nodes) + 2):
+        changed = False
+        for number, edges in nodes:
+            longest = length[number]
+            for edge in edges:
+                reached = length[edge.source] + edge.cycles * per - cycles * edge.iterations
+                if reached > longest:
+                    longest, came[number], changed = reached, edge, True
+            length[number] = longest
+        if not changed:
+            return None
+        found = _circle(came)
+        if found is not None:
+            return found
+    return None
+
+
+def _circle(came: dict[int, Edge]) -> Cycle | None:
+    """Return a circle in the edges by which the longest paths came, None if there is none."""
+    done: set[int] = set()
+    for start in came:
+        path: dict[int, int] = {}
+        node = start
+        while node in came and node not in done:
+            if node in path:
+                around = list(path)[path[node] :]
+                edges = [came[one] for one in around]
+                cycles, iterations = sum(e.cycles for e in edges), sum(e.iterations for e in edges)
+                return Cycle(tuple(reversed(around)), cycles, iterations)
+            path[node] = len(path)
+            node = came[node].source
+        done |= path.keys()
+    return None

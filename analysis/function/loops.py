@@ -1,0 +1,110 @@
+"""What a loop of a function takes: the mean over the ways through it, component by component."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from analysis.bounds.components import Component, Running
+from analysis.function.flow import Way, ways_through
+from results.ports import fullest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from analysis.bounds.components import Bounds
+    from analysis.explanation import PredictionFacts, SourceLine
+    from analysis.function.flow import Flow, Loop
+
+TAKEN_BRANCHES = "taken branches"
+"""The name of their bound."""
+TAKEN_CYCLES = 1
+"""Core cycles per taken branch at least.
+
+Agner Fog, "The microarchitecture of Intel, AMD and VIA CPUs", sections on branch prediction of Sandy Bridge to Ice Lake
+and of Zen: one taken branch per cycle, and only in small loops.
+"""
+FINEST = 1 << 16
+"""Probabilities are rounded to this part of one."""
+
+
+@dataclass(frozen=True)
+class LoopPrediction:
+    """What an iteration of a loop takes: the mean of the ways through it.
+
+    `bounds` are means in core cycles by component; `facts` has the prediction for each way, if that alone were run.
+    `left_out` is how likely the ways are that were not looked at.
+    """
+
+    flow: Flow
+    loop: Loop
+    ways: Sequence[Way]
+    facts: Sequence[PredictionFacts]
+    bounds: Mapping[str, Fraction]
+    left_out: float
+
+    @property
+    def cycles(self) -> Fraction:
+        """The prediction: core cycles per iteration; of a single way that of its code, which may be simulated."""
+        if len(self.ways) == 1:
+            return self.facts[0].cycles
+        return max(self.bounds.values(), default=Fraction(0))
+
+    @property
+    def limits(self) -> list[str]:
+        """What limits the loop."""
+        highest = max(self.bounds.values(), default=Fraction(0))
+        return [name for name, cycles in self.bounds.items() if cycles == highest]
+
+
+def predict_loop(
+    predict: Callable[[bytes, Running], PredictionFacts],
+    flow: Flow,
+    loop: Loop,
+    taken: Mapping[int, float] | None = None,
+    line_at: Callable[[int], SourceLine | None] = lambda _offset: None,
+) -> LoopPrediction:
+    """Predict what an iteration of an innermost loop takes.
+
+    Args:
+        predict: predicts code on one machine.
+        flow: the function.
+        loop: the loop.
+        taken: how likely branches are taken (see `ways_through`).
+        line_at: returns where the instruction at an offset in the function comes from.
+
+    Raises:
+        AnalysisError: there is no way through the loop, or its code cannot be analyzed.
+    """
+    ways, left_out = ways_through(flow, loop, taken or {})
+    found = [_with_lines(predict(flow.code_of(way.blocks), Running.LOOP), flow, way, line_at) for way in ways]
+    shares = [Fraction(round(way.probability * FINEST), FINEST) for way in ways]
+    total = sum(shares)
+    shares = [share / total for share in shares]
+    means = _means([one.bounds for one in found], shares)
+    taken_branches = sum((share * way.taken for share, way in zip(shares, ways, strict=True)), Fraction(0))
+    return LoopPrediction(flow, loop, ways, found, {**means, TAKEN_BRANCHES: taken_branches * TAKEN_CYCLES}, left_out)
+
+
+def _with_lines(
+    facts: PredictionFacts, flow: Flow, way: Way, line_at: Callable[[int], SourceLine | None]
+) -> PredictionFacts:
+    """Add where the instructions of a way come from."""
+    offsets = [at for begin in way.blocks for at in range(begin, flow.blocks[begin].end)]
+    lines = [line_at(offsets[at]) for at in facts.bounds.block.offsets]
+    return replace(facts, lines=lines) if any(lines) else facts
+
+
+def _means(bounds: Sequence[Bounds], shares: Sequence[Fraction]) -> dict[str, Fraction]:
+    """Return the mean of each component; ports are shared by all ways, so their mean is that of the µops."""
+    means: dict[str, Fraction] = {}
+    counts: dict[int, Fraction] = {}
+    for one, share in zip(bounds, shares, strict=True):
+        for component, cycles in one.cycles_of.items():
+            means[component.value] = means.get(component.value, Fraction(0)) + share * cycles
+        for mask, count in one.port_masks.items():
+            counts[mask] = counts.get(mask, Fraction(0)) + share * count
+    scale = FINEST
+    means[Component.PORTS.value] = fullest({mask: round(count * scale) for mask, count in counts.items()})[0] / scale
+    return means

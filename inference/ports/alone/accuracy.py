@@ -1,0 +1,76 @@
+"""By how much counters and the clock are off although repeating a measurement does not show it.
+
+A count that is off by a small percentage is off by whole µops among a hundred blocking instructions. So that percentage
+is measured. Each candidate for blocking executes a whole number of µops, and one that keeps its ports busy takes as
+long as these need. The distance from these numbers is the error of the counters and of the clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from inference.latency.evidence import DRIFT
+from inference.ports.alone.isolation import TOLERANCE_PER_UOP, UNUSED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from inference.ports.alone.isolation import Isolated
+    from inference.ports.alone.layout import PortLayout
+
+MOST_WRONG = Fraction(1, 20)
+"""Share of the candidates that may be off for reasons of their own: one in twenty, as many as replay loads."""
+
+MARGIN = Fraction(3, 2)
+"""Factor: counts of other code may be further off than those of candidates, which are few and not the worst."""
+
+SETTLED = Fraction(1, 200)
+"""Share by which the clock may miss whole cycles and still count as steady: half a percent, the ends of a window."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """The share of itself by which a count of µops, and a number of core cycles, may be off."""
+
+    counts: Fraction = Fraction(0)
+    clock: Fraction = Fraction(0)
+
+
+EXACT = Accuracy()
+"""Counters that show what repeating shows."""
+
+
+def accuracy_of(observed: Sequence[tuple[Isolated, Fraction]], layout: PortLayout) -> Accuracy:
+    """Return how accurate a machine's counters are.
+
+    Args:
+        observed: what candidates for blocking do alone, each with the spread of its cycles as a share of them.
+        layout: the counters.
+    """
+    single = [(one, spread) for one, spread in observed if one.total == 1 and _missing(one) <= TOLERANCE_PER_UOP]
+    on_one = [one for one, _ in single if sum(one.uops[name] > UNUSED for name in layout.counters) == 1]
+    counts = [_missing(one) for one in on_one or [one for one, _ in single]]
+    clock = [(off, spread) for one, spread in single if (off := _off_cycles(one)) <= TOLERANCE_PER_UOP]
+    seen = MARGIN * _usual(off for off, _ in clock)
+    # What samples of one job do not show beside each other may become more from job to job, as where the clock drifts
+    drifts = MARGIN * _usual(max(Fraction(0), off - spread) for off, spread in clock) > SETTLED
+    return Accuracy(MARGIN * _usual(counts), max(seen, DRIFT) if drifts else seen)
+
+
+def _off_cycles(isolated: Isolated) -> Fraction:
+    """Return the share by which an instruction of one µop misses a whole number per cycle (1: it is not that fast)."""
+    ports = round(1 / isolated.cycles) if isolated.cycles else 0
+    return abs(isolated.cycles * ports - 1) if ports else Fraction(1)
+
+
+def _missing(isolated: Isolated) -> Fraction:
+    """Return by how many µops the counters of an instruction of one µop are off."""
+    return abs(sum(isolated.uops.values(), Fraction(0)) - 1)
+
+
+def _usual(shares: Iterable[Fraction]) -> Fraction:
+    """Return the largest share but for those that are off for reasons of their own (0: there is none)."""
+    ordered = sorted(shares)
+    return ordered[len(ordered) - 1 - int(len(ordered) * MOST_WRONG)] if ordered else Fraction(0)

@@ -1,0 +1,228 @@
+"""Which port usages explain what was measured, and which set to block next to tell the remaining ones apart.
+
+All evidence has one form: n µops ran on a set S of ports, while these were kept busy or not. µops that are confined to
+S must run there. µops of wider sets may stray onto it. So every measurement bounds the confined µops from above. While
+blocking instructions keep S busy nothing strays, and the number is exact (Abel and Reineke, ASPLOS 2019, §5.1.2). A
+hypothesis is a multiset of port sets drawn from a universe of sets.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from math import floor
+from typing import TYPE_CHECKING
+
+from results.findings import Confined
+from results.model import PortUsage
+from results.ports import PortSet, confined, mask_of, mask_unions, ports_of, throughput_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from inference.ports.alone.isolation import Isolated
+    from inference.ports.alone.layout import PortLayout
+
+MOST_PARTIAL = 4000
+"""Partial usages that are kept after each set where all answers are bounds: a tenth of a second's work."""
+
+WHOLE_TIME = Fraction(49, 50)
+"""Share of a measured time. A reason that explains so much of it explains it all: a window without whole periods is off
+by up to 2%."""
+
+THROUGHPUT_TOLERANCE = Fraction(1, 25)
+"""Share of the time by which an instruction may seem faster than its ports allow: the window's 2% at both ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What ran while a set of ports was blocked: µops per counter; `own` are those of the blocking instructions.
+
+    `off` is the share of itself by which a count may be off.
+    """
+
+    blocked: PortSet
+    uops: Mapping[str, Fraction]
+    own: PortUsage
+    off: Fraction = Fraction(0)
+
+    def most(self, layout: PortLayout, ports: PortSet) -> Fraction:
+        """Return how many µops besides the blockers' own ran on the ports, of which `blocked` is a part."""
+        return layout.on(ports, self.uops) * (1 + self.off) - confined(self.own, ports)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How many µops are confined to a set: exactly, or at most (where the measurement was not near an integer).
+
+    A bound is `timed` if time says just that number, on ports that share a counter and were never idle. It is no exact
+    answer because issue may have set the time: only a lower bound of the issue width is known.
+    """
+
+    count: int
+    exact: bool = True
+    timed: bool = False
+
+    def allows(self, count: int) -> bool:
+        """Whether so many confined µops agree with it."""
+        return count == self.count if self.exact else count <= self.count
+
+
+@dataclass(frozen=True)
+class HypothesisSpace:
+    """The hypotheses that agree with isolation and all answers so far: multisets of sets of the `universe`.
+
+    `width` is how many µops are issued per cycle, at least (0: that is not known). `clock` is the share of itself by
+    which a number of cycles may be off.
+    """
+
+    layout: PortLayout
+    isolated: Isolated
+    universe: tuple[PortSet, ...]
+    answers: Mapping[PortSet, Answer] = field(default_factory=dict)
+    observations: tuple[Observation, ...] = ()
+    width: int = 0
+    clock: Fraction = Fraction(0)
+    _limits: dict[PortSet, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def issue_limited(self) -> bool:
+        """Whether the instruction alone took just as long as it takes to issue its µops."""
+        whole = WHOLE_TIME - self.clock
+        return self.width > 0 and self.isolated.issued / self.width >= self.isolated.cycles * whole
+
+    def observe(self, observation: Observation, answer: Answer) -> HypothesisSpace:
+        """Return the space with what blocking a set has shown."""
+        return replace(self, observations=(*self.observations, observation)).answered(observation.blocked, answer)
+
+    def answered(self, ports: PortSet, answer: Answer) -> HypothesisSpace:
+        """Return the space with another answer about a set."""
+        return replace(self, answers={**self.answers, ports: answer})
+
+    def consider(self, sets: Iterable[PortSet]) -> HypothesisSpace:
+        """Return the space whose hypotheses are drawn from further sets, too."""
+        return replace(self, universe=tuple(dict.fromkeys([*self.universe, *sets])))
+
+    def reconsider(self) -> HypothesisSpace:
+        """Return the space without answers; as bounds all observations stay."""
+        return replace(self, answers={})
+
+    def limit(self, ports: PortSet) -> int:
+        """Return how many µops can at most be confined to the ports.
+
+        Confined µops run on the ports whatever else does, so every measurement is a bound. With a part of the ports
+        blocked it is a better one than isolation, because other µops kept away.
+        """
+        if ports not in self._limits:
+            loads = [one.most(self.layout, ports) for one in self.observations if one.blocked <= ports]
+            loads.append(self.layout.on(ports, self.isolated.uops))
+            limit = min(self.isolated.total, floor(min(loads) + self.isolated.tolerance))
+            answer = self.answers.get(ports)
+            self._limits[ports] = min(limit, answer.count) if answer else limit
+        return self._limits[ports]
+
+    def agrees(self, usage: PortUsage) -> bool:
+        """Whether a complete usage agrees with isolation, all answers and the measured throughput."""
+        if usage.total != self.isolated.total or not self.isolated.explained(usage, self.layout):
+            return False
+        if not all(answer.allows(confined(usage, asked)) for asked, answer in self.answers.items()):
+            return False
+        used = [(mask_of(able), count) for able, count in usage.uops.items() if count]
+        for union in mask_unions(mask for mask, _ in used):
+            if sum([count for mask, count in used if not mask & ~union]) > self.limit(ports_of(union)):
+                return False
+        return throughput_of(usage) <= self.isolated.cycles * (1 + THROUGHPUT_TOLERANCE)
+
+    def best_question(self, hypotheses: Sequence[PortUsage], askable: Iterable[PortSet]) -> PortSet | None:
+        """Return the set whose answer leaves the fewest hypotheses in the worst case; None if no set tells any apart.
+
+        Among equals, sets that counters can tell apart come first, then smaller ones.
+        """
+        best: tuple[int, bool, int, list[str]] | None = None
+        chosen: PortSet | None = None
+        for ports in askable:
+            if ports in self.answers:
+                continue
+            sizes = Counter(confined(usage, ports) for usage in hypotheses)
+            if len(sizes) < 2:
+                continue
+            rank = (max(sizes.values()), not self.layout.separable(ports), len(ports), sorted(ports))
+            if best is None or rank < best:
+                best, chosen = rank, ports
+        return chosen
+
+    def next_in_order(self, askable: Iterable[PortSet]) -> PortSet | None:
+        """Return the next set to ask about, smaller ones first as in Algorithm 1; None if all counts are known.
+
+        Sets that isolation rules out are left out.
+        """
+        counts: dict[PortSet, int] = {}
+        for ports in sorted(set(askable), key=lambda one: (len(one), sorted(one))):
+            inside = sum(count for able, count in counts.items() if able < ports)
+            if sum(counts.values()) >= self.isolated.total:
+                return None
+            count = self.known(ports)
+            if count is not None:
+                counts[ports] = max(0, count - inside)
+            elif ports in self.answers:
+                counts[ports] = max(0, self.answers[ports].count - inside)
+            elif self.limit(ports) > inside:
+                return ports
+        return None
+
+    def known(self, ports: PortSet) -> int | None:
+        """Return the exact number of µops confined to a set, None if it is not known.
+
+        It is known without asking if every other set of the universe lies in this one or apart from it.
+        """
+        answer = self.answers.get(ports)
+        if answer is not None and answer.exact:
+            return answer.count
+        used = self.isolated.used(self.layout)
+        if any(one & ports & used and one & used - ports for one in self.universe):
+            return None
+        return round(self.layout.on(ports, self.isolated.uops)) if self.layout.separable(ports) else None
+
+    def by_subtraction(self) -> PortUsage | None:
+        """Return what Algorithm 1 concludes from the answers: in each set, the µops that its subsets do not explain.
+
+        None if that takes the number from an answer that is only a bound.
+        """
+        counts: dict[PortSet, int] = {}
+        for ports in sorted({*self.answers, *self.universe}, key=lambda one: (len(one), sorted(one))):
+            inside = sum(count for able, count in counts.items() if able < ports)
+            count = self.known(ports)
+            if count is None:
+                bound = self.answers[ports].count if ports in self.answers else self.limit(ports)
+                if bound > inside and sum(counts.values()) < self.isolated.total:
+                    return None
+            elif count > inside:
+                counts[ports] = count - inside
+        return PortUsage(counts)
+
+    def by_subtractions(self, sets: Sequence[PortSet]) -> list[PortUsage]:
+        """Return every usage made of some sets that agrees with the answers, smaller sets first as in Algorithm 1.
+
+        If an answer is only a bound, every number up to it is tried.
+        """
+        ordered = sorted(sets, key=lambda one: (len(one), sorted(one)))
+        partial: list[dict[PortSet, int]] = [{}]
+        for ports in ordered:
+            grown = [{**counts, ports: more} for counts in partial for more in self._more(ports, counts)]
+            partial = grown[:MOST_PARTIAL]
+        usages = [PortUsage({ports: count for ports, count in counts.items() if count}) for counts in partial]
+        return [usage for usage in usages if self.agrees(usage)]
+
+    def _more(self, ports: PortSet, counts: Mapping[PortSet, int]) -> range:
+        """Return how many µops may have exactly these ports, given those of smaller sets."""
+        inside = sum(count for able, count in counts.items() if able < ports)
+        count = self.known(ports)
+        if count is not None:
+            return range(count - inside, count - inside + 1) if count >= inside else range(0)
+        return range(max(0, self.limit(ports) - inside) + 1)
+
+    def facts(self) -> tuple[Confined, ...]:
+        """Return the answers, smaller sets first."""
+        ordered = sorted(self.answers.items(), key=lambda item: (len(item[0]), sorted(item[0])))
+        return tuple(Confined(ports, answer.count, answer.exact) for ports, answer in ordered)

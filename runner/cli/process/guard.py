@@ -1,0 +1,184 @@
+"""Exit codes, and the guard between errors and the person at the terminal: a message, never a traceback.
+
+| code | meaning |
+|---|---|
+| 0 | done |
+| 1 | a fault of uopscope itself; or a command that checks or compares found something |
+| 2 | the input is wrong: an unknown instruction, option, file |
+| 3 | this machine cannot do it: a backend, a device, a file that cannot be written |
+| 4 | a campaign is done, but some variants failed |
+| 130 | stopped by Ctrl-C (143 by SIGTERM) with what there was |
+| 141 | who read the output has gone (as other programs end by SIGPIPE) |
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from enum import IntEnum
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from runner.backend import BackendError
+from runner.cli.process import stop, streams
+from xed_convert.errors import UopscopeError
+from xed_convert.files import OutputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import typer
+
+TRACEBACK_VARIABLE = "UOPSCOPE_TRACEBACK"
+"""The environment variable that asks for Python's own traceback instead of a message."""
+
+
+class ExitCode(IntEnum):
+    """What the process tells its caller."""
+
+    DONE = 0
+    FAULT = 1
+    BAD_INPUT = 2
+    UNUSABLE = 3
+    SOME_FAILED = 4
+    INTERRUPTED = 130
+    PIPE_CLOSED = 141
+    TERMINATED = 143
+
+
+def run(app: typer.Typer, arguments: Sequence[str] | None = None, *, program: str) -> NoReturn:
+    """Run the application with these arguments (None: those of the process), then exit with its code."""
+    stop.raise_when_stopped()
+    streams.prepare()
+    code = guarded(app, list(sys.argv[1:] if arguments is None else arguments), program)
+    try:
+        sys.stdout.flush()
+    except (BrokenPipeError, OSError):
+        _drop_standard_output()
+        code = ExitCode.PIPE_CLOSED if code == ExitCode.DONE else code
+    if code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED):
+        sys.stderr.flush()
+        os._exit(code)  # everything is closed; taking a large heap apart would take another second
+    sys.exit(code)
+
+
+def guarded(app: typer.Typer, arguments: list[str], program: str) -> int:
+    """Run the application; return its exit code, with every error turned into a message on standard error."""
+    if os.environ.get(TRACEBACK_VARIABLE):
+        result = app(args=arguments, prog_name=program, standalone_mode=False)
+        return result if isinstance(result, int) else ExitCode.DONE
+    output = sys.stdout
+    try:
+        _refuse_empty(arguments)
+        _refuse_overwriting(arguments, program)
+        app(args=arguments, prog_name=program)
+    except SystemExit as end:
+        if sys.stdout is not output:  # typer wraps it where the pipe is closed, and ends with a code of its own
+            sys.stdout = output
+            return _report(BrokenPipeError())
+        return end.code if isinstance(end.code, int) else ExitCode.DONE if end.code is None else ExitCode.FAULT
+    except BaseException as error:  # noqa: BLE001 - the last guard: whatever it is, the user gets a sentence
+        return _report(error)
+    return ExitCode.DONE
+
+
+class UsageError(UopscopeError):
+    """The arguments cannot be what was meant."""
+
+
+MAY_BE_EMPTY = {"--init", "--arch"}
+"""Options of which an empty text means: nothing, or all."""
+
+
+def _refuse_empty(arguments: Sequence[str]) -> None:
+    """Refuse "" where a value is needed (`--db "$FILE"` without FILE): as a path it would be the current folder.
+
+    Raises:
+        UsageError: names the option.
+    """
+    for before, word in pairwise(["", *arguments]):
+        option, equals, value = word.partition("=")
+        if equals and not value and option.startswith("--") and option not in MAY_BE_EMPTY:
+            raise UsageError(f"{option}: the value is empty", hint="is a variable of the shell unset?")
+        if not word and before not in MAY_BE_EMPTY:
+            what = f"{before}: the value is empty" if before.startswith("-") else "an argument is empty"
+            raise UsageError(what, hint="is a variable of the shell unset?")
+
+
+OUTPUTS = {
+    *("-o", "--output", "--xml", "--json", "--csv", "--html", "--svg", "--dot", "--plot"),
+    *("--osaca", "--llvm-exegesis", "--parquet"),
+}
+"""Options of files that are written."""
+
+CAMPAIGN = "--db"
+"""Where `characterize` writes to; elsewhere it is read."""
+
+
+def _refuse_overwriting(arguments: Sequence[str], program: str) -> None:
+    """Refuse to write two outputs to one place, or an output over an input (`db build a.sqlite -o a.sqlite`).
+
+    Raises:
+        UsageError: names the file.
+    """
+    outputs = OUTPUTS | {CAMPAIGN} if program == "characterize" else OUTPUTS
+    words = [(before, *word.partition("=")) for before, word in pairwise(["", *arguments])]
+    named = [(first, rest) if equals else (before, first) for before, first, equals, rest in words]
+    written: dict[str, str] = {}
+    for option, target in named:
+        place = _place(target)
+        if option not in outputs or _is_device(place) or written.setdefault(place, option) == option:
+            continue
+        if target == "-":
+            raise UsageError("only one form can go to standard output")
+        raise UsageError(f"{option} {target}: {written[place]} writes the same file", hint="name another file")
+    for option, source in named:
+        if option not in outputs and "." in source and (output := written.get(_place(source))):
+            raise UsageError(f"{output} {source}: it is an input, too, and would be lost", hint="name another file")
+
+
+def _place(name: str) -> str:
+    """Return the path that a name stands for; `-`, and what no file can be called, stand for themselves."""
+    return name if name == "-" or "\0" in name else os.path.realpath(name)
+
+
+def _is_device(place: str) -> bool:
+    """Whether a path is no file: `/dev/null` may be written to any number of times."""
+    return Path(place).exists() and not Path(place).is_file()
+
+
+def _report(error: BaseException) -> int:
+    """Say in a sentence what happened; return the exit code."""
+    if isinstance(error, BrokenPipeError):
+        _drop_standard_output()
+        return ExitCode.PIPE_CLOSED
+    message, code = _explained(error)
+    print(f"error: {message}", file=sys.stderr)
+    return code
+
+
+def _explained(error: BaseException) -> tuple[str, int]:
+    match error:
+        case stop.Stopped():
+            explained = str(error), error.exit_code
+        case KeyboardInterrupt():
+            explained = "stopped by Ctrl-C", ExitCode.INTERRUPTED
+        case UopscopeError():
+            unusable = isinstance(error, (BackendError, OutputError))
+            default = ExitCode.UNUSABLE if unusable else ExitCode.BAD_INPUT
+            explained = str(error), getattr(error, "exit_code", default)
+        case OSError():
+            explained = f"{error.filename or 'input or output'}: {error.strerror or error}", ExitCode.UNUSABLE
+        case MemoryError():
+            explained = "out of memory", ExitCode.UNUSABLE
+        case _:
+            what = f"{type(error).__name__}: {error}".splitlines()[0]
+            hint = f"{TRACEBACK_VARIABLE}=1 shows where"
+            explained = f"a fault of uopscope itself: {what}\n  {hint}", ExitCode.FAULT
+    return explained
+
+
+def _drop_standard_output() -> None:
+    """Point standard output at nothing: its reader has gone, and Python flushes it on exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,142 @@
+"""Carries out what `uopscope analyze` is asked for: predictions, measurements beside them, and every kind of report."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from analysis.block.addresses import BHIVE, MEASURED
+from analysis.errors import AnalysisError
+from analysis.report.compiler import messages_of
+from analysis.report.data import json_of
+from analysis.report.dot import dependency_dot, flow_dot
+from analysis.report.drawing import dependency_svg, flow_svg
+from analysis.report.flow import loop_json, loop_lines
+from analysis.report.page import PageSection, page_of
+from analysis.report.text import lines_of, side_by_side
+from runner.cli.support.own_code import write_text
+from runner.own_code.analyzing.analyzed import tools_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from analysis.bounds.components import Running
+    from analysis.explanation import PredictionFacts
+    from analysis.function.loops import LoopPrediction
+    from analysis.prediction import PredictionMode
+    from runner.own_code.analyzing.analyzed import Given
+
+
+@dataclass(frozen=True)
+class AnalyzeOptions:
+    """The options: CPUs, their data, how the code runs and is predicted, its loop, measuring, the reports."""
+
+    architectures: Sequence[str]
+    data: Path | None
+    running: Running
+    mode: PredictionMode
+    bhive: bool
+    loop: str | None
+    taken: Mapping[int, float]
+    measure: bool
+    cpu: int | None
+    format: str
+    json_file: str | None
+    html_file: str | None
+    svg_file: str | None
+    dot_file: str | None
+    graph: str
+
+
+@dataclass(frozen=True)
+class CpuPrediction:
+    """What was predicted for one CPU: of a loop of a function the mean of its ways too."""
+
+    facts: PredictionFacts
+    loop: LoopPrediction | None
+
+    @property
+    def section(self) -> PageSection:
+        """What the page says of it."""
+        return PageSection.of(self.facts) if self.loop is None else PageSection.of_loop(self.loop)
+
+    def json(self, name: str) -> dict[str, Any]:
+        """Return it as JSON."""
+        return json_of(self.facts) if self.loop is None else loop_json(self.loop, name)
+
+    def text(self, name: str) -> str:
+        """Return it as text."""
+        return "\n".join(lines_of(self.facts) if self.loop is None else loop_lines(self.loop, name))
+
+    def messages(self, name: str) -> Iterator[str]:
+        """Yield it as messages of a compiler."""
+        for one in [self.facts] if self.loop is None else self.loop.facts:
+            yield from messages_of(one, name)
+
+
+def write_reports(given: Given, wanted: AnalyzeOptions) -> None:
+    """Predict, measure if that is wanted, and write all reports."""
+    found = [_predict(given, wanted, name) for name in wanted.architectures]
+    if wanted.measure:
+        found = _measured(found, given, wanted)
+    first, title = found[0], given.name or "code"
+    write_text(wanted.json_file, lambda: _json([one.json(title) for one in found]))
+    write_text(wanted.html_file, lambda: page_of([one.section for one in found], title, first.loop))
+    write_text(wanted.svg_file, lambda: _svg(first, wanted.graph, title))
+    write_text(wanted.dot_file, lambda: _dot(first, wanted.graph))
+    if "-" in (wanted.json_file, wanted.html_file, wanted.svg_file, wanted.dot_file):
+        return
+    if wanted.format == "compiler":
+        print("\n".join(line for one in found for line in one.messages(title)))
+        return
+    if len(found) > 1:
+        rows = [(one.facts.machine.name, one.section.cycles, one.section.means) for one in found]
+        print("\n".join(side_by_side(rows)) + "\n")
+    print("\n\n".join(one.text(title) for one in found))
+
+
+def _predict(given: Given, wanted: AnalyzeOptions, architecture: str) -> CpuPrediction:
+    tools = tools_for(architecture, wanted.data, BHIVE if wanted.bhive else None)
+    if wanted.loop is None:
+        return CpuPrediction(given.predict(tools, wanted.running, wanted.mode).facts, None)
+    loop = given.predict_loop(tools, wanted.loop, wanted.taken, wanted.mode)
+    return CpuPrediction(loop.facts[0], loop)
+
+
+def _measured(found: Sequence[CpuPrediction], given: Given, wanted: AnalyzeOptions) -> list[CpuPrediction]:
+    """Return the predictions with what was measured beside."""
+    from runner.backends.registry import open_backend  # noqa: PLC0415 - only measuring needs backends
+    from runner.own_code.analyzing.beside import beside, measure_code  # noqa: PLC0415
+
+    code = given.code
+    if found[0].loop is not None:
+        if len(found[0].loop.ways) > 1:
+            raise AnalysisError("a loop with several ways cannot be measured", hint="leave out --measure")
+        code = found[0].loop.flow.code_of(found[0].loop.ways[0].blocks)
+    with closing(open_backend("auto", cpu=wanted.cpu)) as backend:
+        timings = measure_code(code, backend)
+    made = []
+    for one, name in zip(found, wanted.architectures, strict=True):
+        rows = beside(code, timings, tools_for(name, wanted.data, MEASURED))
+        facts = replace(one.facts, measured=rows)
+        made.append(CpuPrediction(facts, one.loop and replace(one.loop, facts=[facts])))
+    return made
+
+
+def _json(found: list[dict[str, Any]]) -> str:
+    return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+
+
+def _svg(found: CpuPrediction, graph: str, title: str) -> str:
+    if graph == "flow" and found.loop is not None:
+        return flow_svg(found.loop.flow, f"Control flow of {title}")
+    return dependency_svg(found.facts)
+
+
+def _dot(found: CpuPrediction, graph: str) -> str:
+    if graph == "flow" and found.loop is not None:
+        return flow_dot(found.loop.flow)
+    return dependency_dot(found.facts)

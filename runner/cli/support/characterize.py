@@ -1,0 +1,181 @@
+"""How `characterize` measures, once its options are read."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+from inference.characterizer import Characterizer
+from results.campaign.records import Outcome
+from results.campaign.store import Store
+from results.table import Footing, ResultRow, footing_lines, table_lines
+from runner.campaigns.campaign import Campaign, Tally, lacks_nothing
+from runner.campaigns.plan import make_plan
+from runner.campaigns.start import CampaignSetup, MachineChoice, on_machine
+from runner.cli.process import guard, stop
+from runner.cli.process.guard import UsageError
+from runner.cli.support import output
+from runner.cli.support.options import chosen
+from runner.cli.support.progress import Reporter
+from runner.explain import ExplainedVariant, explanation
+from runner.measuring.recording import info_from_json
+from runner.measuring.session import StoredOnly
+from xed_convert.catalogue.catalogue import Catalogue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from results.campaign.records import Conclusion
+    from runner.backend import BackendInfo
+    from runner.campaigns.parallel import ProcessPlan
+    from runner.cli.support.options import CampaignOptions
+
+TABLE_AT_MOST = 500
+"""Variants. A larger campaign shows a summary; its results are in the files that were asked for."""
+
+
+def run(options: CampaignOptions) -> int:
+    """Do what the options say; return the exit code.
+
+    Raises:
+        UopscopeError: the options do not go together, an instruction is unknown, a backend or a file cannot be used.
+    """
+    catalogue = Catalogue.load()
+    output.check_files(options.files)
+    if options.reinfer:
+        with _stored(catalogue, options) as setup:
+            return _carry_out(setup, options)
+    variants = chosen(catalogue, options)
+    machine = MachineChoice(options.backend, options.machine, options.cpu, options.model)
+    with on_machine(catalogue, variants, machine, options.database, reads_only=options.plan) as setup:
+        return _plan(setup, options) if options.plan else _carry_out(setup, options)
+
+
+@contextmanager
+def _stored(catalogue: Catalogue, options: CampaignOptions) -> Iterator[CampaignSetup]:
+    """Open a store whose samples take the place of a machine."""
+    assert options.database is not None
+    if not options.database.is_file():
+        raise UsageError(f"{options.database}: no such file", hint="--reinfer needs a campaign that was begun")
+    with Store.open(options.database) as store:
+        if not store.count_measurements():
+            raise UsageError(
+                f"{options.database}: holds no raw samples to draw conclusions from",
+                hint="--reinfer needs the file that the campaign itself wrote",
+            )
+        provenance = store.begin_again()
+        info = info_from_json(store.backend(), provenance)
+        there = store.outcomes()
+        variants = [variant for variant in chosen(catalogue, options) if variant.key in there]
+        yield CampaignSetup(catalogue, variants, info, StoredOnly(info.calibration_core_cycles), store, lacks_nothing)
+
+
+def _carry_out(setup: CampaignSetup, options: CampaignOptions) -> int:
+    """Run the campaign until it is done or stopped, then show the results."""
+    method = _method(setup, options)
+    campaign = Campaign(setup.store, setup.measurer, method, setup.lacks, _process_plan(setup.info, options))
+    code: int = guard.ExitCode.DONE
+    tally = Tally(len(setup.variants))
+    with Reporter(len(setup.variants), options.database, setup.info.provenance) as reporter:
+        try:
+            for result in campaign.run(setup.variants, again=options.reinfer, on_change=reporter.update):
+                reporter.note(result)
+        except stop.Stopped as stopped:
+            code = stopped.exit_code
+        tally = reporter.tally or tally
+        tally.lost_seconds = setup.measurer.lost_seconds
+    conclusions = setup.conclusions()
+    output.write_files(options.files, setup.variants, conclusions)
+    _show(setup, conclusions, tally, options)
+    if code:
+        _say_stopped(tally, options)
+        return code
+    failed = any(Outcome.of(each.result) is Outcome.FAILED for each in conclusions)
+    return guard.ExitCode.SOME_FAILED if failed else guard.ExitCode.DONE
+
+
+def _method(setup: CampaignSetup, options: CampaignOptions) -> Characterizer:
+    capabilities = setup.info.capabilities
+    return Characterizer(setup.catalogue, capabilities, thorough=options.thorough, by_time=options.by_time)
+
+
+def _process_plan(info: BackendInfo, options: CampaignOptions) -> ProcessPlan | None:
+    """Return how to divide the campaign among processes (None: it runs in this one).
+
+    Raises:
+        UsageError: a real CPU is measured by one process.
+    """
+    if options.jobs == 1 or options.reinfer:
+        return None
+    from runner.campaigns.parallel import ProcessPlan  # noqa: PLC0415 - one process does without multiprocessing
+
+    if not info.is_model:
+        raise UsageError("--jobs is for simulated machines", hint="a real CPU is measured by one process at a time")
+    return ProcessPlan(options.jobs, info.name, options.machine, options.thorough, options.model)
+
+
+def _plan(setup: CampaignSetup, options: CampaignOptions) -> int:
+    """Say what would be done."""
+    method = _method(setup, options)
+    clock = time.process_time if setup.info.is_model else time.monotonic
+    there = set(setup.store.outcomes())
+    plan = make_plan(setup.variants, there, method, setup.measurer, lacks=setup.lacks, clock=clock)
+    for line in output.plan_lines(plan, setup.info.provenance, options.jobs):
+        print(line)
+    return guard.ExitCode.DONE
+
+
+def _show(setup: CampaignSetup, conclusions: Sequence[Conclusion], tally: Tally, options: CampaignOptions) -> None:
+    """Print the table (or a summary of very many), what stands beneath it, and explanations."""
+    console = output.console(to_stderr=any(str(path) == "-" for path in options.files.values()))
+    by_key = {variant.key: variant for variant in setup.variants}
+    rows = [ResultRow(each.result, by_key[each.result.key]) for each in conclusions]
+    if len(rows) <= TABLE_AT_MOST or not (options.database or options.files):
+        if any(not row.result.skipped for row in rows):
+            for row in table_lines(rows, console.width):
+                console.print(row, soft_wrap=True)
+            console.print()
+        footing = Footing(
+            setup.info.provenance,
+            unknown_reasons(setup.info, by_time=options.by_time),
+            tally.seconds,
+            tally.lost_seconds,
+        )
+        for line in footing_lines(rows, footing):
+            console.print(line, soft_wrap=True)
+    else:
+        for line in output.summary_lines(tally, setup.info.provenance):
+            console.print(line, soft_wrap=True)
+    if options.explain:
+        for each in conclusions:
+            console.print()
+            evidence = setup.store.evidence(each)
+            variant = by_key[each.result.key]
+            case = ExplainedVariant(each.result, variant, evidence, each.provenance, setup.info.calibration_core_cycles)
+            for line in explanation(case):
+                console.print(line, soft_wrap=True)
+
+
+def unknown_reasons(info: BackendInfo, *, by_time: bool) -> tuple[str, ...]:
+    """Say what a backend cannot know, and why."""
+    counts_uops = any(name.startswith("uops") for name in info.counters)
+    if info.ports and counts_uops:
+        return ("not found out: see the failed checks",)
+    if counts_uops:
+        return (f"ports are unknown: the backend {info.name} has no counters for them",)
+    return (
+        f"µops are unknown: the backend {info.name} has no counters for them",
+        "ports were inferred by time alone; the failed checks say what that left open"
+        if by_time
+        else "ports are unknown: --ports-by-time infers them by time alone, after about a minute of preparation",
+    )
+
+
+def _say_stopped(tally: Tally, options: CampaignOptions) -> None:
+    console = Console(stderr=True)
+    hint = "; start again to go on from here" if options.database else ""
+    console.print(Text(f"stopped after {tally.done} of {tally.total} variants{hint}", style="yellow"), soft_wrap=True)

@@ -1,0 +1,63 @@
+"""What the commands that take code of the user's share: the one source of it, lists of blocks, and output files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner.cli.process.guard import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+def one_source(given: Mapping[str, str | None], object_file: Path | None, symbol: str | None) -> str:
+    """Return the one source of the code (see `runner.own_code.reading.sources`).
+
+    Args:
+        given: the sources by option; None: the option was not given.
+        object_file: the file of `--object`, which is one more source.
+        symbol: the function in it.
+
+    Raises:
+        UsageError: there is no source, or more than one; or a file without a symbol.
+    """
+    sources = {**given, "--object": None if object_file is None else f"object:{object_file}:{symbol or ''}"}
+    there = {name: source for name, source in sources.items() if source is not None}
+    if len(there) != 1:
+        named = " and ".join(there) or "nothing"
+        raise UsageError(f"one source of code is needed, not {named}", hint=f"one of {', '.join(sources)}, --blocks")
+    if (object_file is None) != (symbol is None):
+        raise UsageError("--object FILE and --symbol NAME go together")
+    return next(iter(there.values()))
+
+
+def lines_of(source: str) -> list[str]:
+    """Return the lines of a file, or of standard input.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    try:
+        if source == "-":
+            return sys.stdin.read().splitlines()
+        return Path(source).read_text(encoding="utf-8", errors="replace").splitlines()
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{source}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def write_text(target: str | None, text: Callable[[], str]) -> None:
+    """Write a text to a file, to standard output ("-"), or nowhere (None).
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+    from xed_convert.files import atomic_write, check_writable  # noqa: PLC0415 - most texts go to standard output
+
+    if target == "-":
+        sys.stdout.write(text())
+    elif target is not None:
+        check_writable(target)
+        with atomic_write(target) as file:
+            file.write(text().encode())

@@ -1,0 +1,214 @@
+"""What `uopscope analyze` and `uopscope.analyze` share: machines, and code with the lines that it comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analysis.block.markers import marked_code
+from analysis.errors import AnalysisError
+from analysis.explanation import SourceLine
+from analysis.function.flow import flow_of
+from analysis.function.loops import predict_loop
+from analysis.machines import known, open_machine
+from analysis.prediction import PredictionMode, Tools
+from runner.host.cpu import choose, read_cpu
+from runner.own_code.reading.listing import list_text
+from xed_convert.assembly.assembler import shipped_assembler
+from xed_convert.errors import UopscopeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from analysis.block.addresses import Environment
+    from analysis.bounds.components import Running
+    from analysis.function.flow import Flow, Loop
+    from analysis.function.loops import LoopPrediction
+    from analysis.prediction import Prediction
+    from runner.own_code.reading.listing import Listing
+    from runner.own_code.reading.text import OperandSyntax
+
+AUTO = "auto"
+"""The loop that most likely takes the time."""
+
+
+def tools_for(name: str, data: Path | None, environment: Environment | None = None) -> Tools:
+    """Return what analyzes code for a CPU ("": the only one of the file, or the CPU at hand).
+
+    `environment` is what registers and memory hold in the beginning (None: anything).
+
+    Raises:
+        UopscopeError: there is nothing about it.
+    """
+    machine = open_machine(name or ("" if data is not None else this_cpu()), data)
+    return Tools.of(machine, shipped_assembler().decoder, environment)
+
+
+def this_cpu() -> str:
+    """Return the name of the CPU at hand if something is shipped about it, else ""."""
+    try:
+        name = read_cpu(choose()).architecture
+    except UopscopeError:
+        return ""
+    return name if name in known() else ""
+
+
+@dataclass(frozen=True)
+class Given:
+    """Code to analyze: its bytes, where they begin in memory, what it is called, and where instructions come from."""
+
+    code: bytes
+    name: str
+    address: int = 0
+    line_at: Callable[[int], SourceLine | None] = lambda _offset: None
+
+    def predict(self, tools: Tools, running: Running, mode: PredictionMode = PredictionMode.BOUNDS) -> Prediction:
+        """Predict what it takes on one machine.
+
+        Raises:
+            AnalysisError: it cannot be analyzed, or not run like that.
+        """
+        found = tools.predict(self.code, running, mode)
+        lines = [self.line_at(offset) for offset in found.bounds.block.offsets]
+        return replace(found, lines=lines) if any(lines) else found
+
+    def flow(self) -> Flow:
+        """Return its control flow.
+
+        Raises:
+            AnalysisError: there is no instruction.
+        """
+        return flow_of(self.code, self.address)
+
+    def predict_loop(
+        self, tools: Tools, chosen: str, taken: Mapping[int, float], mode: PredictionMode = PredictionMode.BOUNDS
+    ) -> LoopPrediction:
+        """Predict what a loop in it takes.
+
+        Args:
+            tools: what analyzes code on one machine.
+            chosen: "auto", or the number of a loop.
+            taken: how likely branches are taken, by the address behind them.
+            mode: how each way through it is predicted.
+
+        Raises:
+            AnalysisError: there is no such loop, or no branch there.
+        """
+        flow = self.flow()
+        loop = _loop(flow, chosen)
+        ends = {flow.blocks[begin].end for begin in loop.blocks}
+        for address in taken:
+            if address - self.address not in ends:
+                raise AnalysisError(f"no block of the loop ends at {address:#x}", hint="the report lists its branches")
+        offsets = {address - self.address: share for address, share in taken.items()}
+        return predict_loop(lambda code, how: tools.predict(code, how, mode).facts, flow, loop, offsets, self.line_at)
+
+
+def _loop(flow: Flow, chosen: str) -> Loop:
+    if chosen == AUTO:
+        return flow.innermost()
+    if not chosen.isdecimal():
+        raise AnalysisError(f"--loop {chosen}: not a number", hint="auto, or the number of a loop in the report")
+    return flow.loop_number(int(chosen))
+
+
+def of_text(
+    text: str,
+    name: str = "",
+    syntax: OperandSyntax | None = None,
+    function: str | None = None,
+    progress: Callable[[int, int], None] = lambda _done, _all: None,
+) -> Given:
+    """Return the code of the region that is marked in a text, or of all of it without marks.
+
+    Args:
+        text: assembly text.
+        name: the file that it is from ("": none, lines are not said).
+        syntax: how it is written (None: AT&T if registers have percent signs).
+        function: only what stands behind this label, up to the next one that is no local one.
+        progress: is told how many statements of how many are done.
+
+    Raises:
+        AssemblyError: a statement cannot be read or encoded; the message names its line.
+        AnalysisError: half of the marks is missing, or there is no such label.
+    """
+    listing = list_text(text, syntax, progress)
+    if function is not None:
+        listing = _function(listing, function)
+
+    def line_at(offset: int) -> SourceLine | None:
+        place = listing.place_at(offset)
+        if place is None or not name:
+            return None
+        return SourceLine(name, place.line, f"{place.source[0]}:{place.source[1]}" if place.source else "")
+
+    return Given(listing.code, function or name, 0, line_at)
+
+
+def _function(listing: Listing, name: str) -> Listing:
+    begin = listing.labels.get(name)
+    functions = {label: at for label, at in listing.labels.items() if label[0] not in "._"}
+    if begin is None:
+        listed = ", ".join(sorted(functions)[:20]) or "no label at all"
+        raise AnalysisError(f"there is no label {name!r}", hint=f"there are: {listed}")
+    end = min((at for at in functions.values() if at > begin), default=len(listing.code))
+    return listing.part(begin, end)
+
+
+def of_bytes(code: bytes) -> Given:
+    """Return the code of the region that is marked by bytes, or all of it without marks.
+
+    Raises:
+        AnalysisError: half of the marks is missing.
+    """
+    return Given(marked_code(code), "code")
+
+
+def of_object(path: Path, function: str, *, whole: bool) -> Given:
+    """Return a function of an ELF file, or the region that is marked in it by bytes.
+
+    Args:
+        path: the file.
+        function: its name.
+        whole: keep a RET at its end.
+
+    Raises:
+        ObjectError: the file cannot be read, or has no such function.
+        AnalysisError: half of the marks is missing.
+    """
+    from runner.own_code.reading.debug_lines import lines_of  # noqa: PLC0415 - other code has no DWARF
+    from runner.own_code.reading.objects import function_of, read_program, without_return  # noqa: PLC0415
+
+    symbol, code = function_of(read_program(path), path, function)
+    line_of = lines_of(path, symbol.address, symbol.address + len(code))
+    marked = marked_code(code)
+    shift = code.find(marked) if marked != code else 0
+
+    def line_at(offset: int) -> SourceLine | None:
+        line = line_of(symbol.address + shift + offset)
+        return None if line is None else SourceLine(line[0], line[1], _source_text(*line))
+
+    return Given(marked if whole else without_return(marked), function, symbol.address + shift, line_at)
+
+
+LARGEST_SOURCE = 4 << 20
+"""Bytes of a source file whose lines are shown."""
+
+
+def _source_text(file: str, line: int) -> str:
+    """Return a line of a source file, "" if there is no such file."""
+    lines = _lines_of_source(file)
+    return lines[line - 1].strip() if 0 < line <= len(lines) else ""
+
+
+@lru_cache(maxsize=64)
+def _lines_of_source(file: str) -> tuple[str, ...]:
+    path = Path(file)
+    try:
+        if path.stat().st_size > LARGEST_SOURCE:
+            return ()
+        return tuple(path.read_text(encoding="utf-8", errors="replace").splitlines())
+    except (OSError, ValueError):
+        return ()

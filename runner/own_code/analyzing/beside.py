@@ -1,0 +1,90 @@
+"""Predicted beside measured: analyzed code on the CPU at hand.
+
+Measurement and prediction are of the same thing:
+
+- Copies of a block follow each other, so a jump at its end is left out.
+- Registers and memory begin as `runner.own_code.blocks` sets them.
+- In both modes the same copies run again and again, so they come out of the µop cache. The prediction is for a loop of
+  many copies.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iced_x86 import Decoder, FlowControl
+
+from analysis.bounds.components import Running
+from analysis.explanation import MeasuredCycles
+from analysis.prediction import PredictionMode as Predicted
+from analysis.simulation.study import cycles_of
+from runner.own_code.blocks import (
+    LOOP_GROWTH,
+    LOOP_INSTRUCTIONS,
+    MORE_INSTRUCTIONS,
+    BlockMeasurer,
+    BlockMode,
+    BlockOptions,
+)
+
+if TYPE_CHECKING:
+    from analysis.prediction import Tools
+    from runner.backend import Backend
+    from runner.own_code.blocks import BlockTiming
+
+INSTRUCTIONS = {BlockMode.UNROLLED: MORE_INSTRUCTIONS, BlockMode.LOOP: LOOP_INSTRUCTIONS * LOOP_GROWTH}
+"""How many the predicted copies have together, as the measured ones."""
+NAMES = {BlockMode.UNROLLED: "copies in a row", BlockMode.LOOP: "copies in a loop"}
+
+
+def without_jump(code: bytes) -> bytes:
+    """Return code without a direct jump at its end."""
+    last = None
+    for last in Decoder(64, code):  # noqa: B007 - the last one counts
+        pass
+    jumps = (FlowControl.CONDITIONAL_BRANCH, FlowControl.UNCONDITIONAL_BRANCH)
+    return code[: last.ip] if last is not None and last.flow_control in jumps else code
+
+
+def measure_code(code: bytes, backend: Backend) -> dict[BlockMode, BlockTiming]:
+    """Measure code without the jump at its end, as copies in a row and as copies in a loop.
+
+    Raises:
+        BackendError: the backend broke down.
+    """
+    options = BlockOptions(modes=(BlockMode.UNROLLED, BlockMode.LOOP))
+    (found,) = BlockMeasurer(backend, options).measure([without_jump(code)])
+    return found.timings
+
+
+def beside(code: bytes, timings: dict[BlockMode, BlockTiming], tools: Tools) -> list[MeasuredCycles]:
+    """Return what was measured beside what is predicted for the same code.
+
+    Args:
+        code: the code, with a jump at its end or without.
+        timings: what was measured.
+        tools: what analyzes code, from the initial state of measurements (`MEASURED`).
+
+    Raises:
+        AnalysisError: the code cannot be analyzed.
+    """
+    plain = without_jump(code)
+    return [
+        MeasuredCycles(NAMES[mode], predict_copies(plain, mode, tools), one.cycles, one.spread, one.reason)
+        for mode, one in timings.items()
+    ]
+
+
+def predict_copies(code: bytes, mode: BlockMode, tools: Tools, how: Predicted = Predicted.SIMULATION) -> float:
+    """Return the core cycles that are predicted for each of many copies, as they are measured.
+
+    Raises:
+        AnalysisError: the code cannot be analyzed.
+    """
+    block = tools.reader.block(code)
+    copies = max(1, INSTRUCTIONS[mode] // len(block.items))
+    bound = tools.predict(code * copies, Running.LOOP).exact_cycles / copies
+    if how is Predicted.BOUNDS:
+        return float(bound)
+    followed = tools.analyzer.follower.follow(block.items)
+    return float(cycles_of(tools.simulation.run(block, followed, loop=False, copies=copies), bound))
