@@ -72,6 +72,10 @@ class Calibrations:
     off: Fraction = Fraction(0)
     width: int = 0
 
+    def latency_of(self, links: Iterable[str]) -> Fraction:
+        """Return the cycles of links one after another."""
+        return sum((self.times[name].latency for name in links), Fraction(0))
+
     def need_width(self) -> Procedure[int]:
         """Return how many µops the core issues per cycle, measured when first asked for."""
         self.width = self.width or (yield from find_width(self.instructions))

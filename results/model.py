@@ -66,7 +66,6 @@ class Series(NamedTuple):
 class Measurement:
     """A microbenchmark's raw samples at two or more sizes, stored before anything is concluded from them."""
 
-    benchmark_id: str
     status: Status
     series: tuple[Series, ...]
     detail: str = ""

@@ -190,7 +190,7 @@ class KnowsCpu(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ExecutionEnvironment:
     """What code may ask for around it, beyond what a backend gives by itself.
 
     - `r14_bytes`: the size of the area that R14 points to the middle of (0: the backend's own).
@@ -203,14 +203,14 @@ class Surroundings:
     idle_siblings: bool = False
 
 
-NO_WISHES = Surroundings()
+PLAIN_ENVIRONMENT = ExecutionEnvironment()
 
 
 @runtime_checkable
-class Surrounds(Protocol):
+class ProvidesEnvironment(Protocol):
     """A backend that can change what is around code."""
 
-    def surround(self, asked: Surroundings) -> None:
+    def provide(self, asked: ExecutionEnvironment) -> None:
         """Run all code like that from now on.
 
         Raises:

@@ -83,7 +83,7 @@ def _times(
     for (domain, chain), measured in zip(chains.items(), answers, strict=True):
         if not measured.ok or not chain.isolated:
             return {}
-        links = sum((calibrations.times[name].latency for name in chain.links), Fraction(0))
+        links = calibrations.latency_of(chain.links)
         found[domain] = chain.benchmark.id, DomainTime(domain, measured.cycles, links)
     return found
 

@@ -21,6 +21,7 @@ is half of the least fraction that rhythms of a core make of a latency (one cycl
 
 NEAR_SHARE = Fraction(1, 100)
 """Share of a chain's cycles that is added to `NEAR`: a measurement is called stable if it spreads by no more."""
+
 DRIFT = Fraction(3, 100)
 """Share of its frequency by which a clock may drift between the measurements of a chain and of its links. A turbo step
 of 100 MHz is about as much.
@@ -67,7 +68,12 @@ class Evidence:
     @property
     def whole(self) -> bool:
         """Whether the latency is a whole number of cycles, as that of a chain is that takes the same in each pass."""
-        return abs(self.latency - round(self.latency)) <= NEAR
+        return self.off_whole <= NEAR
+
+    @property
+    def off_whole(self) -> Fraction:
+        """Cycles by which the latency is off the nearest whole number."""
+        return abs(self.latency - round(self.latency))
 
     @property
     def margin(self) -> Fraction:
@@ -82,9 +88,8 @@ class Evidence:
         Args:
             drift: the share by which the clock seems to be off (`drift_seen`).
         """
-        off = abs(self.latency - round(self.latency))
         most = DRIFT * self.cycles
-        return max(self.spread, most if NEAR < off <= most + NEAR else drift * self.cycles)
+        return max(self.spread, most if NEAR < self.off_whole <= most + NEAR else drift * self.cycles)
 
     def error(self, drift: Fraction) -> Fraction:
         """By how many cycles two chains of this length may differ although the latency is the same."""
@@ -93,7 +98,7 @@ class Evidence:
     @property
     def fractional(self) -> bool:
         """Whether the latency is so far off an integer that a chain of this length cannot show it by noise alone."""
-        return abs(self.latency - round(self.latency)) > NEAR + self.cycles * NEAR_SHARE
+        return self.off_whole > NEAR + self.cycles * NEAR_SHARE
 
 
 def is_unsteady(cycles: Fraction, spread: Fraction) -> bool:

@@ -247,8 +247,7 @@ class _ChainProbe:
 
     def _latency_of(self, chain: Chain) -> Fraction:
         """Return the cycles of a chain's links one after another."""
-        times = (self.times[name].latency * count for name, count in Counter(chain.links).items())
-        return sum(times, Fraction(0)) - self._calibrations.excess(chain.route.links)
+        return self._calibrations.latency_of(chain.links) - self._calibrations.excess(chain.route.links)
 
     def _longer(self, found: Evidence) -> list[Attempt]:
         """Return longer chains to try where throughput interfered."""

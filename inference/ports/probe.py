@@ -100,15 +100,19 @@ class PortProbe:
         known = self.blocking.instructions
         parts: Sequence[tuple[PortSet, ...]] = [(ports,)]
         if ports not in known:
-            sets = [one for one in self.blocking.sets() if one < ports]
-            pairs = [pair for pair in pairs_of(sets) if pair[0] | pair[1] == ports]
+            pairs, threes = self.unions(ports)
             pairs = sorted(pairs, key=_preference)
             apart = [pair for pair in pairs[1:] if not pair[0] & pair[1]]
-            threes = [three for three in threes_of(sets) if frozenset().union(*three) == ports]
             parts = [*[*pairs[:1], *apart][:MOST_CHOICES], *sorted(threes, key=_sizes)[:1]]
         pace = Pace(self.chain or Fraction(0), self.blocking.width)
         instructions = [[known[part] for part in each] for each in parts]
         return [self.balanced(blockers_for(each, self.space.isolated, pace, self.factor)) for each in instructions]
+
+    def unions(self, ports: PortSet) -> tuple[list[tuple[PortSet, PortSet]], list[tuple[PortSet, PortSet, PortSet]]]:
+        """Return the pairs and threes of smaller sets that can be blocked, whose union a set is."""
+        sets = [one for one in self.blocking.sets() if one < ports]
+        pairs = [pair for pair in pairs_of(sets) if pair[0] | pair[1] == ports]
+        return pairs, [three for three in threes_of(sets) if frozenset().union(*three) == ports]
 
     def balanced(self, blockers: Blockers) -> Blockers:
         """Return blockers that all take equally long, with the µops that are known to be confined to their sets."""

@@ -324,9 +324,8 @@ def _is_answerable(probe: PortProbe, ports: PortSet) -> bool:
         return False
     if ports in known:
         return known[ports].saturates
-    sets = [one for one in probe.blocking.sets() if one < ports]
-    parts = [one for one in (*pairs_of(sets), *threes_of(sets)) if frozenset().union(*one) == ports]
-    return any(all(known[part].saturates for part in one) for one in parts)
+    pairs, threes = probe.unions(ports)
+    return any(all(known[part].saturates for part in one) for one in (*pairs, *threes))
 
 
 def _telling(probe: PortProbe, usages: Sequence[PortUsage]) -> PortSet | None:

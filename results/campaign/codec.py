@@ -305,6 +305,6 @@ def _expanded(runs: Iterable[tuple[int, int]]) -> tuple[int, ...]:
     return tuple(chain.from_iterable(repeat(value, times) for value, times in pairs))
 
 
-def decode_measurement(benchmark_id: str, status: str, detail: str, samples: bytes) -> Measurement:
+def decode_measurement(status: str, detail: str, samples: bytes) -> Measurement:
     """Put a stored measurement together again."""
-    return Measurement(benchmark_id, Status(status), decode_samples(samples), detail)
+    return Measurement(Status(status), decode_samples(samples), detail)

@@ -252,7 +252,7 @@ class Store:
         if row_id is None:
             return None
         row = self._connection.execute(
-            "SELECT benchmark, status, detail, samples FROM measurement WHERE id = ?", (row_id,)
+            "SELECT status, detail, samples FROM measurement WHERE id = ?", (row_id,)
         ).fetchone()
         return codec.decode_measurement(*row)
 
@@ -305,7 +305,7 @@ class Store:
             (conclusion.id,),
         ).fetchall()
         return [
-            Sample(request, self.benchmark(benchmark), codec.decode_measurement(benchmark, *rest))
+            Sample(request, self.benchmark(benchmark), codec.decode_measurement(*rest))
             for request, benchmark, *rest in rows
         ]
 

@@ -42,7 +42,7 @@ from runner.uarch import tables
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from runner.backend import Surroundings
+    from runner.backend import ExecutionEnvironment
     from runner.own_code.counters import MsrCounter, OwnEvent
     from xed_convert.model import InstructionVariant
 
@@ -113,7 +113,7 @@ class KmodBackend:
     def info(self) -> BackendInfo:
         """Say what this CPU's PMU counts, or what counts instead of one."""
         counters = self._counters()
-        caveats = self._caveats()
+        caveats = (*self._caveats(), *(self._uarch.errata(counters) if self._uarch else ()))
         ports = tuple(name for name in self._uarch.port_counters if name in counters) if self._uarch else ()
         return BackendInfo(
             name=self.name,
@@ -152,7 +152,7 @@ class KmodBackend:
             self._uarch = dataclasses.replace(self._uarch, events=(*self._uarch.events, *added))
         self._msrs = (*self._msrs, *(Slot(row.name, abi.COUNTER_MSR, row.msr, 0) for row in msrs))
 
-    def surround(self, asked: Surroundings) -> None:
+    def provide(self, asked: ExecutionEnvironment) -> None:
         """Run all code with memory and siblings like that from now on.
 
         Raises:

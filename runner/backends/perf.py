@@ -30,7 +30,7 @@ from runner.uarch import tables
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from runner.backend import Surroundings
+    from runner.backend import ExecutionEnvironment
     from runner.own_code.counters import MsrCounter, OwnEvent
     from xed_convert.model import InstructionVariant
 
@@ -102,7 +102,7 @@ class PerfBackend:
     def info(self) -> BackendInfo:
         """Say which events the kernel accepts here."""
         counters = tuple(name for name in countable(self._uarch, self._hardware) if self._accepted(name))
-        caveats = (CAVEAT,)
+        caveats = (CAVEAT, *self._uarch.errata(counters))
         options = {"cpu": str(self._cpu.number), **self._runner.options}
         return BackendInfo(
             name=self.name,
@@ -115,13 +115,13 @@ class PerfBackend:
             port_kind=self._uarch.port_kind,
         )
 
-    def surround(self, asked: Surroundings) -> None:
+    def provide(self, asked: ExecutionEnvironment) -> None:
         """Run all code with memory and siblings like that from now on.
 
         Raises:
             BackendError: it cannot be had here.
         """
-        self._runner.surround(asked)
+        self._runner.provide(asked)
 
     def run(self, batch: Sequence[Job], counters: Sequence[str], repeat: Repeat) -> list[JobResult]:
         """Run every job once per group of events."""

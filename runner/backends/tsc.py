@@ -20,7 +20,7 @@ from runner.host.native.runner import NativeRunner
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.backend import Surroundings
+    from runner.backend import ExecutionEnvironment
     from xed_convert.model import InstructionVariant
 
 PREFERENCE = 10
@@ -71,13 +71,13 @@ class TscBackend:
             area_bytes=self._runner.area_bytes,
         )
 
-    def surround(self, asked: Surroundings) -> None:
+    def provide(self, asked: ExecutionEnvironment) -> None:
         """Run all code with memory and siblings like that from now on.
 
         Raises:
             BackendError: it cannot be had here.
         """
-        self._runner.surround(asked)
+        self._runner.provide(asked)
 
     def run(self, batch: Sequence[Job], counters: Sequence[str], repeat: Repeat) -> list[JobResult]:
         """Run the jobs; all clocks are read each time, whichever are named in `counters`."""

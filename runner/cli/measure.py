@@ -113,12 +113,12 @@ def measure(
     ] = False,
 ) -> None:
     """Measure any code: cycles per copy, unrolled and in a loop, and whatever else the backend counts."""
-    from runner.backend import Surroundings  # noqa: PLC0415 - `--help` needs none of these
+    from runner.backend import ExecutionEnvironment  # noqa: PLC0415 - `--help` needs none of these
     from runner.own_code.counters import choose  # noqa: PLC0415
-    from runner.own_code.measure import Settings, surround  # noqa: PLC0415
+    from runner.own_code.measure import Settings, provide  # noqa: PLC0415
     from runner.own_code.template import Template, runs_of, size_of, syntax_of, time_limit_of  # noqa: PLC0415
 
-    surroundings = Surroundings(size_of(area_size) if area_size else 0, contiguous, idle_sibling)
+    environment = ExecutionEnvironment(size_of(area_size) if area_size else 0, contiguous, idle_sibling)
     number = _number(value)
     machine = MeasuredMachine(backend, cpu, arch, model)
     if plot is not None and not sweep:
@@ -130,7 +130,7 @@ def measure(
         if area_size or contiguous:
             raise UsageError("--blocks has memory on demand, and no areas", hint="leave out --area-size, --contiguous")
         with _opened(machine) as opened:
-            surround(surroundings, opened)
+            provide(environment, opened)
             _measure_blocks(opened, blocks, modes or "unrolled", number, csv_file, time_limit)
         return
     numbers = {"unroll": unroll, "loop": loop, "measurements": repeat}
@@ -149,7 +149,7 @@ def measure(
             on_demand=number if on_demand else None,
             may_call=allow_syscalls,
             force=force,
-            surroundings=surroundings,
+            environment=environment,
             time_limit_seconds=time_limit_of(time_limit),
         ),
     )
@@ -262,7 +262,7 @@ def _say_sibling(result: Result) -> None:
     from runner.host.cpu import siblings  # noqa: PLC0415
 
     number = result.provenance.options.get("cpu", "")
-    if result.request.settings.surroundings.idle_siblings:
+    if result.request.settings.environment.idle_siblings:
         return
     others = siblings(int(number)) if number.isdigit() and not result.provenance.is_model else []
     if others:

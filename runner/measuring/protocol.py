@@ -153,7 +153,7 @@ class _Entry:
             kept = [{counter: tuple(values) for counter, values in samples.items()} for samples in self.samples]
         pairs_of_size = zip(self.sizes, kept, strict=False)
         series = tuple(Series(size.copies, size.iterations, samples) for size, samples in pairs_of_size)
-        return Measurement(self.request.benchmark.id, self.status or Status.OK, series, self.detail)
+        return Measurement(self.status or Status.OK, series, self.detail)
 
 
 def look(backend: Backend, time_limit_seconds: float) -> JobResult:

@@ -20,13 +20,13 @@ from inference.experiment import Want
 from results.model import Status
 from runner.backend import (
     CLOCK_COUNTERS,
-    NO_WISHES,
+    PLAIN_ENVIRONMENT,
     BackendError,
     Conditions,
+    ExecutionEnvironment,
     Job,
+    ProvidesEnvironment,
     Repeat,
-    Surroundings,
-    Surrounds,
 )
 from runner.measuring.aggregate import BESIDE
 from runner.measuring.protocol import Measurer, Options
@@ -138,7 +138,7 @@ class Settings:
       are zero, and R14, RSI, RDI, RBP and RSP point to areas of 1 MiB.
     - `may_call`: system calls are allowed.
     - `force`: the kernel runs what no campaign runs.
-    - `surroundings`: the memory that R14 points to, and who else may use the core.
+    - `environment`: the memory that R14 points to, and who else may use the core.
     """
 
     runs: Runs | None = None
@@ -148,7 +148,7 @@ class Settings:
     on_demand: int | None = None
     may_call: bool = False
     force: bool = False
-    surroundings: Surroundings = NO_WISHES
+    environment: ExecutionEnvironment = PLAIN_ENVIRONMENT
     time_limit_seconds: float = 1.0
 
 
@@ -243,7 +243,7 @@ def measure(request: CodeRequest, backend: Backend, measurers: Measurers | None 
     benchmark = benchmark_of(request)
     if settings.counters.events or settings.counters.msrs:
         _define(settings, backend)
-    surround(settings.surroundings, backend)
+    provide(settings.environment, backend)
     info = backend.info()
     if not settings.force:
         check_code(b"".join(_parts(request.code)), info)
@@ -274,7 +274,7 @@ def benchmark_of(request: CodeRequest) -> Microbenchmark:
         late=lines_of(code.late_init),
         once=lines_of(code.one_time_init),
     )
-    if settings.on_demand is not None and (settings.surroundings.r14_bytes or settings.surroundings.contiguous):
+    if settings.on_demand is not None and (settings.environment.r14_bytes or settings.environment.contiguous):
         raise MeasureError(
             "on demand there are no areas: every page is one", hint="leave out --area-size, --contiguous"
         )
@@ -290,15 +290,15 @@ def _parts(code: MachineCode) -> Sequence[bytes]:
     return (code.one_time_init, code.init, code.late_init, code.body)
 
 
-def surround(asked: Surroundings, backend: Backend) -> None:
+def provide(asked: ExecutionEnvironment, backend: Backend) -> None:
     """Have a backend run all code like that from now on.
 
     Raises:
         BackendError: it cannot be had here.
     """
-    if isinstance(backend, Surrounds):
-        backend.surround(asked)
-    elif asked != NO_WISHES:
+    if isinstance(backend, ProvidesEnvironment):
+        backend.provide(asked)
+    elif asked != PLAIN_ENVIRONMENT:
         message = f"the backend {backend.name} has neither areas of another size, nor contiguous ones, nor siblings"
         raise BackendError(message, hint="leave out --area-size, --contiguous and --idle-sibling")
 

@@ -6,7 +6,7 @@ from os import PathLike  # noqa: TC003 - `typing.get_type_hints` reads the annot
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
-from runner.backend import Surroundings
+from runner.backend import ExecutionEnvironment
 from runner.backends.registry import AUTO, open_backend
 from runner.own_code.counters import choose
 from runner.own_code.measure import Settings
@@ -87,7 +87,7 @@ def template_of(body: str, init: str, late_init: str, one_time_init: str, option
             on_demand=options.get("on_demand"),
             may_call=options.get("allow_syscalls", False),
             force=options.get("force", False),
-            surroundings=Surroundings(
+            environment=ExecutionEnvironment(
                 0 if size is None else size_of(str(size)),
                 contiguous=options.get("contiguous", False),
                 idle_siblings=options.get("idle_sibling", False),

@@ -165,6 +165,15 @@ class Microarchitecture:
         message = f"{self.name} has no event for the counter {counter!r}"
         raise MicroarchitectureError(message, hint=f"It has: {', '.join(self.counters)}")
 
+    def errata(self, counters: Iterable[str]) -> tuple[str, ...]:
+        """Return a line per counter in whose event the vendor admits a fault, with the names of its errata."""
+        wanted = set(counters)
+        return tuple(
+            f"{event.counter} may be off: {event.event} has the errata {event.errata}"
+            for event in self.events
+            if event.errata and event.counter in wanted
+        )
+
 
 def is_port_counter(name: str) -> bool:
     """Whether a counter counts µops on ports: `p` and port letters, such as p0 or p23A."""

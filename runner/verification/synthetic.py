@@ -136,7 +136,7 @@ def _sample(result: Characterization, number: int, random: Random) -> Sample:
         Series(copies, 30, {name: _noisy(level, random) for name, level in _levels(copies).items()})
         for copies in (13, 113)
     )
-    return Sample(f"{name}:time:unrolled", benchmark, Measurement(name, Status.OK, series))
+    return Sample(f"{name}:time:unrolled", benchmark, Measurement(Status.OK, series))
 
 
 def _levels(copies: int) -> dict[str, int]:

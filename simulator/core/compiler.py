@@ -588,7 +588,7 @@ def _register_file(uop: LocatedUop) -> RegisterFile:
         return RegisterFile.NONE
     if all(place in GENERAL for place in places):
         return RegisterFile.GENERAL
-    return RegisterFile.VECTOR if all(str(place).startswith("ZMM") for place in places) else RegisterFile.NONE
+    return RegisterFile.VECTOR if all(place in VECTORS for place in places) else RegisterFile.NONE
 
 
 def _late_writes(uops: Sequence[LocatedUop]) -> dict[Location, list[int]]:

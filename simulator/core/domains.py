@@ -11,6 +11,7 @@ import re
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from simulator.core.locations import VECTORS, location_of
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
@@ -25,11 +26,6 @@ class Domain(StrEnum):
     NONE = ""
     """Neither: it only loads, or has no vectors."""
 
-    @property
-    def other(self) -> Domain:
-        """The other one of the two domains."""
-        return Domain.FLOAT if self is Domain.INTEGER else Domain.INTEGER
-
 
 _FLOAT_NAME = re.compile(r".*[PS][SDH](2[A-Z0-9]+)?")
 """Names of instructions on floating-point numbers end with packed or scalar, and the width (Intel SDM, volume 2)."""
@@ -40,7 +36,7 @@ def domain_of(variant: InstructionVariant) -> Domain:
     vectors = [
         operand
         for operand in variant.operands
-        if operand.kind is OperandKind.REGISTER and operand.registers and operand.registers[0][1:3] == "MM"
+        if operand.kind is OperandKind.REGISTER and operand.registers and location_of(operand.registers[0]) in VECTORS
     ]
     read = any(operand.read for operand in vectors)
     if not vectors or (not read and any(one.kind is OperandKind.MEMORY for one in variant.operands)):

@@ -141,6 +141,4 @@ provenances = st.builds(
 )
 samples = st.dictionaries(names, st.lists(st.integers(-(2**63), 2**64), max_size=20).map(tuple), max_size=3)
 series = st.builds(Series, st.integers(0, 1000), st.integers(0, 1000), samples)
-measurements = st.builds(
-    Measurement, names, st.sampled_from(Status), st.lists(series, max_size=3).map(tuple), detail=text
-)
+measurements = st.builds(Measurement, st.sampled_from(Status), st.lists(series, max_size=3).map(tuple), detail=text)

@@ -37,7 +37,7 @@ def measured(benchmark: StoredBenchmark, few: int, many: int, status: Status = S
         Series(copies, 0, {"core_cycles": (value,) * 20, "p0": (value // 2,) * 20, "p4": (7,) * 20})
         for copies, value in ((10, few), (110, many))
     )
-    return Sample(f"{benchmark.id}:all:unrolled", benchmark, Measurement(benchmark.id, status, series, "detail"))
+    return Sample(f"{benchmark.id}:all:unrolled", benchmark, Measurement(status, series, "detail"))
 
 
 ALONE = ChainTime(Fraction(2), (), Fraction(2), exact=True)
@@ -120,7 +120,7 @@ def test_what_is_subtracted_is_shown_where_it_is_subtracted() -> None:
 
 def test_columns_of_loops_stand_apart() -> None:
     series = tuple(Series(copies, 255, {"core_cycles": (9 * copies,) * 3}) for copies in (100, 400))
-    looped = Sample("t1:all:loop", BENCHMARK, Measurement("t1", Status.OK, series, ""))
+    looped = Sample("t1:all:loop", BENCHMARK, Measurement(Status.OK, series, ""))
     assert any("100 copies x 255  400 copies x 255" in line for line in explained(RESULT, looped))
 
 

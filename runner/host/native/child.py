@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from generator.harness import native
-from runner.backend import NO_WISHES, BackendError
+from runner.backend import PLAIN_ENVIRONMENT, BackendError
 from runner.host.native import server
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from runner.backend import Surroundings
+    from runner.backend import ExecutionEnvironment
 
 START_LIMIT_SECONDS = 120.0
 """How long the server may take to start: a Python without packages needs 0.1 s, in an emulated machine on a busy host
@@ -110,7 +110,9 @@ class NativeResult(NamedTuple):
 class NativeChild:
     """A running server pinned to one CPU, with the memory that it shares with this process."""
 
-    def __init__(self, cpu: int, calibration: native.Calibration, asked: Surroundings = NO_WISHES) -> None:
+    def __init__(
+        self, cpu: int, calibration: native.Calibration, asked: ExecutionEnvironment = PLAIN_ENVIRONMENT
+    ) -> None:
         """Start it.
 
         Raises:
@@ -124,7 +126,7 @@ class NativeChild:
         self._words = memoryview(self._control).cast("Q")
         script = Path(server.__file__)
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(script), *map(str, (*self._files, cpu, *_wishes(asked)))],
+            [sys.executable, "-I", "-S", str(script), *map(str, (*self._files, cpu, *_as_numbers(asked)))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -261,7 +263,7 @@ class NativeChild:
         )
 
 
-def _wishes(asked: Surroundings) -> tuple[int, int]:
+def _as_numbers(asked: ExecutionEnvironment) -> tuple[int, int]:
     return asked.r14_bytes or server.R14_AREA_SIZE, int(asked.idle_siblings)
 
 

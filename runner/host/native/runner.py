@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from generator.harness.harness import RDTSC, BlobLayout, layout, render
 from generator.harness.style import State
 from results.model import Status
-from runner.backend import NO_WISHES, BackendError, Job, JobResult, Repeat
+from runner.backend import PLAIN_ENVIRONMENT, BackendError, Job, JobResult, Repeat
 from runner.host.core_scheduling import must_be_asked_for
 from runner.host.native import server
 from runner.host.native.child import NativeChild, NativeJob, NativeResult, OnDemand, PerfEvent, fitting
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from generator.harness.native import Calibration
-    from runner.backend import Surroundings
+    from runner.backend import ExecutionEnvironment
     from runner.host.cpu import Cpu
 
 AREA_STEP, MOST_AREA_BYTES = 64 << 10, 64 << 30
@@ -40,7 +40,7 @@ class NativeRunner:
         self._cpu = cpu
         self._calibration = calibration
         self._clean_uppers = "avx" in cpu.flags
-        self._asked = NO_WISHES
+        self._asked = PLAIN_ENVIRONMENT
         self._child: NativeChild | None = None
         self._rendered = functools.lru_cache(maxsize=server.MAX_JOBS)(self._render)
         """Blobs of a batch: the next round runs them again."""
@@ -52,12 +52,12 @@ class NativeRunner:
 
     @property
     def options(self) -> dict[str, str]:
-        """What the provenance says of its surroundings."""
+        """What the provenance says of its environment."""
         area = {"R14's area": f"{self._asked.r14_bytes} bytes"} if self._asked.r14_bytes else {}
         idle = {"siblings kept idle": "by core scheduling"} if self._asked.idle_siblings else {}
         return {**area, **idle}
 
-    def surround(self, asked: Surroundings) -> None:
+    def provide(self, asked: ExecutionEnvironment) -> None:
         """Run all code like that from now on.
 
         Raises:

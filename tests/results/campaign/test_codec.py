@@ -33,7 +33,7 @@ def test_provenance_is_read_as_it_was_written(provenance: Provenance) -> None:
 @given(strategies.measurements)
 def test_raw_samples_are_read_as_they_were_written(measurement: Measurement) -> None:
     written = codec.encode_samples(measurement.series)
-    read = codec.decode_measurement(measurement.benchmark_id, measurement.status.value, measurement.detail, written)
+    read = codec.decode_measurement(measurement.status.value, measurement.detail, written)
     assert read == measurement
 
 

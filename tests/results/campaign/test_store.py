@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MACHINE = Provenance("SKL", "a CPU", "6-5E-3", "0xf0", "6.1", "kmod", "0.1", "2026-01-01T00:00:00+00:00")
 BENCHMARK = StoredBenchmark("b1", "latency 1→1 of ADD", 1, ((b"\x90", "nop"),), ((b"\x48\x01\xc0", "add rax, rax"),))
-MEASURED = Measurement("b1", Status.OK, (Series(10, 0, {"core_cycles": (10, 11)}),))
+MEASURED = Measurement(Status.OK, (Series(10, 0, {"core_cycles": (10, 11)}),))
 
 
 def result(name: str, **more: object) -> Characterization:
@@ -64,7 +64,7 @@ def test_everything_that_was_stored_is_there_after_opening_again(
         with Store.open(path) as store:
             store.begin(MACHINE)
             for number, (measurement, conclusion) in enumerate(stored):
-                benchmark = dataclasses.replace(BENCHMARK, id=measurement.benchmark_id)
+                benchmark = dataclasses.replace(BENCHMARK, id=f"b{number}")
                 store.add([Sample(f"request {number}", benchmark, measurement)])
                 store.conclude(conclusion, [f"request {number}"], "1")
         with Store.read(path) as store:

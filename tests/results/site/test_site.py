@@ -311,7 +311,7 @@ def campaign(path: Path, variant: InstructionVariant) -> Path:
     """Write a campaign with one variant and one experiment."""
     benchmark = StoredBenchmark("b1", "throughput of <OPAA>", 1, (), ((b"\x48\x11\xc3", "ADC RBX, RAX"),) * 2)
     samples = {"core_cycles": (7, 9, 7), "uops": (4, 5, 4)}
-    measured = Measurement("b1", Status.OK, (Series(10, 0, samples), Series(110, 3, {"core_cycles": (1,) * 9})))
+    measured = Measurement(Status.OK, (Series(10, 0, samples), Series(110, 3, {"core_cycles": (1,) * 9})))
     derivation = Derivation("TP_unrolled", (Text("9 cycles / 10"),), ("b1",))
     with Store.open(path) as store:
         store.begin(SKL)

@@ -13,7 +13,7 @@ import pytest
 from generator.harness.style import State
 from generator.microbenchmark import Line, Microbenchmark
 from results.model import Status
-from runner.backend import BackendError, Conditions, Job, Repeat, Surroundings
+from runner.backend import BackendError, Conditions, ExecutionEnvironment, Job, Repeat
 from runner.backends import kmod
 from runner.campaigns.start import check_number
 from runner.host import cpu as cpus
@@ -210,20 +210,20 @@ def test_a_guard_on_the_sibling_is_a_caveat(monkeypatch: pytest.MonkeyPatch) -> 
 def test_areas_and_siblings_are_as_asked_for_until_something_else_is(monkeypatch: pytest.MonkeyPatch) -> None:
     backend, _ = backend_with(monkeypatch, [])
     device = backend._opened()
-    asked = Surroundings(r14_bytes=4 << 20, contiguous=True, idle_siblings=True)
-    backend.surround(asked)
+    asked = ExecutionEnvironment(r14_bytes=4 << 20, contiguous=True, idle_siblings=True)
+    backend.provide(asked)
     assert backend._opened() is device
     assert (device.flags, device.r14_bytes) == (abi.BatchFlag.CONTIGUOUS | abi.BatchFlag.PARK, 4 << 20)
     options = backend.info().provenance.options
     assert (options["memory"], options["R14's area"]) == ("contiguous", f"{4 << 20} bytes")
     assert options["siblings kept idle"] == "by idle injection"
     assert backend.info().area_bytes == 4 << 20
-    backend.surround(Surroundings())
+    backend.provide(ExecutionEnvironment())
     assert (backend._opened().flags, device.r14_bytes) == (abi.BatchFlag(0), 0)
     assert backend.info().area_bytes == abi.AREA_BYTES
     for wrong in (abi.R14_STEP // 2, abi.MAX_R14_BYTES + abi.R14_STEP):
         with pytest.raises(BackendError, match="not a multiple of 64 KiB, or more than 1 GiB"):
-            backend.surround(Surroundings(r14_bytes=wrong))
+            backend.provide(ExecutionEnvironment(r14_bytes=wrong))
 
 
 def test_with_the_vector_table_masked_campaigns_are_small(monkeypatch: pytest.MonkeyPatch) -> None:

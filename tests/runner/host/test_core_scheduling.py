@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from runner.backend import BackendError, Surroundings
+from runner.backend import BackendError, ExecutionEnvironment
 from runner.backends.tsc import TscBackend
 from runner.host import core_scheduling
 
@@ -34,9 +34,9 @@ def test_asking_changes_nothing_where_nobody_shares_the_core(tsc: TscBackend) ->
         has_to_ask = core_scheduling.must_be_asked_for(cpu)
     except BackendError:
         with pytest.raises(BackendError, match="cannot keep CPU"):
-            tsc.surround(Surroundings(idle_siblings=True))
+            tsc.provide(ExecutionEnvironment(idle_siblings=True))
         return
-    tsc.surround(Surroundings(idle_siblings=True))
+    tsc.provide(ExecutionEnvironment(idle_siblings=True))
     asked = tsc.info().provenance.options.get("siblings kept idle", "")
     assert bool(asked) == has_to_ask
-    tsc.surround(Surroundings())
+    tsc.provide(ExecutionEnvironment())

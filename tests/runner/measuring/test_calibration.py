@@ -36,7 +36,7 @@ def measured(request: Request, *runs: tuple[int, list[int], list[int], list[int]
         Series(copies, 1, {"tsc": tuple(ticks), "calibration": tuple(beside), CONTENTION_PROBE: tuple(probe)})
         for copies, ticks, beside, probe in runs
     )
-    return aggregate.measured(request, Measurement("test", Status.OK, tuple(series)), CALIBRATION)
+    return aggregate.measured(request, Measurement(Status.OK, tuple(series)), CALIBRATION)
 
 
 def quiet(copies: int, ticks: int, count: int = 12) -> tuple[int, list[int], list[int], list[int]]:

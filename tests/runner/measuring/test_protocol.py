@@ -257,7 +257,7 @@ def test_aggregate_finds_the_slope_whatever_a_few_repetitions_say(
         clean = [overhead + cycles * copies] * (20 - len(noise))
         return Series(copies, 0, {"core_cycles": (*clean, *(clean[0] + extra for extra in noise))})
 
-    measurement = Measurement("id", Status.OK, (series(few), series(few + more)))
+    measurement = Measurement(Status.OK, (series(few), series(few + more)))
     found = aggregate.measured(Request(bench()), measurement)
     assert found.cycles == cycles
     assert found.spread["core_cycles"] == 0
@@ -266,14 +266,14 @@ def test_aggregate_finds_the_slope_whatever_a_few_repetitions_say(
 def test_measurements_without_two_sizes_give_no_values() -> None:
     request = Request(bench())
     for status in some(Status):
-        found = aggregate.measured(request, Measurement("id", status, (), "why"))
+        found = aggregate.measured(request, Measurement(status, (), "why"))
         assert not found.ok
         assert found.detail == "why"
 
 
 def test_a_size_without_samples_gives_no_values() -> None:
     series = (Series(10, 0, {"core_cycles": (1,)}), Series(110, 0, {"core_cycles": ()}))
-    assert aggregate.measured(Request(bench()), Measurement("id", Status.OK, series)).status is Status.UNCLEAN
+    assert aggregate.measured(Request(bench()), Measurement(Status.OK, series)).status is Status.UNCLEAN
 
 
 def test_a_backend_whose_counters_were_taken_by_others_is_a_recorded_failure() -> None:

@@ -25,7 +25,7 @@ def measured(*runs: tuple[int, list[int]]) -> Measured:
     series = (
         Series(copies, 1, {"tsc": tuple(ticks), "calibration": (CALIBRATION,) * len(ticks)}) for copies, ticks in runs
     )
-    return aggregate.measured(Request(CODE), Measurement("test", Status.OK, tuple(series)), CALIBRATION)
+    return aggregate.measured(Request(CODE), Measurement(Status.OK, tuple(series)), CALIBRATION)
 
 
 @pytest.mark.parametrize(

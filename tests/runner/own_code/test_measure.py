@@ -5,12 +5,12 @@ from fractions import Fraction
 import pytest
 
 from results.model import Status
-from runner.backend import BackendError, Job, JobResult, Surroundings
+from runner.backend import BackendError, ExecutionEnvironment, Job, JobResult
 from runner.backends.registry import open_backend
 from runner.backends.tsc import TscBackend
 from runner.own_code.code import MeasureError
 from runner.own_code.counters import choose
-from runner.own_code.measure import Aggregate, CodeRequest, MachineCode, Runs, Settings, measure, surround
+from runner.own_code.measure import Aggregate, CodeRequest, MachineCode, Runs, Settings, measure, provide
 from runner.own_code.reading.text import assemble
 from runner.own_code.template import size_of
 from tests.runner.fake_backend import FakeBackend
@@ -72,7 +72,7 @@ def test_just_what_is_said_is_run(runs: Runs, jobs: list[tuple[int, int]], cycle
 def test_the_area_that_r14_points_to_has_the_size_that_is_asked_for(
     tsc: TscBackend, area: str | None, size: int
 ) -> None:
-    asked = Surroundings(size_of(area) if area else 0)
+    asked = ExecutionEnvironment(size_of(area) if area else 0)
     for distance, status in {
         -size // 2: "ok",
         size // 2 - 8: "ok",
@@ -80,25 +80,25 @@ def test_the_area_that_r14_points_to_has_the_size_that_is_asked_for(
         size // 2: "faulted",
     }.items():
         code = MachineCode(assemble(f"mov rax, [r14+{distance}]"))
-        (mode,) = measure(CodeRequest(code, Settings(Runs(5, measurements=1), surroundings=asked)), tsc).modes.values()
+        (mode,) = measure(CodeRequest(code, Settings(Runs(5, measurements=1), environment=asked)), tsc).modes.values()
         assert mode.status == status, (distance, mode.reason)
     assert tsc.info().area_bytes == size
-    surround(Surroundings(), tsc)
+    provide(ExecutionEnvironment(), tsc)
     assert tsc.info().area_bytes == 128 << 20
 
 
-def test_surroundings_that_cannot_be_had_are_refused(tsc: TscBackend) -> None:
+def test_an_environment_that_cannot_be_had_are_refused(tsc: TscBackend) -> None:
     simulated = open_backend("sim", architecture="SKL")
     for asked, backend, complaint in (
-        (Surroundings(contiguous=True), tsc, "contiguous"),
-        (Surroundings(r14_bytes=100_000), tsc, "not a multiple of 64 KiB"),
-        (Surroundings(r14_bytes=1 << 37), tsc, "more than 64 GiB"),
-        (Surroundings(contiguous=True), simulated, "the backend sim has"),
-        (Surroundings(idle_siblings=True), simulated, "the backend sim has"),
+        (ExecutionEnvironment(contiguous=True), tsc, "contiguous"),
+        (ExecutionEnvironment(r14_bytes=100_000), tsc, "not a multiple of 64 KiB"),
+        (ExecutionEnvironment(r14_bytes=1 << 37), tsc, "more than 64 GiB"),
+        (ExecutionEnvironment(contiguous=True), simulated, "the backend sim has"),
+        (ExecutionEnvironment(idle_siblings=True), simulated, "the backend sim has"),
     ):
         with pytest.raises(BackendError, match=complaint):
-            measure(CodeRequest(MachineCode(IMUL), Settings(Runs(), surroundings=asked)), backend)
-    on_demand = Settings(on_demand=0x2324000, surroundings=Surroundings(r14_bytes=1 << 20))
+            measure(CodeRequest(MachineCode(IMUL), Settings(Runs(), environment=asked)), backend)
+    on_demand = Settings(on_demand=0x2324000, environment=ExecutionEnvironment(r14_bytes=1 << 20))
     with pytest.raises(MeasureError, match="there are no areas"):
         measure(CodeRequest(MachineCode(IMUL), on_demand), tsc)
     assert measure(CodeRequest(MachineCode(IMUL), Settings(Runs())), tsc).ok

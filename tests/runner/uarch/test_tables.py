@@ -165,3 +165,10 @@ def test_a_wrong_file_is_refused(change: tuple[str, str], message: str) -> None:
 def test_an_unknown_name_says_which_are_known() -> None:
     with pytest.raises(MicroarchitectureError, match="HSW"):
         tables.by_name("P5")
+
+
+def test_errata_of_what_is_counted_are_told_and_no_others() -> None:
+    haswell = tables.by_name("HSW")
+    told = haswell.errata(("core_cycles", "uops_executed"))
+    assert told == ("uops_executed may be off: UOPS_EXECUTED.CORE has the errata HSD30, HSM31",)
+    assert haswell.errata(("core_cycles",)) == ()

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from generator.microbenchmark import Line, Microbenchmark
-from runner.backend import Job, Repeat, Surroundings
+from runner.backend import ExecutionEnvironment, Job, Repeat
 from runner.backends.tsc import TscBackend
 from runner.host.cpu import siblings
 
@@ -53,7 +53,7 @@ def main(cpu: int) -> None:
     for name, where in (("sibling", others[0]), ("elsewhere", elsewhere + 1)):
         process = busy_process(where)
         for asked in (False, True):
-            backend.surround(Surroundings(idle_siblings=asked))
+            backend.provide(ExecutionEnvironment(idle_siblings=asked))
             print("SHARE", name, int(asked), share(backend, process), *backend.info().provenance.options.values())
         os.kill(process, signal.SIGKILL)
         os.waitpid(process, 0)
