@@ -16,6 +16,7 @@ from results.campaign.store import Store
 from results.database.reader import DatabaseError
 from results.exports.exporters import is_model
 from results.site import experiments, memory, pages, tables, views
+from xed_convert.files import OutputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -60,19 +61,23 @@ def build_site(
 
     Raises:
         DatabaseError: the folder is something else, or there is nothing to show.
+        OutputError: the disk is full, or the folder beside it cannot be written.
     """
     _check_folder(folder)
     _check_names(site.entries)
     entries = tuple(entry for entry in site.entries if entry.results)
     if not entries:
         raise DatabaseError("no variant has a result: there is nothing to show")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".tmp", dir=folder.parent))
     try:
-        count = _write(site, entries, work, jobs, progress)
-        _replace(folder, work)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".tmp", dir=folder.parent))
+        try:
+            count = _write(site, entries, work, jobs, progress)
+            _replace(folder, work)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+    except OSError as error:
+        raise OutputError(f"{folder}: the site cannot be written: {error.strerror or error}") from error
     return count
 
 

@@ -20,12 +20,13 @@ from results.database.reader import ArchitectureResult, DatabaseError, Entry, La
 from results.findings import Stated, Text
 from results.memory.model import MeasuredLevel, Time
 from results.model import Characterization, Derivation, Measurement, PortUsage, Provenance, Series, Status
-from results.site import experiments, memory, pages, views
+from results.site import build, experiments, memory, pages, views
 from results.site.attributes import described
 from results.site.build import Site, build_site
 from tests.nonempty import faults, some
 from tests.results.database.strategies import variant
 from tests.results.memory.test_documents import REPORT
+from xed_convert.files import OutputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -216,6 +217,21 @@ def test_a_site_replaces_only_a_site(tmp_path: Path) -> None:
         Site(entries()[:3]), tmp_path / "site", jobs=1
     )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.txt", "site"]
+
+
+def test_a_site_that_cannot_be_written_is_named_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_path: Path, _text: str) -> None:
+        raise OSError(28, "No space left on device")  # as the file system says it: without a name
+
+    monkeypatch.setattr(build, "_page", full)
+    with pytest.raises(OutputError, match=r"site: the site cannot be written: No space left on device"):
+        build_site(Site(entries()), tmp_path / "site", jobs=1)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match=r"file/site: the site cannot be written: "):
+        build_site(Site(entries()), tmp_path / "file" / "site", jobs=1)
 
 
 def test_file_names_are_unique_and_plain() -> None:
