@@ -21,7 +21,11 @@ from xed_convert.errors import AssemblyError, DecodingError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from xed_convert.encoding.decoder import Decoded
     from xed_convert.model import InstructionVariant
+
+MOST_TOGETHER = 200
+"""Statements that keystone gets in one text: 2 µs for each instead of 26, and one answer instead of so many."""
 
 _MOST_ROUNDS = 20
 """Rounds in which branches may grow until all labels are in reach. Branches have few sizes, so it ends long before."""
@@ -116,7 +120,7 @@ class Assembler:
     def _settle(self, pieces: Sequence[Statement | AlignedData]) -> list[Match | bytes]:
         """Choose encodings until no branch has to grow any more; what names no label is chosen once."""
         sizes = [2] * len(pieces)
-        fixed = [self._choose(one, 0) if isinstance(one, Statement) and not _has_label(one) else None for one in pieces]
+        fixed = self._fixed(pieces)
         for _ in range(_MOST_ROUNDS):
             starts = list(accumulate(sizes, initial=0))[:-1]
             labels = {label: start for one, start in zip(pieces, starts, strict=True) for label in one.labels}
@@ -129,6 +133,56 @@ class Assembler:
                 return chosen
             sizes = new_sizes
         raise AssemblyError("the distances between branches and labels do not settle")
+
+    def _fixed(self, pieces: Sequence[Statement | AlignedData]) -> list[Match | None]:
+        """Return the choice for each statement that names no label; equal statements are chosen once."""
+        alone = {one.text: one for one in pieces if isinstance(one, Statement) and not _has_label(one)}
+        together = self.together(list(alone.values()))
+        chosen = {
+            text: found or self._choose(one, 0) for (text, one), found in zip(alone.items(), together, strict=True)
+        }
+        return [chosen.get(one.text) if isinstance(one, Statement) else None for one in pieces]
+
+    def together(self, statements: Sequence[Statement]) -> list[Match | None]:
+        """Return keystone's choices for statements, asked in a few texts; None where it has to be asked alone, or not.
+
+        A choice is the same as that for the statement alone. It counts only if keystone's bytes decode to what the
+        statement can mean.
+        """
+        found: list[Match | None] = [None] * len(statements)
+        if self._keystone is None:
+            return found
+        asked = [number for number, one in enumerate(statements) if _is_for_keystone(one)]
+        for begin in range(0, len(asked), MOST_TOGETHER):
+            part = asked[begin : begin + MOST_TOGETHER]
+            for number, match in zip(part, self._in_one_text([statements[one] for one in part]), strict=True):
+                found[number] = match
+        return found
+
+    def _in_one_text(self, statements: Sequence[Statement]) -> list[Match | None]:
+        """Return the choices for a few statements; halves are asked if the whole is not as many instructions."""
+        if self._keystone is None:
+            return [None] * len(statements)
+        data = self._keystone.assemble("\n".join(one.text for one in statements))
+        try:
+            decoded = list(self.decoder.decode_all(data or b""))
+        except DecodingError:
+            decoded = []
+        if len(decoded) == len(statements):
+            pairs = zip(statements, decoded, strict=True)
+            return [self._checked(statement, code, one) for statement, (code, one) in pairs]
+        if len(statements) == 1:
+            return [None]
+        middle = len(statements) // 2
+        return [*self._in_one_text(statements[:middle]), *self._in_one_text(statements[middle:])]
+
+    def _checked(self, statement: Statement, code: bytes, decoded: Decoded) -> Match | None:
+        """Return the bytes of a decoded instruction as the choice for a statement, None if it may not mean that."""
+        try:
+            fits = self.matcher.means(statement, decoded.variant, decoded.values)
+        except AssemblyError:
+            return None
+        return Match(decoded.variant, decoded.values, code) if fits else None
 
     def _piece(self, piece: Statement | AlignedData, labels: dict[str, int], start: int, size: int) -> Match | bytes:
         if isinstance(piece, AlignedData):
@@ -149,7 +203,7 @@ class Assembler:
 
     def _verified(self, statement: Statement, matches: list[Match]) -> Match | None:
         """Return keystone's bytes for a statement if they are one of the matches."""
-        if statement.pseudo or any(one.kind is TextKind.HERE for one in statement.operands) or self._keystone is None:
+        if not _is_for_keystone(statement) or self._keystone is None:
             return None
         data = self._keystone.assemble(statement.text)
         if not data:
@@ -160,6 +214,11 @@ class Assembler:
             return None
         same = [one for one in matches if one.variant is decoded.variant and dict(one.values) == dict(decoded.values)]
         return Match(same[0].variant, same[0].values, data) if same and decoded.length_bytes == len(data) else None
+
+
+def _is_for_keystone(statement: Statement) -> bool:
+    """Whether keystone reads a statement as it is meant: it knows neither pseudo prefixes nor `.+n`."""
+    return not statement.pseudo and all(one.kind is not TextKind.HERE for one in statement.operands)
 
 
 def _has_label(statement: Statement) -> bool:

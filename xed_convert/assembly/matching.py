@@ -30,6 +30,12 @@ _X87_OPTIONAL = frozenset({("ST(0)",), ("AX",)})
 """Suppressed registers of x87 instructions that assemblers accept."""
 
 
+MOST_SHAPES = 50_000
+"""Shapes of statements that are remembered with the variants that fit them."""
+
+_Shape = tuple[tuple[str, ...], frozenset[str], tuple[tuple[object, ...], ...], tuple[object, ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class Match:
     """A variant that an instruction in text can mean, with its operands and bytes.
@@ -103,6 +109,8 @@ class Matcher:
         """Sort the variants by their words: prefixes and mnemonic. Each is loaded when a text first needs it."""
         self._catalogue = catalogue if isinstance(catalogue, Catalogue) else Catalogue(catalogue)
         self._by_words: dict[str, list[int]] = {}
+        self._by_shape: dict[_Shape, list[InstructionVariant]] = {}
+        self._near: dict[str, list[str]] = {}
         for number, words, iclass in self._catalogue.spellings():
             self._by_words.setdefault(words, []).append(number)
             if iclass != words:
@@ -116,18 +124,20 @@ class Matcher:
         Raises:
             AssemblyError: there is none; the message names the nearest.
         """
-        candidates = self.candidates(statement)
         found: list[Match] = []
         reason: EncodingError | None = None
-        for variant in candidates:
+        for variant in self._nearly(statement):
             for distance, values in _assignments(variant, statement):
                 try:
-                    resolved = _resolve_here(variant, statement, values, len(encode(variant, values)))
-                    found.append(Match(variant, resolved, encode(variant, resolved), distance))
+                    data = encode(variant, values)
+                    resolved = _resolve_here(variant, statement, values, len(data))
+                    found.append(
+                        Match(variant, resolved, data if resolved is values else encode(variant, resolved), distance)
+                    )
                 except EncodingError as error:
                     reason = error
         if not found:
-            raise self._no_match(statement, candidates, reason)
+            raise self._no_match(statement, self.candidates(statement), reason)
         return sorted(found, key=lambda match: (match.distance, len(match.data), "{" in match.variant.asm))
 
     def choose(self, statement: Statement) -> list[Match]:
@@ -137,12 +147,38 @@ class Matcher:
             AssemblyError: there is no match, or a memory operand needs a size.
         """
         found = self.matches(statement)
-        sizes = {_memory_size(match) for match in found}
-        unsized = any(one.kind is TextKind.MEMORY and one.size_bits is None for one in statement.operands)
-        if unsized and len(sizes) > 1:
+        sizes = {_memory_bits(match.variant) for match in found}
+        if _is_unsized(statement) and len(sizes) > 1:
             names = [name for name, bits in SIZES.items() if bits in sizes and name not in ("mmword", "oword")]
             hint = f"Write the size before it: {', '.join(f'{name} ptr' for name in names)}."
             raise AssemblyError(f"{statement.text!r}: the size of the memory operand is not clear", hint=hint)
+        return found
+
+    def means(self, statement: Statement, variant: InstructionVariant, values: Mapping[int, OperandValue]) -> bool:
+        """Say whether `choose` has a variant with these operands among what it returns, without encoding anything.
+
+        False says nothing if a memory operand without size could have several.
+        """
+        nearly = self._nearly(statement)
+        if not any(one is variant for one in nearly):
+            return False
+        if _is_unsized(statement) and len({_memory_bits(one) for one in nearly}) > 1:
+            return False
+        return any(found == dict(values) for _, found in _assignments(variant, statement))
+
+    def _nearly(self, statement: Statement) -> list[InstructionVariant]:
+        """Return the variants that fit a statement, whatever the numbers in it: statements differ most in these.
+
+        Raises:
+            AssemblyError: the mnemonic is unknown.
+        """
+        shape = _shape(statement)
+        found = self._by_shape.get(shape)
+        if found is None:
+            found = [one for one in self.candidates(statement) if _fits_apart_from_numbers(one, statement)]
+            if len(self._by_shape) >= MOST_SHAPES:
+                self._by_shape.clear()
+            self._by_shape[shape] = found
         return found
 
     def candidates(self, statement: Statement) -> list[InstructionVariant]:
@@ -156,9 +192,16 @@ class Matcher:
         if found:
             return [self._catalogue.variant(number) for number in found]
         words = " ".join(statement.words)
-        near = difflib.get_close_matches(words[:40], self._by_words, n=4, cutoff=0.5)
+        near = self._similar(words[:40])
         hint = f"Similar: {', '.join(near)}." if near else ""
         raise AssemblyError(f"{words[:80]!r} is not an instruction of the catalogue", hint=hint)
+
+    def _similar(self, words: str) -> list[str]:
+        """Return what is spelled similarly; searching takes milliseconds, and AT&T syntax asks for its sizes often."""
+        found = self._near.get(words)
+        if found is None:
+            found = self._near[words] = difflib.get_close_matches(words, self._by_words, n=4, cutoff=0.5)
+        return found
 
     @staticmethod
     def _no_match(
@@ -196,22 +239,62 @@ def _high8_beside_rex(statement: Statement) -> str:
     return f"{high} has no encoding together with a REX prefix, which {needing[0]} needs."
 
 
-def _memory_size(match: Match) -> int | None:
-    """Return the width of a match's memory operand in bits."""
+def _memory_bits(variant: InstructionVariant) -> int | None:
+    """Return the width of a variant's memory operand in bits."""
     return next(
-        (one.width_bits for one in match.variant.operands if one.kind is OperandKind.MEMORY and not one.suppressed),
-        None,
+        (one.width_bits for one in variant.operands if one.kind is OperandKind.MEMORY and not one.suppressed), None
     )
+
+
+def _is_unsized(statement: Statement) -> bool:
+    """Say whether a memory operand is written without its size."""
+    return any(one.kind is TextKind.MEMORY and one.size_bits is None for one in statement.operands)
+
+
+def _shape(statement: Statement) -> _Shape:
+    """Return what decides which variants fit a statement, apart from its numbers."""
+    operands = tuple([_operand_shape(one) for one in statement.operands])
+    decorations = (bool(statement.mask), statement.zeroing, statement.rounding, statement.default_flags is not None)
+    return (statement.words, statement.pseudo, operands, decorations)
+
+
+def _operand_shape(written: WrittenOperand) -> tuple[object, ...]:
+    """Return what `_value` looks at, with an address by its kind of index and whether it has any register."""
+    value = written.value
+    if isinstance(value, MemoryAddress):
+        vector = _VECTOR_INDEXES.get(value.index, "")
+        return (written.kind, written.size_bits, written.broadcast, vector, bool(value.base or value.index))
+    return (written.kind, value if written.kind is TextKind.REGISTER else None)
+
+
+def _fits_apart_from_numbers(variant: InstructionVariant, statement: Statement) -> bool:
+    """Say whether all of a statement fits a variant but its numbers, of which nothing is asked."""
+    if not (_fits_attributes(variant, statement) and _fits_pseudo(variant, statement)):
+        return False
+    codes = {index: code for form in parse_encoding(variant.encoding) for index, code in form.places}
+    return any(
+        all(
+            written.kind is TextKind.NUMBER or _value(variant, slot, written, codes.get(slot.index, "")) is not None
+            for slot, written in zip(slots, statement.operands, strict=True)
+        )
+        for _, slots in _slots(variant)
+        if len(slots) == len(statement.operands)
+    )
+
+
+def _slots(variant: InstructionVariant) -> Iterable[tuple[int, list[Operand]]]:
+    """Yield the lists of operands that text may have for a variant, each with its distance (see `Match`)."""
+    written = [one for one in variant.operands if _is_written(one)]
+    yield 0, written
+    yield 0, [one for one in variant.operands if _is_written(one) or _is_optional(variant, one)]
+    yield 1, [one for one in written if one.explicit]
 
 
 def _assignments(variant: InstructionVariant, statement: Statement) -> Iterable[tuple[int, dict[int, OperandValue]]]:
     """Yield distance (see `Match`) and operands' values if the variant fits the statement; nothing if it does not."""
     if not (_fits_attributes(variant, statement) and _fits_pseudo(variant, statement)):
         return
-    written = [one for one in variant.operands if _is_written(one)]
-    explicit = [one for one in written if one.explicit]
-    with_x87 = [one for one in variant.operands if _is_written(one) or _is_optional(variant, one)]
-    for distance, slots in ((0, written), (0, with_x87), (1, explicit)):
+    for distance, slots in _slots(variant):
         if len(slots) == len(statement.operands):
             values = _assign(variant, statement, slots)
             if values is not None:

@@ -188,7 +188,9 @@ class _Lister:
         self.earlier = _labels(one for one in all_of if one.line < before)
         self.defined = _labels(inside)
         self.data: dict[str, int] = {}
-        self.known: dict[str, bytes] = {}
+        self.known: dict[tuple[str, OperandSyntax], bytes] = {}
+        self.waiting: dict[int, tuple[_Written, str, OperandSyntax]] = {}
+        """By piece: statements without labels that are encoded together soon, with the text that is encoded."""
         self.relative: dict[int, int] = {}
         """By piece: the made-up address that its last bytes have to lead to."""
 
@@ -199,11 +201,13 @@ class _Lister:
         written: dict[int, _Written] = {}
         for number, one in enumerate(self.inside):
             if number % PROGRESS_EVERY == 0:
+                self._encode_waiting()
                 progress(number, len(self.inside))
             rest = reader.take_labels(one.text)
             if rest:
                 written[len(reader.pieces)] = one
                 self._add(one, rest)
+        self._encode_waiting()
         reader.labels.append(BEHIND)
         reader.add(AlignedData())
         return self._laid_out(written)
@@ -219,28 +223,51 @@ class _Lister:
                 self.reader.labels = []
                 return
             plain, relative = self._with_addresses(text)
-            if relative is not None:
-                self.relative[len(self.reader.pieces)] = relative
-            self.reader.add(AlignedData(self._encoded(plain)))
         except AssemblyError as error:
-            raise AssemblyError(f"line {one.line}: {error.message}", hint=error.hint) from error
+            self._encode_waiting()
+            raise _at_line(one, error) from error
+        if relative is not None:
+            self.relative[len(self.reader.pieces)] = relative
+        self.waiting[len(self.reader.pieces)] = (one, plain, self.reader.syntax)
+        self.reader.add(AlignedData())
 
-    def _encoded(self, text: str) -> bytes:
-        """Return the bytes of a statement without labels; one that was seen before is looked up."""
-        key = f"{self.reader.syntax} {text}"
-        found = self.known.get(key)
-        if found is None:
-            found = self.known[key] = self._encode(text)
+    def _encode_waiting(self) -> None:
+        """Encode the statements that wait, each text once.
+
+        Raises:
+            AssemblyError: one cannot be encoded; the message names the line of the first one.
+        """
+        new = {(text, syntax): one for one, text, syntax in self.waiting.values() if (text, syntax) not in self.known}
+        for key, one, found in zip(new, new.values(), self._together(list(new)), strict=True):
+            try:
+                self.known[key] = found or self._encode(*key)
+            except AssemblyError as error:
+                raise _at_line(one, error) from error
+        for number, (_, text, syntax) in self.waiting.items():
+            self.reader.pieces[number] = AlignedData(self.known[text, syntax], labels=self.reader.pieces[number].labels)
+        self.waiting.clear()
+
+    def _together(self, keys: list[tuple[str, OperandSyntax]]) -> list[bytes | None]:
+        """Return the bytes of texts; None where a text has to be encoded alone, or cannot be."""
+        statements: dict[int, Statement] = {}
+        for number, (text, syntax) in enumerate(keys):
+            try:
+                statements[number] = StatementReader(self.assembler, syntax).statement(text)
+            except AssemblyError:
+                continue  # encoding it alone says what is wrong
+        found: list[bytes | None] = [None] * len(keys)
+        for number, match in zip(statements, self.assembler.together(list(statements.values())), strict=True):
+            found[number] = None if match is None else match.data
         return found
 
-    def _encode(self, text: str) -> bytes:
-        alone = StatementReader(self.assembler, self.reader.syntax)
+    def _encode(self, text: str, syntax: OperandSyntax) -> bytes:
+        """Return the bytes of one statement without labels."""
         try:
-            return self.assembler.code([alone.statement(text)])
+            return self.assembler.code([StatementReader(self.assembler, syntax).statement(text)])
         except DirectiveError:
             raise
         except AssemblyError:
-            found = gnu_as.assemble(text, intel=self.reader.syntax is OperandSyntax.INTEL)
+            found = gnu_as.assemble(text, intel=syntax is OperandSyntax.INTEL)
             if found is None:
                 raise
             return found
@@ -301,6 +328,10 @@ class _Lister:
             code += data
         shown = {name: labels[label_name(name)] for name in self.defined if label_name(name) in labels}
         return Listing(bytes(code), tuple(places), shown)
+
+
+def _at_line(one: _Written, error: AssemblyError) -> AssemblyError:
+    return AssemblyError(f"line {one.line}: {error.message}", hint=error.hint)
 
 
 def _text_of(piece: Statement | AlignedData, one: _Written) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -161,6 +162,20 @@ def test_errors_name_the_line() -> None:
         list_text("nop\n/* a\ncomment */ nosuch rax\n")
     with pytest.raises(AnalysisError, match="no label 'g'"):
         of_text(GCC, "x.s", function="g")
+
+
+def test_the_first_error_counts_though_statements_are_encoded_together() -> None:
+    with pytest.raises(AssemblyError, match="line 2: "):
+        list_text("nop\nadd rax, xmm0\nnop\nadd %rax, (%rbx", OperandSyntax.INTEL)
+
+
+def test_statements_keep_their_bytes_and_lines_when_many_are_encoded_together() -> None:
+    text = "\n".join(f"l{n}: add ${n}, %rax\n\tmovq {n}(%rbx), %rcx\n\tjne l{n}" for n in range(400))
+    listing = list_text(text)
+    places = [(listing.code[a.offset : b.offset].hex(), a.line) for a, b in pairwise(listing.places)]
+    assert places[:3] == [("4883c000", 1), ("488b0b", 2), ("75f7", 3)]
+    assert places[3 * 399 :] == [("48058f010000", 3 * 399 + 1), ("488b8b8f010000", 3 * 399 + 2)]
+    assert listing.labels["l399"] == listing.places[3 * 399].offset
 
 
 def test_a_function_of_a_text() -> None:

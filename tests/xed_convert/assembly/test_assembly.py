@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from xed_convert.assembly.assembler import Assembler
 from xed_convert.assembly.keystone_process import KeystoneProcess
+from xed_convert.assembly.syntax import parse_statement
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.encoding.decoder import Decoder
 from xed_convert.errors import AssemblyError
@@ -180,3 +181,42 @@ def test_garbage_is_assembled_or_refused(seed: int, length: int) -> None:
         assert str(error)  # noqa: PT017 - either outcome is right
     else:
         assert data
+
+
+MIXED = """
+add rax, 5; add rax, 300; mov rax, [rbx+8]; mov qword ptr [rbx], rcx; vaddps xmm1, xmm2, [rsi]; lea rax, [rbx+rcx*4]
+shl eax, 1; shl eax, cl; shl eax, 5; imul rax, rbx, 100; imul rax, rbx, 1000; xchg eax, ebx; nop; rep movsb; fsin
+vaddps xmm1{k2}, xmm3, xmm4; {evex} vaddps xmm1, xmm3, xmm4; jmp .+2; jmp 5; test al, 1; fninit; add r16, r31
+""".replace("\n", ";")
+
+
+def test_statements_together_are_encoded_as_each_alone() -> None:
+    statements = [parse_statement(one.strip()) for one in MIXED.split(";") if one.strip()]
+    together = assembler().together(statements)
+    alone = [assembler().instructions([one])[0] for one in statements]
+    chosen = [(found.data.hex(), one.data.hex()) for found, one in zip(together, alone, strict=True) if found]
+    assert len(chosen) > len(statements) // 2
+    assert [found for found, _ in chosen] == [one for _, one in chosen]
+
+
+def test_what_keystone_does_not_know_does_not_keep_its_neighbours_from_being_encoded_together() -> None:
+    statements = [parse_statement(f"add rax, {number}") for number in range(20)]
+    statements[7:7] = [parse_statement("tdpbssd tmm1, tmm2, tmm3")]
+    found = assembler().together(statements)
+    assert [number for number, one in enumerate(found) if one is None] == [7]
+
+
+def test_an_assembler_asks_keystone_once_for_many_statements(monkeypatch: pytest.MonkeyPatch) -> None:
+    keystone = KeystoneProcess()
+    texts: list[str] = []
+    answer = keystone.assemble
+
+    def assemble(text: str) -> bytes | None:
+        texts.append(text)
+        return answer(text)
+
+    monkeypatch.setattr(keystone, "assemble", assemble)
+    made = Assembler(Catalogue.load(), keystone=keystone).assemble("; ".join(f"add rax, {n}" for n in range(150)))
+    keystone.close()
+    assert len(texts) == 1
+    assert made == b"".join(without_keystone().assemble(f"add rax, {n}") for n in range(150))
