@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 WRAPPERS = {"enumerate", "product", "reversed", "sorted", "list", "tuple", "set"}
-CHECKS = {"raises", "fail", "warns"}
+CHECKS = {"raises", "fail", "warns", "undisturbed"}
 COMPREHENSIONS = (ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp)
 PERHAPS = (*COMPREHENSIONS, ast.Lambda, ast.IfExp, ast.BoolOp, ast.FunctionDef, ast.ClassDef, ast.While)
 """What may end without having evaluated what stands in it."""

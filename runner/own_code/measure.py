@@ -8,6 +8,7 @@ by `runner.own_code.blocks` with memory on demand. With `Runs` exactly that is r
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
@@ -51,6 +52,8 @@ SURVEY_LOOKS = 5
 """At the contention probe before one measurement: 50 ms, where a campaign takes a quarter of a second."""
 TRIMMED_SHARE = 0.2
 """The trimmed mean leaves out so many of the samples at either end, as nanoBench's default does."""
+COARSE_SHARE = Fraction(1, 20)
+"""A clock whose step is a larger share of what was counted gives a remark with the number."""
 
 
 class Aggregate(StrEnum):
@@ -165,7 +168,11 @@ class CodeRequest:
 
 @dataclass(frozen=True, slots=True)
 class CountedValue:
-    """A count with its spread (half the distance between the quartiles); `samples` are those of the larger size."""
+    """A count with its spread; `samples` are those of the larger size.
+
+    The spread is half the distance between the quartiles. Where `Runs` say how many copies run, it is the sum for both
+    sizes, and a clock's step is added.
+    """
 
     value: Fraction
     spread: Fraction
@@ -402,14 +409,37 @@ def _run_exactly(
     for result in results:
         if result.status is not Status.OK:
             return ModeResult(result.status, reason=result.detail)
-    few, many = (_samples(result, info) for result in results)
     scale = runs.unroll * max(1, runs.loop) if runs.normalize else 1
-    values = {}
+    return _difference(results, runs.aggregate, scale, info)
+
+
+def _difference(results: Sequence[JobResult], aggregate: Aggregate, scale: int, info: BackendInfo) -> ModeResult:
+    """Return what the larger size counted beyond the smaller one, divided by `scale`."""
+    few, many = (_samples(result, info) for result in results)
+    steps, values, remark = _clock_steps(results, info), {}, ""
     for name in many:
-        low, high = few[name], many[name]
-        difference = (runs.aggregate.of(high) - runs.aggregate.of(low)) / scale
-        values[name] = CountedValue(difference, (_spread(high) + _spread(low)) / scale, tuple(high))
-    return ModeResult(Status.OK, values)
+        low, high, step = few[name], many[name], steps.get(name, Fraction(0))
+        difference = aggregate.of(high) - aggregate.of(low)
+        values[name] = CountedValue(difference / scale, (_spread(high) + _spread(low) + step) / scale, tuple(high))
+        if name == "core_cycles" and step > COARSE_SHARE * difference:
+            remark = (
+                f"the clock moves {float(step):.0f} cycles at a time, of {float(difference):.0f} that were counted; "
+                "more copies (--unroll) or a longer --loop make the number more exact"
+            )
+    return ModeResult(Status.OK, values, remark)
+
+
+def _clock_steps(results: Sequence[JobResult], info: BackendInfo) -> dict[str, Fraction]:
+    """Return by how much a clock moves at a time: ticks of `tsc`, and `core_cycles` if they are made of ticks.
+
+    It is the largest number that divides all ticks: many clocks move by 26 ticks or more, and two reads can be off by
+    as much. Without a calibration no clock counts, and nothing is returned.
+    """
+    if any("calibration" not in result.samples for result in results):
+        return {}
+    step = math.gcd(*(ticks for result in results for name in CLOCK_COUNTERS for ticks in result.samples.get(name, ())))
+    beside = Aggregate.MEDIAN.of([Fraction(ticks) for result in results for ticks in result.samples["calibration"]])
+    return {"tsc": Fraction(step), "core_cycles": step * info.calibration_core_cycles / max(beside, Fraction(1))}
 
 
 def _loop_register(request: CodeRequest, benchmark: Microbenchmark) -> str:

@@ -15,13 +15,11 @@ from runner.backend import BackendError
 from runner.backends.tsc import TscBackend
 from runner.measuring.protocol import Measurer
 from runner.measuring.session import Session
+from tests.attempts import undisturbed
 from xed_convert.catalogue.catalogue import Catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-ATTEMPTS = 3
-"""A shared machine may be busy; a wrong chain is wrong every time."""
 
 EXPECTED = {
     "ADD_01 (R64, R64)": {(1, "", 1): (1, 1), (2, "", 1): (1, 1)},
@@ -55,14 +53,13 @@ def problems(results: tuple[LatencyResult, ...], expected: dict[tuple[int, str, 
 def test_latencies_of_this_cpu(backend: TscBackend, string: str) -> None:
     catalogue = Catalogue.load()
     instructions = InstructionFactory(catalogue)
-    wrong: list[str] = []
-    for _ in range(ATTEMPTS):
+
+    def wrong() -> list[str]:
         session = Session(Measurer(backend))
         plan = plan_latency(instructions, catalogue.by_string(string))
         outcome = session.run_one(infer_latencies(plan, Calibrations(instructions, loop=True)))
         assert not outcome.failures
         assert {result.part for result in outcome.latencies} <= set(LatencyPart)
-        wrong = problems(outcome.latencies, EXPECTED[string])
-        if not wrong:
-            return
-    pytest.fail(f"{string}: {wrong}")
+        return problems(outcome.latencies, EXPECTED[string])
+
+    undisturbed(wrong, lambda found: not found)

