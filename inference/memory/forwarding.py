@@ -6,7 +6,8 @@ told apart by time:
 - **renamed**: less than `RENAMED_CYCLES` in two measurements, since no store buffer is read as fast as that;
 - **failed**: above the middle between what certainly can be forwarded (the same bytes, stored and loaded alike) and
   what the store does not hold as a whole (loads that reach beyond it). Both are medians inside a line. Where all
-  of the former are renamed, any load of a part of what was stored stands for them;
+  of the former are renamed, any load of a part of what was stored stands for them. A wide load that takes hardly
+  longer elsewhere than at the store's address inside a line did not wait either;
 - **forwarded**: everything else.
 
 Where these two medians are less than `LEAST_STALL` cycles apart, the core seems to put loads together out of several
@@ -50,6 +51,8 @@ MOST_PROBLEMS = 5
 """Reasons that are said."""
 
 Files = tuple["File", "File"]
+Pair = tuple[str, str]
+"""The names of a store and a load."""
 
 
 def measure_forwarding(
@@ -69,7 +72,8 @@ def measure_forwarding(
     yield from _again(code, cycles, links)
     reasons = Counter(found.detail or found.status.value for found in answers if not found.ok)
     problems = [f"{count} cases were not measured: {reason}" for reason, count in reasons.most_common(MOST_PROBLEMS)]
-    return ForwardingMatrix(tuple(_rows(cycles, limits(cycles)))), tuple(problems)
+    bounds = limits(cycles)
+    return ForwardingMatrix(tuple(_rows(cycles, bounds, forwarded(cycles, bounds)))), tuple(problems)
 
 
 def _again(
@@ -132,18 +136,39 @@ def limits(cycles: Mapping[ForwardingCase, Fraction | None]) -> dict[Files, Frac
     return {files: (low + high) / 2 for files, (low, high) in middles.items() if high - low >= LEAST_STALL}
 
 
-def outcome(cell: ForwardingCase, cycles: Fraction | None, limits: Mapping[Files, Fraction]) -> ForwardingOutcome:
+def forwarded(
+    cycles: Mapping[ForwardingCase, Fraction | None], limits: Mapping[Files, Fraction]
+) -> dict[Pair, Fraction]:
+    """Return what a load takes at the address of a store inside a line, for the pairs that are forwarded there."""
+    found: dict[Pair, Fraction] = {}
+    for cell, took in cycles.items():
+        plain = cell.place is LineCrossing.LINE and cell.addressing is Addressing.SAME and not cell.offset_bytes
+        if plain and took is not None and took <= limits.get((cell.store.file, cell.load.file), took):
+            found[cell.store.name, cell.load.name] = took
+    return found
+
+
+def outcome(
+    cell: ForwardingCase,
+    cycles: Fraction | None,
+    limits: Mapping[Files, Fraction],
+    forwarded: Mapping[Pair, Fraction],
+) -> ForwardingOutcome:
     """Return how the load got its bytes."""
     if cycles is None:
         return ForwardingOutcome.UNKNOWN
     if cycles < RENAMED_CYCLES:
         return ForwardingOutcome.RENAMED
     limit = limits.get((cell.store.file, cell.load.file))
-    return ForwardingOutcome.FAILED if limit is not None and cycles > limit else ForwardingOutcome.FORWARDED
+    plain = forwarded.get((cell.store.name, cell.load.name), Fraction(0))
+    waited = limit is not None and cycles > limit and cycles - plain >= LEAST_STALL
+    return ForwardingOutcome.FAILED if waited else ForwardingOutcome.FORWARDED
 
 
 def _rows(
-    cycles: Mapping[ForwardingCase, Fraction | None], limits: Mapping[Files, Fraction]
+    cycles: Mapping[ForwardingCase, Fraction | None],
+    limits: Mapping[Files, Fraction],
+    forwarded: Mapping[Pair, Fraction],
 ) -> Iterable[ForwardingRow]:
     """Yield the cases of one store and one load together; offsets without a case between others are unknown."""
     for (store, load, place, addressing), group in groupby(
@@ -155,7 +180,9 @@ def _rows(
             (found.get(offset), cycles.get(found[offset]) if offset in found else None)
             for offset in range(first, last + 1)
         ]
-        outcomes = (ForwardingOutcome.UNKNOWN if cell is None else outcome(cell, took, limits) for cell, took in row)
+        outcomes = (
+            ForwardingOutcome.UNKNOWN if cell is None else outcome(cell, took, limits, forwarded) for cell, took in row
+        )
         values = tuple(took for _, took in row)
         yield ForwardingRow(size_of(store), size_of(load), place, addressing, first, values, tuple(outcomes))
 

@@ -50,12 +50,13 @@ class MemoryDocumentError(UopscopeError):
 
 def encode(report: MemoryReport) -> Json:
     """Write all of it."""
-    forwarding = report.forwarding
+    forwarding, rates = report.forwarding, report.stores_per_cycle
     return {
         "form": FORM,
         "provenance": encode_provenance(report.provenance),
         "problems": list(report.problems),
         "store_forwarding": None if forwarding is None else _encode_forwarding(forwarding),
+        "stores_per_cycle": None if rates is None else {name: float(rate) for name, rate in rates._asdict().items()},
         "times": [{"kind": one.kind, **dict(one.parameters), "cycles": float(one.cycles)} for one in report.times],
         "chased": [
             {"bytes": one.size_bytes, "cycles": float(one.cycles), "page_cycles": float(one.page_cycles)}

@@ -10,7 +10,7 @@ from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -208,6 +208,28 @@ class MemoryReport:
     chased: tuple[Chased, ...] = ()
     levels: tuple[MeasuredLevel, ...] = ()
     replacements: tuple[Replacement, ...] = ()
+
+    @property
+    def stores_per_cycle(self) -> StoreRates | None:
+        """Return how many 64-bit stores the core commits per cycle; None if that was not measured."""
+        cycles = {dict(one.parameters).get("bytes apart"): one.cycles for one in self.times if _is_store(one)}
+        same, other = cycles.get("8"), cycles.get("64")
+        return StoreRates(1 / same, 1 / other) if same and other else None
+
+
+STORED = "r64"
+"""The access whose rate is stated."""
+
+
+def _is_store(one: Time) -> bool:
+    return one.kind == "store throughput" and ("access", STORED) in one.parameters
+
+
+class StoreRates(NamedTuple):
+    """64-bit stores that are committed per cycle: one beside the other in a line, and each to a line of its own."""
+
+    same_line: Fraction
+    other_line: Fraction
 
 
 @dataclass(frozen=True, slots=True)

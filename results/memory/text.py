@@ -42,6 +42,11 @@ def lines_of(report: MemoryReport, *, every_offset: bool = False) -> Iterator[st
         yield from forwarding_lines(report.forwarding, every_offset=every_offset)
         yield ""
     yield from _time_lines(report.times)
+    rates = report.stores_per_cycle
+    if rates is not None:
+        same, other = map(float, rates)
+        yield f"64-bit stores per cycle: {same:.2f} side by side in a line, {other:.2f} to a line each"
+        yield ""
     if report.levels:
         yield "levels of cache, by a pointer followed through more and more bytes, core cycles per load"
         yield from map(_level_line, report.levels)

@@ -187,6 +187,22 @@ def test_a_core_that_puts_loads_together_fails_nowhere() -> None:
     }
 
 
+def test_a_wide_load_that_is_slow_everywhere_does_not_wait_in_two_lines() -> None:
+    """As on Zen 5: 64 bytes take 11 cycles, and 12 in two lines, where smaller ones take 9 and what fails 15."""
+
+    class Wide(Rules):
+        def cycles(self, cell: ForwardingCase) -> int:
+            slow = cell.contained and cell.store.size_bytes == 16 and cell.place is not LineCrossing.PAGES
+            return self.forwarded + 4 + (cell.place is LineCrossing.LINES) if slow else super().cycles(cell)
+
+    rules = Wide(forwarded=7, failed=14, renames=False)
+    found = cases(concluded(rules))
+    slow = [how for key, (cycles, how) in found.items() if key[:2] == ("x128", "x64") and cycles == rules.forwarded + 5]
+    assert set(some(slow, 3)) == {ForwardingOutcome.FORWARDED}
+    assert found["x64", "x128", 0, LineCrossing.LINES, Addressing.SAME][1] is ForwardingOutcome.FAILED
+    assert found["x128", "x64", 0, LineCrossing.PAGES, Addressing.SAME][1] is ForwardingOutcome.FAILED
+
+
 def test_where_the_same_bytes_are_always_renamed_other_parts_tell_what_is_forwarded() -> None:
     """As on Golden Cove, where stores and loads of all sizes at the same address are."""
 

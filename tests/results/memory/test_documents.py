@@ -4,6 +4,7 @@ import json
 import lzma
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from results.memory.model import (
     ForwardingRow,
     LineCrossing,
     MemoryReport,
+    StoreRates,
+    Time,
 )
 from results.memory.text import lines_of
 from results.model import Provenance
@@ -104,6 +107,22 @@ def test_garbage_is_refused(data: bytes, tmp_path: Path) -> None:
 def test_the_penalty_is_between_the_medians() -> None:
     assert MATRIX.penalty() == 19 - 6
     assert MATRIX.penalty("vector") is None
+
+
+def test_the_rate_of_stores_is_told_from_their_times() -> None:
+    times = tuple(
+        Time("store throughput", (("access", name), ("bytes apart", apart)), cycles)
+        for name, apart, cycles in (
+            ("r64", "8", Fraction(1, 2)),
+            ("r64", "64", Fraction(1)),
+            ("r8", "64", Fraction(3)),
+        )
+    )
+    report = replace(REPORT, times=times)
+    assert report.stores_per_cycle == StoreRates(Fraction(2), Fraction(1))
+    assert encode(report)["stores_per_cycle"] == {"same_line": 2.0, "other_line": 1.0}
+    assert "64-bit stores per cycle: 2.00 side by side in a line, 1.00 to a line each" in lines_of(report)
+    assert replace(REPORT, times=times[:1]).stores_per_cycle is None
 
 
 def test_the_text_shows_the_same_address_and_with_every_offset_ranges() -> None:
