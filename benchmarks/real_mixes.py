@@ -197,7 +197,7 @@ def main() -> None:
         parser.error(f"{options.campaign}: {len(known)} usages are stated by time; 8 are the least")
     backend = open_backend(options.backend, architecture=options.arch)
     measurer = Measurer(backend)
-    factory = MixFactory(InstructionFactory(catalogue), loop=measurer.info.capabilities.loops_only)
+    factory = MixFactory(InstructionFactory(catalogue))
     session = Session(measurer, limits=Limits(keep_raw=False))
     timed = measure(draw(known, options.mixes, options.seed), factory, session, options.width)
     backend.close()

@@ -129,9 +129,7 @@ class Characterizer:
             kind: self._candidates.candidates(kind, every_class=self._thorough, timed=True)
             for kind in (CodeKind.WITHOUT_SSE, CodeKind.WITHOUT_AVX)
         }
-        discovery = Discovery(
-            MixFactory(self._base.instructions, loop=self._base.loops_only), self._machine.architecture
-        )
+        discovery = Discovery(MixFactory(self._base.instructions), self._machine.architecture)
         return (yield from discovery.run(list(candidates.values())))
 
     def prepared(self, blocking: Mapping[CodeKind, BlockingSet], timed: TimedMachine | None = None) -> Context:

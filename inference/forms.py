@@ -81,7 +81,7 @@ def measure_plain(found: ConclusionBuilder, context: Context) -> Procedure[None]
     found.note_throughput(search)
     fastest = found.fastest_loop or found.fastest
     if context.timed is not None and found.plain.ports is None and found.fastest is not None and fastest is not None:
-        mixes = MixFactory(context.instructions, loop=context.loops_only)
+        mixes = MixFactory(context.instructions)
         cycles = min(fastest.cycles, found.fastest.cycles)
         found.note_timed((yield from infer_by_time(context.timed, mixes, found.variant, cycles)))
 

@@ -116,7 +116,7 @@ def run(
         return outcome
     outcome.names = true_names(context.timed, backend, catalogue)
     basic = {one.ports: backend.machine.truth(catalogue.by_string(one.members[0])).ports for one in context.timed.sets}
-    mixes = MixFactory(context.instructions, loop=context.loops_only)
+    mixes = MixFactory(context.instructions)
     by_key = {variant.key: variant for variant in variants}
     tasks = (Task(one.key, _infer(context.timed, mixes, one, context.instructions)) for one in variants)
     known: list[tuple[PortUsage, PortUsage]] = []
@@ -134,7 +134,7 @@ def _infer(
     requests = []
     for shape in SHAPES:
         try:
-            requests.append(Request(factory.sequence(shape), loop=mixes.loop))
+            requests.append(Request(factory.sequence(shape), loop=True))
         except (GenerationError, EncodingError):
             continue
     measured = (yield requests) if requests else []

@@ -242,7 +242,7 @@ class Discovery:
             return
         purposes = ("a chain of moves", "independent moves", "NOPs")
         benchmarks = [Microbenchmark((), code, text, len(code)) for code, text in zip(codes, purposes, strict=True)]
-        measured = yield [Request(one, loop=self.mixes.loop) for one in benchmarks]
+        measured = yield [Request(one, loop=True) for one in benchmarks]
         times = [cycles_of(one) for one in measured]
         chained, moves, nops = (
             None if cycles is None else cycles / one.request.benchmark.divisor
@@ -257,7 +257,7 @@ class Discovery:
 
     def _members(self, candidates: Sequence[Candidate]) -> Procedure[list[Member]]:
         """Return the candidates with one slot whose throughput is that of a set of ports."""
-        measured = yield [Request(one.benchmark, loop=self.mixes.loop) for one in candidates]
+        measured = yield [Request(one.benchmark, loop=True) for one in candidates]
         fitting: list[tuple[InstructionVariant, int, Fraction]] = []
         for candidate, one in zip(candidates, measured, strict=True):
             if not one.ok or one.cycles <= 0:

@@ -141,10 +141,13 @@ def judge(times: Sequence[tuple[int, Fraction]], size: int, noise: Fraction) -> 
 
 @dataclass(frozen=True, slots=True)
 class MixFactory:
-    """Makes requests to time mixes. `loop`: on a clock they stand in a loop, so that they fit into the µop cache."""
+    """Makes requests to time mixes.
+
+    Mixes stand in loops, so that they come from the µop cache. Unrolled code is decoded anew: cores with decoders for
+    16 bytes per cycle then issue three instructions of five bytes, not four, and all sets seem to share ports.
+    """
 
     instructions: InstructionFactory
-    loop: bool
 
     def request(self, parts: Sequence[tuple[InstructionVariant, int]], subject: InstructionVariant | None) -> Request:
         """Return the request to time these parts and one instance of the subject.
@@ -154,7 +157,7 @@ class MixFactory:
             EncodingError: an instance cannot be encoded.
         """
         made = [MixPart(variant, count) for variant, count in parts]
-        return Request(mix(self.instructions, made, subject), loop=self.loop)
+        return Request(mix(self.instructions, made, subject), loop=True)
 
     def possible(
         self, wanted: Sequence[tuple[Sequence[tuple[InstructionVariant, int]], InstructionVariant | None]]
