@@ -7,8 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from analysis.loads import loads_of
-from analysis.paths import critical_path, loop_carried
-from analysis.simulation.changes import faster_ways
+from analysis.paths import all_carried, critical_path, loop_carried
+from analysis.simulation.changes import MOST_INSTRUCTIONS, faster_ways
+from analysis.simulation.study import MOST_EXPLAINED
 from analysis.whatif import what_ifs
 from results.model import PortUsage
 
@@ -95,6 +96,27 @@ class PredictionFacts:
     def gains(self) -> list[WhatIf]:
         """What would make the code faster."""
         return what_ifs(self.bounds) if self.study is None else faster_ways(self.study)
+
+    @property
+    def explained(self) -> Study | None:
+        """The simulation, if there are notes about each instruction."""
+        return self.study if self.study is not None and self.study.is_explained else None
+
+    @cached_property
+    def left_out(self) -> list[str]:
+        """What was not worked out because the block is so long, in words."""
+        found = []
+        if not self.bounds.searched:
+            found.append("the search for the slowest dependency was given up, so there may be a slower one")
+        if not all_carried(self.bounds):
+            found.append("of the dependencies from iteration to iteration only the slowest is shown")
+        if self.study is not None and len(self.bounds.block.items) > MOST_INSTRUCTIONS:
+            found.append(
+                f"what would help follows from the bounds (simulated up to {MOST_INSTRUCTIONS:,} instructions)"
+            )
+        if self.study is not self.explained:
+            found.append(f"there are no waits and no timeline (up to {MOST_EXPLAINED:,} instructions)")
+        return found
 
     @cached_property
     def on_path(self) -> set[int]:

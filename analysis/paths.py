@@ -88,7 +88,7 @@ def loop_carried(bounds: Bounds) -> list[Cycle]:
     found: dict[frozenset[int], Cycle] = {}
     if bounds.cycle is not None:
         found[_positions(nodes, bounds.cycle)] = bounds.cycle
-    if len(closing) <= MOST_EDGES and len(closing) * len(nodes) <= MOST_STEPS:
+    if _can_be_followed(len(closing), len(nodes)):
         for target, edge in closing:
             path = _longest(nodes, target, edge.source)
             if path is None:
@@ -98,6 +98,15 @@ def loop_carried(bounds: Bounds) -> list[Cycle]:
             if cycle.cycles and (key not in found or found[key].ratio < cycle.ratio):
                 found[key] = cycle
     return sorted(found.values(), key=lambda cycle: (-cycle.ratio, cycle.nodes))
+
+
+def all_carried(bounds: Bounds) -> bool:
+    """Say whether `loop_carried` has more than the slowest dependency of a block, if there are more."""
+    return _can_be_followed(sum(edge.iterations > 0 for node in bounds.nodes for edge in node.edges), len(bounds.nodes))
+
+
+def _can_be_followed(edges: int, nodes: int) -> bool:
+    return edges <= MOST_EDGES and edges * nodes <= MOST_STEPS
 
 
 def _positions(nodes: Sequence[Node], cycle: Cycle) -> frozenset[int]:

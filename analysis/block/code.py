@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 MOST_REMEMBERED = 200_000
 """Instructions, by their bytes: some hundred bytes each."""
 
+MOST_INSTRUCTIONS = 150_000
+"""Of a block: an analysis takes some kilobytes and half a millisecond for each."""
+
 LONGEST = 15
 """Bytes of an instruction (Intel SDM volume 2A, section 2.3.11)."""
 
@@ -115,7 +118,7 @@ class CodeReader:
         """Take code apart.
 
         Raises:
-            AnalysisError: there is none, or bytes are no instruction that any decoder knows.
+            AnalysisError: there is none or far too much, or bytes are no instruction that any decoder knows.
         """
         if not code:
             raise AnalysisError("there is no instruction to analyze")
@@ -125,6 +128,9 @@ class CodeReader:
             item = self._at(code, offset)
             items.append(item)
             offset += len(item.data)
+            if len(items) > MOST_INSTRUCTIONS:
+                message = f"the code has more than {MOST_INSTRUCTIONS:,} instructions"
+                raise AnalysisError(message, hint="mark the part that matters, or name its function")
         return Block(tuple(items))
 
     def _at(self, code: bytes, offset: int) -> Item:

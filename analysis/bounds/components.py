@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from analysis.block.addresses import AddressFollower
-from analysis.bounds.dependencies import Cycle, Node, graph_of, slowest_cycle, synchronizations
+from analysis.bounds.dependencies import Cycle, Node, graph_of, search_slowest, synchronizations
 from analysis.bounds.front_end import (
     cache_bound,
     decoders_bound,
@@ -63,7 +63,8 @@ class Bounds:
     """What each component takes for an iteration at least, in core cycles.
 
     `full` are the ports that the bound of the ports is about, `full_uops` how many µops per iteration can use no
-    others. `cycle` is the slowest circle of dependencies (None: iterations do not depend on each other), of `nodes`.
+    others. `cycle` is the slowest circle of dependencies (None: iterations do not depend on each other), of `nodes`;
+    if not all was `searched`, there may be a slower one.
     `port_masks` has the µops by the ports that they can use: bits, by the position of a port in `port_names`.
     """
 
@@ -76,6 +77,7 @@ class Bounds:
     cycle: Cycle | None = None
     port_masks: Mapping[int, int] = field(default_factory=dict, repr=False)
     port_names: tuple[str, ...] = ()
+    searched: bool = True
 
     @cached_property
     def cycles(self) -> Fraction:
@@ -116,7 +118,8 @@ class Analyzer:
         found[Component.PORTS] = cycles
         names = self.machine.parameters.port_names
         nodes = graph_of(block, self.follower.forwardings(block.items), self.core)
-        cycle = slowest_cycle(nodes)
+        search = search_slowest(nodes)
+        cycle = search.cycle
         found[Component.DEPENDENCIES] = cycle.ratio if cycle is not None else Fraction(0)
         return Bounds(
             block,
@@ -128,6 +131,7 @@ class Analyzer:
             cycle,
             counts,
             names,
+            search.complete,
         )
 
     def _front_end(self, block: Block, *, loop: bool) -> dict[Component, Fraction]:

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 STACK_POINTER = "RSP"
 
+MOST_EDGES = 10_000_000
+"""Edges that the search for the slowest circle looks at: some seconds. Few blocks need them: one circle after the other
+has to be a bit slower."""
+
 
 @dataclass(frozen=True, slots=True)
 class Edge:
@@ -155,14 +159,29 @@ class _Wiring:
                     yield Edge(number, delay, one.iterations, through_memory=True)
 
 
+@dataclass(frozen=True, slots=True)
+class CycleSearch:
+    """The slowest circle that was found, None if there is none; not `complete`: there may be a slower one."""
+
+    cycle: Cycle | None
+    complete: bool
+
+
 def slowest_cycle(nodes: Sequence[Node]) -> Cycle | None:
     """Return a circle with the highest ratio, None if no result depends on one of an iteration before."""
+    return search_slowest(nodes).cycle
+
+
+def search_slowest(nodes: Sequence[Node], most_edges: int = MOST_EDGES) -> CycleSearch:
+    """Look for the circle with the highest ratio of cycles to iterations, and look at so many edges at most."""
     carried = _carried(nodes)
+    rounds = most_edges // max(1, sum(len(edges) for _, edges in carried))
     best: Cycle | None = None
     while True:
-        found = _slower(carried, best)
+        found, used = _slower(carried, best, rounds)
+        rounds -= used
         if found is None:
-            return best
+            return CycleSearch(best, complete=rounds >= 0)
         best = found
 
 
@@ -186,15 +205,18 @@ def _carried(nodes: Sequence[Node]) -> list[tuple[int, list[Edge]]]:
     return [(n, [edge for edge in nodes[n].edges if edge.source in alive]) for n in sorted(alive)]
 
 
-def _slower(nodes: Sequence[tuple[int, list[Edge]]], best: Cycle | None) -> Cycle | None:
-    """Return a circle that is slower than another one (None: than nothing), None if there is none.
+def _slower(nodes: Sequence[tuple[int, list[Edge]]], best: Cycle | None, most: int) -> tuple[Cycle | None, int]:
+    """Return a circle that is slower than another one (None: than nothing), None if there is none; and rounds.
 
     Longest paths with the other one's ratio taken off each edge grow without end if and only if there is such a circle.
+    After `most` rounds through all edges it is given up: then there is one round more than that.
     """
     cycles, per = (best.cycles, best.iterations) if best is not None else (0, 1)
     length = dict.fromkeys([n for n, _ in nodes], 0)
     came: dict[int, Edge] = {}
-    for _ in range(2 * len(nodes) + 2):
+    for used in range(1, 2 * len(nodes) + 3):
+        if used > most:
+            return None, used
         changed = False
         for number, edges in nodes:
             longest = length[number]
@@ -204,11 +226,11 @@ def _slower(nodes: Sequence[tuple[int, list[Edge]]], best: Cycle | None) -> Cycl
                     longest, came[number], changed = reached, edge, True
             length[number] = longest
         if not changed:
-            return None
+            return None, used
         found = _circle(came)
         if found is not None:
-            return found
-    return None
+            return found, used
+    return None, 2 * len(nodes) + 2
 
 
 def _circle(came: dict[int, Edge]) -> Cycle | None:

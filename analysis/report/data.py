@@ -61,6 +61,7 @@ def json_of(facts: PredictionFacts) -> dict[str, Any]:
             for one in facts.measured
         ],
         "simulation": None if facts.study is None else _simulation(facts.study),
+        "left_out": facts.left_out,
         "unknown": [item.name for item in bounds.block.unknown],
         "instructions": [_instruction(facts, position) for position in range(len(bounds.block.items))],
     }

@@ -16,6 +16,7 @@ from analysis.report.text import (
     cycles_text,
     detail,
     error_bars,
+    left_out_lines,
     mark_of,
     path_lines,
     reason_of,
@@ -128,7 +129,11 @@ def _view(number: int, section: PageSection) -> dict[str, Any]:
         "bars": "" if is_loop else error_bars(first),
         "sentence": f"What limits it: {' and '.join(section.limits)}." if is_loop else reason_of(first),
         "warnings": list(
-            dict.fromkeys(line for _, facts in section.facts for line in unknown_lines(facts.bounds.block))
+            dict.fromkeys(
+                line
+                for _, facts in section.facts
+                for line in (*unknown_lines(facts.bounds.block), *left_out_lines(facts))
+            )
         ),
         "means": [(name, cycles_text(c), name in section.limits) for name, c in section.means.items()]
         if is_loop
@@ -173,7 +178,7 @@ def _part(number: str, heading: str, facts: PredictionFacts) -> dict[str, Any]:
         "paths": list(path_lines(facts)),
         "drawing": _drawn(dependency_svg(facts)),
         "timeline": _drawn(timeline_svg(facts)),
-        "waits": [head.value for head in Wait] if facts.study is not None else [],
+        "waits": [head.value for head in Wait] if facts.explained is not None else [],
     }
 
 
@@ -196,16 +201,16 @@ def _row(facts: PredictionFacts, position: int, ports: Sequence[str]) -> dict[st
 
 def _load_of(facts: PredictionFacts, position: int) -> Mapping[str, Fraction]:
     """Return the load of one instruction: as simulated, or else the best one."""
-    if facts.study is None:
+    if facts.explained is None:
         return facts.loads.best_of[position]
-    return facts.study.explanation.lines[position].ports
+    return facts.explained.explanation.lines[position].ports
 
 
 def _waits(facts: PredictionFacts, position: int) -> list[str]:
     """Return what an instruction waited for, by kind, and how long others waited for it; [] without a simulation."""
-    if facts.study is None:
+    if facts.explained is None:
         return []
-    times = facts.study.explanation.lines[position]
+    times = facts.explained.explanation.lines[position]
     return [*(_number(times.waits.get(kind)) for kind in Wait), _number(times.made_wait)]
 
 

@@ -33,6 +33,7 @@ def lines_of(facts: PredictionFacts) -> Iterator[str]:
     yield ""
     yield f"{cycles_text(facts.cycles)} cycles per iteration{error_bars(facts)}. {reason_of(facts)}"
     yield from unknown_lines(block)
+    yield from left_out_lines(facts)
     if facts.measured:
         yield ""
         yield from _measured(facts.measured)
@@ -51,11 +52,11 @@ def lines_of(facts: PredictionFacts) -> Iterator[str]:
     yield from _ports(facts)
     yield ""
     yield from _listing(facts)
-    if facts.study is not None:
+    if facts.explained is not None:
         yield ""
         yield from waits_lines(facts)
         yield ""
-        yield from timeline_lines(facts.study)
+        yield from timeline_lines(facts.explained)
 
 
 MUCH = Fraction(21, 20)
@@ -147,6 +148,11 @@ def unknown_lines(block: Block) -> Iterator[str]:
     named = [f"{name}{f' ({times} times)' if times > 1 else ''}" for name, times in counts.most_common(MOST_NAMED)]
     more = f" and {len(counts) - MOST_NAMED} more" if len(counts) > MOST_NAMED else ""
     yield f"! Nothing is known of {', '.join(named)}{more}: the real time is longer, or the same."
+
+
+def left_out_lines(facts: PredictionFacts) -> Iterator[str]:
+    """Yield what was left out because the block is so long."""
+    yield from (f"! The code is long: {one}." for one in facts.left_out)
 
 
 def _measured(rows: Sequence[MeasuredCycles]) -> Iterator[str]:

@@ -32,11 +32,11 @@ HEADS = {Wait.FRONT_END: "front", Wait.BUFFER: "buffer", Wait.OPERAND: "operand"
 
 def waits_lines(facts: PredictionFacts) -> Iterator[str]:
     """Yield a table of what each instruction waited for, in cycles, and how long others waited for it."""
-    if facts.study is None:
+    if facts.explained is None:
         return
     yield "cycles that each instruction waited, by what it waited for, and that it made others wait"
     yield "line  " + " ".join(f"{head:>7}" for head in HEADS.values()) + "   others  ports"
-    for position, line in enumerate(facts.study.explanation.lines):
+    for position, line in enumerate(facts.explained.explanation.lines):
         cells = " ".join(f"{_number(line.waits.get(one)):>7}" for one in HEADS)
         ports = " ".join(f"{name}:{float(uops):.2f}" for name, uops in line.ports.items())
         yield f"{position + 1:4}  {cells}  {_number(line.made_wait):>7}  {ports}".rstrip()

@@ -34,9 +34,9 @@ def timeline_svg(facts: PredictionFacts) -> str:
 
     Yellow: issued, waits. Blue: from the first µop that begins until its result is there. Grey: until it retires.
     """
-    if facts.study is None:
+    if facts.explained is None:
         return ""
-    instances = facts.study.explanation.timeline
+    instances = facts.explained.explanation.timeline
     shown = [one for one in instances[:MOST_ROWS] if one.issued < MOST_CYCLES]
     last = min(MOST_CYCLES, 1 + max((one.retired for one in shown), default=0))
     title = f"Timeline on {facts.machine.name}"

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from analysis.bounds.components import Running
+from analysis.simulation.results import Explanation
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -14,9 +15,12 @@ if TYPE_CHECKING:
     from analysis.block.addresses import AddressFollower, Followed
     from analysis.block.code import Block
     from analysis.bounds.components import Bounds
-    from analysis.simulation.results import Explanation, Simulated
+    from analysis.simulation.results import Simulated
     from analysis.simulation.run import Simulation
 
+
+MOST_EXPLAINED = 20_000
+"""Instructions of a block whose waits are noted. Of longer ones nobody reads them, and they take 3 KB each."""
 
 NOT_TOLD_APART_CYCLES = 10
 """By so many core cycles the time of a few hundred instructions may be off, for where their first and last ones retire.
@@ -58,9 +62,16 @@ class Study:
         """The prediction: core cycles per iteration; the largest bound if the simulation is not told apart from it."""
         return cycles_of(self.simulated, self.bounds.cycles)
 
+    @property
+    def is_explained(self) -> bool:
+        """Whether the block is short enough for notes about each instruction."""
+        return len(self.block.items) <= MOST_EXPLAINED
+
     @cached_property
     def explanation(self) -> Explanation:
-        """What each instruction waited for, and a few iterations of all."""
+        """What each instruction waited for, and a few iterations of all; of very long blocks nothing."""
+        if not self.is_explained:
+            return Explanation((), ())
         return self.simulation.explain(self.block, self.followed, loop=self.loop)
 
 

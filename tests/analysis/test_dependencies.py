@@ -11,7 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.bounds.components import Component, Running
-from analysis.bounds.dependencies import Edge, Node, slowest_cycle, synchronizations
+from analysis.bounds.dependencies import (
+    Cycle,
+    CycleSearch,
+    Edge,
+    Node,
+    search_slowest,
+    slowest_cycle,
+    synchronizations,
+)
 from tests.analysis.machine import bounds
 
 if TYPE_CHECKING:
@@ -53,6 +61,20 @@ def test_no_circle_is_slower(nodes: list[Node]) -> None:
     found = slowest_cycle(nodes)
     assert (found.ratio if found is not None else 0) == highest_ratio(nodes)
     assert found is None or (found.cycles, found.iterations) in sums_around(nodes, found.nodes)
+
+
+@settings(max_examples=200, deadline=None)
+@given(graphs(), st.integers(0, 60))
+def test_a_search_that_is_given_up_says_so(nodes: list[Node], edges: int) -> None:
+    found = search_slowest(nodes, edges)
+    ratio = found.cycle.ratio if found.cycle is not None else 0
+    assert ratio == highest_ratio(nodes) if found.complete else ratio <= highest_ratio(nodes)
+
+
+def test_a_search_without_edges_to_look_at_finds_nothing_and_says_so() -> None:
+    around = [Node(0, ("RAX",), [Edge(0, 3, 1)])]
+    assert not search_slowest(around, 0).complete
+    assert search_slowest(around, 100) == CycleSearch(Cycle((0,), 3, 1), complete=True)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from lxml import etree
 
 from analysis.bounds.components import Running
+from analysis.errors import AnalysisError
 from analysis.explanation import MeasuredCycles, PredictionFacts, SourceLine
 from analysis.function.flow import flow_of
 from analysis.function.loops import LoopPrediction, predict_loop
@@ -24,7 +25,7 @@ from analysis.report.page import PageSection, page_of
 from analysis.report.text import lines_of, side_by_side
 from analysis.report.timeline_drawing import CYCLE, LEFT, timeline_svg
 from analysis.report.timeline_drawing import MOST_ROWS as MOST_TIMES
-from tests.analysis.machine import bounds, haswell, reader
+from tests.analysis.machine import block, bounds, haswell, reader
 from tests.nonempty import some
 from xed_convert.assembly.assembler import assemble
 
@@ -184,3 +185,29 @@ def test_cpus_stand_side_by_side() -> None:
     lines = list(side_by_side([("HSW", Fraction(3), one), ("SKL", Fraction(1, 4), other)]))
     assert lines[1].split() == ["prediction", "3.00", "0.25"]
     assert any(line.startswith("loop buffer") and line.endswith("-") for line in lines)
+
+
+def test_what_is_left_out_of_long_code_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("analysis.simulation.study.MOST_EXPLAINED", 2)
+    monkeypatch.setattr("analysis.paths.MOST_EDGES", 0)
+    found = simulated()
+    text, page = "\n".join(lines_of(found)), page_of([PageSection.of(found)], "code")
+    for said in some(found.left_out):
+        assert said in text
+        assert said in page
+    assert len(found.left_out) == 2
+    assert "the first cycles" not in text
+    assert json_of(found)["simulation"]["instructions"] == []
+    assert json_of(found)["left_out"] == found.left_out
+
+
+def test_nothing_is_left_out_of_short_code() -> None:
+    assert simulated().left_out == []
+    assert "The code is long" not in "\n".join(lines_of(simulated()))
+
+
+def test_far_too_much_code_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("analysis.block.code.MOST_INSTRUCTIONS", 3)
+    assert len(block("nop; nop; nop").items) == 3
+    with pytest.raises(AnalysisError, match="more than 3 instructions"):
+        block("nop; nop; nop; nop")

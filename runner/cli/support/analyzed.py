@@ -16,6 +16,7 @@ from analysis.report.drawing import dependency_svg, flow_svg
 from analysis.report.flow import loop_json, loop_lines
 from analysis.report.page import PageSection, page_of
 from analysis.report.text import lines_of, side_by_side
+from runner.cli.support.counting import Counting
 from runner.cli.support.own_code import write_text
 from runner.own_code.analyzing.analyzed import tools_for
 
@@ -26,8 +27,12 @@ if TYPE_CHECKING:
     from analysis.bounds.components import Running
     from analysis.explanation import PredictionFacts
     from analysis.function.loops import LoopPrediction
-    from analysis.prediction import PredictionMode
+    from analysis.prediction import Prediction, PredictionMode
     from runner.own_code.analyzing.analyzed import Given
+
+
+PARTS = 4
+"""Of an analysis: bounds, simulation, explanation, reports."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +106,21 @@ def write_reports(given: Given, wanted: AnalyzeOptions) -> None:
 def _predict(given: Given, wanted: AnalyzeOptions, architecture: str) -> CpuPrediction:
     tools = tools_for(architecture, wanted.data, BHIVE if wanted.bhive else None)
     if wanted.loop is None:
-        return CpuPrediction(given.predict(tools, wanted.running, wanted.mode).facts, None)
+        return CpuPrediction(_worked_out(given.predict(tools, wanted.running, wanted.mode)), None)
     loop = given.predict_loop(tools, wanted.loop, wanted.taken, wanted.mode)
     return CpuPrediction(loop.facts[0], loop)
+
+
+def _worked_out(prediction: Prediction) -> PredictionFacts:
+    """Work out what takes long for long code, and show how far it is."""
+    with Counting("parts of the analysis") as counting:
+        counting(1, PARTS)
+        facts = prediction.facts
+        counting(2, PARTS)
+        if facts.explained is not None:
+            _ = facts.explained.explanation
+        counting(3, PARTS)
+    return facts
 
 
 def _measured(found: Sequence[CpuPrediction], given: Given, wanted: AnalyzeOptions) -> list[CpuPrediction]:
