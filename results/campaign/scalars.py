@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeVar
 
 Checked = TypeVar("Checked")
@@ -26,9 +27,15 @@ def fraction(value: int | str | None) -> Fraction | None:
     """
     if value is None:
         return None
-    if isinstance(value, bool) or not _FRACTION.fullmatch(str(value)[:200]):
-        raise ValueError(f"not a number of cycles: {str(value)[:40]!r}")
-    return Fraction(value)
+    return _fraction(str(value)[:200])
+
+
+@lru_cache(maxsize=1 << 14)
+def _fraction(text: str) -> Fraction:
+    """Read a number; most of those of a campaign occur again and again."""
+    if not _FRACTION.fullmatch(text):
+        raise ValueError(f"not a number of cycles: {text[:40]!r}")
+    return Fraction(text)
 
 
 def checked(kind: type[Checked], value: object) -> Checked:

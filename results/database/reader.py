@@ -14,6 +14,7 @@ import lzma
 import re
 import zlib
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lxml import etree
@@ -25,7 +26,7 @@ from xed_convert.errors import UopscopeError
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from xed_convert.model import InstructionVariant
@@ -123,7 +124,14 @@ REPAIRS = (
 
 def fault_of(attribute: str, value: str) -> str:
     """Return why a value cannot be one of that attribute ("": it can)."""
-    return next((rule.reason for rule in REPAIRS if _applies(rule, attribute, value)), "")
+    return next((reason for is_fault, reason in _repairs_of(attribute) if is_fault(value)), "")
+
+
+@lru_cache(maxsize=256)
+def _repairs_of(attribute: str) -> tuple[tuple[Callable[[str], object], str], ...]:
+    """Return the repairs of an attribute: which values cannot be, and why."""
+    rules = [rule for rule in REPAIRS if re.fullmatch(rule.attributes, attribute)]
+    return tuple((re.compile(rule.values, re.DOTALL).fullmatch, rule.reason) for rule in rules)
 
 
 def read_database(path: Path, repairs: list[Repair] | None = None, architecture: str = "") -> Iterator[Entry]:
@@ -307,10 +315,6 @@ def _line(element: etree._Element) -> int:
 
 def _attributes(element: etree._Element) -> dict[str, str]:
     return {str(name): str(value) for name, value in element.attrib.items()}
-
-
-def _applies(rule: RepairRule, name: str, value: str) -> bool:
-    return bool(re.fullmatch(rule.attributes, name) and re.fullmatch(rule.values, value, re.DOTALL))
 
 
 def _forget(element: etree._Element) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from results.campaign.store import Store
+from tests.effort import sample
 from tests.runner.cli.commands import ADC, SIMULATED, called, command, environment, need_catalogue, process
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def test_what_the_machine_lacks_is_skipped_with_the_reason(capfd: pytest.Capture
 
 
 @pytest.mark.slow
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=sample(80, 300), suppress_health_check=[HealthCheck.too_slow])
 @given(st.one_of(st.text(max_size=40), st.text("ADC_GPRvRM(64,)*?[]{}-\\ '\"\0\n", max_size=30)))
 @example("\0")
 def test_no_pattern_whatever_makes_a_traceback(pattern: str) -> None:

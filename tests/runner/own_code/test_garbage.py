@@ -1,6 +1,5 @@
 """Text and bytes of all kinds of rubbish through the whole measurement: a result with a reason, or an error of ours."""
 
-import os
 import random
 import sys
 from functools import partial
@@ -11,10 +10,10 @@ from runner.own_code.measure import CodeRequest, MachineCode, Runs, Settings, me
 from runner.own_code.reading.sources import code_of
 from runner.own_code.reading.text import OperandSyntax
 from tests.attempts import seconds_of, undisturbed
+from tests.effort import sample
 from xed_convert.errors import UopscopeError
 
-COUNT = int(os.environ.get("UOPSCOPE_GARBAGE", "300"))
-"""How many are drawn; 1000 for the long version."""
+COUNT = sample(300, 1000)
 SEED = 20
 LIMIT_SECONDS = 5
 TEXT = """add mov imul rax rbx [ ] , ; : .rept .endr .align 5 0x80 jmp x: lock rep movsb syscall int vaddps zmm0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from functools import cache
 from typing import TYPE_CHECKING
 
 import iced_x86
@@ -37,6 +38,7 @@ LEAST_AGREEMENT = 0.999
 Sample = tuple["InstructionVariant", "Mapping[int, OperandValue]", bytes]
 
 
+@cache
 def samples(version: str) -> list[Sample]:
     chooser = random.Random(version)
     chosen: list[Sample] = []
@@ -44,6 +46,12 @@ def samples(version: str) -> list[Sample]:
         values = plain_values(variant, chooser, extended="APX" in variant.isa_set)
         chosen.append((variant, values, encode(variant, values)))
     return chosen
+
+
+@cache
+def readers(version: str) -> tuple[Decoder, Matcher]:
+    variants = [variant for variant, _, _ in samples(version)]
+    return Decoder(variants), Matcher(variants)
 
 
 def without_width(values: Mapping[int, OperandValue]) -> dict[int, OperandValue]:
@@ -92,11 +100,10 @@ def test_assemblers_make_the_same_bytes(version: str, oracle: str, tmp_path: Pat
     commands = {"as": ["--64"], "llvm-mc": ["-triple=x86_64", "-filetype=obj"]}
     program = tool("as") if oracle == "as" else tool("llvm-mc-19", "llvm-mc")
     chosen = samples(version)
-    variants = [variant for variant, _, _ in chosen]
-    decoder, matcher = Decoder(variants), Matcher(variants)
+    decoder, matcher = readers(version)
     texts = [format_instance(variant, values) for variant, values, _ in chosen]
     if oracle == "llvm-mc":
-        texts = [for_llvm(variant, text) for text, variant in zip(texts, variants, strict=True)]
+        texts = [for_llvm(variant, text) for text, (variant, _, _) in zip(texts, chosen, strict=True)]
     results = assemble_all(texts, [program, *commands[oracle]], tmp_path)
     outcomes = []
     for (variant, values, data), text, result in zip(chosen, texts, results, strict=True):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import sample
 from tests.nonempty import some
 from tests.shared import XED_NEW, XED_OLD, xed_datafiles
 from tests.xed_convert.encoding.random_operands import random_values
@@ -70,7 +71,8 @@ def test_some_of_the_shipped_catalogue(catalogue: Callable[[], Catalogue | tuple
 @pytest.mark.parametrize("version", [XED_NEW, XED_OLD])
 def test_every_variant_of_both_versions(version: str) -> None:
     variants = convert(Datafiles.load(xed_datafiles(version))).variants
-    assert check(variants, Decoder(variants), 2, 3) == 3 * len(variants)
+    times = sample(1, 3)
+    assert check(variants, Decoder(variants), 2, times) == times * len(variants)
 
 
 def test_text_can_be_read_back() -> None:
