@@ -22,11 +22,27 @@ PACKAGES = ("xed_convert", "results", "simulator", "generator", "inference", "ru
 NOT_NEEDED = {"test", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip", "site-packages", "dist-packages"}
 PYTHON = "/mnt/python"
 PROJECT = "/mnt/project"
+INTERPRETER = f"{PYTHON}/bin/python{sys.version_info.major}.{sys.version_info.minor}"
+WARM = f"""
+mkfifo /tmp/python.requests /tmp/python.answers
+{INTERPRETER} -m tests.vm.inside.warm </dev/null >/dev/console 2>&1 &
+python() {{
+    read -r shell rest </proc/self/stat
+    printf '%s\\n' "$shell" "$@" >/tmp/python.request
+    env -0 >/tmp/python.environment
+    echo run >/tmp/python.requests
+    read -r code </tmp/python.answers
+    return $code
+}}
+"""
+"""The shell's `python` that forks from one process."""
 
 
-def mount_script() -> str:
-    """Return the shell lines that mount the images and define `python`."""
-    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+def mount_script(*, warm: bool = False) -> str:
+    """Return the shell lines that mount the images, and define `python -m MODULE ARGUMENT...`.
+
+    With `warm` each program is a fork of one Python that has imported the project (`tests.vm.inside.warm`).
+    """
     return f"""
 mkdir -p {PYTHON} {PROJECT}
 disk() {{ grep -l "$1" /sys/block/*/device/serial | cut -d/ -f4; }}
@@ -35,8 +51,8 @@ mount -t ext4 -o ro /dev/$(disk uopscope0) {PYTHON} && mount -t ext4 -o ro /dev/
 mkdir -p /lib64; cp -r {PYTHON}/loader/* /lib64/
 export LD_LIBRARY_PATH={PYTHON}/libraries PYTHONHOME={PYTHON} PYTHONDONTWRITEBYTECODE=1
 export PYTHONPATH={PROJECT}:{PYTHON}/site OPENBLAS_NUM_THREADS=1 HOME=/tmp
-python() {{ {PYTHON}/bin/{version} "$@"; }}
 cd {PROJECT}
+{WARM if warm else f'python() {{ {INTERPRETER} "$@"; }}'}
 """
 
 

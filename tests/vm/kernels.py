@@ -112,7 +112,17 @@ def _unpack(package: str, folder: Path, download: Callable[[str, Path], list[Pat
 
 def module(target: KernelImage) -> Path:
     """Return the module itself, compiled for a kernel."""
-    return build(target, ROOT / "kmod")[0] / "uopscope.ko"
+    return checked_module(target)[0] / "uopscope.ko"
+
+
+def has_sparse(target: KernelImage) -> bool:
+    """Whether sparse can check for a kernel: Debian 13's does not know `__typeof_unqual__`, which new headers use."""
+    return bool(shutil.which("sparse")) and not target.foreign
+
+
+def checked_module(target: KernelImage) -> tuple[Path, str]:
+    """Compile the module, checked by sparse where that can be; return its folder and what was printed."""
+    return build(target, ROOT / "kmod", arguments=("C=2",) if has_sparse(target) else ())
 
 
 def fake(target: KernelImage) -> Path:

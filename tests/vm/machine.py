@@ -16,14 +16,17 @@ QEMU = "qemu-system-x86_64"
 BUSYBOX = Path("/bin/busybox")
 APPLETS = """
     sh sed mount umount insmod rmmod lsmod dmesg poweroff cat echo ls sleep grep tail head wc uname id su chmod cp seq
-    cut time kill
+    cut time kill env mkfifo
 """
 HEAD = """#!/bin/sh
 mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev
 for cpu in /sys/devices/system/cpu/cpu*/online; do [ ! -e $cpu ] || echo 1 > $cpu; done
 [ ! -e /proc/sys/debug/kprobes-optimization ] || echo 0 > /proc/sys/debug/kprobes-optimization
 """
-PARAMETERS = "console=ttyS0 panic=-1 oops=panic quiet maxcpus=1 lpj=10000000 no_timer_check watchdog_thresh=60"
+PARAMETERS = (
+    "console=ttyS0 panic=-1 oops=panic quiet maxcpus=1 lpj=10000000 no_timer_check watchdog_thresh=60 "
+    "rcupdate.rcu_cpu_stall_timeout=300"
+)
 """The kernel patches its own code (static keys, above all at the end of its start), and so do optimized kprobes. QEMU
 7.2 reads code before it looks for changes of it. A CPU that reads while another one patches keeps the INT3 of the
 patching, and the kernel ends with "Oops: int3". So the other CPUs start when the kernel has started, and kprobes stay
