@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 from generator.errors import GenerationError
 from inference.experiment import Procedure, Request, Want
 from inference.ports.blocking_instructions import FEW_UOPS, Blockers
-from inference.ports.usages.hypotheses import Answer, Observation
+from inference.ports.usages.bounds import Observation
+from inference.ports.usages.hypotheses import Answer
 from results.findings import Blocked, LongerSequence, PortAnswer, PortControl
 from results.ports import PortSet, confined, joined
 

@@ -344,10 +344,12 @@ def _telling(probe: PortProbe, usages: Sequence[PortUsage]) -> PortSet | None:
 def _best_of(probe: PortProbe, usages: Sequence[PortUsage], sets: Iterable[PortSet]) -> PortSet | None:
     """Return the best of some sets to ask about, None if none tells any usages apart."""
     space, best = probe.space, None
+    uops = [[(mask_of(able), count) for able, count in usage.uops.items()] for usage in usages]
     for ports in dict.fromkeys(sets):
         if ports in space.answers or not _is_answerable(probe, ports):
             continue
-        sizes = Counter(confined(other, ports) for other in usages)
+        rest = ~mask_of(ports)
+        sizes = Counter([sum([count for able, count in one if not able & rest]) for one in uops])
         if len(sizes) < 2:
             continue
         left = max(sizes.values())

@@ -21,7 +21,7 @@ from results.machine.graph import FLAGS
 from results.model import LatencyPart
 from simulator.core.locations import GENERAL, is_high_byte, location_of
 from simulator.judging.latency import meant
-from simulator.machines.truth import longest_paths
+from simulator.machines.truth import longest_cycles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -41,7 +41,7 @@ UNREACHED = "AF"
 NEAR = Fraction(1, 20)
 """Cycles by which a measured bound may be more than the one that it stands for."""
 
-NO_WAY = Fraction(10**6)
+NO_WAY = 10**6
 """Cycles that stand for a way that no instruction goes."""
 
 PARTS = 16
@@ -95,13 +95,13 @@ class Slack:
         every = list(variants)
         self._machine = machine
         self._parts = iter([every[first::PARTS] for first in range(PARTS)])
-        self._beyond_one: dict[tuple[str, str], Fraction] = {}
-        self._least: dict[tuple[str, str], Fraction] = {}
+        self._beyond_one: dict[tuple[str, str], int] = {}
+        self._least: dict[tuple[str, str], int] = {}
 
-    def more(self, source: str, destination: str) -> Fraction:
+    def more(self, source: str, destination: str) -> int:
         """Return by how many cycles what goes from one file to another could take more."""
         if source == destination:
-            return Fraction(0)
+            return 0
         while self._least.get((destination, source), NO_WAY):
             part = next(self._parts, None)
             if part is None:
@@ -109,21 +109,23 @@ class Slack:
             self._look_at(part)
         return self._least.get((destination, source), NO_WAY)
 
-    def less(self, source: str, destination: str) -> Fraction:
+    def less(self, source: str, destination: str) -> int:
         """Return by how many cycles what goes from one file to another could take less."""
         return self.more(destination, source)
 
     def _look_at(self, variants: Iterable[InstructionVariant]) -> None:
-        beyond_one = self._beyond_one
+        beyond_one, shorter = self._beyond_one, False
         for variant in variants:
             behaviour = self._machine.behaviour(variant)
             pairs = list(_pairs(behaviour)) if behaviour is not None else []
             files = {one: file_of(variant, one) for one in {end for start, end, _ in pairs for end in (start, end)}}
             for start, end, cycles in pairs:
-                way, more = (files[start], files[end]), max(cycles - 1, Fraction(0))
+                way, more = (files[start], files[end]), max(cycles - 1, 0)
                 if way not in beyond_one or more < beyond_one[way]:
                     beyond_one[way] = more
-        self._least = _shortest_ways(beyond_one)
+                    shorter = True
+        if shorter:
+            self._least = _shortest_ways(beyond_one)
 
 
 def standing(slack: Slack, variant: InstructionVariant, truth: Truth, result: LatencyResult) -> Standing:
@@ -148,20 +150,22 @@ def _is_twin(variant: InstructionVariant, source: int) -> bool:
     return (bases.get(source) or fixed.get(source)) in set(bases.values()) & set(fixed.values())
 
 
-def _pairs(behaviour: Behaviour) -> Iterator[tuple[Endpoint, Endpoint, Fraction]]:
+def _pairs(behaviour: Behaviour) -> Iterator[tuple[Endpoint, Endpoint, int]]:
     """Return all latencies of an instruction: of different registers and of one, of slow values and fast ones."""
     for one in filter(None, (behaviour, behaviour.same_register)):
         for fast in {False, any(uop.fast is not None for uop in one.uops)}:
-            for (start, end), cycles in longest_paths(one.uops, fast=fast).items():
+            for (start, end), cycles in longest_cycles(one.uops, fast=fast).items():
                 yield start, end, cycles
 
 
-def _shortest_ways(steps: dict[tuple[str, str], Fraction]) -> dict[tuple[str, str], Fraction]:
+def _shortest_ways(steps: dict[tuple[str, str], int]) -> dict[tuple[str, str], int]:
     """Return the length of the shortest way between any two files (Floyd and Warshall); `NO_WAY` if there is none."""
     files = sorted({file for way in steps for file in way})
-    least = {(a, b): steps.get((a, b), Fraction(0) if a == b else NO_WAY) for a in files for b in files}
+    least = {a: {b: steps.get((a, b), 0 if a == b else NO_WAY) for b in files} for a in files}
     for via in files:
-        for a in files:
-            for b in files:
-                least[a, b] = min(least[a, b], least[a, via] + least[via, b])
-    return least
+        onward = [(b, more) for b, more in least[via].items() if more < NO_WAY]
+        for ways in least.values():
+            first = ways[via]
+            for b, more in onward if first < NO_WAY else ():
+                ways[b] = min(ways[b], first + more)
+    return {(a, b): cycles for a, ways in least.items() for b, cycles in ways.items()}

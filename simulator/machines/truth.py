@@ -95,6 +95,11 @@ def _with_names(
 
 def longest_paths(uops: tuple[Uop, ...], *, fast: bool = False) -> dict[tuple[Endpoint, Endpoint], Fraction]:
     """Return the longest latency from each endpoint to each endpoint that depends on it."""
+    return {ends: Fraction(cycles) for ends, cycles in longest_cycles(uops, fast=fast).items()}
+
+
+def longest_cycles(uops: tuple[Uop, ...], *, fast: bool = False) -> dict[tuple[Endpoint, Endpoint], int]:
+    """Return the same in whole cycles; `fast`: of the values for which µops with a divider take least."""
     arrivals: list[dict[Endpoint, int]] = []
     pairs: dict[tuple[Endpoint, Endpoint], int] = {}
     for uop in uops:
@@ -108,7 +113,7 @@ def longest_paths(uops: tuple[Uop, ...], *, fast: bool = False) -> dict[tuple[En
         for end in uop.outputs:
             for start, cycles in arrival.items():
                 pairs[start, end] = max(pairs.get((start, end), 0), cycles)
-    return {ends: Fraction(cycles) for ends, cycles in pairs.items()}
+    return pairs
 
 
 def _throughput(behaviour: Behaviour, issue_width: int) -> Fraction:

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING
 from inference.ports.alone.isolation import UNUSED
 from inference.ports.usages.hypotheses import THROUGHPUT_TOLERANCE
 from inference.ports.usages.integer_program import IntegerProgram
-from results.model import PortUsage
+from results.model import PORT_LETTERS, PortUsage
 from results.ports import PortSet, mask_of, ports_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Set as AbstractSet
 
     from inference.ports.usages.hypotheses import HypothesisSpace
 
@@ -133,11 +134,13 @@ class _Search:
             one: [place for place, (asked, _) in enumerate((*goals, *bounds)) if not one & ~asked] for one in masks
         }
         self.counted = [mask_of(ports) for ports in space.isolated.must_be_reached(space.layout)]
+        time = space.isolated.cycles * (1 + THROUGHPUT_TOLERANCE)
+        self.times = [floor(size * time) for size in range(len(PORT_LETTERS) + 1)]
         self.chosen: list[int] = []
-        complete = self._fill(0, 0, ())
+        complete = self._fill(0, 0, frozenset())
         return Enumeration(tuple(self.found), complete)
 
-    def _fill(self, place: int, first: int, unions: tuple[int, ...]) -> bool:
+    def _fill(self, place: int, first: int, unions: AbstractSet[int]) -> bool:
         """Add every way to go on, with the choices from `first` on for the goal at `place`; False: it was too much."""
         choices, room = self.choices[place], self.room
         self.left -= max(1, len(choices) - first)
@@ -153,11 +156,11 @@ class _Search:
             narrows = self.narrows[one]
             if not all(room[at] for at in narrows):
                 continue
-            grown = unions if one in self.chosen else tuple({*unions, one, *[union | one for union in unions]})
+            reached = {one, *[union | one for union in unions]}
             self.chosen.append(one)
             for at in narrows:
                 room[at] -= 1
-            complete = not self._possible(one, grown) or self._fill(place, position, grown)
+            complete = not self._possible(reached) or self._fill(place, position, reached.union(unions))
             for at in narrows:
                 room[at] += 1
             self.chosen.pop()
@@ -165,20 +168,19 @@ class _Search:
                 return False
         return True
 
-    def _possible(self, last: int, unions: Iterable[int]) -> bool:
-        """Whether every union with the last set in it is within its limit."""
+    def _possible(self, unions: Iterable[int]) -> bool:
+        """Whether all of these unions of chosen sets are within their limits."""
+        limits, chosen = self.limits, self.chosen
         for union in unions:
-            if not last & ~union and sum([not mask & ~union for mask in self.chosen]) > self._limit(union):
+            limit = limits[union] if union in limits else self._limit(union)
+            if len(chosen) > limit and sum([not mask & ~union for mask in chosen]) > limit:
                 return False
         return True
 
     def _limit(self, union: int) -> int:
         """Return how many µops may be confined to a union: what was counted there, and what had the time to run."""
-        found = self.limits.get(union)
-        if found is None:
-            time = self.space.isolated.cycles * (1 + THROUGHPUT_TOLERANCE)
-            found = self.limits[union] = min(self.space.limit(ports_of(union)), floor(union.bit_count() * time))
-        return found
+        self.limits[union] = min(self.space.limit_of(union), self.times[union.bit_count()])
+        return self.limits[union]
 
     def _keep(self) -> None:
         """Keep the usage if its µops can have been those that every counter counted."""

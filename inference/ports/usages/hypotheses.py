@@ -11,18 +11,20 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from math import floor
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from inference.ports.usages.bounds import Bounds
 from results.findings import Confined
 from results.model import PortUsage
-from results.ports import PortSet, confined, mask_of, mask_unions, ports_of, throughput_of
+from results.ports import PortSet, confined, mask_of, mask_unions, throughput_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from inference.ports.alone.isolation import Isolated
     from inference.ports.alone.layout import PortLayout
+    from inference.ports.usages.bounds import Observation
 
 MOST_PARTIAL = 4000
 """Partial usages that are kept after each set where all answers are bounds: a tenth of a second's work."""
@@ -33,23 +35,6 @@ by up to 2%."""
 
 THROUGHPUT_TOLERANCE = Fraction(1, 25)
 """Share of the time by which an instruction may seem faster than its ports allow: the window's 2% at both ends."""
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """What ran while a set of ports was blocked: µops per counter; `own` are those of the blocking instructions.
-
-    `off` is the share of itself by which a count may be off.
-    """
-
-    blocked: PortSet
-    uops: Mapping[str, Fraction]
-    own: PortUsage
-    off: Fraction = Fraction(0)
-
-    def most(self, layout: PortLayout, ports: PortSet) -> Fraction:
-        """Return how many µops besides the blockers' own ran on the ports, of which `blocked` is a part."""
-        return layout.on(ports, self.uops) * (1 + self.off) - confined(self.own, ports)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +58,7 @@ class Answer:
 class HypothesisSpace:
     """The hypotheses that agree with isolation and all answers so far: multisets of sets of the `universe`.
 
-    `width` is how many µops are issued per cycle, at least (0: that is not known). `clock` is the share of itself by
+    `seen` is what was counted while ports were blocked (None: nothing). `width` is how many µops are issued per cycle, at least (0: that is not known). `clock` is the share of itself by
     which a number of cycles may be off.
     """
 
@@ -81,10 +66,9 @@ class HypothesisSpace:
     isolated: Isolated
     universe: tuple[PortSet, ...]
     answers: Mapping[PortSet, Answer] = field(default_factory=dict)
-    observations: tuple[Observation, ...] = ()
+    seen: Bounds | None = field(default=None, repr=False, compare=False)
     width: int = 0
     clock: Fraction = Fraction(0)
-    _limits: dict[PortSet, int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def issue_limited(self) -> bool:
@@ -94,7 +78,8 @@ class HypothesisSpace:
 
     def observe(self, observation: Observation, answer: Answer) -> HypothesisSpace:
         """Return the space with what blocking a set has shown."""
-        return replace(self, observations=(*self.observations, observation)).answered(observation.blocked, answer)
+        seen = self.bounds.seen(observation, self.isolated.tolerance, self.layout)
+        return replace(self, seen=seen).answered(observation.blocked, answer)
 
     def answered(self, ports: PortSet, answer: Answer) -> HypothesisSpace:
         """Return the space with another answer about a set."""
@@ -108,19 +93,23 @@ class HypothesisSpace:
         """Return the space without answers; as bounds all observations stay."""
         return replace(self, answers={})
 
-    def limit(self, ports: PortSet) -> int:
-        """Return how many µops can at most be confined to the ports.
+    @cached_property
+    def bounds(self) -> Bounds:
+        """How many µops can at most be confined to sets of ports, by what was counted."""
+        return self.seen or Bounds.of(self.isolated, self.layout)
 
-        Confined µops run on the ports whatever else does, so every measurement is a bound. With a part of the ports
-        blocked it is a better one than isolation, because other µops kept away.
-        """
-        if ports not in self._limits:
-            loads = [one.most(self.layout, ports) for one in self.observations if one.blocked <= ports]
-            loads.append(self.layout.on(ports, self.isolated.uops))
-            limit = min(self.isolated.total, floor(min(loads) + self.isolated.tolerance))
-            answer = self.answers.get(ports)
-            self._limits[ports] = min(limit, answer.count) if answer else limit
-        return self._limits[ports]
+    @cached_property
+    def _answered(self) -> Mapping[int, int]:
+        return {mask_of(ports): answer.count for ports, answer in self.answers.items()}
+
+    def limit(self, ports: PortSet) -> int:
+        """Return how many µops can at most be confined to the ports, by what was counted and by the answers."""
+        return self.limit_of(mask_of(ports))
+
+    def limit_of(self, ports: int) -> int:
+        """Return the same for a set as `mask_of` returns it."""
+        most = self.isolated.total
+        return min(most, self.bounds.most(ports), self._answered.get(ports, most))
 
     def agrees(self, usage: PortUsage) -> bool:
         """Whether a complete usage agrees with isolation, all answers and the measured throughput."""
@@ -130,7 +119,7 @@ class HypothesisSpace:
             return False
         used = [(mask_of(able), count) for able, count in usage.uops.items() if count]
         for union in mask_unions(mask for mask, _ in used):
-            if sum([count for mask, count in used if not mask & ~union]) > self.limit(ports_of(union)):
+            if sum([count for mask, count in used if not mask & ~union]) > self.limit_of(union):
                 return False
         return throughput_of(usage) <= self.isolated.cycles * (1 + THROUGHPUT_TOLERANCE)
 
