@@ -91,7 +91,7 @@ def _(value: findings.Remark) -> str:
 
 _REMARKS = {
     Note.INDEPENDENT: "less than the links take: the output does not depend on the input",
-    Note.SPREAD_ADDED: "the bound is that and the spread of the measurement, so that noise does not make it too low",
+    Note.SPREAD_ADDED: "the bound is that and what spread and clock may be off, so that noise does not make it too low",
     Note.LENGTHS_DISAGREE: "chains of other lengths disagree, so something besides the chain takes time: an upper "
     "bound",
     Note.NOT_REPEATED: "the fraction did not come out again, but the whole number did: it counts",

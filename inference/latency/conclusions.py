@@ -30,7 +30,7 @@ SHOWN = Fraction(1, 200)
 
 
 def conclude(
-    pair: OperandPair, found: Sequence[Evidence], times: Mapping[str, LinkTime], drift: Fraction
+    pair: OperandPair, found: Sequence[Evidence], times: Mapping[str, LinkTime], drift: Fraction, off: Fraction
 ) -> tuple[LatencyResult | None, Derivation]:
     """Return the result of a pair (None: it has no dependency) and how it came about.
 
@@ -39,6 +39,7 @@ def conclude(
         found: its chains.
         times: what links take.
         drift: the share by which the clock seems to be off.
+        off: the share by which it may be off: a bound is true however unlucky its chain was.
     """
     best = best_of(found, drift)
     experiments = tuple(dict.fromkeys(evidence.experiment for evidence in found))
@@ -50,24 +51,25 @@ def conclude(
     # A chain without links has nothing in it that could take time besides
     exact = best.exact and not (best.chain.links and disagree(found))
     cycles, spread = settled(best, found, drift)
+    tightest = best if exact else min(found, key=lambda one: (one.most(off), one.cycles))
     result = LatencyResult(
         key.source,
         key.destination,
-        cycles if exact else best.latency + best.margin,
+        cycles if exact else tightest.most(off),
         Bound.EXACT if exact else Bound.UPPER,
-        best.chain.route.name or (WITHOUT_LINKS if best.chain.instances == 1 else f"{WITHOUT_LINKS} swapped"),
+        tightest.chain.route.name or (WITHOUT_LINKS if tightest.chain.instances == 1 else f"{WITHOUT_LINKS} swapped"),
         key.part,
         key.source_flag,
         key.destination_flag,
         key.same_register,
         key.fast_values,
-        spread if exact else best.uncertainty(drift),
+        spread if exact else tightest.uncertainty(drift),
         experiments,
     )
     remarks = [Remark(Note.LENGTHS_DISAGREE)] if best.exact and not exact else []
     if exact and not best.whole:
         remarks.append(Remark(Note.NOT_REPEATED if cycles.denominator == 1 else Note.PASSES_DIFFER))
-    if not exact and best.margin >= SHOWN:
+    if not exact and tightest.most(off) - tightest.latency >= SHOWN:
         remarks.append(Remark(Note.SPREAD_ADDED))
     return result, Derivation(LATENCY, (*steps, *remarks), experiments, key)
 

@@ -80,6 +80,10 @@ class Evidence:
         """How many cycles are added to an upper bound, so that neither noise nor a slower rhythm makes it too low."""
         return max(self.spread, self.over)
 
+    def most(self, off: Fraction) -> Fraction:
+        """Return an upper bound of the latency, where the clock may be off by a share of the chain's cycles."""
+        return self.latency + max(self.margin, off * self.cycles)
+
     def uncertainty(self, drift: Fraction) -> Fraction:
         """By how many cycles the latency may be off: its spread, or what a drifting clock may have added.
 

@@ -104,8 +104,8 @@ def infer_latencies(
     evidence, failures = yield from probe.run(pairs)
     yield from probe.compare([(pair, found) for pair, found in evidence if found])
     drift = drift_seen((one for _, found in evidence for one in found), calibrations.off)
-    evidence = _with_own_chains(evidence, drift)
-    chosen = [conclude(pair, found, calibrations.times, drift) for pair, found in evidence if found]
+    evidence, off = _with_own_chains(evidence, drift), max(drift, calibrations.off)
+    chosen = [conclude(pair, found, calibrations.times, drift, off) for pair, found in evidence if found]
     latencies = merge_flags([result for result, _ in chosen if result is not None])
     return LatencyOutcome(tuple(latencies), tuple(failures), tuple(derivations(latencies, chosen)), tuple(left_out))
 

@@ -25,8 +25,8 @@ from inference.ports.ask import CLEAR, load_of, measure
 from inference.ports.blocking_instructions import Blockers, Pace, blockers_for
 from inference.ports.infer import begin
 from inference.ports.stages import conceivable_sets
-from inference.ports.usages.every_usage import another_usage, every_usage
 from inference.ports.usages.bounds import Observation
+from inference.ports.usages.every_usage import another_usage, every_usage
 from inference.ports.usages.hypotheses import Answer
 from inference.throughput import Search
 from results.ports import PortSet, confined, joined

@@ -58,8 +58,8 @@ class Answer:
 class HypothesisSpace:
     """The hypotheses that agree with isolation and all answers so far: multisets of sets of the `universe`.
 
-    `seen` is what was counted while ports were blocked (None: nothing). `width` is how many µops are issued per cycle, at least (0: that is not known). `clock` is the share of itself by
-    which a number of cycles may be off.
+    `seen` is what was counted while ports were blocked (None: nothing). `width` is how many µops are issued per cycle,
+    at least (0: that is not known). `clock` is the share of itself by which a number of cycles may be off.
     """
 
     layout: PortLayout

@@ -316,9 +316,36 @@ def test_what_a_drifting_clock_may_have_made_is_within_the_spread(
         experiment="1",
     )
     lab.session.run_one(lab.calibrations.need(found.chain.links))
-    result, _ = conclude(pair, [found], lab.calibrations.times, Fraction(2, 100))
+    result, _ = conclude(pair, [found], lab.calibrations.times, Fraction(2, 100), Fraction(2, 100))
     assert result is not None
     assert (result.cycles, result.spread) == (Fraction(latency), Fraction(stated))
+
+
+def test_a_bound_is_no_lower_than_a_clock_that_is_off_allows(catalogue: Catalogue) -> None:
+    """Long chains of one latency of 2 cycles, each with an error of its own: the least of them is too low."""
+    lab = Lab(catalogue, "SKL")
+    pair = next(
+        one for one in plan_latency(lab.instructions, catalogue.by_string("SUB_29 (R64, R64)")).pairs if one.routes
+    )
+    chain = pair.chain(pair.routes[0])
+    lab.session.run_one(lab.calibrations.need(chain.links))
+    found = [
+        Evidence(
+            pair,
+            chain,
+            Fraction(cycles),
+            Fraction(latency),
+            limited=False,
+            exact=True,
+            independent=False,
+            spread=Fraction(0),
+            experiment=cycles,
+        )
+        for cycles, latency in (("27.45", "2.45"), ("32.31", "1.31"), ("43.60", "2.60"), ("46.25", "1.25"))
+    ]
+    result, _ = conclude(pair, found, lab.calibrations.times, Fraction(1, 100), Fraction(24, 1000))
+    assert result is not None
+    assert (result.bound, result.cycles >= 2) == (Bound.UPPER, True)
 
 
 @pytest.mark.parametrize(
