@@ -275,6 +275,22 @@ class BlockingCode:
         late = [Instance(store, {**one.values, **dict.fromkeys(data, BASE_REGISTER)}) for one in instances]
         return Microbenchmark((), (*self._delay(), *map(assemble, late)), f"{count} of {store.string} at once")
 
+    def control(
+        self, blockers: Sequence[tuple[InstructionVariant, int]], other: InstructionVariant, count: int
+    ) -> Microbenchmark:
+        """Return blocking instructions in turns, and copies of another one behind them.
+
+        Raises:
+            AllocationError: there are not enough registers.
+        """
+        others, (more,) = _columns([(other, count)], set(), min(INSTANCES_OF_SEVERAL))
+        instances, columns = _shared(blockers, {name for one in others for name in registers_of(one)})
+        names = ", ".join(f"{number} of {variant.string}" for variant, number in blockers)
+        purpose = f"ports of {count} of {other.string} among {names}"
+        return Microbenchmark(
+            setup_of(self.instructions, [*instances, *others], Values()), (*_in_turns(columns), *more), purpose
+        )
+
     def _delay(self) -> tuple[Line, ...]:
         return (self.instructions.line(SAME_ADDRESS, BASE_REGISTER, 0),) * DELAY
 
@@ -422,13 +438,7 @@ class Combiner:
         Raises:
             AllocationError: there are not enough registers.
         """
-        others, (more,) = _columns([(other, count)], set(), min(INSTANCES_OF_SEVERAL))
-        instances, columns = _shared(blockers, {name for one in others for name in registers_of(one)})
-        names = ", ".join(f"{number} of {variant.string}" for variant, number in blockers)
-        purpose = f"ports of {count} of {other.string} among {names}"
-        return Microbenchmark(
-            setup_of(self.instructions, [*instances, *others], Values()), (*_in_turns(columns), *more), purpose
-        )
+        return BlockingCode(self.instructions).control(blockers, other, count)
 
 
 def registers_of(instance: Instance) -> set[str]:

@@ -41,10 +41,6 @@ IDLE = Fraction(1, 2)
 MOST_DOUBLED = 3
 """Doublings of the blocking instructions, at most, until an answer repeats: 8 times as many fill any reorder buffer."""
 
-FEW_WAITING = 12
-"""µops. So few always find free ports: the smallest scheduler (36 entries on Nehalem) holds them beside blocking
-ones."""
-
 MORE_WAITING = Fraction(3, 2)
 """Factor: a control has this many times the µops that could stray. Microcode also waits for its own results, and a
 control does not. Half as many again fill the scheduler as much."""
@@ -148,7 +144,7 @@ def doubt(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure[Por
     """
     answer = probe.space.answers[ports]
     count = ceil((probe.space.isolated.total - answer.count) * MORE_WAITING)
-    if not answer.exact or not answer.count or count <= FEW_WAITING:
+    if not answer.exact or not answer.count or count <= probe.blocking.scheduling.holds:
         return probe
     if ports not in probe.strays:
         probe, stray = yield from _control(probe, ports, blockers, count)

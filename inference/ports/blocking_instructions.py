@@ -87,12 +87,16 @@ class BlockingInstruction:
 class Scheduling:
     """What a core was seen to do with µops that have a choice (`inference.ports.scheduling`).
 
-    `takes_turns`: µops that run now and then use all of their ports by turns. `keeps_away`: µops keep away from busy
-    ports even if they wait for a result from there. Both are False where they could not be tried.
+    - `takes_turns`: µops that run now and then use all of their ports by turns.
+    - `keeps_away`: µops keep away from busy ports even if they wait for a result from there.
+    - `holds`: so many µops find free ports although busy ones have long queues.
+
+    They are False and 0 where they are not so, or could not be tried.
     """
 
     takes_turns: bool = False
     keeps_away: bool = False
+    holds: int = 0
 
 
 UNKNOWN = Scheduling()

@@ -1,12 +1,15 @@
 """How the core under test chooses among the free ports of a µop, as far as conclusions depend on it.
 
-Two things would help inference, and are not true of all cores. So both are tried once per machine.
+Three things would help inference, and are not true of all cores. So they are tried once per machine.
 
 - *A µop that runs rarely uses all of its ports by turns.* If not, a µop may be able to use ports on which it
   never ran in isolation. It is tried with an instruction that runs rarely, among others that leave its ports idle.
 - *A µop keeps away from busy ports, even if it waits for another one that ran on them.* A core that binds µops to ports
   at dispatch sends the oldest one first. A µop gets through the queue of a busy port; what waits for its result is
   older than the rest of the queue, and takes the same port. It is tried with two instructions, one behind the other.
+- *A few µops find free ports even if others have long queues.* A small scheduler is full of what waits for busy ports.
+  Then the free ports soon have as many waiting as the busy ones, and what could go elsewhere strays. It is tried with
+  instructions of a larger set behind those that keep a part of it busy.
 """
 
 from __future__ import annotations
@@ -37,6 +40,10 @@ RARELY = 12
 QUEUE = 20
 """Blocking instructions per port and copy: they last longer than the latencies of two instructions."""
 
+FEW_WAITING = 12
+"""µops that are tried: those of an instruction of eight that could go elsewhere, and half as many again. A scheduler of
+36 entries (Nehalem) holds them beside blocking ones."""
+
 MOST_TRIED = 6
 """Instructions, and pairs of them, that are tried: a few agree, and each costs a measurement."""
 
@@ -58,6 +65,11 @@ class Controls(Protocol):
     ) -> Microbenchmark:
         """Return so many of one, then one instance of `first`, and one of `second` that reads its result."""
 
+    def control(
+        self, blockers: Sequence[tuple[InstructionVariant, int]], other: InstructionVariant, count: int
+    ) -> Microbenchmark:
+        """Return blocking instructions in turns, and so many of another one behind them."""
+
 
 def observe_scheduling(blocking: BlockingSet, controls: Controls) -> Procedure[Scheduling]:
     """Try how the core chooses among free ports."""
@@ -66,7 +78,32 @@ def observe_scheduling(blocking: BlockingSet, controls: Controls) -> Procedure[S
     preferred = yield from _preferred(single, blocking.layout, controls)
     takes_turns = bool(preferred) and all(ports == preferred[ports] for ports in preferred)
     keeps_away = yield from _keeps_away(single, preferred, blocking.layout, controls)
-    return Scheduling(takes_turns, takes_turns if keeps_away is None else keeps_away)
+    holds = yield from _holds(single, blocking.layout, blocking.width, controls)
+    return Scheduling(takes_turns, takes_turns if keeps_away is None else keeps_away, holds)
+
+
+def _holds(single: Sequence[BlockingInstruction], layout: PortLayout, width: int, controls: Controls) -> Procedure[int]:
+    """Return how many µops find free ports beside long queues: as many as were tried, or 0."""
+    requests: list[tuple[PortSet, int, Request]] = []
+    for one in reversed(single):
+        wider = [other for other in single if one.ports < other.ports]
+        if not wider or len(one.ports) >= width or not layout.separable(one.ports):
+            continue
+        count = QUEUE * len(one.ports)
+        other = min(wider, key=lambda each: (len(each.ports), sorted(each.ports)))
+        try:
+            benchmark = controls.control([(one.variant, count)], other.variant, FEW_WAITING)
+        except GenerationError:
+            continue
+        requests.append((one.ports, count, Request(benchmark, Want.PORTS)))
+    requests = requests[:MOST_TRIED]
+    answers = yield [request for *_, request in requests]
+    strays = [
+        layout.on(ports, measured.values) - count
+        for (ports, count, _), measured in zip(requests, answers, strict=True)
+        if measured.ok
+    ]
+    return FEW_WAITING if strays and max(strays) < 1 - CLEAR else 0
 
 
 def _preferred(

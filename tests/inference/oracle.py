@@ -109,6 +109,12 @@ class BlockersAlone:
     ) -> Microbenchmark:
         raise AllocationError(f"{second.iform} does not wait for {first.iform} behind {blockers[0].iform}")
 
+    def control(
+        self, blockers: Sequence[tuple[InstructionVariant, int]], other: InstructionVariant, count: int
+    ) -> Microbenchmark:
+        lines = [line(one.iform) for one, number in blockers for _ in range(number)]
+        return Microbenchmark((), (*lines, *[line(other.iform)] * count), "control")
+
 
 @dataclass(frozen=True)
 class Named:
