@@ -2,7 +2,8 @@
 
 Reading order:
 
-- `infer` runs `stages` over a `probe` (their state); `ask` blocks a set of ports and counts;
+- `infer` runs `stages` over a `probe` (their state); `ask` blocks a set of ports and counts, `load`
+  judges the counts;
 - `usages` (those that explain what was measured), `alone` (what an instruction shows before anything is blocked);
 - `blocking_instructions`, and `blocking`, which finds them with `shared_counters`;
 - `scheduling` (how the core chooses among free ports);

@@ -13,14 +13,15 @@ A measurement that fails one of these is an upper bound.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from math import ceil, floor
 from typing import TYPE_CHECKING
 
 from generator.errors import GenerationError
 from inference.experiment import Procedure, Request, Want
-from inference.ports.blocking_instructions import FEW_UOPS, Blockers
+from inference.ports.blocking_instructions import FEW_UOPS, MOST_BLOCKERS, Blockers
+from inference.ports.load import CLEAR, Load, load_beside, load_of
 from inference.ports.usages.bounds import Observation
 from inference.ports.usages.hypotheses import Answer
 from results.findings import Blocked, LongerSequence, PortAnswer, PortControl
@@ -28,15 +29,8 @@ from results.ports import PortSet, confined, joined
 
 if TYPE_CHECKING:
     from inference.experiment import Measured
-    from inference.ports.blocking_instructions import BlockingSet
+    from inference.ports.blocking_instructions import BlockingInstruction
     from inference.ports.probe import PortProbe
-    from results.model import PortUsage
-
-CLEAR = Fraction(1, 5)
-"""µops per copy by which an exact count may be off an integer: a stray in every fifth copy is noticed."""
-
-IDLE = Fraction(1, 2)
-"""Cycles per copy, summed over its ports, that a blocked set may be idle. In more of them a µop could stray."""
 
 MOST_DOUBLED = 3
 """Doublings of the blocking instructions, at most, until an answer repeats: 8 times as many fill any reorder buffer."""
@@ -45,51 +39,14 @@ MORE_WAITING = Fraction(3, 2)
 """Factor: a control has this many times the µops that could stray. Microcode also waits for its own results, and a
 control does not. Half as many again fill the scheduler as much."""
 
+MOST_FOCUSED = 6
+"""More measurements of the same where counters or the clock are off: together they halve the error."""
+
+FOCUSED_STEPS = Fraction(1, 8)
+"""Share of the blocking instructions by which each of these has more: the last one has not twice as many."""
+
 MOST_MISSING = Fraction(1, 2)
 """µops per copy that all ports together may be off: a count that is a µop off shows in the sum."""
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """What a set of ports carried while it was blocked, per copy.
-
-    - `own`: µops of blocking instructions and breakers that are confined to the set.
-    - `ran`: other µops that its counters counted, those of ports that share a counter with it included.
-    - `time`: other µops for which the set had time in the cycles of the copy.
-    - `told`: the same, where ports with counters of their own had time only for what these counted.
-    - `error`: µops by which counters and clock may be off.
-    """
-
-    own: int
-    ran: Fraction
-    time: Fraction
-    told: Fraction
-    separable: bool
-    error: Fraction = Fraction(0)
-
-    @property
-    def count(self) -> Fraction:
-        """The µops that ran on the set besides `own`: counted, or told by time where counters do not separate it."""
-        return self.ran if self.separable else self.told
-
-    @property
-    def most(self) -> int:
-        """How many µops at most are confined to it."""
-        # Time is off where the window holds no whole periods, so a bound by time is rounded up
-        counted = floor(self.ran + CLEAR + self.error)
-        return max(0, counted if self.separable else min(counted, ceil(self.told + self.error - CLEAR)))
-
-    @property
-    def busy(self) -> bool:
-        """Whether its ports were hardly ever idle, as far as counters and time show."""
-        known = self.error <= IDLE and self.count <= self.ran + CLEAR + self.error
-        return known and self.time - self.count <= IDLE
-
-    @property
-    def whole(self) -> bool:
-        """Whether one integer is near the count, and no other one as far as counters are off."""
-        off = abs(self.count - max(0, round(self.count)))
-        return off <= CLEAR + self.error < 1 - off
 
 
 def lengthened(probe: PortProbe) -> Procedure[PortProbe]:
@@ -121,10 +78,9 @@ def ask(probe: PortProbe, ports: PortSet) -> Procedure[PortProbe]:
 def _ask_with(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure[PortProbe]:
     """Ask with these blocking instructions, and again with more if they did not block the set."""
     try:
-        probe, measured = yield from measure(probe, blockers)
+        probe, measured = yield from _learn(probe, ports, blockers)
     except GenerationError:
         return probe.answered(ports, Answer(probe.space.limit(ports), exact=False))
-    probe = _learn(probe, measured, blockers, ports)
     answer = probe.space.answers[ports]
     if not measured.ok or answer == Answer(0) or not all(one.saturates for one in blockers.instructions):
         return probe
@@ -166,7 +122,7 @@ def _control(probe: PortProbe, ports: PortSet, blockers: Blockers, count: int) -
     (measured,) = yield [request]
     if not measured.ok:
         return probe, False
-    load = _load(measured, blockers.usage, ports, probe.blocking)
+    load = load_beside(measured, blockers.usage, ports, probe.blocking)
     step = PortControl(Blocked(count, other.variant.string), ports, load.count)
     return probe.noted(request.benchmark.id, step), load.count >= 1 - CLEAR - load.error
 
@@ -177,10 +133,10 @@ def _ask_for_longer(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Pro
         if one.ports not in probe.space.answers:
             probe = yield from ask(probe, one.ports)
     more = probe.balanced(blockers)
-    probe = yield from _learn_with(probe, ports, more)
+    probe, _ = yield from _learn(probe, ports, more)
     if not probe.space.answers[ports].exact and not probe.space.layout.separable(ports):
         more = probe.balanced(more.doubled())  # the ends of a queue weigh the less in its time
-        probe = yield from _learn_with(probe, ports, more)
+        probe, _ = yield from _learn(probe, ports, more)
     return probe, more
 
 
@@ -196,10 +152,9 @@ def _confirm(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure[
             break
         if more.counts == blockers.counts or not before.exact:
             return probe
-        probe, measured = yield from measure(probe, more)
+        probe, measured = yield from _learn(probe, ports, more)
         if not measured.ok:
             return probe
-        probe = _learn(probe, measured, more, ports)
         if probe.space.answers[ports] == before:
             return probe
         blockers = more
@@ -213,13 +168,48 @@ def measure(probe: PortProbe, blockers: Blockers) -> Procedure[tuple[PortProbe, 
     return probe.noted(request.benchmark.id), measured
 
 
-def _learn_with(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure[PortProbe]:
-    """Measure with these blocking instructions, and take in what it has shown."""
+def _learn(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure[tuple[PortProbe, Measured]]:
+    """Measure with these blocking instructions, and take in what that has shown.
+
+    Raises:
+        GenerationError: there are not enough registers.
+    """
     probe, measured = yield from measure(probe, blockers)
-    return _learn(probe, measured, blockers, ports)
+    if not measured.ok or not _adds_up(probe, measured, blockers):
+        return probe.answered(ports, Answer(probe.space.limit(ports), exact=False)), measured
+    load = load_of(probe, measured, blockers, ports)
+    if (
+        load.blurred
+        and load.count + load.error >= -CLEAR
+        and load.count - load.error <= probe.space.limit(ports) + CLEAR
+    ):
+        probe, load = yield from _focus(probe, ports, blockers, load)
+    return _take_in(probe, measured, blockers, ports, load), measured
 
 
-def _learn(probe: PortProbe, measured: Measured, blockers: Blockers, ports: PortSet) -> PortProbe:
+def _focus(probe: PortProbe, ports: PortSet, blockers: Blockers, load: Load) -> Procedure[tuple[PortProbe, Load]]:
+    """Measure with several other numbers of blocking instructions, where counters or the clock are off."""
+    step = max(1, floor(min(n / len(one.ports) for one, n in _each(blockers)) * FOCUSED_STEPS))
+    several = [blockers.longer(step * number) for number in range(1, MOST_FOCUSED + 1)]
+    several = [more for more in several if max(more.counts) <= MOST_BLOCKERS]
+    requests = [Request(probe.subject.combined(more, reverse=probe.reverse), Want.PORTS) for more in several]
+    others: list[Load] = []
+    for more, measured in zip(several, (yield requests), strict=True):
+        probe = probe.noted(measured.request.benchmark.id)
+        if measured.ok and _adds_up(probe, measured, more):
+            one = load_of(probe, measured, more, ports)
+            others.append(one)
+            most = Answer(min(probe.space.limit(ports), one.most), exact=False)
+            probe = conclude(probe, measured, more, ports, most)
+    return probe, load.focused(others)
+
+
+def _each(blockers: Blockers) -> list[tuple[BlockingInstruction, int]]:
+    """Return each blocking instruction and how often it stands there."""
+    return list(zip(blockers.instructions, blockers.counts, strict=True))
+
+
+def _take_in(probe: PortProbe, measured: Measured, blockers: Blockers, ports: PortSet, load: Load) -> PortProbe:
     """Take in what a combination has shown: how many µops ran on the set besides the blockers' own.
 
     The number is exact if it is near an integer and the set was never idle. Else other µops may have strayed onto it.
@@ -228,9 +218,6 @@ def _learn(probe: PortProbe, measured: Measured, blockers: Blockers, ports: Port
     """
     space = probe.space
     limit = space.limit(ports)
-    if not measured.ok or not _adds_up(probe, measured, blockers):
-        return probe.answered(ports, Answer(limit, exact=False))
-    load = load_of(probe, measured, blockers, ports)
     if load.ran < -CLEAR - load.error:  # the blocking instructions ran elsewhere
         return probe.answered(ports, Answer(limit, exact=False))
     # On a set as wide as issue nothing queues up: the time counts what is issued, wherever it runs
@@ -247,7 +234,7 @@ def _learn(probe: PortProbe, measured: Measured, blockers: Blockers, ports: Port
         answer = Answer(nearest)
     else:
         answer = Answer(min(limit, load.most), exact=False, timed=clear and spare == 1)
-    return conclude(probe, measured, blockers, ports, answer)
+    return conclude(probe, measured, blockers, ports, answer, load)
 
 
 def look(probe: PortProbe, ports: PortSet) -> Procedure[PortProbe]:
@@ -272,10 +259,17 @@ def _adds_up(probe: PortProbe, measured: Measured, blockers: Blockers) -> bool:
     return abs(layout.on(layout.ports, measured.values) - given) <= MOST_MISSING + off
 
 
-def conclude(probe: PortProbe, measured: Measured, blockers: Blockers, ports: PortSet, answer: Answer) -> PortProbe:
-    """Keep what blocking a set has shown, and how."""
+def conclude(
+    probe: PortProbe,
+    measured: Measured,
+    blockers: Blockers,
+    ports: PortSet,
+    answer: Answer,
+    load: Load | None = None,
+) -> PortProbe:
+    """Keep what blocking a set has shown, and how; `load` is what several measurements show together."""
     usage = joined(blockers.usage, probe.subject.extra)
-    step = _step(blockers, ports, load_of(probe, measured, blockers, ports), answer)
+    step = _step(blockers, ports, load or load_of(probe, measured, blockers, ports), answer)
     observation = Observation(ports, measured.values, usage, probe.blocking.accuracy.counts)
     space = probe.space.observe(observation, answer)
     return replace(probe, space=space, steps=(*probe.steps, step))
@@ -296,29 +290,6 @@ def _whole(probe: PortProbe, measured: Measured, blockers: Blockers, count: int,
         return True
     needed = max(Fraction(confined(usage, part) + space.limit(part), len(part)) for part in parts)
     return (measured.cycles - needed) * len(ports) > 1 - CLEAR
-
-
-def load_of(probe: PortProbe, measured: Measured, blockers: Blockers, ports: PortSet) -> Load:
-    """Return what ran on a set of ports while it was blocked."""
-    return _load(measured, joined(blockers.usage, probe.subject.extra), ports, probe.blocking)
-
-
-def _load(measured: Measured, usage: PortUsage, ports: PortSet, blocking: BlockingSet) -> Load:
-    """Return what ran on a set of ports besides the µops of a usage."""
-    layout, accuracy = blocking.layout, blocking.accuracy
-    own, counted, shared = confined(usage, ports), Fraction(0), 0
-    for name in layout.touching(ports):
-        if layout.counters[name] <= ports:
-            counted += measured.values[name]
-        else:
-            shared += len(layout.counters[name] & ports)
-    # No port runs more than a µop per cycle. If it seems so, the window begins and ends in other parts of a period
-    loads = [measured.values[name] / len(sharing) for name, sharing in layout.counters.items()]
-    cycles = max(measured.cycles, *loads)
-    ran = layout.on(ports, measured.values)
-    error = accuracy.counts * ran + accuracy.clock * cycles * shared
-    told = counted + cycles * shared
-    return Load(own, ran - own, cycles * len(ports) - own, told - own, layout.separable(ports), error)
 
 
 def _step(blockers: Blockers, ports: PortSet, load: Load, answer: Answer) -> PortAnswer:

@@ -159,6 +159,13 @@ class Blockers:
         ]
         return Blockers(self.instructions, tuple(counts))
 
+    def longer(self, cycles: int) -> Blockers:
+        """Return blockers that last so many cycles longer."""
+        counts = tuple(
+            count + cycles * len(one.ports) for one, count in zip(self.instructions, self.counts, strict=True)
+        )
+        return Blockers(self.instructions, counts, self.in_turns)
+
     def doubled(self) -> Blockers:
         """Return twice as many blockers (as far as `MOST_BLOCKERS` allows)."""
         counts = tuple(max(count, min(2 * count, MOST_BLOCKERS)) for count in self.counts)

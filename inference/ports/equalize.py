@@ -13,8 +13,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from generator.errors import GenerationError
-from inference.ports.ask import conclude, load_of, measure
+from inference.ports.ask import conclude, measure
 from inference.ports.blocking_instructions import Blockers
+from inference.ports.load import load_of
 from inference.ports.usages.hypotheses import Answer
 from results.ports import PortSet, confined
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from generator.errors import GenerationError
 from inference.experiment import Procedure, Request, Want
-from inference.ports.ask import CLEAR
 from inference.ports.blocking_instructions import Scheduling
+from inference.ports.load import CLEAR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

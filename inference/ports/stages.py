@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 
 from inference.ports.alone.isolation import is_integral
 from inference.ports.alone.load_balance import evenly_loaded, is_uneven, likeliest
-from inference.ports.ask import ask, conclude, doubt, lengthened, load_of, look, measure
+from inference.ports.ask import ask, conclude, doubt, lengthened, look, measure
 from inference.ports.blocking_instructions import FEW_UOPS, SATURATED, Blockers
 from inference.ports.equalize import equalize_queues
+from inference.ports.load import load_of
 from inference.ports.usages.every_usage import another_usage, every_usage, known_usages, subsets_of
 from inference.ports.usages.hypotheses import Answer
 from inference.ports.usages.timing import consistent_with_time, is_slower

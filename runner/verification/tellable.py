@@ -21,9 +21,10 @@ from inference.experiment import Procedure, Want
 from inference.forms import measure_first
 from inference.port_usage import subject_of
 from inference.ports.alone.isolation import isolated_of
-from inference.ports.ask import CLEAR, load_of, measure
+from inference.ports.ask import measure
 from inference.ports.blocking_instructions import Blockers, Pace, blockers_for
 from inference.ports.infer import begin
+from inference.ports.load import CLEAR, load_of
 from inference.ports.stages import conceivable_sets
 from inference.ports.usages.bounds import Observation
 from inference.ports.usages.every_usage import another_usage, every_usage

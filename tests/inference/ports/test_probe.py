@@ -6,8 +6,8 @@ import pytest
 
 from inference.experiment import Measured, Request
 from inference.ports.alone.isolation import Isolated
-from inference.ports.ask import load_of
 from inference.ports.blocking_instructions import Blockers
+from inference.ports.load import load_of
 from inference.ports.probe import PortProbe
 from inference.ports.usages.hypotheses import HypothesisSpace
 from results.model import PortUsage, Status

@@ -1,0 +1,168 @@
+"""What a set of ports carried while it was blocked, and how sure that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil, floor, isqrt
+from typing import TYPE_CHECKING
+
+from results.ports import PortSet, confined, joined
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from inference.experiment import Measured
+    from inference.ports.blocking_instructions import Blockers, BlockingSet
+    from inference.ports.probe import PortProbe
+    from results.model import PortUsage
+
+CLEAR = Fraction(1, 5)
+"""µops per copy by which an exact count may be off an integer: a stray in every fifth copy is noticed."""
+
+IDLE = Fraction(1, 2)
+"""Cycles per copy, summed over its ports, that a blocked set may be idle. In more of them a µop could stray."""
+
+MOST_BLURRED = Fraction(1)
+"""µops by which a count may be off so that more measurements can help: together they about halve the error."""
+
+FEWEST_POINTS = 4
+"""Measurements through which a line is drawn: two would fit any line, and a third shows little of the error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a set of ports carried while it was blocked, per copy.
+
+    - `own`: µops of blocking instructions and breakers that are confined to the set.
+    - `ran`: other µops that its counters counted, those of ports that share a counter with it included.
+    - `time`: other µops for which the set had time in the cycles of the copy.
+    - `told`: the same, where ports with counters of their own had time only for what these counted.
+    - `error`: µops by which counters and clock may make the count wrong.
+    - `late`: µops by which the clock may make `time` wrong.
+    """
+
+    own: int
+    ran: Fraction
+    time: Fraction
+    told: Fraction
+    separable: bool
+    error: Fraction = Fraction(0)
+    late: Fraction = Fraction(0)
+
+    @property
+    def count(self) -> Fraction:
+        """The µops that ran on the set besides `own`: counted, or told by time where counters do not separate it."""
+        return self.ran if self.separable else self.told
+
+    @property
+    def most(self) -> int:
+        """How many µops at most are confined to it."""
+        # Time is off where the window holds no whole periods, so a bound by time is rounded up
+        counted = floor(self.ran + CLEAR + self.error)
+        return max(0, counted if self.separable else min(counted, ceil(self.told + self.error - CLEAR)))
+
+    @property
+    def busy(self) -> bool:
+        """Whether its ports were hardly ever idle, as far as counters and time show."""
+        counted = self.whole or self.error <= IDLE
+        idle = self.time - (round(self.count) if self.whole else self.count)
+        return counted and self.count <= self.ran + CLEAR + self.error and idle <= IDLE
+
+    @property
+    def whole(self) -> bool:
+        """Whether one integer is near the count, and no other one as far as counters are off."""
+        off = abs(self.count - max(0, round(self.count)))
+        return off <= CLEAR + self.error < 1 - off
+
+    @property
+    def blurred(self) -> bool:
+        """Whether nothing but the errors of counters and clock speaks against an exact count."""
+        off = abs(self.count - round(self.count))
+        possible = off <= CLEAR + self.error and self.time - self.count <= IDLE + self.error + self.late
+        off_by = self.error or self.late
+        return bool(off_by) and possible and self.error <= MOST_BLURRED and not (self.busy and self.whole)
+
+    def focused(self, others: Sequence[Load]) -> Load:
+        """Return the load that several measurements show together, with other numbers of blocking instructions.
+
+        Each count lies within its own error, so the true one is in all of these ranges. If there is none, this load is
+        all that is known. A clock that is off by the same share in all of them shows as the slope of the line through
+        their times; the rest is what each of them takes besides.
+        """
+        loads = [self, *others]
+        least, most = max(one.count - one.error for one in loads), min(one.count + one.error for one in loads)
+        if least > most:
+            return self
+        time, told = (_besides([(one.own, value(one)) for one in others]) for value in (_time, _told))
+        count, error = (least + most) / 2, (most - least) / 2
+        if not self.separable and told is not None and told[1] < error:
+            count, error = told
+        idle = sum((one.time - one.count for one in loads), Fraction(0)) / len(loads)
+        steady = time is not None and time[1] <= IDLE / 2
+        return replace(
+            self,
+            ran=count if self.separable else min(one.ran + one.error for one in loads) - error,
+            time=time[0] if steady and time is not None else count + idle,
+            told=count,
+            error=error,
+            late=Fraction(0),
+        )
+
+
+def _time(load: Load) -> Fraction:
+    return load.time
+
+
+def _told(load: Load) -> Fraction:
+    return load.told
+
+
+def _besides(points: Sequence[tuple[int, Fraction]]) -> tuple[Fraction, Fraction] | None:
+    """Return how many µops a set had time for besides the blocking ones, and twice the standard error.
+
+    Args:
+        points: for each measurement the blocking µops, and what it had time for besides, by a clock that may be off.
+    """
+    if len(points) < FEWEST_POINTS or len({own for own, _ in points}) < FEWEST_POINTS:
+        return None
+    whole = [(own, own + besides) for own, besides in points]
+    mean = Fraction(sum(own for own, _ in whole), len(whole))
+    middle = sum((time for _, time in whole), Fraction(0)) / len(whole)
+    spread = sum((own - mean) ** 2 for own, _ in whole)
+    slope = sum(((own - mean) * (time - middle) for own, time in whole), Fraction(0)) / spread
+    if slope <= 0:
+        return None
+    rest = middle - slope * mean
+    off = sum(((time - rest - slope * own) ** 2 for own, time in whole), Fraction(0)) / (len(whole) - 2)
+    error = off * (Fraction(1, len(whole)) + mean**2 / spread)
+    return rest / slope, 2 * _root(error) / slope
+
+
+def _root(value: Fraction) -> Fraction:
+    """Return a square root, to a thousandth."""
+    return Fraction(isqrt(floor(value * 10**6)), 1000)
+
+
+def load_of(probe: PortProbe, measured: Measured, blockers: Blockers, ports: PortSet) -> Load:
+    """Return what ran on a set of ports while it was blocked."""
+    return load_beside(measured, joined(blockers.usage, probe.subject.extra), ports, probe.blocking)
+
+
+def load_beside(measured: Measured, usage: PortUsage, ports: PortSet, blocking: BlockingSet) -> Load:
+    """Return what ran on a set of ports besides the µops of a usage."""
+    layout, accuracy = blocking.layout, blocking.accuracy
+    own, counted, shared = confined(usage, ports), Fraction(0), 0
+    for name in layout.touching(ports):
+        if layout.counters[name] <= ports:
+            counted += measured.values[name]
+        else:
+            shared += len(layout.counters[name] & ports)
+    # No port runs more than a µop per cycle. If it seems so, the window begins and ends in other parts of a period
+    loads = [measured.values[name] / len(sharing) for name, sharing in layout.counters.items()]
+    cycles = max(measured.cycles, *loads)
+    ran = layout.on(ports, measured.values)
+    error = accuracy.counts * ran + accuracy.clock * cycles * shared
+    late = accuracy.clock * cycles * len(ports)
+    told = counted + cycles * shared
+    return Load(own, ran - own, cycles * len(ports) - own, told - own, layout.separable(ports), error, late)

@@ -1,0 +1,42 @@
+"""What several measurements of a blocked set show together, where counters or the clock are off."""
+
+from fractions import Fraction
+
+import pytest
+
+from inference.ports.load import Load
+
+
+def load(own: int, ran: str, time: str, error: str = "0", late: str = "0") -> Load:
+    return Load(own, Fraction(ran), Fraction(time), Fraction(time), True, Fraction(error), Fraction(late))
+
+
+def test_counts_that_are_off_by_their_own_errors_leave_one_integer() -> None:
+    first = load(39, "0.83", "1.1", error="0.65")
+    others = [load(42 + 3 * n, ran, "1.1", error="0.7") for n, ran in enumerate(["1.2", "0.91", "1.1", "0.67"])]
+    together = first.focused(others)
+    assert (together.whole, round(together.count), together.error < first.error) == (True, 1, True)
+
+
+def test_counts_that_contradict_each_other_show_nothing_more() -> None:
+    first = load(39, "0.2", "1", error="0.3")
+    assert first.focused([load(42, "1.4", "1", error="0.3")]) == first
+
+
+@pytest.mark.parametrize(("besides", "busy"), [(1, True), (2, False)])
+@pytest.mark.parametrize("drift", ["0.97", "1", "1.03"])
+def test_a_clock_that_is_off_does_not_hide_idle_cycles(drift: str, besides: int, busy: bool) -> None:
+    """One µop was counted. A set that had time for two was idle for a cycle, whatever the clock says."""
+
+    def timed(own: int) -> Load:
+        return load(own, "1", str((own + besides) * Fraction(drift) - own), late=str(Fraction(3, 100) * own))
+
+    together = timed(40).focused([timed(own) for own in (45, 50, 55, 60)])
+    assert together.busy is busy
+
+
+def test_only_what_errors_may_have_made_is_measured_again() -> None:
+    assert load(40, "1", "2", late="1.2").blurred
+    assert not load(40, "1", "2").blurred  # the set was idle
+    assert not load(40, "1.5", "1.5", late="1.2").blurred  # a µop strays in every second copy
+    assert not load(40, "1", "1.1", error="0.1").blurred  # this one is exact
