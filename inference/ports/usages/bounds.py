@@ -38,7 +38,7 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class CountedBounds:
     """What a measurement, and those `before` it, say of sets of ports; sets are integers as `mask_of` makes them.
 
     - `counters`: the ports of each counter, and what it counted, in µops divided by `unit`.
@@ -51,19 +51,19 @@ class Bounds:
     unit: int
     blocked: int = 0
     own: tuple[tuple[int, int], ...] = ()
-    before: Bounds | None = None
+    before: CountedBounds | None = None
     _found: dict[int, int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
-    def of(cls, isolated: Isolated, layout: PortLayout) -> Bounds:
+    def of(cls, isolated: Isolated, layout: PortLayout) -> CountedBounds:
         """Return what isolation says."""
         return cls(*_in_units(isolated.uops, isolated.tolerance, layout))
 
-    def seen(self, observation: Observation, tolerance: Fraction, layout: PortLayout) -> Bounds:
+    def seen(self, observation: Observation, tolerance: Fraction, layout: PortLayout) -> CountedBounds:
         """Return the bounds with another measurement, whose sums over counters may be off by some µops."""
         uops = {name: observation.uops[name] * (1 + observation.off) for name in layout.counters}
         own = tuple((mask_of(able), count) for able, count in observation.own.uops.items())
-        return Bounds(*_in_units(uops, tolerance, layout), mask_of(observation.blocked), own, self)
+        return CountedBounds(*_in_units(uops, tolerance, layout), mask_of(observation.blocked), own, self)
 
     def most(self, ports: int) -> int:
         """Return how many µops can at most be confined to a set."""

@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from inference.ports.usages.bounds import Bounds
+from inference.ports.usages.bounds import CountedBounds
 from results.findings import Confined
 from results.model import PortUsage
 from results.ports import PortSet, confined, mask_of, mask_unions, throughput_of
@@ -66,7 +66,7 @@ class HypothesisSpace:
     isolated: Isolated
     universe: tuple[PortSet, ...]
     answers: Mapping[PortSet, Answer] = field(default_factory=dict)
-    seen: Bounds | None = field(default=None, repr=False, compare=False)
+    seen: CountedBounds | None = field(default=None, repr=False, compare=False)
     width: int = 0
     clock: Fraction = Fraction(0)
 
@@ -94,9 +94,9 @@ class HypothesisSpace:
         return replace(self, answers={})
 
     @cached_property
-    def bounds(self) -> Bounds:
+    def bounds(self) -> CountedBounds:
         """How many µops can at most be confined to sets of ports, by what was counted."""
-        return self.seen or Bounds.of(self.isolated, self.layout)
+        return self.seen or CountedBounds.of(self.isolated, self.layout)
 
     @cached_property
     def _answered(self) -> Mapping[int, int]:
