@@ -88,7 +88,7 @@ class Block:
 
     @cached_property
     def is_wide(self) -> bool:
-        """Whether a load or store is wider than what a port moves in a cycle."""
+        """Whether a load or store is wider than what a port moves in a cycle, or its port is not known."""
         return any(item.compiled is not None and item.compiled.is_wide for item in self.items)
 
     @cached_property

@@ -569,6 +569,23 @@ def data_paths(variant: InstructionVariant, uops: Iterable[Uop], core: CoreConst
     return {kind: Fraction(kinds.count(kind) * cycles, ports[kind]) for kind in dict.fromkeys(kinds)}
 
 
+def access_units(variant: InstructionVariant, core: CoreConstants) -> dict[str, Fraction]:
+    """Return for how many core cycles an instruction occupies what all loads and stores share, by the name of the unit.
+
+    Only for cores of which the rates of loads and stores are known, and their ports are not.
+    """
+    places = [o for o in variant.operands if o.kind is OperandKind.MEMORY]
+    stores = sum(o.written or o.conditional_write for o in places)
+    loads = sum(o.read for o in places)
+    if not core.memory.rates or not places or "NOP" in variant.category:
+        return {}
+    every, storing, vectors = core.memory.rates
+    found = {"loads and stores": Fraction(loads + stores, every), "stores": Fraction(stores, storing)}
+    if _uses_vectors(variant):
+        found["loads of vectors"] = Fraction(loads, vectors)
+    return {name: cycles for name, cycles in found.items() if cycles}
+
+
 def is_wide(variant: InstructionVariant, core: CoreConstants) -> bool:
     """Whether its operand in memory is twice as wide as what a port moves in a cycle."""
     return any(o.kind is OperandKind.MEMORY and o.width_bits == 2 * core.memory.path_bits for o in variant.operands)

@@ -69,6 +69,9 @@ class MemoryLatencies:
     `path_bits` per cycle between core and cache: what is wider occupies the ways of data for longer. `stated_ways` are
     the cycles through memory that a file states with a plain load of 64 bits and with one of 128 (none: a cycle less
     than from the store to the load).
+
+    Where the ports of loads and stores are not known, `rates` are how many of them begin per cycle: loads and stores
+    together, stores, and loads of vector registers (none: not known either).
     """
 
     load_latency: tuple[int, ...]
@@ -78,6 +81,7 @@ class MemoryLatencies:
     path_bits: int
     source: str
     stated_ways: tuple[int, ...] = ()
+    rates: tuple[int, ...] = ()
 
     @property
     def stated(self) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from results.machine.build import data_paths, is_wide
+from results.machine.build import access_units, data_paths, is_wide
 from results.machine.graph import Endpoint, ModelError, tracked, with_index
 from results.model import LatencyPart
 from simulator.core.core import (
@@ -87,7 +87,8 @@ class Compiled:
     because it is eliminated runs on those of `uneliminated` where it cannot be. `partial` is None where no high byte
     is renamed apart; else AH is a location of its own. `domain` is that of its vectors (`Domain.NONE` where there is no
     bypass delay). `data_paths` are the ticks for which it occupies the ways of data of loads and stores; they limit
-    only where one of them `is_wide`. `fetched` is what the front end sees (None: there is none).
+    only where one of them `is_wide`, or where the ports are not known. `fetched` is what the front end sees (None:
+    there is none).
     `fast_form` is the same with operand values of the fast kind (None: values do not matter). Equality is identity: the
     front end makes one object of the same bytes.
     """
@@ -184,7 +185,7 @@ def compile_instruction(
         partial=locator.partial_access(),
         domain=domain_of(variant) if machine.parameters.bypass_cycles else Domain.NONE,
         data_paths=_paths_of_data(variant, uops, machine.parameters.front),
-        is_wide=machine.parameters.front is not None and is_wide(variant, machine.parameters.front),
+        is_wide=machine.parameters.front is not None and _limits(variant, machine.parameters.front),
     )
     if all(uop.fast is None for uop in uops):
         return one
@@ -198,9 +199,14 @@ def _paths_of_data(
     """Return the ticks for which an instruction occupies the ways of data, by the name of their unit."""
     if core is None:
         return ()
-    return tuple(
-        (f"data of {kind.name}", round(cycles * TICKS)) for kind, cycles in data_paths(variant, uops, core).items()
-    )
+    ways = {f"data of {kind.name}": cycles for kind, cycles in data_paths(variant, uops, core).items()}
+    ways |= access_units(variant, core)
+    return tuple((name, round(cycles * TICKS)) for name, cycles in ways.items())
+
+
+def _limits(variant: InstructionVariant, core: CoreConstants) -> bool:
+    """Say whether the ways of data can limit where the ports do not."""
+    return is_wide(variant, core) or bool(access_units(variant, core))
 
 
 HIGH_ALIASES = frozenset({"SPL", "BPL", "SIL", "DIL", "R12B", "R13B", "R14B", "R15B"})

@@ -1,12 +1,18 @@
 """What analysis adds to models that know neither micro-fusion nor store forwarding."""
 
+from fractions import Fraction
+
 import pytest
 
 from analysis.block.code import Block, CodeReader
 from analysis.bounds.components import Analyzer, Component, Running
 from analysis.machines import open_machine
+from analysis.prediction import PredictionMode, Tools
 from simulator.machines import shipped
 from xed_convert.assembly.assembler import assemble, shipped_assembler
+
+COPIES = 16
+"""In a loop, so that neither decoders nor a taken jump limit."""
 
 
 def block(text: str, architecture: str) -> Block:
@@ -44,3 +50,21 @@ def test_a_value_goes_through_memory_in_the_cycles_of_the_core(architecture: str
     around = block("mov rax, [rdi]; mov [rdi], rax", architecture)
     found = Analyzer(machine).bounds(around, Running.UNROLLED)
     assert found.cycles_of[Component.DEPENDENCIES] == max(core.memory.forwarding, core.memory.load_latency[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "cycles"),
+    [
+        ("mov eax, [rdi+0x38]; cmp ebx, [rdi+0x3c]", Fraction(1, 2)),
+        ("mov dword ptr [rsp+8], 1; mov [rbp+64], rax", 1),
+        ("movaps xmm0, [rsi]; movdqu xmm1, [rsi+64]", 1),
+        ("mov eax, ebx; nop dword ptr [rax]", Fraction(1, 4)),
+    ],
+)
+@pytest.mark.parametrize("mode", list(PredictionMode))
+def test_loads_and_stores_share_their_way_where_no_ports_are_known(
+    text: str, cycles: Fraction | int, mode: PredictionMode
+) -> None:
+    tools = Tools.of(open_machine("ZEN5"), shipped_assembler().decoder)
+    found = tools.predict(assemble(text) * COPIES, Running.LOOP, mode)
+    assert found.cycles / COPIES == pytest.approx(float(cycles), abs=0.02)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from results.machine.build import behaviour_from, data_paths, overlap_cycles
+from results.machine.build import access_units, behaviour_from, data_paths, overlap_cycles
 from results.machine.constants import core_of
 from results.machine.facts import Cycles, FormFacts, LatencyPair, VariantFacts
 from results.machine.file import MachineFile, read_machine
@@ -297,6 +297,23 @@ def test_the_second_half_of_256_bits_explains_the_throughput_of_an_ivy_bridge(
     found = behaviour_from(variant, facts, core)
     assert found.occupies == 0
     assert data_paths(variant, found.uops, core) == ways
+
+
+@pytest.mark.parametrize(
+    ("string", "units"),
+    [
+        ("MOV (R64, M64)", {"loads and stores": Fraction(1, 4)}),
+        ("MOV (M64, R64)", {"loads and stores": Fraction(1, 4), "stores": Fraction(1, 2)}),
+        ("ADD (M64, R64)", {"loads and stores": Fraction(1, 2), "stores": Fraction(1, 2)}),
+        ("MOVAPS (XMM, M128)", {"loads and stores": Fraction(1, 4), "loads of vectors": Fraction(1, 2)}),
+        ("MOVAPS (M128, XMM)", {"loads and stores": Fraction(1, 4), "stores": Fraction(1, 2)}),
+        ("NOP (M32)", {}),
+        ("ADD_01 (R64, R64)", {}),
+    ],
+)
+def test_loads_and_stores_share_what_begins_in_a_cycle(string: str, units: dict[str, Fraction]) -> None:
+    assert access_units(catalogue().by_string(string), core_of("ZEN5")) == units
+    assert access_units(catalogue().by_string(string), core_of("HSW")) == {}
 
 
 @pytest.mark.parametrize(
