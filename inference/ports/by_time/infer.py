@@ -372,8 +372,13 @@ def _failure(probe: TimedProbe, possible: list[PortUsage] | None, *, is_certain:
 def doubt(probe: TimedProbe, usage: PortUsage, answers: tuple[Confined, ...]) -> Failure | None:
     """Return why the only usage of known sets cannot be stated (None: it can)."""
     fewer = PortUsage({ports: min(count, probe.most_slots) for ports, count in usage.uops.items()})
-    if fewer != usage and probe.cycles > UNPIPELINED * throughput_of(usage):
-        return Indistinguishable((fewer, usage), 0, answers)
+    if probe.cycles > UNPIPELINED * throughput_of(usage):
+        if fewer != usage:
+            return Indistinguishable((fewer, usage), 0, answers)
+        if usage.total != probe.slots and max(usage.uops.values(), default=0) > 1:
+            # Several cycles of one µop look like several µops, unless each slot is accounted for
+            bounds = (replace(one, exact=one.exact and one.uops <= 1) for one in answers)
+            return OnlyBounds(probe.most_slots, tuple(bounds))
     alike = _of_parts(probe, usage)
     if alike is None or len(alike) > MOST_NAMED:
         return OnlyBounds(probe.most_slots, answers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -27,7 +28,7 @@ from inference.ports.by_time.mixes import (
     strengths,
 )
 from inference.ports.by_time.published import published_names
-from results.findings import Indistinguishable
+from results.findings import Confined, Indistinguishable, OnlyBounds
 from results.machine.constants import core_of
 from results.model import PortUsage, port_set_name
 from results.ports import throughput_of
@@ -213,6 +214,24 @@ def test_a_set_is_known_for_registers_of_the_same_file_only(
     usages = [str(one) for one in found.usages] if isinstance(found, Indistinguishable) else []
     assert usages[: len(named)] == named
     assert bool(usages) == bool(named)
+
+
+@pytest.mark.parametrize(
+    ("cycles", "slots", "is_stated"),
+    [(Fraction(20), None, False), (Fraction(20), 6, False), (Fraction(20), 4, True), (Fraction(1), None, True)],
+)
+def test_what_is_not_pipelined_has_at_most_the_uops_that_are_seen(
+    catalogue: Catalogue, cycles: Fraction, slots: int | None, is_stated: bool
+) -> None:
+    sets = (TimedSet(frozenset("012"), (), {}, frozenset({"X87"})), TimedSet(frozenset("3"), (), {}))
+    machine = TimedMachine(6, DUMMY, Fraction(1, 100), sets)
+    parts = components(one.ports for one in sets)
+    probe = TimedProbe(machine, catalogue.by_string("FDIVR (ST0, ST(0), M64)"), cycles, parts)
+    probe.slots, probe.most_slots = slots, slots or 44
+    answers = (Confined(frozenset({"r0", "r1", "r2"}), 3), Confined(frozenset({"r3"}), 1))
+    found = doubt(probe, PortUsage.parse("3*r012+1*r3"), answers)
+    bounds = OnlyBounds(probe.most_slots, (replace(answers[0], exact=False), answers[1]))
+    assert (found != bounds) == is_stated
 
 
 def test_hidden_counters_leave_nothing_but_time(catalogue: Catalogue) -> None:
