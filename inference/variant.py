@@ -10,7 +10,9 @@
 7. The latency of every pair of operands (`inference.latency`), if the plain form runs at all.
 8. Which values of operands make it slower or faster (`inference.attributes.value_classes`).
 9. Whether its operands take longer from the other domain of vectors (`inference.attributes.bypass`).
-10. What happens at rename (`inference.attributes.renaming`): idioms, divided µops, and registers that are only
+10. Whether it takes longer behind some producers of what it only reads (`inference.attributes.producers`).
+11. What a read of flags takes of which it writes only some (`inference.attributes.flags`).
+12. What happens at rename (`inference.attributes.renaming`): idioms, divided µops, and registers that are only
    written; how many moves are eliminated (`inference.attributes.elimination`).
 
 Each step uses what those before it concluded; `inference.builder` collects all of it.
@@ -27,7 +29,9 @@ from inference.attributes.bypass import measure_bypass
 from inference.attributes.decoding import measure_decoding
 from inference.attributes.divider import measure_divider
 from inference.attributes.elimination import measure_elimination
+from inference.attributes.flags import measure_flags
 from inference.attributes.fusion import infer_fusion
+from inference.attributes.producers import measure_producers
 from inference.attributes.renaming import measure_move, measure_result, note_idioms
 from inference.attributes.value_classes import measure_value_classes
 from inference.builder import ConclusionBuilder
@@ -64,6 +68,8 @@ def characterize_variant(variant: InstructionVariant, context: Context) -> Proce
         yield from _latencies(found, plan, context)
         yield from measure_value_classes(found, context)
         yield from measure_bypass(found, plan, context.calibrations)
+        yield from measure_producers(found, plan, context.calibrations)
+        yield from measure_flags(found, context)
         yield from measure_result(found, context)
         yield from measure_move(found, context)
         yield from measure_elimination(found, context)

@@ -270,6 +270,22 @@ class DivisionTimes(Step):
 
 
 @dataclass(frozen=True, slots=True)
+class PartialFlagsTime(Step):
+    """Cycles of a chain through flags of TEST, and with an instruction between that writes only some of them.
+
+    `whole` is the chain alone; `both` reads flags of TEST and of the instruction, `own` only those of the instruction.
+    `uops` are those that are neither the chain's nor the instruction's (None: not counted). `apart`: the instruction
+    does not wait for the flags that it keeps.
+    """
+
+    whole: Fraction
+    both: Fraction
+    own: Fraction
+    uops: Fraction | None
+    apart: bool
+
+
+@dataclass(frozen=True, slots=True)
 class WrittenOver(Step):
     """Cycles of an instance that writes one register over and over, and with its result overwritten each time."""
 
@@ -294,6 +310,19 @@ class DomainTime(Step):
     domain: str
     cycles: Fraction
     links: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerTime(Step):
+    """Cycles of a chain behind a producer of operands that it only reads, per copy of the chain.
+
+    `operands` are their indices (none: the upper halves of vectors), `code` is the producer.
+    """
+
+    name: str
+    operands: tuple[int, ...]
+    code: str
+    cycles: Fraction
 
 
 @dataclass(frozen=True, slots=True)

@@ -297,13 +297,16 @@ VALUE_CLASSES = "operand values"
 BYPASS = "bypass delay"
 """The quantity of the derivation of times with links of other domains."""
 
+PRODUCERS = "producers"
+"""The quantity of the derivation of times behind other producers of what is only read."""
+
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
     """How a number came out of experiments, for `--explain`.
 
     `quantity` is its name in the XML ("ports_same_reg", "TP_unrolled", "div_cycles" ...), `LATENCY`, `LEFT_OUT`,
-    `VALUE_CLASSES`, or `BYPASS`.
+    `VALUE_CLASSES`, `BYPASS`, or `PRODUCERS`.
     `latency` says which latency it is (None: another quantity, or a file that does not say). `experiments` are the ids
     of the microbenchmarks that the steps speak of, in their order.
     """

@@ -193,6 +193,14 @@ def _(value: findings.DivisionTimes) -> str:
 
 
 @step.register
+def _(value: findings.PartialFlagsTime) -> str:
+    uops = "" if value.uops is None else f" and {_decimal(value.uops)} µops more"
+    both = f"{_decimal(value.both)} cycles with it between{uops}, {_decimal(value.own)} if only its own flags are read"
+    told = "it does not wait for the flags that it keeps" if value.apart else "it waits for the flags that it keeps"
+    return f"a chain through flags takes {_decimal(value.whole)} cycles, {both}: {told}"
+
+
+@step.register
 def _(value: findings.WrittenOver) -> str:
     times = f"{_decimal(value.alone)} cycles, and {_decimal(value.overwritten)} if the result is overwritten each time"
     return f"{times}: it waits for the register" if value.waits else f"{times}: it does not wait for the register"
@@ -207,6 +215,13 @@ def _(value: findings.ClassTime) -> str:
 def _(value: findings.DomainTime) -> str:
     beyond = _decimal(value.cycles - value.links)
     return f"links of {value.domain}: {_decimal(value.cycles)} - {_decimal(value.links)} = {beyond} cycles"
+
+
+@step.register
+def _(value: findings.ProducerTime) -> str:
+    operands = ", ".join(map(str, value.operands))
+    what = f"operand{'s' * (len(value.operands) > 1)} {operands}" if operands else "upper halves of vectors"
+    return f"{what} after {value.name.replace('_', ' ')} ({value.code}): {_decimal(value.cycles)} cycles"
 
 
 @step.register

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from results import sentences
 from results.findings import ChainTime
-from results.model import Status
+from results.model import BYPASS, PRODUCERS, VALUE_CLASSES, Status
 from results.text import cycles_text, latency_name, latency_text, machine_text
 from runner.backend import CLOCK_COUNTERS
 from runner.measuring import aggregate
@@ -107,7 +107,21 @@ def quantities(result: Characterization, variant: InstructionVariant | None) -> 
         derivation = derivation or _taken(left, lambda one, latency=latency: _same_experiments(one, latency))  # type: ignore[misc]
         yield _latency_quantity(latency, variant, derivation)
     for one in left:
-        yield _derived(sentences.heading(one, variant), "not concluded", one)
+        yield _derived(sentences.heading(one, variant), _noted(result, one.quantity), one)
+
+
+_FAMILIES = {
+    VALUE_CLASSES: ("slower_with_", "faster_with_"),
+    BYPASS: ("bypass_",),
+    PRODUCERS: ("slower_after_",),
+}
+"""How the names of attributes begin that a derivation of that quantity is about."""
+
+
+def _noted(result: Characterization, quantity: str) -> str:
+    """Return the attributes that a derivation of several of them led to."""
+    names = [name for name in result.attributes if name.startswith(_FAMILIES.get(quantity, ("\0",)))]
+    return ", ".join(f"{name} {result.attributes[name]}" for name in names) or "not concluded"
 
 
 def _taken(left: list[Derivation], fits: Callable[[Derivation], bool]) -> Derivation | None:

@@ -1,5 +1,6 @@
 """What an instruction needs around it.
 
 `initial` is register contents, `prologue` code before and after each instance, `breakers` are instructions that cut a
-dependency.
+dependency. `producers` are
+ways to write a register.
 """

@@ -106,7 +106,7 @@ _NUMBERS = r"TP_\w+|uops\w*|\w*cycles\w*"
 """Attributes that are numbers."""
 
 _COUNTS = (
-    r"(slower|faster)_with_\w+|bypass_\w+|uops\w*|((min|max)_)?cycles\w*|div_cycles\w*|complex_decoder\w*"
+    r"(slower|faster)_with_\w+|slower_after_\w+|bypass_\w+|uops\w*|((min|max)_)?cycles\w*|div_cycles\w*|complex_decoder\w*"
     r"|available_simple_decoders\w*"
 )
 """Attributes that are whole numbers."""

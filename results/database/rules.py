@@ -24,7 +24,7 @@ FORMS = "|".join(form.suffix for form in SPECIAL_FORMS)
 INTEGER_ATTRIBUTES = re.compile(
     r"(uops|uops_retire_slots|uops_MITE|uops_MS|div_cycles|ports_by_time|complex_decoder|available_simple_decoders)"
     rf"({FORMS})?"
-    r"|(slower|faster)_with_\w+|bypass_\w+"
+    r"|(slower|faster)_with_\w+|slower_after_\w+|bypass_\w+"
 )
 LATENCY_CYCLES = re.compile(r"((min_|max_)?cycles(_(addr|addr_index|mem))?|(min_|max_)cycles_\w+?)(_same_reg)?")
 UPPER_BOUND = re.compile(r"\w*cycles\w*_is_upper_bound")

@@ -27,6 +27,7 @@ def _table() -> dict[str, _Words]:
 
 _UNIT = re.compile(r"unit_(\w+)")
 _CLASS = re.compile(r"(slower|faster)_with_(\w+)")
+_PRODUCER = re.compile(r"slower_after_(\w+)")
 
 
 def described(name: str, value: str) -> tuple[str, str]:
@@ -50,4 +51,6 @@ def _words(name: str) -> _Words:
         return _Words(f"µops on units of the kind {match[1]}", "")
     if match := _CLASS.fullmatch(name):
         return _Words(f"{match[1].capitalize()} with {match[2].replace('_', ' ')} as operand values, by", "cycles")
+    if match := _PRODUCER.fullmatch(name):
+        return _Words(f"Slower after {match[1].replace('_', ' ')} as producer of what it only reads, by", "cycles")
     return _Words(name, "")

@@ -19,6 +19,7 @@ from simulator.core.pmu import Simulator
 from simulator.core.runs import STATIC
 from simulator.core.trace import Copies
 from simulator.errors import SimulatedFaultError, SimulatedHangError
+from simulator.machines.late_rules import late_rules
 from simulator.machines.machine import Binding, MachineModel
 from simulator.machines.measured import machine_of
 from simulator.machines.noise import EXACT, CounterNoise
@@ -46,6 +47,7 @@ OPTIONS: dict[str, Callable[[MachineModel], MachineModel]] = {
     "separate": lambda machine: machine.with_parameters(shared_counters=()),
     "memory": lambda machine: machine.with_parameters(memory=TYPICAL),
     "bypass": lambda machine: machine.with_parameters(bypass_cycles=1),
+    "producer": lambda machine: machine.with_parameters(late_rules=late_rules()),
     "job1": lambda machine: machine.with_parameters(noise=CounterNoise(job_percent=1)),
     "job2": lambda machine: machine.with_parameters(noise=CounterNoise(job_percent=2)),
     **{
@@ -57,8 +59,9 @@ OPTIONS: dict[str, Callable[[MachineModel], MachineModel]] = {
 """Words after the name of a model.
 
 `SKX:separate`: every port has a counter of its own. `SKX:memory`: it has caches and a store buffer. `SKX:bypass`:
-vectors take a cycle more from integers to floating-point numbers and back. The others name a
-rule that binds µops to ports, or noise: all counts of a run are off by up to 1% or 2%."""
+vectors take a cycle more from integers to floating-point numbers and back. `SKX:producer`: some instructions take
+longer behind some producers. The others name a rule that binds µops to ports, or noise: all counts of a run are off
+by up to 1% or 2%."""
 
 HIDDEN_CAVEAT = "its counters are hidden: only time is read"
 

@@ -9,6 +9,7 @@ from simulator.core.compiler import Numbering, steps_of
 from simulator.core.core import FETCH, Core, RepeatedRun
 from simulator.core.delivery import CodeLayout
 from simulator.core.frontend import Frontend
+from simulator.core.late_forms import LateForms
 from simulator.core.memory import MemoryPass
 from simulator.core.runs import (
     STATIC,
@@ -136,7 +137,11 @@ class Simulator:
         runs = Tracer(self.frontend, data, copies).run()
         if self.parameters.memory is not None:
             runs = MemoryPass(self.frontend, self.parameters.memory).resolve(runs)
-        trace = segments(KnownValues(self.frontend).resolve(runs) if values_matter(runs) else runs)
+        if values_matter(runs):
+            runs = KnownValues(self.frontend).resolve(runs)
+        if self.parameters.late_rules:
+            runs = LateForms(self.frontend, self.parameters.late_rules).resolve(runs)
+        trace = segments(runs)
         timed = [number for number, (part, _) in enumerate(trace) if not isinstance(part, Sequel) and reads(part)]
         now: EventCounts = (0,) * len(self._names)
         order: Order = ()

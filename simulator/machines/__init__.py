@@ -7,6 +7,7 @@ Reading order:
   `graph_rules`: changes them; `convert_llvm`: makes the shipped tables; `measured`: makes a machine from an
   instructions.xml;
 - `random_shape`: a machine drawn from a seed as a whole, and the kinds of them; `random_machine`: what it does with
-  each variant; `noise`: how far counters are off; `units`: what counters by execution unit count;
+  each variant; `noise`: how far counters are off; `late_rules`: what takes longer behind some producers; `units`: what
+  counters by execution unit count;
 - `truth`: what inference should find.
 """

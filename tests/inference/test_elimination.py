@@ -117,6 +117,11 @@ def test_slots_are_found_where_only_time_is_read() -> None:
     assert known == {"elimination_slots": 3, "eliminated_percent_chain": 100}
 
 
+def test_a_move_between_register_files_has_no_slots() -> None:
+    backend = SimBackend(open_machine("HSW"), catalogue(), hide_counters=True)
+    assert not ATTRIBUTES & measured(backend, "MOVQ (R64, XMM)", measure_elimination).attributes.keys()
+
+
 def test_a_machine_out_of_measurements_has_the_slots_of_its_core() -> None:
     backend = SimBackend(machine_of(read_machine(measured_haswell())), catalogue())
     attributes = characterized(backend, GENERAL).attributes

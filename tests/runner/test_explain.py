@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from results.campaign.records import Sample, StoredBenchmark
-from results.findings import ChainTime, LinkShare, LoadAlone, SequenceTime, Text
+from results.findings import ChainTime, LinkShare, LoadAlone, ProducerTime, SequenceTime, Text
 from results.model import (
     LATENCY,
+    PRODUCERS,
     Bound,
     Characterization,
     Derivation,
@@ -82,6 +83,15 @@ def test_every_number_is_named_with_its_value_and_its_steps() -> None:
     }
     assert found["uops"].experiments == ("t1",)
     assert found["latency 1→1"].steps == ("2.00 cycles of the chain = 2.00",)
+
+
+def test_a_derivation_of_several_attributes_says_what_they_are() -> None:
+    derivation = Derivation(PRODUCERS, (ProducerTime("inc", (3,), "INC RCX", Fraction(3)),), ("p1",))
+    noted = {**RESULT.attributes, "slower_after_inc": 2, "slower_after_add_imm": 1, "bypass_float": 2}
+    result = dataclasses.replace(RESULT, attributes=noted, derivations=(derivation,))
+    (found,) = (one for one in quantities(result, ADC) if one.name == "producers")
+    assert found.value == "slower_after_inc 2, slower_after_add_imm 1"
+    assert found.steps == ("operand 3 after inc (INC RCX): 3.00 cycles",)
 
 
 def test_an_experiment_is_shown_once_and_named_after_that() -> None:

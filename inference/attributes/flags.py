@@ -1,0 +1,70 @@
+"""What rename does with flags where an instruction writes only some of them.
+
+    TEST RBX, RBX; SETBE DL; MOVSX RBX, DL              3 cycles
+    TEST RBX, RBX; INC RCX; SETBE DL; MOVSX RBX, DL     3 cycles where SETBE gets CF of TEST and ZF of INC as they are
+    TEST RBX, RBX; INC RCX; SETZ DL; MOVSX RBX, DL      1 cycle where INC does not wait for the flags that it keeps
+
+Where flags are renamed as one register, INC has to wait for those that it keeps. Where they are renamed apart, a µop
+may have to put them together before a read of both.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from generator.errors import GenerationError
+from generator.sequences.flags import partial_flags
+from generator.sequences.throughput import ThroughputFactory
+from inference.experiment import Request, Want
+from inference.throughput import rounded_count
+from results.findings import PartialFlagsTime
+from results.model import Derivation
+from xed_convert.errors import EncodingError
+
+if TYPE_CHECKING:
+    from inference.builder import ConclusionBuilder
+    from inference.context import Context
+    from inference.experiment import Procedure
+
+EXECUTED = "uops_executed"
+
+APART = "flags_renamed_apart"
+"""This attribute says whether an instruction writes some flags without waiting for those that it keeps."""
+
+MERGE, MERGE_UOPS = "flags_merge_cycles", "flags_merge_uops"
+"""Attributes: cycles that a read of both kinds of flags takes more with the instruction between; and µops."""
+
+WAITS = Fraction(9, 10)
+"""Share of a time in cycles. Code waits for something if it takes no less than this share of the chain."""
+
+CLOSE = Fraction(1, 4)
+"""Cycles by which the difference of two chains may be off a whole number: noise of chains of a few cycles is less."""
+
+
+def measure_flags(found: ConclusionBuilder, context: Context) -> Procedure[None]:
+    """Conclude whether flags are renamed apart, and what a read of flags of two instructions takes."""
+    counts = EXECUTED in context.counters
+    try:
+        code = partial_flags(ThroughputFactory(context.instructions, found.variant))
+    except (GenerationError, EncodingError):
+        return
+    if code is None or found.fastest is None:
+        return
+    want = Want.ALL if counts else Want.CYCLES
+    requests = [Request(one, want) for one in (code.whole, code.both, code.own)]
+    whole, both, own = yield requests
+    if not (whole.ok and both.ok and own.ok) or found.fastest.cycles >= whole.cycles * WAITS:
+        return
+    apart = own.cycles < whole.cycles * WAITS
+    cycles = both.cycles - whole.cycles
+    uops = None
+    if found.uops is not None and EXECUTED in both.values and EXECUTED in whole.values:
+        uops = both.values[EXECUTED] - whole.values[EXECUTED] - found.uops
+    found.attributes[APART] = int(apart)
+    if abs(cycles - round(cycles)) <= CLOSE and round(cycles) >= 0:
+        found.attributes[MERGE] = round(cycles)
+    if (more := rounded_count(uops)) is not None and more >= 0:
+        found.attributes[MERGE_UOPS] = more
+    step = PartialFlagsTime(whole.cycles, both.cycles, own.cycles, uops, apart)
+    found.derivations.append(Derivation(APART, (step,), tuple(one.benchmark.id for one in requests)))

@@ -1,0 +1,115 @@
+"""Whether an instruction takes longer behind some producers of what it only reads.
+
+A register may be more than its value. On Alder Lake rename keeps the sum of a register and an immediate apart. As long
+as its count is such a sum, SHLX takes 3 cycles instead of 1. Upper halves of vectors that hold something are another
+case: legacy SSE instructions have to keep them.
+
+The chains are those of `generator.chains.producers`. One microbenchmark with all producers tells for most instructions
+that none matters. Else each producer is measured alone, and compared with the quickest one.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from generator.chains.producers import COPIES, produced_chains
+from results.findings import ProducerTime
+from results.model import PRODUCERS, Derivation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from generator.chains.plan import LatencyPlan
+    from generator.chains.producers import ProducedChain
+    from inference.builder import ConclusionBuilder
+    from inference.calibration import Calibrations
+    from inference.experiment import Measured, Procedure
+
+LEAST_CYCLES = Fraction(3, 4)
+"""Cycles. Behind a producer that matters a chain takes a whole cycle more. The producer's own µops may delay it by a
+third of a cycle."""
+
+LEAST_SHARE = Fraction(1, 100)
+"""Share of the time. Each measurement may be off by so much."""
+
+SHORTEST = Fraction(9, 10)
+"""Cycles per instance. A chain takes a cycle at least; what takes less waits for nothing, so it counts as none."""
+
+AGREE = Fraction(1, 4)
+"""Cycles by which what a copy takes longer may differ between two lengths of code, and be off a whole number: more is
+noise, or due to the producer's own µops."""
+
+SPREADS = 4
+"""Times the spreads of both measurements (half the distances between quartiles) that a difference must exceed."""
+
+
+def measure_producers(found: ConclusionBuilder, plan: LatencyPlan, calibrations: Calibrations) -> Procedure[None]:
+    """Note behind which producers an instruction takes longer, in cycles beyond those behind the quickest one."""
+    for chain in produced_chains(plan):
+        suspicious = yield from _is_suspicious(chain, calibrations)
+        if suspicious:
+            yield from _measure_alone(found, chain, calibrations)
+
+
+def _is_suspicious(chain: ProducedChain, calibrations: Calibrations) -> Procedure[bool]:
+    """Whether all producers together take another time than as many usual chains."""
+    if chain.grouped is None:
+        return True
+    usual, grouped = yield [calibrations.request(one) for one in (chain.usual, chain.grouped)]
+    if not (usual.ok and grouped.ok):
+        return bool(usual.ok)
+    expected = usual.cycles * chain.groups
+    return grouped.cycles - expected >= max(
+        LEAST_CYCLES, LEAST_SHARE * expected, SPREADS * (_spread(usual) * chain.groups + _spread(grouped))
+    )
+
+
+def _measure_alone(found: ConclusionBuilder, chain: ProducedChain, calibrations: Calibrations) -> Procedure[None]:
+    """Measure each producer alone, those that keep the value and those that write zero apart from each other."""
+    answers = yield [calibrations.request(one.benchmark) for one in chain.alone]
+    slower = _slower(chain, answers, COPIES)
+    if not slower:
+        return
+    longer = yield [calibrations.request(one.longer) for one in chain.alone]
+    again = _slower(chain, longer, 2 * COPIES)
+    noted = {
+        name: round(more / chain.instances)
+        for name, more in slower.items()
+        if max(abs(again.get(name, Fraction(0)) - more), abs(round(more) - more)) <= AGREE
+    }
+    for name, cycles in noted.items():
+        attribute = f"slower_after_{name}"
+        found.attributes[attribute] = max(cycles, found.attributes.get(attribute, 0))
+    if not noted:
+        return
+    timed = [(one, measured) for one, measured in zip(chain.alone, answers, strict=True) if measured.ok]
+    steps = tuple(
+        ProducerTime(one.name, chain.operands, one.text, measured.cycles / COPIES / chain.instances)
+        for one, measured in timed
+    )
+    found.derivations.append(Derivation(PRODUCERS, steps, tuple(one.benchmark.id for one, _ in timed)))
+
+
+def _slower(chain: ProducedChain, answers: Sequence[Measured], copies: int) -> dict[str, Fraction]:
+    """Return by how many cycles a copy takes longer behind each producer than behind the quickest one.
+
+    Producers that keep the value, and those that write zero, are compared among themselves.
+    """
+    found: dict[str, Fraction] = {}
+    timed = [(one, measured) for one, measured in zip(chain.alone, answers, strict=True) if measured.ok]
+    for one, measured in timed:
+        alike = (other for same, other in timed if same.keeps_value is one.keeps_value)
+        quickest = min(alike, key=lambda other: other.cycles)
+        fewest = quickest.cycles if quickest.cycles >= SHORTEST * copies * chain.instances else Fraction(0)
+        more = (measured.cycles - fewest) / copies
+        spread = (_spread(quickest) + _spread(measured)) / copies
+        if measured is not quickest and more >= max(
+            LEAST_CYCLES, LEAST_SHARE * measured.cycles / copies, SPREADS * spread
+        ):
+            found[one.name] = more
+    return found
+
+
+def _spread(measured: Measured) -> Fraction:
+    return measured.spread.get("core_cycles", Fraction(0))

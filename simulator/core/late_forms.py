@@ -1,0 +1,131 @@
+"""Instructions that take longer behind some producers of what they read: their late forms.
+
+A register that such a producer writes is marked until something else writes it. `models/late_forms.tsv` says which
+instruction takes how many cycles more while which of its operands is marked. `uppers` are the upper halves of all
+vectors: marked by what writes more than 128 bits of one, until VZEROUPPER or VZEROALL. `flags` are the status flags:
+marked by what writes some of them, until something writes all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from simulator.core.locations import location_of
+from simulator.core.runs import executed
+from xed_convert.model import OperandKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from simulator.core.compiler import Compiled
+    from simulator.core.frontend import Frontend
+    from simulator.core.runs import Repetition, Run
+    from simulator.machines.late_rules import LateRule
+    from xed_convert.model import Operand
+
+UPPERS, FLAGS = "uppers", "flags"
+CLEANING = frozenset({"VZEROUPPER", "VZEROALL"})
+"""Mnemonics that make upper halves zero."""
+
+ALL_FLAGS = frozenset({"CF", "ZF", "SF", "OF", "PF"})
+"""What TEST writes (Intel SDM volume 2B)."""
+
+MOST_COPIES = 64
+"""Copies. Marks come and go within one copy, so they repeat at once."""
+
+
+Mark = tuple[str, str]
+"""A location, and the pattern of the producer that has written it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Role:
+    """What an instruction does: cycles more by mark, marks that it makes, and locations whose marks it ends."""
+
+    late: tuple[tuple[Mark, int], ...]
+    marks: frozenset[Mark]
+    ends: frozenset[str]
+
+
+class LateForms:
+    """Follows the marks while a program is executed."""
+
+    def __init__(self, frontend: Frontend, rules: Sequence[LateRule]) -> None:
+        """Begin without marks."""
+        self.frontend, self.rules = frontend, rules
+        self.marks: frozenset[Mark] = frozenset()
+        self._roles: dict[Compiled, _Role] = {}
+        self._forms: dict[tuple[Compiled, int], Compiled] = {}
+
+    def resolve(self, runs: Sequence[Run | Repetition]) -> list[Run | Repetition]:
+        """Execute a trace and return it with the late form of what reads a marked operand."""
+        return executed(runs, self._executed, lambda: self.marks, MOST_COPIES)
+
+    def _executed(self, run: Run) -> Run:
+        return self.frontend.run_of(tuple([self.execute(one) for one in run.code]), run.reads)
+
+    def execute(self, one: Compiled) -> Compiled:
+        """Execute one instruction; return the form of it that the marks ask for."""
+        role = self._roles.get(one)
+        if role is None:
+            role = self._roles[one] = self._role(one)
+        more = max((cycles for mark, cycles in role.late if mark in self.marks), default=0)
+        if role.ends or role.marks:
+            kept = frozenset(mark for mark in self.marks if mark[0] not in role.ends)
+            self.marks = kept | role.marks
+        return self._later(one, more) if more else one
+
+    def _later(self, one: Compiled, more: int) -> Compiled:
+        """Return the late form of an instruction: what its µops write is there so many cycles later."""
+        key = (one, more)
+        if key not in self._forms:
+            uops = tuple(replace(u, latency=u.latency + more * bool(u.writes)) for u in one.uops or ())
+            self._forms[key] = replace(one, uops=uops)
+        return self._forms[key]
+
+    def _role(self, one: Compiled) -> _Role:
+        string = one.variant.string
+        written = frozenset(_written(one))
+        late = [
+            ((where, rule.producer), rule.cycles)
+            for rule in self.rules
+            if fnmatchcase(string, rule.consumer)
+            for where in _places(one, rule.operand)
+        ]
+        made = {
+            (where, rule.producer)
+            for rule in self.rules
+            if fnmatchcase(string, rule.producer)
+            for where in ((rule.operand,) if rule.operand in {UPPERS, FLAGS} else written)
+        }
+        ends = written | ({UPPERS} if one.variant.iclass in CLEANING else frozenset())
+        ends |= {FLAGS} if _writes_all_flags(one) else frozenset()
+        return _Role(tuple(late), frozenset(made), ends)
+
+
+def _places(one: Compiled, operand: str) -> Iterator[str]:
+    """Yield the location that a rule's operand is in an instruction."""
+    if operand in {UPPERS, FLAGS}:
+        yield operand
+        return
+    for found in one.variant.operands:
+        if str(found.index) == operand and found.kind is OperandKind.REGISTER:
+            yield location_of(_name(one, found))
+
+
+def _written(one: Compiled) -> Iterator[str]:
+    for operand in one.variant.operands:
+        if operand.kind is OperandKind.REGISTER and operand.written and _name(one, operand):
+            yield location_of(_name(one, operand))
+
+
+def _writes_all_flags(one: Compiled) -> bool:
+    flags = {flag for operand in one.variant.operands for flag, how in operand.flags.items() if how == "w"}
+    return flags >= ALL_FLAGS
+
+
+def _name(one: Compiled, operand: Operand) -> str:
+    value = one.values.get(operand.index)
+    return str(value) if value is not None else next(iter(operand.registers), "")
