@@ -172,11 +172,11 @@ class ManyInstances(Step):
 
 @dataclass(frozen=True, slots=True)
 class SlotsFound(Step):
-    """One instance among filler took so many cycles, in each of which `width` slots are issued."""
+    """One instance among filler took so many cycles, in each of which `width` slots of filler like it are issued."""
 
     filler: Blocked
     cycles: Fraction
-    width: int
+    width: Fraction
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,7 +136,7 @@ def _(value: findings.ManyInstances) -> str:
 
 @step.register
 def _(value: findings.SlotsFound) -> str:
-    slots = f"{_decimal(value.cycles)} cycles x {value.width} - {value.filler.count}"
+    slots = f"{_decimal(value.cycles)} cycles x {_decimal(value.width)} - {value.filler.count}"
     return (
         f"among {_blocked(value.filler)}: {slots} = {_decimal(value.cycles * value.width - value.filler.count)} slots"
     )

@@ -61,6 +61,11 @@ class MoveFactory:
         self.names = [named[one] for one in (*FIRST_CHOICES, *vectors) if one in named]
 
     @property
+    def has_pair(self) -> bool:
+        """Whether there are two registers between which it moves: not if source and result are of two files."""
+        return len(self.names) > 1
+
+    @property
     def most_held(self) -> int:
         """How many pairs can be held beside the chain's."""
         return len(self.names) // 2 - 1
@@ -78,6 +83,17 @@ class MoveFactory:
         body = [line for move in moves for line in (assemble(move), *self._apart())] + link * LINKS
         purpose = f"{self.variant.string} in a chain, while {pairs} pairs of registers share a physical one"
         return self._benchmark([*moves, there, back], body, purpose, 2 * LINKS)
+
+    def to_and_fro(self) -> Microbenchmark:
+        """Return moves between two registers, each of which waits for the one before; `divisor` is how many.
+
+        Raises:
+            EncodingError: an instruction cannot be encoded.
+        """
+        one, other, *_ = self.names
+        moves = [self._move(other, one), self._move(one, other)]
+        purpose = f"{self.variant.string}: to and fro"
+        return self._benchmark(moves, list(map(assemble, moves)) * LINKS, purpose, 2 * LINKS)
 
     def slow_alone(self) -> Microbenchmark:
         """Return the chain without moves; `divisor` is as if they were there.

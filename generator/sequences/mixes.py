@@ -21,6 +21,7 @@ from generator.microbenchmark import Line, Microbenchmark
 from generator.operands.allocation import Allocator
 from generator.operands.values import ValueKind, Values, kinds_of, values_of
 from generator.sequences.blocking import different, independent, is_chained, registers_of
+from generator.sequences.filler import padded
 from generator.sequences.memory import memory_operands, nearer
 from generator.sequences.throughput import SUBJECT_SLOT, setup_of
 from generator.support.prologue import occupied, with_prologue
@@ -38,10 +39,11 @@ blocks one port, so that instances with the same registers do not wait for each 
 
 @dataclass(frozen=True, slots=True)
 class MixPart:
-    """So many of one instruction in a mix."""
+    """So many of one instruction in a mix, each padded to a length (0: not padded)."""
 
     variant: InstructionVariant
     count: int
+    length_bytes: int = 0
 
 
 def mix(
@@ -57,8 +59,15 @@ def mix(
     """
     own = _subject(subject, parts) if subject is not None else None
     taken = registers_of(own) | occupied(own.variant) if own is not None else set()
-    columns = _columns([one for one in parts if one.count], taken)
-    lines = _merged([[assemble(column[place % len(column)]) for place in range(count)] for column, count in columns])
+    parts = [one for one in parts if one.count]
+    columns = _columns(parts, taken)
+    lengths = [one.length_bytes for one in parts]
+    lines = _merged(
+        [
+            [padded(assemble(column[place % len(column)]), length) for place in range(count)]
+            for (column, count), length in zip(columns, lengths, strict=True)
+        ]
+    )
     values = Values()
     if own is not None:
         kinds = kinds_of(own.variant)
@@ -66,7 +75,7 @@ def mix(
         lines += with_prologue(instructions, own)
     instances = [one for column, _ in columns for one in column]
     setup = setup_of(instructions, [*([own] if own is not None else []), *instances], values)
-    names = ", ".join(f"{one.count} of {one.variant.string}" for one in parts if one.count)
+    names = ", ".join(f"{one.count} of {one.variant.string}" for one in parts)
     what = f"time of {own.variant.string if own is not None else 'a mix'}: {names or 'nothing'}"
     privileged = own is not None and own.variant.cpl == 0
     return Microbenchmark(

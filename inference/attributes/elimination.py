@@ -65,7 +65,7 @@ def measure_elimination(found: ConclusionBuilder, context: Context) -> Procedure
     if not wide or (counts and not seen) or variant.cpl == 0:
         return
     factory = MoveFactory(context.instructions, variant)
-    if len(factory.names) < 2:
+    if not factory.has_pair:
         return  # it moves between register files
     try:
         some = yield from _measure_slots(found, factory)

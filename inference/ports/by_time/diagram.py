@@ -7,13 +7,14 @@ cells and their sizes say everything.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import product
+from heapq import heapify, heappop, heappush
+from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from results.model import PORT_LETTERS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from results.ports import PortSet
 
@@ -22,6 +23,10 @@ Value = TypeVar("Value")
 WRONG_NESTING, TOO_FAST, SLOW = 6, 3, 1
 """Weights of contradictions. In order: a pair that is nested against the measurement, a mix faster than the ports
 allow, a slower mix. The last weighs least, because other things than ports may slow a mix down."""
+
+_Node = tuple[int, int, int, tuple[int, ...], tuple[int, ...]]
+"""A set that is drawn in part: the least weight, the most ports (negative), and which diagram. Then the ports that it
+takes of the first cells, and those that it has in common with each earlier set."""
 
 MOST_DIAGRAMS = 64
 """Diagrams that are kept each time a set is added, to bound the work."""
@@ -61,13 +66,8 @@ def diagrams(lying: Lying) -> tuple[list[Cells], int]:
     their sizes, smaller ones first.
     """
     found: dict[Cells, int] = {(): 0}
-    for number, size in enumerate(lying.sizes):
-        further: dict[Cells, int] = {}
-        for cells, against in found.items():
-            for extended in _with(cells, number, size):
-                further[extended] = against + _against(extended, number, lying)
-        ordered = sorted(further.items(), key=lambda item: (item[1], -ports_in(item[0])))
-        found = dict(ordered[:MOST_DIAGRAMS])
+    for number in range(len(lying.sizes)):
+        found = dict(islice(_extended(found, number, lying), MOST_DIAGRAMS))
     against, ports = min((against, -ports_in(cells)) for cells, against in found.items())
     return [cells for cells, other in found.items() if (other, -ports_in(cells)) == (against, ports)], against
 
@@ -96,31 +96,67 @@ def ports_in(cells: Cells) -> int:
     return sum(count for _, count in cells)
 
 
-def _with(cells: Cells, number: int, size: int) -> list[Cells]:
-    """Return all ways in which a further set can lie in the cells."""
-    found = []
-    for taken in product(*(range(min(count, size) + 1) for _, count in cells)):
-        if sum(taken) > size:
-            continue
-        parts = [(bits, count - inside) for (bits, count), inside in zip(cells, taken, strict=True)]
-        parts += [(bits | 1 << number, inside) for (bits, _), inside in zip(cells, taken, strict=True)]
-        parts.append((1 << number, size - sum(taken)))
-        found.append(tuple(sorted((bits, count) for bits, count in parts if count)))
-    return found
+def _extended(drawn: Mapping[Cells, int], number: int, lying: Lying) -> Iterator[tuple[Cells, int]]:
+    """Yield diagrams with a further set, and their weights: the least weight first, of equal ones most ports first.
 
-
-def _against(cells: Cells, number: int, lying: Lying) -> int:
-    """Return the weight of what contradicts the place of the last set among the others."""
-    found = 0
+    Millions are possible, so the best one is drawn on, cell by cell: the one whose weight can become the least (A*).
+    """
     size = lying.sizes[number]
-    for other in range(number):
-        common = sum(count for bits, count in cells if bits >> number & 1 and bits >> other & 1)
-        inside = common == lying.sizes[other]
-        found += WRONG_NESTING * (lying.nested.get((other, number), inside) != inside)
-        least, most = lying.together.get((other, number), (0, size + lying.sizes[other]))
-        union = size + lying.sizes[other] - common
-        found += TOO_FAST * (union < least) + SLOW * (union > most)
+    weights = [_weights(number, other, lying) for other in range(number)]
+    diagrams_ = list(drawn)
+    rooms = [_rooms(cells, number) for cells in diagrams_]
+
+    def node(which: int, taken: tuple[int, ...], common: tuple[int, ...]) -> _Node:
+        """Return a set that takes so many ports of the first cells; the least weight and the most ports it can have."""
+        left = size - sum(taken)
+        most = rooms[which][len(taken)]
+        weight = sum(
+            min(each[now : now + min(left, room) + 1]) for each, now, room in zip(weights, common, most, strict=True)
+        )
+        cells = diagrams_[which]
+        return (drawn[cells] + weight, -ports_in(cells) - left, which, taken, common)
+
+    heap = [node(which, (), (0,) * number) for which in range(len(diagrams_))]
+    heapify(heap)
+    while heap:
+        against, _, which, taken, common = heappop(heap)
+        cells = diagrams_[which]
+        if len(taken) == len(cells):
+            yield _with(cells, number, taken, size), against
+            continue
+        bits, count = cells[len(taken)]
+        for more in range(min(count, size - sum(taken)) + 1):
+            further = tuple(now + more * (bits >> other & 1) for other, now in enumerate(common))
+            heappush(heap, node(which, (*taken, more), further))
+
+
+def _rooms(cells: Cells, number: int) -> list[list[int]]:
+    """Return how many ports each of the earlier sets has in the cells from each place on."""
+    found = [[0] * number]
+    for bits, count in reversed(cells):
+        found.append([room + count * (bits >> other & 1) for other, room in enumerate(found[-1])])
+    return found[::-1]
+
+
+def _weights(number: int, other: int, lying: Lying) -> list[int]:
+    """Return the weight of what contradicts a set and an earlier one, for each number of common ports."""
+    size, of_other = lying.sizes[number], lying.sizes[other]
+    least, most = lying.together.get((other, number), (0, size + of_other))
+    found = []
+    for common in range(min(size, of_other) + 1):
+        is_inside = common == of_other
+        wrong = lying.nested.get((other, number), is_inside) != is_inside
+        union = size + of_other - common
+        found.append(WRONG_NESTING * wrong + TOO_FAST * (union < least) + SLOW * (union > most))
     return found
+
+
+def _with(cells: Cells, number: int, taken: Sequence[int], size: int) -> Cells:
+    """Return the cells with a further set that takes so many ports of each, and the rest of its ports alone."""
+    parts = [(bits, count - inside) for (bits, count), inside in zip(cells, taken, strict=True)]
+    parts += [(bits | 1 << number, inside) for (bits, _), inside in zip(cells, taken, strict=True)]
+    parts.append((1 << number, size - sum(taken)))
+    return tuple(sorted((bits, count) for bits, count in parts if count))
 
 
 def named(cells: Cells, count: int) -> list[PortSet]:

@@ -23,13 +23,16 @@ from inference.ports.by_time.machine import SHARES
 from inference.ports.by_time.mixes import (
     MANY,
     SHORT_CHAIN,
+    WAITS,
     Asked,
     MixFactory,
     Question,
     ask,
     cycles_of,
+    issue_rate,
     judge,
     strengths,
+    undisturbed,
 )
 from inference.ports.infer import MOST_NAMED, PortConclusion
 from results.findings import (
@@ -49,6 +52,7 @@ from results.findings import (
 from results.model import PortUsage
 from results.ports import confined, throughput_of
 from xed_convert.errors import UopscopeError
+from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -197,7 +201,7 @@ class TimedProbe:
                 self.delayed.add(ports)
         elif answer.uops is not None and answer.is_exact(self.chain):
             self.bounds[ports] = UopBounds(answer.uops, answer.uops)
-        elif self.chain <= SHORT_CHAIN and (answer.bound is None or answer.bound > SHARES):
+        elif self.chain <= SHORT_CHAIN and (answer.bound is None or SHARES < answer.bound <= most + WAITS):
             self.bounds[ports] = UopBounds(min(most, int(min(answer.values) > SHARES)), most)
         else:
             self.bounds[ports] = UopBounds(0, most)
@@ -244,16 +248,20 @@ def _alone(probe: TimedProbe, mixes: MixFactory) -> Procedure[Failure | None]:
         width = probe.machine.width
         first = width * (ceil(chain) + FILLER_CYCLES)
         counts = (first, first + width * FILLER_CYCLES)
-        requests = [mixes.request([(probe.machine.filler, count)], probe.variant) for count in counts]
+        pairs = [mixes.among(probe.machine.filler, count, [], probe.variant) for count in counts]
     except UopscopeError:
         return Unexplained(())
-    measured = yield requests
-    times = [(count, c) for count, one in zip(counts, measured, strict=True) if (c := cycles_of(one)) is not None]
+    answers = iter((yield [request for pair in pairs for request in pair]))
+    measured = [(count, next(answers), undisturbed(issue_rate(next(answers), width), width)) for count in counts]
+    times = [(count, c, rate) for count, one, rate in measured if (c := cycles_of(one)) is not None]
     if len(times) < len(counts):
         return Unexplained(())
-    probe.slots, probe.most_slots = slots_among_filler(times, width, probe.machine.noise)
-    probe.experiments += [one.request.benchmark.id for one in measured]
-    probe.steps += [SlotsFound(Blocked(count, probe.machine.filler.string), c, width) for count, c in times]
+    # As long as on a front end that issues these lines at the full width
+    scaled = [(count, c * rate / width) for count, c, rate in times]
+    probe.slots, probe.most_slots = slots_among_filler(scaled, width, probe.machine.noise)
+    probe.experiments += [request.benchmark.id for pair in pairs for request in pair]
+    filler = probe.machine.filler.string
+    probe.steps += [SlotsFound(Blocked(count, filler), c, rate) for count, c, rate in times]
     return None
 
 
@@ -289,7 +297,11 @@ def _next(probe: TimedProbe, part: PortComponent, askable: Mapping[PortSet, Time
     hypotheses = _hypotheses(probe, part)
     if hypotheses is None:
         return max(left, key=lambda ports: (len(ports), sorted(ports)))
-    return part.tells_most(hypotheses, left)
+    fast = hypotheses
+    if len(hypotheses) <= MOST_NAMED:
+        slowest = probe.cycles * (SLOWER + probe.machine.noise)
+        fast = [one for one in hypotheses if throughput_of(PortUsage(dict(part.usage(one)))) <= slowest]
+    return part.tells_most(fast or hypotheses, left)
 
 
 def _part_of_set(
@@ -384,7 +396,20 @@ def doubt(probe: TimedProbe, usage: PortUsage, answers: tuple[Confined, ...]) ->
         return OnlyBounds(probe.most_slots, answers)
     if len(alike) > 1:
         return Indistinguishable(tuple(alike), 0, answers)
-    return Unplaced(usage, probe.slots) if usage.total < probe.most_slots else None
+    is_whole = usage.total >= probe.most_slots and not (
+        _accesses_memory(probe.variant) and not _on_memory(probe, usage)
+    )
+    return None if is_whole else Unplaced(usage, probe.slots)
+
+
+def _accesses_memory(variant: InstructionVariant) -> bool:
+    return any(one.kind is OperandKind.MEMORY and (one.read or one.written) for one in variant.operands)
+
+
+def _on_memory(probe: TimedProbe, usage: PortUsage) -> bool:
+    """Whether some µop uses ports that only instructions with memory have: a slot may hold a load and an operation."""
+    sets = [probe.machine.public(one.ports) for one in probe.machine.sets if one.is_of_memory]
+    return any(count and any(ports <= one for one in sets) for ports, count in usage.uops.items())
 
 
 def _of_parts(probe: TimedProbe, usage: PortUsage) -> list[PortUsage] | None:

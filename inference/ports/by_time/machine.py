@@ -1,6 +1,7 @@
 """Basic sets of ports by time alone: issue width, filler, and classes of instructions that have a set in common.
 
-1. Eliminated moves (or NOPs, where no move is eliminated) are the filler. They show issue slots and the issue width.
+1. Eliminated moves (or NOPs, where no move is eliminated) are the filler, in the length that is issued fastest. They
+   show issue slots and the issue width.
 2. A candidate has one slot, and n of it run per cycle: its set has n ports, fewer than the issue width.
 3. Two candidates have the same set if each is confined to the other's, at two strengths of blocking.
 4. A set is nested in a larger one if its instructions are confined to that one. A mix of two sets shows how many ports
@@ -18,12 +19,27 @@ from typing import TYPE_CHECKING
 
 from generator.microbenchmark import Microbenchmark
 from generator.sequences.blocking import CodeKind, fits, register_files
+from generator.sequences.elimination import MoveFactory
+from generator.sequences.filler import MOVE, NOP, RESULTS, SOURCE, SlotFiller, as_filler
+from generator.sequences.renaming import is_move
 from inference.experiment import Procedure, Request
 from inference.ports.by_time.diagram import Lying, consistent, named
-from inference.ports.by_time.mixes import Asked, MixFactory, Question, ask, cycles_of, strengths
+from inference.ports.by_time.mixes import (
+    CONFIRMS,
+    FARTHEST,
+    Asked,
+    MixFactory,
+    Question,
+    ask,
+    cycles_of,
+    issue_rate,
+    strengths,
+    undisturbed,
+)
 from inference.ports.by_time.published import published_names
 from results.model import PortUsage
 from xed_convert.errors import UopscopeError
+from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -33,9 +49,11 @@ if TYPE_CHECKING:
     from results.ports import PortSet
     from xed_convert.model import InstructionVariant
 
-MOVE, NOP = "MOV_89 (R64, R64)", "NOP"
-"""Filler: a move that is eliminated uses no port. NOPs are second choice, since they may be issued two at a time (Zen
-4)."""
+LENGTHS = {MOVE: range(3, 9), NOP: range(1, 9)}
+"""Bytes of filler that are tried. A move has three, and no front end delivers longer lines than these faster."""
+
+FASTER = Fraction(102, 100)
+"""Factor: longer filler is taken if it is issued so many times as fast. Less may be noise."""
 
 ELIMINATED = Fraction(3, 2)
 """Dependent moves are eliminated if they take no more than this many times as long as independent ones."""
@@ -45,6 +63,13 @@ UNDER_A_CYCLE = Fraction(3, 4)
 
 SLOWEST, FASTEST = Fraction(92, 100), Fraction(104, 100)
 """Shares of n per cycle: an instruction with n ports runs that often, because of idle ports and of noise."""
+
+TOO_MANY = Fraction(1, 20)
+"""Instances per cycle beyond n that an instruction with n ports may have, because of noise. On Zen 5, `BSWAP` is done
+5.17 times per cycle: it leaves some of six ports idle, and has no five."""
+
+NOT_ISSUED = Fraction(96, 100)
+"""Share of the issue rate. What is done as often as filler of its lengths is issued waits for no port."""
 
 FIRST_NOISE = Fraction(1, 100)
 """The share by which times may be off as long as nothing is known of the machine."""
@@ -85,6 +110,9 @@ choose."""
 
 VECTOR_BITS = 128
 """Width from which on an operand is a vector."""
+
+MEMORY = "memory"
+"""The domain of what accesses memory; register files are the other domains."""
 
 DELAYS = 2
 """If an instruction with one slot seems to have several µops on so many sets, it delays what shares no port."""
@@ -150,7 +178,7 @@ class TimedMachine:
     """
 
     width: int
-    filler: InstructionVariant
+    filler: SlotFiller
     noise: Fraction
     sets: tuple[TimedSet, ...]
     names: Mapping[str, str] = field(default_factory=dict)
@@ -174,6 +202,29 @@ class _Class:
     def first(self) -> Member:
         return self.members[0]
 
+    def without_other_uops(self) -> _Class:
+        """Return the members of one µop: if others need no memory, one that does has a µop elsewhere, too.
+
+        A slot may hold both. On Zen 5 vector stores and moves to general registers leave by the same two pipes, and
+        all stores share two others.
+        """
+        pure = [one for one in self.members if not _has_memory(one.variant)]
+        return _Class(pure or self.members, self.doubts, self.tests)
+
+    def may_need_both(self, larger: _Class) -> bool:
+        """Whether its instructions may have a µop on the ports of a larger set besides the one on their own ports.
+
+        That is so if each of them belongs to two domains, and the larger set only to one of these. On Zen 5 a store
+        needs an ALU for its value, and a move from a vector to a general register for its result.
+        """
+        return all(larger.may_hold_another_of(one) for one in self.members)
+
+    def may_hold_another_of(self, smaller: Member) -> bool:
+        """Return the same of one instruction: whether it may have a µop on these ports besides the one on its own."""
+        own = _domains(smaller.variant)
+        here = frozenset[str]().union(*(_domains(one.variant) for one in self.members))
+        return len(own) > 1 and not own <= here and MEMORY not in own & here
+
     def at(self, place: int) -> Member:
         """Return the member at a place; after the last one the first ones come again."""
         return self.members[place % len(self.members)]
@@ -186,9 +237,10 @@ class Discovery:
     mixes: MixFactory
     architecture: str = ""
     width: int = 0
-    filler: InstructionVariant | None = None
+    filler: SlotFiller | None = None
     noise: Fraction = FIRST_NOISE
     residuals: list[Fraction] = field(default_factory=list)
+    issue_residuals: list[Fraction] = field(default_factory=list)
 
     @property
     def instructions(self) -> InstructionFactory:
@@ -208,9 +260,8 @@ class Discovery:
             found = yield from self._members(candidates)
             members = found if len(found) > len(members) * MANY_MORE else members
         classes = yield from self._classes(members)
-        if self.residuals:
-            nearly_all = sorted(self.residuals)[int(len(self.residuals) * MOST_TIMES)]
-            self.noise = min(MOST_NOISE, max(LEAST_NOISE, nearly_all * NOISE_FACTOR))
+        # Both have other causes besides noise: µops that delay others, lines that suit the front end. Less is nearer
+        self.noise = min(_noise(self.residuals), _noise(self.issue_residuals))
         classes.sort(key=lambda one: (one.first.size, min(member.variant.string for member in one.members)))
         classes, lying = yield from self._lying(classes)
         fitting, _, left_out = consistent(lying)
@@ -229,64 +280,104 @@ class Discovery:
         return TimedMachine(self.width, self.filler, self.noise, tuple(sets), names)
 
     def _find_filler(self) -> Procedure[None]:
+        """Find filler, its best length, and the issue width: how much of it is issued per cycle."""
         lines = self.instructions.line
-        free = ("RDX", "RCX", "RAX", "R8", "R9", "R10")
         try:
-            chain = tuple(lines(MOVE, *pair) for pair in (("RBX", "RDX"), ("RDX", "RBX"))) * (MOVES // 2)
-            codes = [
-                chain,
-                tuple(lines(MOVE, name, "RBX") for name in free * (MOVES // len(free))),
-                (lines(NOP),) * MOVES,
-            ]
+            chain = tuple(lines(MOVE, *pair) for pair in ((SOURCE, RESULTS[0]), (RESULTS[0], SOURCE))) * (MOVES // 2)
+            tried = [SlotFiller(string, length) for string, lengths in LENGTHS.items() for length in lengths]
+            codes = [chain, *(tuple(one.lines(self.instructions, [one.length_bytes] * MOVES)) for one in tried)]
         except UopscopeError:
             return
-        purposes = ("a chain of moves", "independent moves", "NOPs")
+        purposes = ("a chain of moves", *(f"{one.string} of {one.length_bytes} bytes" for one in tried))
         benchmarks = [Microbenchmark((), code, text, len(code)) for code, text in zip(codes, purposes, strict=True)]
         measured = yield [Request(one, loop=True) for one in benchmarks]
         times = [cycles_of(one) for one in measured]
-        chained, moves, nops = (
-            None if cycles is None else cycles / one.request.benchmark.divisor
-            for cycles, one in zip(times, measured, strict=True)
-        )
-        is_move = chained is not None and moves is not None and chained <= min(ELIMINATED * moves, UNDER_A_CYCLE)
-        each = moves if is_move else nops
-        if each is None:
+        chained, *each = (None if cycles is None else cycles / MOVES for cycles in times)
+        known = [(cycles, one) for cycles, one in zip(each, tried, strict=True) if cycles is not None]
+        moves, nops = ([pair for pair in known if pair[1].string == string] for string in (MOVE, NOP))
+        fastest = min((cycles for cycles, _ in moves), default=None)
+        is_move = chained is not None and fastest is not None and chained <= min(ELIMINATED * fastest, UNDER_A_CYCLE)
+        found = moves if is_move else nops
+        if not found:
             return
-        self.filler = self.instructions.variant(MOVE if is_move else NOP)
-        self.width = round(1 / each)
+        fastest = min(cycles for cycles, _ in found)
+        self.filler = next(one for cycles, one in found if cycles <= fastest * FASTER)
+        self.width = round(1 / fastest)
 
     def _members(self, candidates: Sequence[Candidate]) -> Procedure[list[Member]]:
         """Return the candidates with one slot whose throughput is that of a set of ports."""
-        measured = yield [Request(one.benchmark, loop=True) for one in candidates]
-        fitting: list[tuple[InstructionVariant, int, Fraction]] = []
-        for candidate, one in zip(candidates, measured, strict=True):
-            if not one.ok or one.cycles <= 0:
-                continue
-            rate = one.request.benchmark.divisor / one.cycles
-            size = round(rate)
-            if 1 <= size < self.width and SLOWEST * size <= rate <= FASTEST * size:
-                fitting.append((candidate.variant, size, 1 / rate))
+        assert self.filler is not None
+        fitting = yield from self._with_rate_of_ports(candidates)
         requests: list[Request] = []
         planned = []
         count = INSTANCES * (self.width + 1)
-        assert self.filler is not None
         for variant, size, cycles in fitting:
             try:
-                filled = self.mixes.request([(variant, INSTANCES), (self.filler, count)], None)
-                requests += [filled, self.mixes.request([], variant)]
+                filled = self.mixes.among(self.filler, count, [(variant, INSTANCES)], None)
+                requests += [*filled, self.mixes.request([], variant)]
             except UopscopeError:
                 continue
             planned.append((variant, size, cycles))
         answers = iter((yield requests) if requests else [])
         found = []
         for variant, size, cycles in planned:
-            filled_cycles, chain = cycles_of(next(answers)), cycles_of(next(answers))
+            filled_cycles, rate = (
+                cycles_of(next(answers)),
+                undisturbed(issue_rate(next(answers), self.width), self.width),
+            )
+            chain = cycles_of(next(answers))
             if filled_cycles is None or chain is None or chain > LONGEST_CHAIN:
                 continue
-            slots = (filled_cycles * self.width - count) / INSTANCES
+            slots = (filled_cycles * rate - count) / INSTANCES
             if abs(slots - 1) <= SLOTS_OF_ONE:
+                self.issue_residuals.append(abs(slots - 1) * INSTANCES / (filled_cycles * rate))
                 found.append(Member(variant, size, chain, cycles))
         return found
+
+    def _with_rate_of_ports(
+        self, candidates: Sequence[Candidate]
+    ) -> Procedure[list[tuple[InstructionVariant, int, Fraction]]]:
+        """Return the candidates that are done n times per cycle, with n and their reciprocal throughputs.
+
+        That is not a number of ports if filler of their lengths is not issued faster.
+        """
+        assert self.filler is not None
+        measured = yield [Request(one.benchmark, loop=True) for one in candidates]
+        fitting = []
+        for candidate, one in zip(candidates, measured, strict=True):
+            if not one.ok or one.cycles <= 0:
+                continue
+            rate = one.request.benchmark.divisor / one.cycles
+            size = round(rate)
+            if 1 <= size < self.width and SLOWEST * size <= rate <= min(FASTEST * size, size + TOO_MANY):
+                fitting.append((candidate, size, rate))
+        twins = [as_filler(self.instructions, self.filler, one.benchmark) for one, *_ in fitting]
+        issued = iter((yield [Request(one, loop=True) for one in twins]) if twins else [])
+        waiting = [
+            (candidate.variant, size, 1 / rate)
+            for candidate, size, rate in fitting
+            if rate * len(candidate.benchmark.body)
+            < NOT_ISSUED * candidate.benchmark.divisor * issue_rate(next(issued), self.width)
+        ]
+        eliminated = yield from self._eliminated([variant for variant, *_ in waiting])
+        return [one for one in waiting if one[0].string not in eliminated]
+
+    def _eliminated(self, variants: Sequence[InstructionVariant]) -> Procedure[set[str]]:
+        """Return which of these are moves that take no time in a chain: they need no port, but rename limits them."""
+        requests = []
+        moves = [MoveFactory(self.instructions, variant) for variant in variants if is_move(variant)]
+        for factory in moves:
+            if factory.has_pair:
+                try:
+                    requests.append((factory.variant.string, Request(factory.to_and_fro(), loop=True)))
+                except UopscopeError:
+                    continue
+        measured = (yield [request for _, request in requests]) if requests else []
+        return {
+            string
+            for (string, request), one in zip(requests, measured, strict=True)
+            if (cycles := cycles_of(one)) is not None and cycles / request.benchmark.divisor <= UNDER_A_CYCLE
+        }
 
     def _ask(self, pairs: Sequence[tuple[Member, Member]]) -> Procedure[list[Asked]]:
         """Ask of each pair (subject, blocker) how many µops of the subject are confined to the blocker's set."""
@@ -313,7 +404,7 @@ class Discovery:
         """Group members by their sets, smaller sets first."""
         steady = []
         for member, own in zip(members, (yield from self._ask([(one, one) for one in members])), strict=True):
-            if own.answer is not None and own.answer.uops == 1:
+            if own.answer is not None and own.answer.uops == 1 and max(own.answer.values) <= 1 + FARTHEST:
                 steady.append(member)
         found: list[_Class] = []
         for size in sorted({one.size for one in steady}):
@@ -334,28 +425,37 @@ class Discovery:
                 if group.tests >= ENOUGH_TESTS and group.doubts > DOUBTFUL * group.tests:
                     left = sorted([*left, *group.members[1:]], key=_preference)
                 else:
-                    found.append(group)
+                    found.append(group.without_other_uops())
         return (yield from self._merged(found))
 
     def _merged(self, classes: Sequence[_Class]) -> Procedure[list[_Class]]:
         """Merge classes that have the same set, but were kept apart by one disturbed answer about their first members.
 
-        Members vote for one set if each is confined to the other's, against it if one is not.
+        Members vote for one set if each is confined to the other's, against it if one is not. If both always wait for
+        more than a µop, nobody knows what they have in common, and the class of fewer members is dropped. On Zen 5,
+        `PDEP` and `RORX` take longer side by side than one after the other.
         """
+        waits = Counter[_Places]()
 
         def of_one_set(
             open_: Sequence[_Places], members: Sequence[tuple[Member, Member]]
         ) -> Procedure[list[bool | None]]:
             answers = iter((yield from self._ask([way for one, two in members for way in ((one, two), (two, one))])))
-            both = [[one.answer.uops if one.answer else None for one in (next(answers), next(answers))] for _ in open_]
-            return [False if 0 in each else True if each == [1, 1] else None for each in both]
+            both = [(next(answers), next(answers)) for _ in open_]
+            waits.update(places for places, ways in zip(open_, both, strict=True) if all(map(_waits_longer, ways)))
+            uops = [[one.answer.uops if one.answer else None for one in ways] for ways in both]
+            return [False if 0 in each else True if each == [1, 1] else None for each in uops]
 
         pairs = [
             (i, o) for i, o in combinations(range(len(classes)), 2) if classes[i].first.size == classes[o].first.size
         ]
         votes = yield from _voted(classes, pairs, of_one_set)
         merged: dict[int, _Class] = {}
+        contested = [pair for pair, count in waits.items() if not votes[pair] and count >= ENOUGH_VOTES]
+        dropped = {min(pair, key=lambda number: len(classes[number].members)) for pair in contested}
         for number, one in enumerate(classes):
+            if number in dropped:
+                continue
             same = next((merged[i] for i in range(number) if i in merged and _won(votes.get((i, number), []))), None)
             if same is None:
                 merged[number] = one
@@ -376,13 +476,15 @@ class Discovery:
             open_: Sequence[_Places], members: Sequence[tuple[Member, Member]]
         ) -> Procedure[list[bool | None]]:
             found: list[bool | None] = []
-            for (inner, _), one in zip(open_, (yield from self._ask(members)), strict=True):
+            answers = yield from self._ask(members)
+            for (inner, outer), (member, _), one in zip(open_, members, answers, strict=True):
                 # What is not confined to a set never waits for it, and what is may take longer than its one µop
                 if one.answer is None or (one.answer.most and min(one.answer.values) <= SHARES):
                     found.append(None)
-                else:
-                    found.append(one.answer.most > 0)
-                    delays[inner] += (one.answer.uops or 0) > 1
+                    continue
+                delays[inner] += (one.answer.uops or 0) > 1
+                is_other = one.answer.most > 0 and classes[outer].may_hold_another_of(member)
+                found.append(None if is_other else one.answer.most > 0)
             return found
 
         pairs = [
@@ -398,7 +500,7 @@ class Discovery:
         nested |= {
             (places[i], places[o]): _won(each)
             for (i, o), each in votes.items()
-            if i in places and o in places and 2 * sum(each) != len(each)
+            if i in places and o in places and (2 * sum(each) != len(each) or classes[i].may_need_both(classes[o]))
         }
         together = yield from self._together(
             left, [pair for pair in combinations(range(len(left)), 2) if not nested.get(pair)]
@@ -409,34 +511,38 @@ class Discovery:
         self, classes: Sequence[_Class], pairs: Sequence[tuple[int, int]]
     ) -> Procedure[dict[tuple[int, int], tuple[int, int]]]:
         """Return of pairs the least and the most ports that both sets can have together, as mixes of both show."""
+        assert self.filler is not None
         requests, planned = [], []
         for pair in pairs:
             one, other = (classes[number].first for number in pair)
             try:
                 made = [
-                    self.mixes.request([(one.variant, n * one.size), (other.variant, n * other.size)], None)
+                    self.mixes.among(
+                        self.filler, 0, [(one.variant, n * one.size), (other.variant, n * other.size)], None
+                    )
                     for n in TOGETHER_CYCLES
                 ]
             except UopscopeError:
                 continue
-            requests += made
+            requests += [request for each in made for request in each]
             planned.append((pair, one.size, other.size))
         answers = iter((yield requests) if requests else [])
         found = {}
         for pair, one_size, other_size in planned:
-            times = [(n, cycles_of(next(answers))) for n in TOGETHER_CYCLES]
-            shares = [cycles / n for n, cycles in times if cycles is not None]
+            times = [(n, cycles_of(next(answers)), issue_rate(next(answers), self.width)) for n in TOGETHER_CYCLES]
+            shares = [(cycles / n, issued) for n, cycles, issued in times if cycles is not None]
             if len(shares) < len(times):
                 continue
             both = one_size + other_size
             # A mix is never faster than its ports allow, so that each time is a lower bound of the ports together
-            least = min(both, self.width, ceil(both / max(Fraction(1), min(shares) * (1 + NEAR))))
+            shortest = min(share for share, _ in shares)
+            least = min(both, self.width, ceil(both / max(Fraction(1), shortest * (1 + NEAR))))
             fitting = [
                 ports
                 for ports in range(max(one_size, other_size), both + 1)
                 if all(
-                    abs(share / max(Fraction(both, min(ports, self.width)), Fraction(1)) - 1) <= NEAR
-                    for share in shares
+                    abs(share / max(both / min(Fraction(ports), issued), Fraction(1)) - 1) <= NEAR
+                    for share, issued in shares
                 )
             ]
             if fitting:
@@ -444,6 +550,14 @@ class Discovery:
             else:
                 found[pair] = (least, both)
         return found
+
+
+def _noise(residuals: Sequence[Fraction]) -> Fraction:
+    """Return the share by which times may be off, from the shares by which those of a known number were."""
+    if not residuals:
+        return FIRST_NOISE
+    nearly_all = sorted(residuals)[int(len(residuals) * MOST_TIMES)]
+    return min(MOST_NOISE, max(LEAST_NOISE, nearly_all * NOISE_FACTOR))
 
 
 _Places = tuple[int, int]
@@ -472,15 +586,38 @@ def _voted(
     return votes
 
 
+def _waits_longer(asked: Asked) -> bool:
+    """Whether a member waits longer than for one µop, however many instances there are."""
+    answer = asked.answer
+    return answer is not None and answer.bound is not None and min(*answer.values, answer.bound) > 1 + CONFIRMS
+
+
 def _won(votes: Sequence[bool]) -> bool:
     """Whether more than half vote for it."""
     return 2 * sum(votes) > len(votes)
 
 
-def _preference(member: Member) -> tuple[bool, Fraction, bool]:
-    """Order instructions by how well they block: those that overwrite their registers and have short chains first."""
+def _domains(variant: InstructionVariant) -> frozenset[str]:
+    """Return the register files of a variant, and `MEMORY` if it accesses any. Flags are with general registers."""
+    found = set(register_files(variant)) - {"OTHER"}
+    found |= {MEMORY} if _has_memory(variant) else set()
+    found |= {"GPR"} if any(operand.kind is OperandKind.FLAGS for operand in variant.operands) else set()
+    return frozenset(found)
+
+
+def _has_memory(variant: InstructionVariant) -> bool:
+    return any(operand.kind is OperandKind.MEMORY for operand in variant.operands)
+
+
+def _preference(member: Member) -> tuple[bool, bool, Fraction, bool]:
+    """Order instructions by how well they block: without memory, then without reading what they write, short chains."""
     chained = any(o.explicit and o.read and o.written for o in member.variant.operands)
-    return (chained, Fraction(round(member.chain)), member.variant.attributes.get("vex") != "1")
+    return (
+        _has_memory(member.variant),
+        chained,
+        Fraction(round(member.chain)),
+        member.variant.attributes.get("vex") != "1",
+    )
 
 
 def _blockers(members: Sequence[Member]) -> dict[CodeKind, InstructionVariant]:

@@ -12,6 +12,7 @@ from fractions import Fraction
 from math import ceil, floor, isqrt
 from typing import TYPE_CHECKING
 
+from generator.sequences.filler import as_filler
 from generator.sequences.mixes import MixPart, mix
 from inference.experiment import Request
 from xed_convert.errors import UopscopeError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from generator.factory import InstructionFactory
+    from generator.sequences.filler import SlotFiller
     from inference.experiment import Measured, Procedure
     from xed_convert.model import InstructionVariant
 
@@ -44,6 +46,10 @@ FARTHEST = Fraction(9, 20)
 MOST_BLOCKERS = 240
 """Blocking instructions in one mix: with more, code leaves the µop cache even in a loop."""
 
+
+DISTURBED = Fraction(1, 10)
+"""Share of the issue width. If filler takes the place of a few lines among others, and all of it is issued so much more
+slowly, it was disturbed. A tenth, because such lines change it by less on Zen 5: 7.8 to 8.4 per cycle of 8."""
 
 MOST_REPEATS = 4
 """Mixes of about the same strength: the mean of four is half as noisy as each of them."""
@@ -159,6 +165,24 @@ class MixFactory:
         made = [MixPart(variant, count) for variant, count in parts]
         return Request(mix(self.instructions, made, subject), loop=True)
 
+    def among(
+        self,
+        filler: SlotFiller,
+        count: int,
+        parts: Sequence[tuple[InstructionVariant, int]],
+        subject: InstructionVariant | None,
+    ) -> tuple[Request, Request]:
+        """Return the requests to time these among so much filler, and filler of the same lengths in place of all.
+
+        Raises:
+            AllocationError: there are not enough registers.
+            EncodingError: an instance cannot be encoded.
+        """
+        made = [MixPart(variant, number) for variant, number in parts]
+        made.append(MixPart(self.instructions.variant(filler.string), count, filler.length_bytes))
+        code = mix(self.instructions, made, subject)
+        return Request(code, loop=True), Request(as_filler(self.instructions, filler, code), loop=True)
+
     def possible(
         self, wanted: Sequence[tuple[Sequence[tuple[InstructionVariant, int]], InstructionVariant | None]]
     ) -> list[Request]:
@@ -172,6 +196,20 @@ class MixFactory:
 def cycles_of(measured: Measured) -> Fraction | None:
     """Return the core cycles of a mix, None if it did not run."""
     return measured.cycles if measured.ok and measured.cycles > 0 else None
+
+
+def issue_rate(filler: Measured, width: int) -> Fraction:
+    """Return how many lines per cycle are issued of filler that has the lengths of some code.
+
+    It is the issue width where that filler did not run.
+    """
+    cycles = cycles_of(filler)
+    return Fraction(width) if cycles is None else len(filler.request.benchmark.body) / cycles
+
+
+def undisturbed(rate: Fraction, width: int) -> Fraction:
+    """Return the issue rate of code that is filler but for a few lines: the issue width if it was disturbed."""
+    return rate if rate >= width * (1 - DISTURBED) else Fraction(width)
 
 
 @dataclass(frozen=True, slots=True)

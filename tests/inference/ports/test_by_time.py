@@ -5,18 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from generator.factory import InstructionFactory
+from generator.microbenchmark import Microbenchmark
+from generator.sequences.blocking import CodeKind
+from generator.sequences.filler import SlotFiller
 from inference.characterizer import Characterizer
+from inference.experiment import Measured, Request
+from inference.ports.blocking_instructions import Candidate
 from inference.ports.by_time.diagram import Lying, consistent, diagrams, named, ports_in
 from inference.ports.by_time.hypotheses import UopBounds, components
 from inference.ports.by_time.infer import TimedProbe, doubt, slots_among_filler
-from inference.ports.by_time.machine import Discovery, Member, TimedMachine, TimedSet
+from inference.ports.by_time.machine import Discovery, Member, TimedMachine, TimedSet, _Class
 from inference.ports.by_time.mixes import (
     MANY,
     MOST_BLOCKERS,
@@ -24,13 +29,15 @@ from inference.ports.by_time.mixes import (
     MixAnswer,
     MixFactory,
     Question,
+    issue_rate,
     judge,
     strengths,
+    undisturbed,
 )
 from inference.ports.by_time.published import published_names
 from results.findings import Confined, Indistinguishable, OnlyBounds
 from results.machine.constants import core_of
-from results.model import PortUsage, port_set_name
+from results.model import PortUsage, Status, port_set_name
 from results.ports import throughput_of
 from runner.backends.sim import SimBackend, open_machine
 from runner.measuring.protocol import Measurer
@@ -40,7 +47,7 @@ from simulator.machines.noise import CounterNoise
 from xed_convert.catalogue.catalogue import Catalogue
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from inference.experiment import Procedure
 
@@ -144,6 +151,99 @@ def test_port_arithmetic_takes_any_names() -> None:
     assert port_set_name(frozenset({"rA", "r0"})) == "r0A"
 
 
+def test_a_diagram_of_many_large_sets_is_drawn_soon() -> None:
+    """Zen 5's sets: pipes of vectors, stores, loads, shifts, ALUs. One pair cannot be compared."""
+    names = ("01", "04", "15", "23", "45", "67", "89", "ABC", "045", "2367", "0145", "ABCDEF")
+    sets = [frozenset(one) for one in names]
+    found = lying(sets)
+    together = {pair: both for pair, both in found.together.items() if pair != (2, 3)}
+    fitting, against = diagrams(Lying(found.sizes, found.nested, together))
+    assert against == 0
+    assert {ports_in(cells) for cells in fitting} == {len(frozenset().union(*sets))}
+
+
+class Front:
+    """A front end that issues lines of five bytes at the full width of 8, and shorter ones at 7 per cycle."""
+
+    width = 8
+
+    def measured(self, request: Request, extra_slots: int = 0) -> Measured:
+        lines = request.benchmark.body
+        short = sum(len(line.code) < 5 for line in lines)
+        cycles = Fraction(len(lines) - short + extra_slots, self.width) + Fraction(short, 7)
+        return Measured(request, Status.OK, {"core_cycles": cycles}, {}, None)
+
+
+def driven(procedure: Procedure[Any], answer: Callable[[Request], Measured]) -> object:
+    """Answer all requests of a procedure; return its result."""
+    try:
+        requests = next(procedure)
+        while True:
+            requests = procedure.send([answer(one) for one in requests])
+    except StopIteration as ended:
+        return ended.value
+
+
+def test_filler_has_the_length_that_is_issued_fastest(catalogue: Catalogue) -> None:
+    discovery = Discovery(MixFactory(InstructionFactory(catalogue)))
+    driven(discovery._find_filler(), Front().measured)
+    assert (discovery.filler, discovery.width) == (SlotFiller("MOV_89 (R64, R64)", 5), 8)
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3])
+def test_slots_are_counted_against_filler_of_the_same_lengths(catalogue: Catalogue, slots: int) -> None:
+    mixes = MixFactory(InstructionFactory(catalogue))
+    # Three bytes, so that all lines are short, and the rate of all of them is 7 per cycle
+    variant = catalogue.by_string("XCHG (R64, R64)")
+    code, twin = mixes.among(SlotFiller("MOV_89 (R64, R64)", 3), 24, [], variant)
+    rate = issue_rate(Front().measured(twin), 8)
+    assert rate == 7
+    cycles = Front().measured(code).cycles + Fraction(slots - 1) / rate
+    assert cycles * rate - 24 == slots
+    assert undisturbed(rate, 8) == 8
+    assert undisturbed(Fraction(15, 2), 8) == Fraction(15, 2)
+
+
+@pytest.mark.parametrize(
+    ("rate", "is_fitting"),
+    [
+        (Fraction(299, 50), True),
+        # Six ports of which some idle are no five
+        (Fraction(517, 100), False),
+        # As many as are issued of their length say nothing of ports
+        (Fraction(7), False),
+    ],
+)
+def test_a_rate_is_a_number_of_ports_if_it_is_near_and_not_that_of_issue(
+    catalogue: Catalogue, rate: Fraction, is_fitting: bool
+) -> None:
+    instructions = InstructionFactory(catalogue)
+    variant = catalogue.by_string("BSWAP (R64)")
+    lines = tuple(instructions.line("BSWAP (R64)", name) for name in ("RAX", "RCX", "RDX"))
+    candidate = Candidate(variant, Microbenchmark((), lines, "BSWAPs", len(lines)))
+    discovery = Discovery(MixFactory(instructions), "", 8, SlotFiller("MOV_89 (R64, R64)", 5))
+
+    def answer(request: Request) -> Measured:
+        if request.benchmark is candidate.benchmark:
+            return Measured(request, Status.OK, {"core_cycles": len(lines) / rate}, {}, None)
+        return Front().measured(request)
+
+    found = driven(discovery._with_rate_of_ports([candidate]), answer)
+    assert found == ([(variant, round(rate), 1 / rate)] if is_fitting else [])
+
+
+def test_an_eliminated_move_shows_no_ports(catalogue: Catalogue) -> None:
+    variant = catalogue.by_string("VMOVAPS_28 (XMM, XMM)")
+    discovery = Discovery(MixFactory(InstructionFactory(catalogue)), "", 8)
+    for each, found in ((Fraction(1, 6), {variant.string}), (Fraction(1), set())):
+
+        def answer(request: Request, cycles: Fraction = each) -> Measured:
+            whole = cycles * request.benchmark.divisor
+            return Measured(request, Status.OK, {"core_cycles": whole}, {}, None)
+
+        assert driven(discovery._eliminated([variant]), answer) == found
+
+
 @pytest.fixture(scope="module")
 def catalogue() -> Catalogue:
     return Catalogue.load()
@@ -202,7 +302,7 @@ def test_a_set_is_known_for_registers_of_the_same_file_only(
 ) -> None:
     loads = TimedSet(frozenset("012"), ("MOV (R64, M64)",), {}, frozenset({"GPR", "VEC"}))
     other = TimedSet(frozenset("3"), ("IMUL (R64, R64)",), {}, frozenset({"GPR"}))
-    machine = TimedMachine(6, DUMMY, Fraction(1, 100), (loads, other))
+    machine = TimedMachine(6, SlotFiller("NOP"), Fraction(1, 100), (loads, other))
     parts = components(one.ports for one in machine.sets)
     probe = TimedProbe(machine, catalogue.by_string(string), cycles, parts)
     # No part of the loads' ports alone, and one µop on port 3
@@ -224,7 +324,7 @@ def test_what_is_not_pipelined_has_at_most_the_uops_that_are_seen(
     catalogue: Catalogue, cycles: Fraction, slots: int | None, is_stated: bool
 ) -> None:
     sets = (TimedSet(frozenset("012"), (), {}, frozenset({"X87"})), TimedSet(frozenset("3"), (), {}))
-    machine = TimedMachine(6, DUMMY, Fraction(1, 100), sets)
+    machine = TimedMachine(6, SlotFiller("NOP"), Fraction(1, 100), sets)
     parts = components(one.ports for one in sets)
     probe = TimedProbe(machine, catalogue.by_string("FDIVR (ST0, ST(0), M64)"), cycles, parts)
     probe.slots, probe.most_slots = slots, slots or 44
@@ -232,6 +332,30 @@ def test_what_is_not_pipelined_has_at_most_the_uops_that_are_seen(
     found = doubt(probe, PortUsage.parse("3*r012+1*r3"), answers)
     bounds = OnlyBounds(probe.most_slots, (replace(answers[0], exact=False), answers[1]))
     assert (found != bounds) == is_stated
+
+
+@pytest.mark.parametrize(("usage", "is_whole"), [("1*r3", False), ("1*r012+1*r3", True)])
+def test_what_loads_has_a_uop_on_ports_of_memory(catalogue: Catalogue, usage: str, is_whole: bool) -> None:
+    load, multiply = catalogue.by_string("MOV (R64, M64)"), catalogue.by_string("IMUL (R64, R64)")
+    loads = TimedSet(frozenset("012"), (load.string,), {CodeKind.WITHOUT_AVX: load}, frozenset({"GPR"}))
+    other = TimedSet(frozenset("3"), (multiply.string,), {CodeKind.WITHOUT_AVX: multiply}, frozenset({"GPR"}))
+    machine = TimedMachine(6, SlotFiller("NOP"), Fraction(1, 100), (loads, other))
+    parts = components(one.ports for one in machine.sets)
+    probe = TimedProbe(machine, catalogue.by_string("IMUL (R64, M64)"), Fraction(1), parts, slots=1)
+    found = doubt(probe, PortUsage.parse(usage), ())
+    assert (found is None) == is_whole
+
+
+def test_what_delays_others_is_not_proved_to_be_confined(catalogue: Catalogue) -> None:
+    one = TimedSet(frozenset("012"), ("RORX (R64, R64, I8)",), {}, frozenset({"GPR"}))
+    machine = TimedMachine(8, SlotFiller("NOP"), Fraction(1, 100), (one,))
+    variant = catalogue.by_string("PDEP (R64, R64, R64)")
+    parts = components([one.ports])
+    for bound, least in ((Fraction(17, 10), 0), (Fraction(14, 10), 1)):
+        probe = TimedProbe(machine, variant, Fraction(1, 3), parts)
+        answer = MixAnswer(None, 1, (Fraction(2), Fraction(2)), bound)
+        probe.take(one.ports, Asked(Question(variant, variant, 3, (12, 18)), answer))
+        assert probe.bounds[one.ports] == UopBounds(least, 1)
 
 
 def test_hidden_counters_leave_nothing_but_time(catalogue: Catalogue) -> None:
@@ -255,11 +379,37 @@ def test_ports_get_published_names_where_facts_fit() -> None:
     assert published_names("ZEN4", wrong) == {}
 
 
+def group(catalogue: Catalogue, size: int, *names: str) -> _Class:
+    return _Class([Member(catalogue.by_string(name), size, Fraction(1), Fraction(1, size)) for name in names])
+
+
+def test_what_needs_memory_has_a_uop_besides(catalogue: Catalogue) -> None:
+    mixed = group(catalogue, 2, "VMOVD (R32, XMM)", "VMOVAPS (M128, XMM)").without_other_uops()
+    assert [one.variant.string for one in mixed.members] == ["VMOVD (R32, XMM)"]
+    loads = group(catalogue, 2, "MOV (R64, M64)", "VMOVAPS (XMM, M128)").without_other_uops()
+    assert len(loads.members) == 2
+
+
+def test_what_belongs_to_two_domains_may_need_both(catalogue: Catalogue) -> None:
+    alus = group(catalogue, 6, "POPCNT (R64, R64)")
+    loads = group(catalogue, 4, "MOV (R64, M64)")
+    stores = group(catalogue, 2, "MOV (M64, R64)")
+    moves = group(catalogue, 2, "VMOVD (R32, XMM)", "VPTEST (XMM, XMM)")
+    shuffles = group(catalogue, 1, "VMOVD (R32, XMM)", "VPSHUFB (XMM, XMM, XMM)")
+    assert stores.may_need_both(alus)
+    assert moves.may_need_both(alus)
+    assert not stores.may_need_both(loads)
+    assert not group(catalogue, 2, "VMOVAPS (XMM, M128)").may_need_both(loads)
+    assert not shuffles.may_need_both(alus)
+    assert not group(catalogue, 3, "SHLX (R64, R64, R64)").may_need_both(alus)
+
+
 class Told(Discovery):
     """Whose answers are told by a table of sets; `disturbed` pairs of subject and blocker get no answer."""
 
     sets: dict[str, str]
     disturbed: set[tuple[str, str]]
+    delayed: frozenset[str] = frozenset()
 
     def _ask(self, pairs: Sequence[tuple[Member, Member]]) -> Procedure[list[Asked]]:
         yield from ()
@@ -269,8 +419,23 @@ class Told(Discovery):
             uops = int(set(self.sets[one]) <= set(self.sets[other]))
             question = Question(subject.variant, blocker.variant, blocker.size, (4, 6), subject.chain)
             answer = None if (one, other) in self.disturbed else MixAnswer(uops, uops, (Fraction(uops),) * 2)
+            if one != other and (one in self.delayed) != (other in self.delayed) and len(self.sets[one]) > 1:
+                answer = MixAnswer(None, 1, (Fraction(2), Fraction(2)), Fraction(17, 10))
             found.append(Asked(question, answer))
         return found
+
+
+def test_of_two_sets_that_cannot_be_compared_the_larger_class_stays(catalogue: Catalogue) -> None:
+    shifts = [f"{name} (R64, R64, R64)" for name in ("SHLX", "SHRX", "SARX", "BZHI", "BEXTR")] + ["RORX (R64, R64, I8)"]
+    told = Told(MixFactory(InstructionFactory(catalogue)), "", 8)
+    told.sets = dict.fromkeys((*shifts, "PDEP (R64, R64, R64)", "PEXT (R64, R64, R64)"), "012")
+    told.disturbed = set()
+    told.delayed = frozenset({"PDEP (R64, R64, R64)", "PEXT (R64, R64, R64)"})
+    members = [Member(catalogue.by_string(name), 3, Fraction(1), Fraction(1, 3)) for name in told.sets]
+    with pytest.raises(StopIteration) as ended:
+        next(told._classes(members))
+    (kept,) = ended.value.value
+    assert sorted(one.variant.string for one in kept.members) == sorted(shifts)
 
 
 @pytest.mark.parametrize("is_disturbed", [False, True])

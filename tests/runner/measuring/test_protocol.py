@@ -103,8 +103,8 @@ def test_a_run_that_only_fills_buffers_is_made_longer(counters: tuple[str, ...])
     (found,) = Measurer(backend, NO_SURVEY).measure([Request(bench(16), loop=True)])
     assert float(found.cycles) == pytest.approx(3000, rel=0.1)
     sizes = [[(job.copies, job.iterations) for job in batch] for batch in backend.batches if len(batch) > 1]
-    assert sizes[0] == [(1, 3), (4, 3)]
-    assert sizes[1:] == [[(1, 400), (4, 400)]]
+    assert sizes[0] == [(3, 1), (12, 1)]
+    assert sizes[1:] == [[(3, 400), (12, 400)]]
 
 
 def test_fast_code_is_not_measured_again_for_being_fast() -> None:
@@ -297,6 +297,14 @@ def test_sizes_grow_and_stay_in_the_instruction_cache(lines: int, size: int, loo
         assert len({each.fenced for each in sizes}) == 1
         code = sizes[-1].copies * len(request.benchmark.body_code)
         assert code <= max(sizing.CODE_BUDGET_BYTES, 4 * len(request.benchmark.body_code))
+
+
+def test_a_clock_compares_loops_and_windows_of_many_instructions() -> None:
+    for lines in (1, 5, 12, 60):
+        for loop, least in ((True, sizing.STEADY_LOOP_LINES), (False, sizing.STEADY_LINES)):
+            low, high = sizing.clock_sizes(Request(bench(lines), loop=loop), 100.0)
+            assert low.copies * lines >= least
+            assert (high.copies - low.copies) * lines >= (3 * least if loop else sizing.WINDOW_LINES)
 
 
 def test_a_clock_runs_neither_too_short_nor_too_long() -> None:
