@@ -37,7 +37,7 @@ LONGEST_SECONDS = 900
 TAIL = """
 echo; echo "--- dmesg"
 dmesg | grep -E 'BUG|Oops|WARNING|general protection|Call Trace|stall|Uhhuh|unable to handle|leak' |
-    grep -v -E 'data leaks? possible|hw-vuln'
+    grep -v -E 'data leaks? possible|hw-vuln|stall_timeout'
 echo "--- end"; poweroff -f
 """
 
