@@ -428,9 +428,15 @@ def _of_parts(probe: TimedProbe, usage: PortUsage) -> list[PortUsage] | None:
 
 
 def _is_shown(probe: TimedProbe, ports: PortSet) -> bool:
-    """Whether an instruction with registers of the same file has a basic set with these ports."""
+    """Whether an instruction with registers of the same file has a basic set with these ports.
+
+    Of what has neither registers nor memory nothing is known. On Haswell, conditional jumps are confined to p06, and
+    those that are taken have p6 only.
+    """
     files = register_files(probe.variant) - {"OTHER"}  # no µop computes in the instruction pointer
-    return not files or any(
+    if not files:
+        return any(operand.kind is OperandKind.MEMORY for operand in probe.variant.operands)
+    return any(
         ports <= probe.machine.public(one.ports) and not files.isdisjoint(one.files) for one in probe.machine.sets
     )
 

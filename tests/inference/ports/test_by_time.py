@@ -294,6 +294,8 @@ def test_the_front_end_hides_no_set_of_ports(catalogue: Catalogue) -> None:
         # Three per cycle need all three ports
         ("FCOMP (ST0, ST(0), M64)", Fraction(1, 3), []),
         ("IMUL (R64, M64)", Fraction(1), []),
+        ("JNL (Rel8)", Fraction(1), ["1*r012+1*r3", "1*r01+1*r3", "1*r02+1*r3", "1*r12+1*r3"]),
+        ("JNL (Rel8)", Fraction(1, 3), []),
         ("PREFETCHT0 (M512)", Fraction(1), []),
     ],
 )
