@@ -16,10 +16,10 @@ from analysis.block.addresses import AddressFollower
 from analysis.bounds.dependencies import Cycle, Node, graph_of, search_slowest, synchronizations
 from analysis.bounds.front_end import (
     cache_bound,
+    cached_of,
     decoders_bound,
     fetched_of,
     is_buffered,
-    is_cached,
     loop_buffer_bound,
     predecoder_bound,
 )
@@ -142,12 +142,19 @@ class Analyzer:
         items = fetched_of(block)
         if loop and is_buffered(items, core):
             return {Component.LOOP_BUFFER: loop_buffer_bound(_uops(items), core)}
-        if loop and is_cached(items, core):
-            return {Component.UOP_CACHE: cache_bound(block, items, core)}
-        predecoder = predecoder_bound(block, core.front_end, loop=loop, begin=self.code_offset)
-        decoders = decoders_bound(items, core.front_end, core.microcode)
+        cached = cached_of(items, core) if loop else []
+        from_cache = cache_bound(block, cached, core)
+        if len(cached) == len(items):
+            return {Component.UOP_CACHE: from_cache}
+        # One of both delivers at a time
+        left = Fraction(block.size_bytes - sum(item.size_bytes for item in cached), block.size_bytes)
+        predecoder = predecoder_bound(block, core.front_end, loop=loop, begin=self.code_offset) * left
+        decoders = decoders_bound(items, core.front_end, core.microcode) * left
         clusters = core.front_end.clusters  # by turns, none has less than its share
-        return {Component.PREDECODER: predecoder / clusters, Component.DECODERS: decoders / clusters}
+        return {
+            Component.PREDECODER: from_cache + predecoder / clusters,
+            Component.DECODERS: from_cache + decoders / clusters,
+        }
 
     def _back_end(self, block: Block) -> dict[Component, Fraction]:
         """Return the bounds of issue, divider, and units of single variants."""

@@ -8,6 +8,7 @@ constants of a core are in `results/machine/cores/`.
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import accumulate
 from math import gcd
 from typing import TYPE_CHECKING
 
@@ -108,8 +109,9 @@ def decoders_bound(items: Sequence[Fetched], front: FrontEnd, microcode: Microco
 
 
 def cache_bound(block: Block, items: Sequence[Fetched], core: CoreConstants) -> Fraction:
-    """Return cycles per iteration of a loop out of the µop cache; short loops take whole cycles."""
-    assert core.uop_cache is not None
+    """Return cycles per iteration of those items of a loop that the µop cache has; short loops take whole cycles."""
+    if core.uop_cache is None:
+        return Fraction(0)
     cycles = Fraction(sum(item.decoding.decoded for item in items), core.uop_cache.width)
     if core.microcode is not None:
         for item in items:
@@ -134,14 +136,16 @@ def is_buffered(items: Sequence[Fetched], core: CoreConstants) -> bool:
     return uops <= core.front_end.uop_queue and not any(item.decoding.microcoded for item in items)
 
 
-def is_cached(items: Sequence[Fetched], core: CoreConstants) -> bool:
-    """Whether all of a loop that begins at a line of the instruction cache comes out of the µop cache."""
+def cached_of(items: Sequence[Fetched], core: CoreConstants) -> list[Fetched]:
+    """Return what comes out of the µop cache, of a loop that begins at a line of the instruction cache."""
     if core.uop_cache is None:
-        return False
+        return []
     layout = CodeLayout(items, core.uop_cache)
-    address = 0
-    for position, item in enumerate(items):
-        if not layout.is_cached(position, address):
-            return False
-        address += item.size_bytes
-    return True
+    if not layout.fits(1):
+        return []
+    starts = accumulate((item.size_bytes for item in items), initial=0)
+    return [
+        item
+        for position, (item, start) in enumerate(zip(items, starts, strict=False))
+        if layout.is_cached(position, start)
+    ]

@@ -143,9 +143,10 @@ class CodeLayout:
         return any(item.decoding.microcoded for item in self.items)
 
     def fits(self, copies: int) -> bool:
-        """Whether the µop cache holds so many copies."""
-        if self.is_loop or not self.size_bytes:
+        """Whether the µop cache holds so many copies; of a loop, which jumps to its own beginning, there is one."""
+        if not self.size_bytes:
             return True
+        copies = 1 if self.is_loop else copies
         period = self.cache.window_bytes // gcd(self.size_bytes, self.cache.window_bytes)
         counted = min(copies, period)
         windows: dict[int, list[Fetched]] = {}

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from analysis.block.addresses import BHIVE, Environment
-from analysis.bounds.components import Analyzer, Running
+from analysis.bounds.components import Analyzer, Component, Running
 from analysis.simulation.run import Simulation
 from analysis.simulation.study import Study
 from tests.analysis.machine import block, haswell, reader
@@ -62,6 +62,29 @@ def test_no_simulation_is_faster_than_the_bound_of_the_ports() -> None:
     for text in ("mov rax, [rsi]; add rax, [rdi]; mov [rbp], rax", "imul rax, rbx; add rcx, rax; lea rdx, [rcx+rax+8]"):
         one = study(text)
         assert one.cycles >= max(one.bounds.cycles_of.values()) * Fraction(99, 100)
+
+
+@pytest.mark.parametrize(
+    ("text", "count", "cycles"),
+    [
+        # 10 bytes each: two in 16 bytes are no whole number, so that the predecoder takes 16 bytes per cycle
+        ("mov rax, 0x1122334455667788", 1000, Fraction(10004, 16)),
+        # The µop cache holds 256 windows of 32 bytes
+        ("mov rax, 0x1122334455667788", 700, Fraction(701, 4)),
+    ],
+)
+def test_a_loop_is_decoded_anew_if_the_uop_cache_cannot_hold_it(text: str, count: int, cycles: Fraction) -> None:
+    found = study(f"again: {'; '.join([text] * count)}; dec rdi; jne again", Running.LOOP)
+    assert float(found.cycles) == pytest.approx(float(cycles), rel=0.02)
+    assert found.cycles >= max(found.bounds.cycles_of.values()) * Fraction(99, 100)
+
+
+def test_a_bound_of_code_that_is_partly_decoded_adds_up_both_parts() -> None:
+    """A window of 32 bytes with more µops than its lines hold is decoded, the others come out of the µop cache."""
+    text = "; ".join(["mov rax, 0x1122334455667788"] * 200 + ["nop"] * 40)
+    found = study(f"again: {text}; dec rdi; jne again", Running.LOOP)
+    assert found.cycles >= max(found.bounds.cycles_of.values()) * Fraction(99, 100)
+    assert found.bounds.cycles_of[Component.PREDECODER] < Fraction(2042, 16)
 
 
 def test_instructions_without_data_take_a_place_and_are_named() -> None:
