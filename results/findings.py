@@ -546,6 +546,13 @@ class Unexplained(Failure):
 
 
 @dataclass(frozen=True, slots=True)
+class TooNoisy(Failure):
+    """By time alone: the machine's times are off by the share `off`, so that they say nothing of ports."""
+
+    off: Fraction
+
+
+@dataclass(frozen=True, slots=True)
 class TooManyUsages(Failure):
     """More usages explain the answers than can be listed."""
 

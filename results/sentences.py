@@ -322,6 +322,7 @@ _REASONS: dict[type[Failure], str] = {
     findings.Unplaced: "some µops use more ports than can be kept busy, or none",
     findings.Delays: "it delays what uses some ports, whether it has µops there or not",
     findings.Unexplained: "mixes take times that no port usage explains",
+    findings.TooNoisy: "the machine was too busy for ports by time",
     findings.NoUsage: "no port usage explains the answers",
     findings.NotCounted: "its µops are on ports without counters",
     findings.EliminatedPorts: "the ports of instances that are not eliminated cannot be told",
@@ -425,6 +426,12 @@ def _(value: findings.Delays) -> str:
     return (
         f"elsewhere it uses {_usage(value.usage)}; on {_sets(value.sets)} it delays others for longer than µops would"
     )
+
+
+@failure.register
+def _(value: findings.TooNoisy) -> str:
+    percent = _decimal(value.off * 100)
+    return f"times are off by {percent}%, too much for ports by time: measure again when nothing else runs"
 
 
 @failure.register

@@ -46,6 +46,7 @@ from results.findings import (
     PortAnswer,
     SequenceTime,
     SlotsFound,
+    TooNoisy,
     Unexplained,
     Unplaced,
 )
@@ -211,6 +212,8 @@ def infer_by_time(
     machine: TimedMachine, mixes: MixFactory, variant: InstructionVariant, cycles: Fraction
 ) -> Procedure[PortConclusion]:
     """Infer the port usage of a variant; `cycles` is its measured reciprocal throughput in core cycles."""
+    if machine.is_noisy:
+        return PortConclusion(None, TooNoisy(machine.off))
     parts = components(one.ports for one in machine.sets)
     probe = TimedProbe(machine, variant, cycles, parts)
     extra = extra_code_of(variant)

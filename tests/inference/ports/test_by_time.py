@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
@@ -20,7 +21,7 @@ from inference.experiment import Measured, Request
 from inference.ports.blocking_instructions import Candidate
 from inference.ports.by_time.diagram import Lying, consistent, diagrams, named, ports_in
 from inference.ports.by_time.hypotheses import UopBounds, components
-from inference.ports.by_time.infer import TimedProbe, doubt, slots_among_filler
+from inference.ports.by_time.infer import TimedProbe, doubt, infer_by_time, slots_among_filler
 from inference.ports.by_time.machine import Discovery, Member, TimedMachine, TimedSet, _Class
 from inference.ports.by_time.mixes import (
     MANY,
@@ -35,10 +36,11 @@ from inference.ports.by_time.mixes import (
     undisturbed,
 )
 from inference.ports.by_time.published import published_names
-from results.findings import Confined, Indistinguishable, OnlyBounds
+from results.findings import Confined, Indistinguishable, OnlyBounds, TooNoisy
 from results.machine.constants import core_of
 from results.model import PortUsage, Status, port_set_name
 from results.ports import throughput_of
+from results.sentences import failure
 from runner.backends.sim import SimBackend, open_machine
 from runner.measuring.protocol import Measurer
 from runner.measuring.session import Session
@@ -272,6 +274,24 @@ def test_a_machine_is_found_again_by_time(catalogue: Catalogue, noise: int) -> N
     assert outcome.answers["FCOM (ST0, ST(0), M64)"] is Verdict.NAMED
     # Of four ports as many as are issued per cycle nothing is seen
     assert outcome.verdicts[Verdict.VISIBLE] >= 1
+
+
+def test_nothing_is_said_where_times_are_off_by_too_much(catalogue: Catalogue) -> None:
+    """With 2% of noise, wrong sets of ports are found on this machine."""
+    machine = open_machine("SKX").with_parameters(noise=CounterNoise(job_percent=2))
+    backend = SimBackend(machine, catalogue, hide_counters=True)
+    characterizer = Characterizer(catalogue, backend.info().capabilities, by_time=True)
+    session = Session(Measurer(backend))
+    timed = session.run_one(characterizer.prepare()).timed
+    assert timed is not None
+    assert timed.is_noisy
+    found = run(backend, catalogue, [catalogue.by_string("IMUL (R64, R64)")])
+    assert found.verdicts == {Verdict.UNSTATED: 1}
+    variant = catalogue.by_string("IMUL (R64, R64)")
+    said = session.run_one(infer_by_time(timed, MixFactory(InstructionFactory(catalogue)), variant, Fraction(1)))
+    assert said.usage is None
+    assert isinstance(said.failure, TooNoisy)
+    assert re.fullmatch(r"times are off by \d\.\d\d%, too much for ports by time: .*", failure(said.failure))
 
 
 def test_the_front_end_hides_no_set_of_ports(catalogue: Catalogue) -> None:
