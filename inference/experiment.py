@@ -88,6 +88,11 @@ class Measured:
         """Core cycles per copy."""
         return self.values["core_cycles"]
 
+    @property
+    def cycles_spread(self) -> Fraction:
+        """Half the distance between the quartiles of the core cycles, per copy (0: it is not known)."""
+        return self.spread.get("core_cycles", Fraction(0))
+
 
 Result = TypeVar("Result")
 Procedure: TypeAlias = Generator[Sequence[Request], Sequence[Measured], Result]

@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from generator.chains.producers import COPIES, produced_chains
+from inference.attributes.value_classes import SPREADS
 from results.findings import ProducerTime
 from results.model import PRODUCERS, Derivation
 
@@ -40,9 +41,6 @@ AGREE = Fraction(1, 4)
 """Cycles by which what a copy takes longer may differ between two lengths of code, and be off a whole number: more is
 noise, or due to the producer's own µops."""
 
-SPREADS = 4
-"""Times the spreads of both measurements (half the distances between quartiles) that a difference must exceed."""
-
 
 def measure_producers(found: ConclusionBuilder, plan: LatencyPlan, calibrations: Calibrations) -> Procedure[None]:
     """Note behind which producers an instruction takes longer, in cycles beyond those behind the quickest one."""
@@ -61,7 +59,7 @@ def _is_suspicious(chain: ProducedChain, calibrations: Calibrations) -> Procedur
         return bool(usual.ok)
     expected = usual.cycles * chain.groups
     return grouped.cycles - expected >= max(
-        LEAST_CYCLES, LEAST_SHARE * expected, SPREADS * (_spread(usual) * chain.groups + _spread(grouped))
+        LEAST_CYCLES, LEAST_SHARE * expected, SPREADS * (usual.cycles_spread * chain.groups + grouped.cycles_spread)
     )
 
 
@@ -103,13 +101,9 @@ def _slower(chain: ProducedChain, answers: Sequence[Measured], copies: int) -> d
         quickest = min(alike, key=lambda other: other.cycles)
         fewest = quickest.cycles if quickest.cycles >= SHORTEST * copies * chain.instances else Fraction(0)
         more = (measured.cycles - fewest) / copies
-        spread = (_spread(quickest) + _spread(measured)) / copies
+        spread = (quickest.cycles_spread + measured.cycles_spread) / copies
         if measured is not quickest and more >= max(
             LEAST_CYCLES, LEAST_SHARE * measured.cycles / copies, SPREADS * spread
         ):
             found[one.name] = more
     return found
-
-
-def _spread(measured: Measured) -> Fraction:
-    return measured.spread.get("core_cycles", Fraction(0))

@@ -57,5 +57,5 @@ def measure_value_classes(found: ConclusionBuilder, context: Context) -> Procedu
 def differs(usual: Measured, other: Measured) -> bool:
     """Whether two times differ by more than noise."""
     apart = abs(other.cycles - usual.cycles)
-    spread = sum((one.spread.get("core_cycles", Fraction(0)) for one in (usual, other)), Fraction(0))
+    spread = usual.cycles_spread + other.cycles_spread
     return apart >= max(LEAST_CYCLES, LEAST_SHARE * max(usual.cycles, other.cycles), SPREADS * spread)

@@ -222,7 +222,7 @@ class _ChainProbe:
         bound = self._throughput_bound(pair, chain)
         limited = bound is None or measured.cycles <= bound + MARGIN * measured.cycles
         latency = max(rest - chain.cross_domain_links, Fraction(0))
-        spread = measured.spread.get("core_cycles", Fraction(0))
+        spread = measured.cycles_spread
         exact = (
             not limited
             and not is_unsteady(measured.cycles, spread)

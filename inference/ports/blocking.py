@@ -71,7 +71,7 @@ def find_blocking(
         for candidate, answer in zip(candidates, measured, strict=True)
         if answer.ok
     ]
-    spreads = [answer.spread.get("core_cycles", Fraction(0)) / answer.cycles for answer in measured if answer.ok]
+    spreads = [answer.cycles_spread / answer.cycles for answer in measured if answer.ok]
     alone = [isolated for _, isolated in observed]
     accuracy = accuracy_of(list(zip(alone, spreads, strict=True)), layout)
     released = {} if code is None else (yield from _release(observed, layout, code))

@@ -177,17 +177,20 @@ class TimedMachine:
     """What is known of a machine's ports by time alone.
 
     - `width`: issue width in slots per cycle.
-    - `noise`: share by which a time may be off.
-    - `off`: the same as it was estimated, however large it is.
+    - `off`: share by which times seem to be off.
     - `names`: what results call ports that are not called `r` and the letter.
     """
 
     width: int
     filler: SlotFiller
-    noise: Fraction
+    off: Fraction
     sets: tuple[TimedSet, ...]
     names: Mapping[str, str] = field(default_factory=dict)
-    off: Fraction = Fraction(0)
+
+    @property
+    def noise(self) -> Fraction:
+        """The share by which a time may be off, as long as it is noise."""
+        return noise_of(self.off)
 
     @property
     def is_noisy(self) -> bool:
@@ -273,9 +276,9 @@ class Discovery:
         classes = yield from self._classes(members)
         # Both have other causes besides noise: µops that delay others, lines that suit the front end. Less is nearer
         off = min(_off(self.residuals), _off(self.issue_residuals))
-        self.noise = min(MOST_NOISE, max(LEAST_NOISE, off))
         if off > TOO_NOISY:
-            return TimedMachine(self.width, self.filler, self.noise, (), {}, off)
+            return TimedMachine(self.width, self.filler, off, ())
+        self.noise = noise_of(off)
         classes.sort(key=lambda one: (one.first.size, min(member.variant.string for member in one.members)))
         classes, lying = yield from self._lying(classes)
         fitting, _, left_out = consistent(lying)
@@ -291,7 +294,7 @@ class Discovery:
             for one, found in zip(ports, classes, strict=True)
         ]
         names = published_names(self.architecture, {one.ports: one.members for one in sets})
-        return TimedMachine(self.width, self.filler, self.noise, tuple(sets), names, off)
+        return TimedMachine(self.width, self.filler, off, tuple(sets), names)
 
     def _find_filler(self) -> Procedure[None]:
         """Find filler, its best length, and the issue width: how much of it is issued per cycle."""
@@ -564,6 +567,11 @@ class Discovery:
             else:
                 found[pair] = (least, both)
         return found
+
+
+def noise_of(off: Fraction) -> Fraction:
+    """Return the share by which a time may be off, of that by which times seem to be."""
+    return min(MOST_NOISE, max(LEAST_NOISE, off))
 
 
 def _off(residuals: Sequence[Fraction]) -> Fraction:

@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from analysis.aarch64 import llvm
 from analysis.aarch64.kernel import Kernel, analyze, cpus
 from analysis.aarch64.llvm import Described, ToolError, tables_of
 from analysis.aarch64.operands import effects_of, registers_in
 from analysis.errors import AnalysisError
+from tests.analysis.aarch64.installed import need_llvm
 from tests.nonempty import some
 
 GAUSS_SEIDEL = """\
@@ -32,11 +32,7 @@ GAUSS_SEIDEL = """\
 
 @pytest.fixture(autouse=True)
 def _llvm() -> None:
-    try:
-        llvm.program("llvm-mca")
-        llvm.program("llvm-mc")
-    except ToolError as error:
-        pytest.skip(str(error))
+    need_llvm()
 
 
 def kernel(text: str, cpu: str = "TX2") -> Kernel:

@@ -43,6 +43,10 @@ class Loaded:
         self.memory[self.code : self.code + len(blob)] = blob
         struct.pack_into("<Q", self.memory, self.code, self.base)
 
+    def give_registers(self, value: int) -> None:
+        """Give the registers that value before each iteration, and a page that serves all others."""
+        struct.pack_into("<2Q", self.memory, 0x230, self.base + 0x10000, value)
+
     def run(self) -> None:
         ctypes.CFUNCTYPE(None)(self.base + self.code + ENTRY_OFFSET)()
 
@@ -72,7 +76,7 @@ def test_iterations_that_warm_up_run_but_do_not_count(warm_up: int) -> None:
     counted = {}
     for iterations in (1, 5):
         loaded = Loaded(render(bench, 2, iterations, style=Style(state=State.AGAIN, warm_up=warm_up)))
-        struct.pack_into("<2Q", loaded.memory, 0x230, loaded.base + 0x10000, loaded.base + loaded.area)
+        loaded.give_registers(loaded.base + loaded.area)
         loaded.run()
         assert loaded.u64(loaded.area) == 2 * (warm_up + iterations)
         assert loaded.u64(0x100) < loaded.u64(loaded.area + 8) < loaded.u64(0x180)
@@ -92,7 +96,7 @@ def test_the_clock_is_read_behind_the_iterations_that_warm_up() -> None:
     )
     for warm_up in (0, 3):
         loaded = Loaded(render(first, 1, 4, style=Style(state=State.AGAIN, warm_up=warm_up)))
-        struct.pack_into("<2Q", loaded.memory, 0x230, loaded.base + 0x10000, loaded.base + loaded.area)
+        loaded.give_registers(loaded.base + loaded.area)
         loaded.run()
         assert (loaded.u64(loaded.area) > loaded.u64(0x100)) == (warm_up == 0)
 

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 import jsonschema
 import pytest
 
-from analysis.aarch64 import llvm
-from analysis.aarch64.llvm import ToolError
 from analysis.report.data import schema
 from runner.cli.analyze import app
 from runner.cli.process import guard
+from tests.analysis.aarch64.installed import need_llvm
 from tests.nonempty import some
 from tests.runner.cli.commands import need_catalogue
 from tests.shared import measured_haswell
@@ -179,11 +178,7 @@ def test_cpus_are_shown_side_by_side(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_an_aarch64_kernel_goes_to_llvm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    try:
-        llvm.program("llvm-mca")
-        llvm.program("llvm-mc")
-    except ToolError as error:
-        pytest.skip(str(error))
+    need_llvm()
     made = tmp_path / "out.json"
     assert run("--asm", "fadd d0, d0, d1; fmul d0, d0, d2", "--arch", "TX2", "--json", str(made)) == 0
     assert "thunderx2t99: 2 instructions" in capsys.readouterr().out
