@@ -10,7 +10,8 @@
 7. The latency of every pair of operands (`inference.latency`), if the plain form runs at all.
 8. Which values of operands make it slower or faster (`inference.attributes.value_classes`).
 9. Whether its operands take longer from the other domain of vectors (`inference.attributes.bypass`).
-10. Whether it takes longer behind some producers of what it only reads (`inference.attributes.producers`).
+10. Whether it takes longer behind some producers of what it only reads (`inference.attributes.producers`), and of
+   what every chain needs (`inference.attributes.carried`).
 11. What a read of flags takes of which it writes only some (`inference.attributes.flags`).
 12. What happens at rename (`inference.attributes.renaming`): idioms, divided µops, and registers that are only
    written; how many moves are eliminated (`inference.attributes.elimination`).
@@ -26,6 +27,7 @@ from generator.chains.plan import plan_latency
 from generator.errors import GenerationError
 from generator.sequences.fusion import may_fuse
 from inference.attributes.bypass import measure_bypass
+from inference.attributes.carried import measure_carried
 from inference.attributes.decoding import measure_decoding
 from inference.attributes.divider import measure_divider
 from inference.attributes.elimination import measure_elimination
@@ -68,7 +70,8 @@ def characterize_variant(variant: InstructionVariant, context: Context) -> Proce
         yield from _latencies(found, plan, context)
         yield from measure_value_classes(found, context)
         yield from measure_bypass(found, plan, context.calibrations)
-        yield from measure_producers(found, plan, context.calibrations)
+        produced = yield from measure_producers(found, plan, context.calibrations)
+        yield from measure_carried(found, plan, context.calibrations, produced)
         yield from measure_flags(found, context)
         yield from measure_result(found, context)
         yield from measure_move(found, context)

@@ -273,13 +273,14 @@ class DivisionTimes(Step):
 class PartialFlagsTime(Step):
     """Cycles of a chain through flags of TEST, and with an instruction between that writes only some of them.
 
-    `whole` is the chain alone; `both` reads flags of TEST and of the instruction, `own` only those of the instruction.
+    `whole` is the chain alone; `both` reads flags of TEST and of the instruction (None: it keeps flags on a condition
+    only), `own` only those of the instruction.
     `uops` are those that are neither the chain's nor the instruction's (None: not counted). `apart`: the instruction
     does not wait for the flags that it keeps.
     """
 
     whole: Fraction
-    both: Fraction
+    both: Fraction | None
     own: Fraction
     uops: Fraction | None
     apart: bool
@@ -323,6 +324,20 @@ class ProducerTime(Step):
     operands: tuple[int, ...]
     code: str
     cycles: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedTime(Step):
+    """Cycles of a chain that goes through a producer of an operand, and those that the producer takes by itself.
+
+    `code` is the producer.
+    """
+
+    name: str
+    operand: str
+    code: str
+    cycles: Fraction
+    own: Fraction
 
 
 @dataclass(frozen=True, slots=True)

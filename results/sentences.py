@@ -195,9 +195,10 @@ def _(value: findings.DivisionTimes) -> str:
 @step.register
 def _(value: findings.PartialFlagsTime) -> str:
     uops = "" if value.uops is None else f" and {_decimal(value.uops)} µops more"
-    both = f"{_decimal(value.both)} cycles with it between{uops}, {_decimal(value.own)} if only its own flags are read"
+    between = "" if value.both is None else f", {_decimal(value.both)} cycles with it between{uops}"
+    both = f"{between}, {_decimal(value.own)} if only its own flags are read"
     told = "it does not wait for the flags that it keeps" if value.apart else "it waits for the flags that it keeps"
-    return f"a chain through flags takes {_decimal(value.whole)} cycles, {both}: {told}"
+    return f"a chain through flags takes {_decimal(value.whole)} cycles{both}: {told}"
 
 
 @step.register
@@ -225,6 +226,12 @@ def _(value: findings.ProducerTime) -> str:
 
 
 @step.register
+def _(value: findings.CarriedTime) -> str:
+    what = f"operand {value.operand} through {value.name.replace('_', ' ')} ({value.code})"
+    return f"{what}: {_decimal(value.cycles)} - {_decimal(value.own)} = {_decimal(value.cycles - value.own)} cycles"
+
+
+@step.register
 def _(value: findings.MovedToItself) -> str:
     return f"a move of a register to itself executes {_decimal(value.uops)} µops"
 
@@ -247,7 +254,7 @@ def _(value: findings.PartialWrite) -> str:
     uops = "" if value.uops is None else f", {_decimal(value.uops)} µops more"
     both = f"{_decimal(value.both)} with a read of all of it, which takes {_decimal(value.read)} alone{uops}"
     told = "the part is renamed apart" if value.apart else "the part is not renamed apart"
-    return f"writing a part of a register takes {_decimal(value.written)} cycles, {both}: {told}"
+    return f"writing a part of a register takes {_decimal(value.written)} cycles{both}: {told}"
 
 
 @step.register

@@ -52,7 +52,7 @@ class Chain:
 
     `links` are the names of the links that are calibrated, pads included, each as often as it is in the chain.
     `cross_domain_links` counts the others, which cannot be calibrated. `breakers` is the number of further
-    instructions, `instances` how often the instruction under test is in it.
+    instructions, `instances` how often the instruction under test is in it. `used` are the registers of all of it.
     """
 
     benchmark: Microbenchmark
@@ -63,6 +63,7 @@ class Chain:
     breakers: int
     pads: int
     instances: int = 1
+    used: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,14 @@ class ChainFactory:
         )
         cross_domain_links = sum(not link.calibrations for link in way.links)
         return Chain(
-            benchmark, route, tuple(unfinished.links), cross_domain_links, unfinished.isolated, len(broken), pad_count
+            benchmark,
+            route,
+            tuple(unfinished.links),
+            cross_domain_links,
+            unfinished.isolated,
+            len(broken),
+            pad_count,
+            used=frozenset(unfinished.used),
         )
 
     def swapped(self, source: Place, destination: Place) -> Chain:

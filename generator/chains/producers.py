@@ -71,7 +71,7 @@ class ProducedChain:
 
 def produced_chains(plan: LatencyPlan) -> Iterator[ProducedChain]:
     """Yield chains until every register that is only read is produced in one, then one for the uppers of vectors."""
-    pairs = sorted((pair for pair in plan.pairs if _is_usable(pair)), key=_links)
+    pairs = sorted((pair for pair in plan.pairs if is_usable(pair)), key=link_count)
     found = [(pair, _produced(pair)) for pair in pairs]
     left = {one.operand for _, several in found for one in several}
     for pair, several in sorted(found, key=lambda item: -len(item[1])):
@@ -81,14 +81,15 @@ def produced_chains(plan: LatencyPlan) -> Iterator[ProducedChain]:
     yield from _with_uppers(pairs)
 
 
-def _is_usable(pair: OperandPair) -> bool:
+def is_usable(pair: OperandPair) -> bool:
     """Whether a pair has a chain. What stores is left out: a load gets stored data now sooner and now later."""
     plain = not (pair.reason or pair.same_register or pair.source.flags) and pair.kind is not ValueKind.FAST
     stores = any(o.kind is OperandKind.MEMORY and o.written for o in pair.factory.instance.variant.operands)
     return plain and not stores and pair.source.part is not LatencyPart.MEMORY and bool(pair.direct or pair.routes)
 
 
-def _links(pair: OperandPair) -> int:
+def link_count(pair: OperandPair) -> int:
+    """Return how many links the shortest chain of a pair has."""
     return 0 if pair.direct else len(pair.routes[0].links)
 
 

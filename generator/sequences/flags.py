@@ -3,6 +3,8 @@
 TEST RBX, RBX; SETBE DL; MOVSX RBX, DL              the flags of TEST, read
 TEST RBX, RBX; INC RCX; SETBE DL; MOVSX RBX, DL     SETBE needs CF of TEST and ZF of INC
 TEST RBX, RBX; INC RCX; SETZ DL; MOVSX RBX, DL      SETZ needs flags of INC alone
+TEST RBX, RBX; CLC; CMC; SETB DL; MOVSX RBX, DL     CMC reads CF, which CLC has written early
+TEST RBX, RBX; SHL RAX, CL; SETZ DL; MOVSX RBX, DL  SHL keeps the flags of TEST if CL is 0, which it is not
 """
 
 from __future__ import annotations
@@ -36,6 +38,9 @@ READERS = {
 SINGLE = {"CF": "SETB (R8l)", "ZF": "SETZ (R8l)", "SF": "SETS (R8l)", "OF": "SETO (R8l)"}
 """Instructions that read one flag."""
 
+FRESH = {frozenset[str](): (), frozenset({"CF"}): ("CLC",)}
+"""What writes the flags that an instruction reads, and no other (Intel SDM volume 2A, CLC): of OF there is nothing."""
+
 _TESTED = frozenset({"CF", "ZF", "SF", "OF"})
 """Flags that TEST writes and that readers read."""
 
@@ -44,43 +49,59 @@ _TEMPORARIES = ("RBX", "RDX", "RCX", "R8", "R9", "R10", "R11", "R12")
 
 @dataclass(frozen=True, slots=True)
 class PartialFlags:
-    """A read of flags that TEST wrote, alone and with an instance between; and a read of those of the instance."""
+    """A read of flags that TEST wrote, alone and with an instance between; and a read of those of the instance.
+
+    `both` is None where the instance keeps flags only on a condition: then it writes all that a read needs. `fresh`:
+    another instruction writes the flags that the instance reads.
+    """
 
     whole: Microbenchmark
-    both: Microbenchmark
+    both: Microbenchmark | None
     own: Microbenchmark
+    fresh: bool = False
 
 
-def written_flags(factory: ThroughputFactory) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the status flags that a variant surely writes, and those that it leaves as they are.
+@dataclass(frozen=True, slots=True)
+class FlagAccess:
+    """The status flags that a variant reads; surely writes; writes on a condition; and leaves as they are."""
 
-    Both are empty if it reads flags, or writes some only on a condition.
-    """
+    read: frozenset[str]
+    written: frozenset[str]
+    conditional: frozenset[str]
+    kept: frozenset[str]
+
+
+def flag_access(factory: ThroughputFactory) -> FlagAccess:
+    """Return what a variant does with status flags."""
     access = {
-        flag: how
+        flag: frozenset(how.split("/"))
         for operand in factory.variant.operands
         if operand.kind is OperandKind.FLAGS
         for flag, how in operand.flags.items()
         if flag in STATUS_FLAGS
     }
-    if set(access.values()) - {"w", "undef"}:
-        return frozenset(), frozenset()
-    written = frozenset(flag for flag, how in access.items() if how == "w")
-    return written, STATUS_FLAGS - access.keys()
+    read, written, conditional = (
+        frozenset(flag for flag, how in access.items() if kind in how) for kind in ("r", "w", "cw")
+    )
+    kept = STATUS_FLAGS - access.keys() | (read - written - conditional)
+    return FlagAccess(read, written, conditional, kept)
 
 
 def partial_flags(factory: ThroughputFactory) -> PartialFlags | None:
-    """Return the code for a variant that writes some flags and keeps others (None: it does not, or nothing reads both).
+    """Return the code for a variant that keeps some flags, surely or on a condition (None: it does not).
+
+    None, too, where nothing reads what is needed, or writes early what the variant reads.
 
     Raises:
         AllocationError: there are not enough registers.
         EncodingError: an instance cannot be encoded.
     """
-    written, kept = written_flags(factory)
-    reader = next((name for name, read in READERS.items() if read & written and read & kept & _TESTED), None)
+    access = flag_access(factory)
+    changed = access.written | access.conditional
+    both = next((name for name, read in READERS.items() if read & changed and read & access.kept & _TESTED), "")
+    single = next((SINGLE[flag] for flag in SINGLE if flag in changed), "")
     stored = any(o.kind is OperandKind.MEMORY and o.written for o in factory.variant.operands)
-    single = next((SINGLE[flag] for flag in SINGLE if flag in written), None)
-    if reader is None or single is None or stored or factory.has_prologue:
+    if not (single and (both or access.conditional)) or access.read not in FRESH or stored or factory.has_prologue:
         return None
     (instance,) = factory.instances(SequenceShape(1))
     used = effects_of(instance).touched | harness_registers()
@@ -93,11 +114,12 @@ def partial_flags(factory: ThroughputFactory) -> PartialFlags | None:
     last = make("MOVSX (R64, R8l)", chained, part(byte, 8))
     alone = (constant(factory.instructions, chained, 1), constant(factory.instructions, byte, 1))
     setup = (*alone, *setup_of(factory.instructions, [instance], Values()))
-    own = tuple(with_prologue(factory.instructions, instance))
+    own = (*map(make, FRESH[access.read]), *with_prologue(factory.instructions, instance))
 
     def code(before: tuple[Line, ...], between: tuple[Line, ...], read: str) -> Microbenchmark:
         purpose = f"flags of {factory.variant.string if between else 'TEST'}, read by {read}"
         body = (first, *between, make(read, part(byte, 8)), last)
         return Microbenchmark(before, body, purpose, 1, bool(between) and factory.variant.cpl == 0)
 
-    return PartialFlags(code(alone, (), reader), code(setup, own, reader), code(setup, own, single))
+    merged = code(setup, own, both) if both else None
+    return PartialFlags(code(alone, (), both or single), merged, code(setup, own, single), fresh=bool(access.read))

@@ -102,12 +102,13 @@ class Producer:
             EncodingError: a register cannot be named so.
         """
         return [
-            instructions.line(string, *(_value(token, tokens) for token in names if token))
+            instructions.line(string, *(named_value(token, tokens) for token in names if token))
             for string, names in (self.setup if setup else self.code)
         ]
 
 
-def _value(token: str, tokens: Mapping[str, OperandValue]) -> OperandValue:
+def named_value(token: str, tokens: Mapping[str, OperandValue]) -> OperandValue:
+    """Return the operand that a token stands for: what is named so, a number, or a register."""
     if token in tokens:
         return tokens[token]
     return int(token, 0) if token[0].isdigit() else token

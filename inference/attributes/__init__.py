@@ -10,5 +10,6 @@ Reading order:
 - `divider`: for how long it keeps the divider busy;
 - `value_classes`: whether operand values change its time;
 - `bypass`: whether vectors take longer from one domain to the other;
-- `producers`: whether it takes longer behind some producers of what it only reads.
+- `producers`: whether it takes longer behind some producers of what it only reads;
+- `carried`: and of what every chain needs.
 """

@@ -4,6 +4,9 @@
     TEST RBX, RBX; INC RCX; SETBE DL; MOVSX RBX, DL     3 cycles where SETBE gets CF of TEST and ZF of INC as they are
     TEST RBX, RBX; INC RCX; SETZ DL; MOVSX RBX, DL      1 cycle where INC does not wait for the flags that it keeps
 
+What reads CF gets it from CLC before, since waiting for that is no merge. What keeps flags only on a condition (a shift
+by CL) is measured where the condition does not hold; it merges nothing with what it writes.
+
 Where flags are renamed as one register, INC has to wait for those that it keeps. Where they are renamed apart, a µop
 may have to put them together before a read of both.
 """
@@ -52,14 +55,23 @@ def measure_flags(found: ConclusionBuilder, context: Context) -> Procedure[None]
     if code is None or found.fastest is None:
         return
     want = Want.ALL if counts else Want.CYCLES
-    requests = [Request(one, want) for one in (code.whole, code.both, code.own)]
-    whole, both, own = yield requests
-    if not (whole.ok and both.ok and own.ok) or found.fastest.cycles >= whole.cycles * WAITS:
+    requests = [Request(one, want) for one in (code.whole, code.both, code.own) if one is not None]
+    whole, *merged, own = yield requests
+    if not (whole.ok and own.ok) or found.fastest.cycles >= whole.cycles * WAITS:
         return
     apart = own.cycles < whole.cycles * WAITS
+    ids = tuple(one.benchmark.id for one in requests)
+    if code.both is None:
+        found.attributes[APART] = int(apart)
+        step = PartialFlagsTime(whole.cycles, None, own.cycles, None, apart)
+        found.derivations.append(Derivation(APART, (step,), ids))
+        return
+    (both,) = merged
+    if not both.ok:
+        return
     cycles = both.cycles - whole.cycles
     uops = None
-    if found.uops is not None and EXECUTED in both.values and EXECUTED in whole.values:
+    if found.uops is not None and not code.fresh and EXECUTED in both.values and EXECUTED in whole.values:
         uops = both.values[EXECUTED] - whole.values[EXECUTED] - found.uops
     found.attributes[APART] = int(apart)
     if abs(cycles - round(cycles)) <= CLOSE and round(cycles) >= 0:
@@ -67,4 +79,4 @@ def measure_flags(found: ConclusionBuilder, context: Context) -> Procedure[None]
     if (more := rounded_count(uops)) is not None and more >= 0:
         found.attributes[MERGE_UOPS] = more
     step = PartialFlagsTime(whole.cycles, both.cycles, own.cycles, uops, apart)
-    found.derivations.append(Derivation(APART, (step,), tuple(one.benchmark.id for one in requests)))
+    found.derivations.append(Derivation(APART, (step,), ids))

@@ -42,12 +42,20 @@ AGREE = Fraction(1, 4)
 noise, or due to the producer's own µops."""
 
 
-def measure_producers(found: ConclusionBuilder, plan: LatencyPlan, calibrations: Calibrations) -> Procedure[None]:
-    """Note behind which producers an instruction takes longer, in cycles beyond those behind the quickest one."""
+def measure_producers(
+    found: ConclusionBuilder, plan: LatencyPlan, calibrations: Calibrations
+) -> Procedure[frozenset[int]]:
+    """Note behind which producers an instruction takes longer, in cycles beyond those behind the quickest one.
+
+    Return the operands that were produced.
+    """
+    produced: set[int] = set()
     for chain in produced_chains(plan):
+        produced.update(chain.operands)
         suspicious = yield from _is_suspicious(chain, calibrations)
         if suspicious:
             yield from _measure_alone(found, chain, calibrations)
+    return frozenset(produced)
 
 
 def _is_suspicious(chain: ProducedChain, calibrations: Calibrations) -> Procedure[bool]:

@@ -52,5 +52,5 @@ def _words(name: str) -> _Words:
     if match := _CLASS.fullmatch(name):
         return _Words(f"{match[1].capitalize()} with {match[2].replace('_', ' ')} as operand values, by", "cycles")
     if match := _PRODUCER.fullmatch(name):
-        return _Words(f"Slower after {match[1].replace('_', ' ')} as producer of what it only reads, by", "cycles")
+        return _Words(f"Slower after {match[1].replace('_', ' ')} as producer of an operand, by", "cycles")
     return _Words(name, "")

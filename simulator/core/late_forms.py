@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from simulator.core.locations import location_of
 from simulator.core.runs import executed
-from xed_convert.model import OperandKind
+from xed_convert.model import MemoryAddress, OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -111,7 +111,10 @@ def _places(one: Compiled, operand: str) -> Iterator[str]:
         yield operand
         return
     for found in one.variant.operands:
-        if str(found.index) == operand and found.kind is OperandKind.REGISTER:
+        value = one.values.get(found.index)
+        if operand == f"{found.index}_addr" and isinstance(value, MemoryAddress):
+            yield location_of(value.base)
+        elif str(found.index) == operand and found.kind is OperandKind.REGISTER:
             yield location_of(_name(one, found))
 
 

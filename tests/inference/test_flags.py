@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from generator.factory import InstructionFactory
-from generator.sequences.flags import PartialFlags, partial_flags, written_flags
+from generator.sequences.flags import PartialFlags, flag_access, partial_flags
 from generator.sequences.throughput import ThroughputFactory
 from inference.attributes.flags import measure_flags
 from inference.builder import ConclusionBuilder
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from inference.experiment import Request
 
 PLAIN = {"flags_renamed_apart": 1, "flags_merge_cycles": 0, "flags_merge_uops": 0}
+FRESH = {"flags_renamed_apart": 1, "flags_merge_cycles": 0}
 SIMULATED = {
     "INC (R64)": {**PLAIN, "flags_merge_cycles": 1},
     "DEC (R64)": PLAIN,
@@ -32,7 +33,8 @@ SIMULATED = {
     "SAHF": PLAIN,
     "ADD_01 (R64, R64)": {},
     "ADC_11 (R64, R64)": {},
-    "SHL (R64, CL)": {},
+    "CMC": FRESH,
+    "RCL (R64, 1)": FRESH,
     "MOV (R64, M64)": {},
 }
 """Attributes on the machine with the rules of `simulator/models/late_forms.tsv`; others have nothing that merges."""
@@ -63,9 +65,10 @@ def code_of(string: str) -> PartialFlags | None:
     return partial_flags(ThroughputFactory(InstructionFactory(catalogue()), catalogue().by_string(string)))
 
 
-def answered(*cycles: Fraction) -> tuple[dict[str, int], Sequence[Derivation]]:
-    """Return what is concluded of INC from the times of the three chains, on a core without counters."""
+def answered(*cycles: Fraction, string: str = "INC (R64)") -> tuple[dict[str, int], Sequence[Derivation]]:
+    """Return what is concluded of an instruction from the times of the chains, on a core without counters."""
     found = measured_plain("HSW", "INC (R64)")
+    found.variant = catalogue().by_string(string)
     found.derivations.clear()
     procedure = measure_flags(found, context("HSW", found.variant))
     requests: list[Request] = list(next(procedure))
@@ -86,6 +89,14 @@ def test_a_core_that_renames_flags_as_one_register_is_found_out() -> None:
     assert lines(derivation) == [f"a chain through flags takes {times}: it waits for the flags that it keeps"]
 
 
+def test_a_shift_by_cl_waits_for_the_flags_that_it_may_keep_or_does_not() -> None:
+    attributes, (derivation,) = answered(Fraction(3), Fraction(4), string="SHL (R64, CL)")
+    assert attributes == {"flags_renamed_apart": 0}
+    times = "3.00 cycles, 4.00 if only its own flags are read"
+    assert lines(derivation) == [f"a chain through flags takes {times}: it waits for the flags that it keeps"]
+    assert answered(Fraction(3), Fraction(1), string="SHL (R64, CL)")[0] == {"flags_renamed_apart": 1}
+
+
 def test_noise_is_no_merge() -> None:
     assert answered(Fraction(3), Fraction(31, 10), Fraction(1))[0] == {
         "flags_renamed_apart": 1,
@@ -97,17 +108,39 @@ def test_noise_is_no_merge() -> None:
 def test_the_code_reads_a_flag_of_each_kind() -> None:
     code = code_of("INC (R64)")
     assert code is not None
+    assert code.both is not None
     assert [line.text for line in code.both.body] == ["TEST RDX, RDX", "INC RBX", "SETBE CL", "MOVSX RDX, CL"]
     assert [line.text for line in code.own.body][2] == "SETZ CL"
     sahf = code_of("SAHF")
     assert sahf is not None
+    assert sahf.both is not None
     assert [line.text for line in sahf.both.body][2] == "SETLE DL"
 
 
-def test_what_reads_flags_or_may_leave_them_has_no_code() -> None:
-    for string in ("CMC", "SHL (R64, CL)", "ADCX (R64, R64)", "INC (M64)", "ADD_01 (R64, R64)"):
+def test_what_an_instruction_reads_is_written_early() -> None:
+    code = code_of("CMC")
+    assert code is not None
+    assert code.both is not None
+    assert [line.text for line in code.both.body] == ["TEST RBX, RBX", "CLC", "CMC", "SETBE DL", "MOVSX RBX, DL"]
+    assert [line.text for line in code.own.body][3] == "SETB DL"
+
+
+def test_what_keeps_flags_on_a_condition_merges_nothing() -> None:
+    code = code_of("SHL (R64, CL)")
+    assert code is not None
+    assert code.both is None
+    assert [line.text for line in code.own.body][1:3] == ["SHL RBX, CL", "SETB R8B"]
+    assert [line.text for line in code.whole.body][1] == "SETB R8B"
+
+
+def test_what_reads_other_flags_or_keeps_none_has_no_code() -> None:
+    for string in ("ADOX (R64, R64)", "INC (M64)", "ADD_01 (R64, R64)", "ADC_11 (R64, R64)", "CMOVZ (R64, R64)"):
         assert code_of(string) is None
-    assert written_flags(ThroughputFactory(InstructionFactory(catalogue()), catalogue().by_string("CMC"))) == (
-        frozenset(),
-        frozenset(),
-    )
+
+
+def test_access_to_flags() -> None:
+    access = flag_access(ThroughputFactory(InstructionFactory(catalogue()), catalogue().by_string("RCL (R64, CL)")))
+    assert access.read == {"CF"}
+    assert access.written == frozenset()
+    assert access.conditional == {"CF"}
+    assert access.kept == {"ZF", "SF", "PF", "AF"}
