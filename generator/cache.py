@@ -1,6 +1,6 @@
-"""Caches of what functions return for instances and variants.
+"""Caches of function results, by instance or variant.
 
-Hashing an instance with its addresses takes longer than many of these functions do. So an object is looked up by its
+Hashing an instance with its addresses takes longer than many of these functions. So an object is looked up by its
 identity first.
 """
 

@@ -1,4 +1,4 @@
-"""What is left out, with the reason: instructions (`exclusions.tsv`) and places (`unreachable_places.tsv`).
+"""Exclusions with their reasons: instructions (`exclusions.tsv`) and places (`unreachable_places.tsv`).
 
 Scopes of an instruction: `all` (nothing is measured), `privileged` (only on a backend that runs at privilege level 0),
 `latency` (throughput and ports are measured, latency is not).

@@ -1,4 +1,4 @@
-"""Instructions that generators use by name: a catalogue's variants with operands filled in, as lines of code."""
+"""Instructions that generators use by name: variants of the catalogue with operands, as lines of code."""
 
 from __future__ import annotations
 

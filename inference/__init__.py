@@ -2,10 +2,10 @@
 
 Reading order:
 
-- `experiment` (a procedure asks for measurements and is sent them), `context` (what it knows of the machine);
-- `characterizer` (what a campaign drives), `calibration` (what the links of chains take);
-- `variant` (everything about one variant, in order), `builder` (collects it), `forms` (plain, same register, indexed);
+- `experiment` (how a procedure asks for measurements), `context` (known facts about the machine);
+- `characterizer` (entry point for campaigns), `calibration` (times of chain links);
+- `variant` (all steps for one variant), `builder` (collects conclusions), `forms` (plain, same register, indexed);
 - `throughput`, `port_usage` with `ports`, `latency`: one conclusion each; `attributes`: the smaller ones;
-- `memory` (what memory does to time);
+- `memory` (store forwarding, load and store times, caches);
 - `version` (of inference, stored with each conclusion).
 """

@@ -1,4 +1,4 @@
-"""Collects what is concluded about one variant, with how it came about."""
+"""Collects the conclusions about one variant, with their derivations."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What holds for all code on a machine: latency and throughput of the chain instructions, and the issue width.
+"""Facts that hold for all code on a machine: latency and throughput of the chain instructions, and the issue width.
 
-A link that closes a chain by itself is measured directly. A chain of several links tells only their sum. If the sum is
-one cycle per link, each takes one: none takes less, since no CPU eliminates links at rename.
+A link that closes a chain by itself is measured directly. A chain of several links gives only the sum of their
+latencies. If the sum is one cycle per link, each takes one: none takes less, since no CPU eliminates links at rename.
 """
 
 from __future__ import annotations

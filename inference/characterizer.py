@@ -1,7 +1,7 @@
-"""What a campaign drives: `Characterizer`, for any variants on one machine.
+"""The entry point for campaigns: `Characterizer`, for any variants on one machine.
 
-`prepare` finds out what all variants need, once per machine; `characterize` asks for the measurements of one variant
-and returns the conclusions (`inference.variant`). Nothing here sees a backend.
+`prepare` runs once per machine, for measurements that all variants need. `characterize` asks for the measurements of
+one variant and returns the conclusions (`inference.variant`). Nothing here sees a backend.
 """
 
 from __future__ import annotations

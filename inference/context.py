@@ -1,4 +1,4 @@
-"""What all variants of a machine share: what can be measured there, blocking instructions, and chain links' times."""
+"""Facts that all variants of a machine share: its counters, blocking instructions, and the times of chain links."""
 
 from __future__ import annotations
 

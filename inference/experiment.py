@@ -1,12 +1,12 @@
-"""How inference asks for measurements: procedures yield requests and are sent what was measured.
+"""How inference asks for measurements: procedures yield requests and are sent the results.
 
 A procedure is a Python generator. It yields a batch of `Request`s and is sent as many `Measured`, in the same order. It
-does so as often as it needs, then returns its conclusion. This has four uses:
+repeats that until it can return a conclusion. This has four advantages:
 
 - Inference never sees a backend.
-- What it asks next may depend on what was measured.
+- The next request may depend on the last result.
 - The batches of many variants can be run together.
-- It can be run again on stored samples, without hardware.
+- Inference can be repeated on stored samples, without hardware.
 
     def isolated_uops(variant) -> Procedure[int]:
         (measured,) = yield [Request(benchmark, PORTS)]

@@ -1,4 +1,4 @@
-"""What is measured for each form of a variant: µops, ports and throughput."""
+"""Measures each form of a variant: µops, ports and throughput."""
 
 from __future__ import annotations
 

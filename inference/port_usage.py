@@ -1,7 +1,7 @@
-"""The port usage of one form of a variant: from its first sequence, and among blocking instructions.
+"""The port usage of one form of a variant.
 
-Two cases are dealt with here: instructions that are eliminated at rename, and instructions that only run with a
-prologue, whose ports are subtracted. The rest is `inference.ports`.
+Two special cases are handled here: instructions that are eliminated at rename, and instructions that need a prologue,
+whose ports are subtracted. The general method is `inference.ports`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Throughput and µop counts of an instruction from sequences of independent instances.
+"""Throughput and µop counts of an instruction, from sequences of independent instances.
 
-Abel and Reineke, ASPLOS 2019, §5.3: of all sequences the least time counts. Sequences are measured until one reaches
-what the ports allow (§5.3.2), which no other can beat. Without known ports, until longer ones are no faster.
+The fastest sequence counts (Abel and Reineke, ASPLOS 2019, §5.3). Sequences are tried until one is as fast as the ports
+allow (§5.3.2). If the ports are not known, they are tried until longer ones are no faster.
 """
 
 from __future__ import annotations

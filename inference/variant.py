@@ -4,19 +4,18 @@
    `inference.ports`), then throughput from the fastest of several sequences (`inference.throughput`).
 2. The same register in all operands, where there are several that can be.
 3. Memory addressed with an index, where there is an explicit memory operand.
-4. For how long it keeps the divider busy (`inference.attributes.divider`), where no counter says so.
-5. How the front end decodes each of these forms (`inference.attributes.decoding`), where that is counted or told.
-6. The conditional jumps that it fuses with (`inference.attributes.fusion`), where it writes flags.
+4. How long it keeps the divider busy (`inference.attributes.divider`), if there is no counter for that.
+5. How the front end decodes each of these forms (`inference.attributes.decoding`), if counters or time show it.
+6. The conditional jumps with which it fuses (`inference.attributes.fusion`), if it writes flags.
 7. The latency of every pair of operands (`inference.latency`), if the plain form runs at all.
-8. Which values of operands make it slower or faster (`inference.attributes.value_classes`).
-9. Whether its operands take longer from the other domain of vectors (`inference.attributes.bypass`).
-10. Whether it takes longer behind some producers of what it only reads (`inference.attributes.producers`), and of
-   what every chain needs (`inference.attributes.carried`).
-11. What a read of flags takes of which it writes only some (`inference.attributes.flags`).
-12. What happens at rename (`inference.attributes.renaming`): idioms, divided µops, and registers that are only
-   written; how many moves are eliminated (`inference.attributes.elimination`).
+8. Operand values that make it slower or faster (`inference.attributes.value_classes`).
+9. Bypass delays between domains of vectors (`inference.attributes.bypass`).
+10. Producers of its operands that make it slower (`inference.attributes.producers`, `inference.attributes.carried`).
+11. Partial flag writes (`inference.attributes.flags`).
+12. Rename: idioms, unlamination, partial register writes (`inference.attributes.renaming`), and move elimination
+   (`inference.attributes.elimination`).
 
-Each step uses what those before it concluded; `inference.builder` collects all of it.
+Each step uses the conclusions of those before it; `inference.builder` collects them.
 """
 
 from __future__ import annotations

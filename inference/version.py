@@ -1,7 +1,7 @@
-"""The version of the inference: which code and tables drew a conclusion.
+"""The version of the inference: the code and tables from which a conclusion follows.
 
-It is a hash over the sources themselves, so nobody has to remember to raise it. Any change gives another version: of
-generators, inference, the aggregation of samples, the arithmetic of ports, or their tables.
+It is a hash over the sources, so nobody has to remember to raise it. Any change gives another version: of generators,
+inference, the aggregation of samples, port arithmetic, or their tables.
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 
 Reading order:
 
-- `model` (what is measured and concluded), `ports` (arithmetic of port sets), `findings` (why a number is so, as
-  data), `whole_cycles` (what a latency says), `sentences` (findings in words), `text` and `table` (results for people);
-- `campaign` (samples and conclusions in SQLite), `database` (instructions.xml), `exports` (other forms, by way of
-  `rows`), `site` (pages), `html` (their templates), `memory` (what memory does to time);
-- `machine` (a model of a machine, made from an instructions.xml);
-- `shipped` (the database that comes along), `ship` (makes it), `version`.
+- `model` (types of measurements and conclusions), `ports` (port arithmetic), `findings` (derivations and failures as
+  data), `whole_cycles` (latencies as integers), `sentences` (findings in words), `text` and `table` (results for
+  people);
+- `campaign` (samples and conclusions in SQLite), `database` (instructions.xml), `exports` (other formats, with `rows`),
+  `site` (pages), `html` (templates), `memory` (store forwarding, load and store times, caches);
+- `machine` (a machine model, made from an instructions.xml);
+- `shipped` (the included database), `ship` (makes it), `version`.
 """

@@ -1,7 +1,7 @@
-"""Why a number is what it is, and why there is none: steps of derivations and failures, as data.
+"""The reasons for numbers and for missing numbers, as data: steps of derivations, and failures.
 
-Nothing here is a sentence; `results.sentences` makes sentences of it. To add a kind, write a class here and its
-sentence there. Port sets are sets of one-character port names; cycles and µops are exact.
+`results.sentences` has a sentence for each kind. To add a kind, write a class here and its sentence there. Port sets
+are sets of one-character port names; cycles and µops are exact.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PortSet: TypeAlias = frozenset[str]
 
 @dataclass(frozen=True, slots=True)
 class Text(Step, Failure):
-    """A sentence that no program takes apart: from a file that has only sentences, or a message of another program."""
+    """A sentence of unknown structure: from a file that has only sentences, or a message of another program."""
 
     text: str
 
@@ -28,7 +28,7 @@ class Text(Step, Failure):
 
 
 class Floor(StrEnum):
-    """What a sequence cannot be faster than."""
+    """The source of a lower bound on a sequence's time."""
 
     PORTS = "ports"
     LONG_RUNS = "long runs"
@@ -39,8 +39,8 @@ class Floor(StrEnum):
 class SequenceTime(Step):
     """The core cycles of a sequence of `instances`.
 
-    Where an instance takes less than is possible, `floor` is the least time in cycles, and `limit` says what sets it.
-    `slower` are the core cycles of the sequence in other rhythms, which the core fell into in some repetitions.
+    If the time per instance is too short to be true, `floor` is the least possible time in cycles, and `limit` its
+    source. `slower` are the core cycles of the sequence in slower rhythms, which some repetitions had.
     """
 
     purpose: str
@@ -51,7 +51,7 @@ class SequenceTime(Step):
     slower: tuple[Fraction, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what no sequence has; files may hold anything.
+        """Check the number of instances, since files may hold anything.
 
         Raises:
             ValueError: there is no instance.
@@ -70,7 +70,7 @@ class Chosen(Step):
 
 @dataclass(frozen=True, slots=True)
 class LinkShare:
-    """What `count` equal links of a chain take, in cycles each, and the experiment that says so ("": none)."""
+    """Latency of `count` equal links of a chain, in cycles each, and the experiment that measured it ("": none)."""
 
     name: str
     count: int
@@ -83,7 +83,7 @@ class LinkShare:
 class ChainTime(Step):
     """A chain: `cycles` less those of its links, divided by its `instances`, is the `latency`.
 
-    `cross_domain` counts links between register files whose latency is not known: each takes one cycle at least.
+    `cross_domain` is the number of links between register files with unknown latency: each takes at least one cycle.
     """
 
     cycles: Fraction
@@ -95,7 +95,7 @@ class ChainTime(Step):
 
 
 class Note(StrEnum):
-    """What follows from all chains of a pair together."""
+    """Conclusions from all chains of a pair together."""
 
     INDEPENDENT = "independent"
     LENGTHS_DISAGREE = "lengths disagree"
@@ -113,14 +113,14 @@ class Remark(Step):
 
 @dataclass(frozen=True, slots=True)
 class About(Step):
-    """The steps that follow are about this pair of operands, one of several that have the same latency."""
+    """The following steps are about this pair of operands, one of several with the same latency."""
 
     latency: LatencyKey
 
 
 @dataclass(frozen=True, slots=True)
 class NotPlanned(Step):
-    """No latency was measured for a pair (None: for any), and why."""
+    """The reason why no latency was measured for a pair (None: for all pairs)."""
 
     latency: LatencyKey | None
     reason: str
@@ -135,7 +135,7 @@ class LoadAlone(Step):
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """So many blocking instructions, by the string of their variant."""
+    """A number of blocking instructions, by the string of their variant."""
 
     count: int
     string: str
@@ -143,11 +143,11 @@ class Blocked:
 
 @dataclass(frozen=True, slots=True)
 class PortAnswer(Step):
-    """What ran on `ports` while blocking instructions kept them busy.
+    """The µops that ran on `ports` while blocking instructions kept these busy.
 
-    `total` µops ran there per copy (`timed`: that many had time to). Of these `blocking` are of the blocking
-    instructions and `breakers` of dependency breakers. The difference is the answer; where it is only an upper bound,
-    that is `most`. `in_turns` tells whether the blocking instructions alternate.
+    `total` µops ran there per copy (`timed`: there was time for that many). Of these, `blocking` belong to the blocking
+    instructions and `breakers` to dependency breakers. The difference is the answer. If it is only an upper bound,
+    `most` is that bound. `in_turns`: the blocking instructions alternate.
     """
 
     ports: PortSet
@@ -162,7 +162,7 @@ class PortAnswer(Step):
 
 @dataclass(frozen=True, slots=True)
 class ManyInstances(Step):
-    """Many instances among blocking instructions had time for `total` µops on `ports`: at most so many were there."""
+    """Many instances among blocking instructions: `total` is the number of µops for which there was time on `ports`."""
 
     ports: PortSet
     blocked_by: Blocked
@@ -172,7 +172,7 @@ class ManyInstances(Step):
 
 @dataclass(frozen=True, slots=True)
 class SlotsFound(Step):
-    """One instance among filler took so many cycles, in each of which `width` slots of filler like it are issued."""
+    """The cycles of one instance among filler; filler of the same lengths is issued at `width` slots per cycle."""
 
     filler: Blocked
     cycles: Fraction
@@ -181,7 +181,7 @@ class SlotsFound(Step):
 
 @dataclass(frozen=True, slots=True)
 class PortControl(Step):
-    """The same experiment with copies of another instruction, none of which needs `ports`; `ran` of its µops did."""
+    """The same experiment with an instruction that does not need `ports`; `ran` of its µops used them."""
 
     other: Blocked
     ports: PortSet
@@ -190,7 +190,7 @@ class PortControl(Step):
 
 @dataclass(frozen=True, slots=True)
 class LongerSequence(Step):
-    """A sequence of more instances, which takes fewer `cycles` per instance than the first one."""
+    """A longer sequence, which takes fewer `cycles` per instance than the first."""
 
     instances: int
     cycles: Fraction
@@ -198,7 +198,7 @@ class LongerSequence(Step):
 
 @dataclass(frozen=True, slots=True)
 class DecodedCount(Step):
-    """µops from the decoders in code of one instance and so many NOPs; `uops` are the instance's (None: unclear)."""
+    """µops from the decoders for one instance and `nops` NOPs; `uops` are those of the instance (None: unclear)."""
 
     total: Fraction
     nops: int
@@ -207,7 +207,7 @@ class DecodedCount(Step):
 
 @dataclass(frozen=True, slots=True)
 class NopTime:
-    """The core cycles of an instance and so many NOPs."""
+    """The core cycles of an instance and `nops` NOPs."""
 
     nops: int
     cycles: Fraction
@@ -215,7 +215,7 @@ class NopTime:
 
 @dataclass(frozen=True, slots=True)
 class DecoderGroups(Step):
-    """How long instances with NOPs take while `width` decoders work; `counted`: the decoders are known to deliver."""
+    """Times of instances with NOPs, with `width` decoders; `counted`: a counter shows that µops come from these."""
 
     times: tuple[NopTime, ...]
     width: int
@@ -224,9 +224,9 @@ class DecoderGroups(Step):
 
 @dataclass(frozen=True, slots=True)
 class BufferFull(Step):
-    """Cycles of a chain of so many links that lasts as long as an instance, with NOPs, and those that its slots take.
+    """A chain of `links` links with the latency of an instance, and NOPs: its cycles, and those of its issue slots.
 
-    If it takes longer the reorder buffer is full at times, which looks like groups of decoders.
+    If it takes longer than its slots, the reorder buffer is full at times, which looks like decode groups.
     """
 
     links: int
@@ -236,7 +236,7 @@ class BufferFull(Step):
 
 
 class Decoders(StrEnum):
-    """Which decoders take an instruction."""
+    """The decoders that can decode an instruction."""
 
     ANY = "any"
     FIRST = "first"
@@ -245,7 +245,7 @@ class Decoders(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DecodersFound(Step):
-    """Which decoders take an instruction; beside the first one, `simple` others work in the same cycle."""
+    """The decoders that can decode an instruction; `simple` others work in the same cycle as the first."""
 
     which: Decoders
     simple: int = 0
@@ -253,7 +253,7 @@ class DecodersFound(Step):
 
 @dataclass(frozen=True, slots=True)
 class DivisionTime:
-    """Cycles of an instance among so many divisions."""
+    """Cycles of an instance among `divisions` divisions."""
 
     divisions: int
     cycles: Fraction
@@ -261,7 +261,7 @@ class DivisionTime:
 
 @dataclass(frozen=True, slots=True)
 class DivisionTimes(Step):
-    """How long an instance takes among divisions of `each` cycles; `left` is its own time on the divider (None: ?)."""
+    """Times of an instance among divisions of `each` cycles; `left` is its own time on the divider (None: unclear)."""
 
     division: str
     times: tuple[DivisionTime, ...]
@@ -271,12 +271,11 @@ class DivisionTimes(Step):
 
 @dataclass(frozen=True, slots=True)
 class PartialFlagsTime(Step):
-    """Cycles of a chain through flags of TEST, and with an instruction between that writes only some of them.
+    """Cycles of a chain through flags of TEST, without and with an instruction in it that writes only some flags.
 
-    `whole` is the chain alone; `both` reads flags of TEST and of the instruction (None: it keeps flags on a condition
-    only), `own` only those of the instruction.
-    `uops` are those that are neither the chain's nor the instruction's (None: not counted). `apart`: the instruction
-    does not wait for the flags that it keeps.
+    `whole` is the chain without it. `both` reads flags of TEST and of the instruction (None: it leaves flags unchanged
+    only on a condition), `own` only flags of the instruction. `uops` are additional µops, of neither the chain nor the
+    instruction (None: not counted). `apart`: the instruction does not wait for the flags that it leaves unchanged.
     """
 
     whole: Fraction
@@ -288,7 +287,7 @@ class PartialFlagsTime(Step):
 
 @dataclass(frozen=True, slots=True)
 class WrittenOver(Step):
-    """Cycles of an instance that writes one register over and over, and with its result overwritten each time."""
+    """Cycles of instances that all write one register, and of the same with each result overwritten at once."""
 
     alone: Fraction
     overwritten: Fraction
@@ -297,7 +296,7 @@ class WrittenOver(Step):
 
 @dataclass(frozen=True, slots=True)
 class ClassTime(Step):
-    """Cycles of code whose operands hold values of a class; the first such step of a derivation is the usual class."""
+    """Cycles with operand values of a class; the first such step of a derivation has the usual values."""
 
     name: str
     values: str
@@ -315,9 +314,9 @@ class DomainTime(Step):
 
 @dataclass(frozen=True, slots=True)
 class ProducerTime(Step):
-    """Cycles of a chain behind a producer of operands that it only reads, per copy of the chain.
+    """Cycles of a chain, per copy, after a producer of operands that the chain only reads.
 
-    `operands` are their indices (none: the upper halves of vectors), `code` is the producer.
+    `operands` are the indices of these (none: the upper halves of vectors), `code` is the producer.
     """
 
     name: str
@@ -342,14 +341,14 @@ class CarriedTime(Step):
 
 @dataclass(frozen=True, slots=True)
 class MovedToItself(Step):
-    """µops that are executed for a move whose source and result are one register."""
+    """µops executed for a move of a register to itself."""
 
     uops: Fraction
 
 
 @dataclass(frozen=True, slots=True)
 class MoveTime:
-    """Cycles of a move in a chain while so many other pairs of registers share a physical one."""
+    """Cycles of a move in a chain while `held` other pairs of registers share physical registers."""
 
     held: int
     cycles: Fraction
@@ -357,9 +356,9 @@ class MoveTime:
 
 @dataclass(frozen=True, slots=True)
 class HeldMoves(Step):
-    """What a move in a chain takes with more and more pairs beside it, and how many slots that means.
+    """Times of a move in a chain with a growing number of pairs, and the number of elimination slots.
 
-    None: no limit was seen, or the times are not clear.
+    None: no limit was found, or the times are unclear.
     """
 
     times: tuple[MoveTime, ...]
@@ -368,7 +367,7 @@ class HeldMoves(Step):
 
 @dataclass(frozen=True, slots=True)
 class MovesCounted(Step):
-    """µops and cycles per move of so many moves of one register to others."""
+    """µops and cycles per move, for moves of one register to `moves` others."""
 
     moves: int
     executed: Fraction
@@ -377,10 +376,10 @@ class MovesCounted(Step):
 
 @dataclass(frozen=True, slots=True)
 class PartialWrite(Step):
-    """Cycles and µops of a write to a part of a register, and of the same with a read of all of it after each write.
+    """Cycles of writes to a part of a register, and of the same with a read of the whole register after each write.
 
-    `read` are the cycles of that read alone; `uops` are those that are neither the write's nor the read's (None: not
-    counted). `apart`: the part is renamed apart from the rest.
+    `read` are the cycles of that read alone; `uops` are additional µops, of neither the write nor the read (None: not
+    counted). `apart`: the part is renamed separately.
     """
 
     written: Fraction
@@ -399,7 +398,7 @@ class DecidedBy(Step):
 
 @dataclass(frozen=True, slots=True)
 class PortsFound(Step):
-    """The port usage that the steps before lead to; `subtracted`: each set's µops are less those of its subsets."""
+    """The port usage that follows; `subtracted`: the µops of its subsets were subtracted from each set."""
 
     usage: PortUsage
     subtracted: bool = False
@@ -407,7 +406,7 @@ class PortsFound(Step):
 
 @dataclass(frozen=True, slots=True)
 class PrologueRemoved(Step):
-    """Ports of an instruction `together` with its prologue and epilogue, and of these alone, which are subtracted."""
+    """Port usage of an instruction with its prologue and epilogue, and of the latter alone, which is subtracted."""
 
     together: PortUsage
     prologue: PortUsage
@@ -415,14 +414,14 @@ class PrologueRemoved(Step):
 
 @dataclass(frozen=True, slots=True)
 class Elimination(Step):
-    """The share of instances that were seen on a port; the others are done at rename."""
+    """The share of instances that ran on a port; the others are eliminated at rename."""
 
     seen: Fraction
 
 
 @dataclass(frozen=True, slots=True)
 class FusionShare(Step):
-    """How much less a counter counts per pair with one of these jumps than where both stand apart."""
+    """How much less a counter counts per pair with one of these jumps than with the two instructions separated."""
 
     jumps: tuple[str, ...]
     counter: str
@@ -431,7 +430,7 @@ class FusionShare(Step):
 
 @dataclass(frozen=True, slots=True)
 class FusionTime(Step):
-    """What a pair with this jump saves in time, in fillers, by kind of filler (none: time tells nothing)."""
+    """Time saved by a pair with this jump, in fillers, by kind of filler (none: time does not show it)."""
 
     jump: str
     saved: tuple[Fraction, ...]
@@ -439,7 +438,7 @@ class FusionTime(Step):
 
 @dataclass(frozen=True, slots=True)
 class FusionUnknown(Step):
-    """Jumps of which neither counters nor time tell whether they fuse."""
+    """Jumps for which neither counters nor time show whether they fuse."""
 
     jumps: tuple[str, ...]
 
@@ -448,7 +447,7 @@ class FusionUnknown(Step):
 
 
 class Code(StrEnum):
-    """Which microbenchmark of a variant it is about."""
+    """The kind of a microbenchmark."""
 
     SEQUENCE = "throughput sequence"
     PROLOGUE = "prologue and epilogue"
@@ -457,7 +456,7 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NotGenerated(Failure):
-    """Code for the variant cannot be made; `reason` is the generator's message."""
+    """No code for the variant could be generated; `reason` is the generator's message."""
 
     reason: str
 
@@ -527,7 +526,7 @@ class OnlyBounds(Failure):
 
 @dataclass(frozen=True, slots=True)
 class Indistinguishable(Failure):
-    """Several usages explain every answer: some of them by name, and how many `others` there are."""
+    """Several usages fit every answer: some of them, and the number of `others`."""
 
     usages: tuple[PortUsage, ...]
     others: int = 0
@@ -536,9 +535,9 @@ class Indistinguishable(Failure):
 
 @dataclass(frozen=True, slots=True)
 class Unplaced(Failure):
-    """By time alone: some µops are confined to sets that can be blocked (`usage`), and others to none of these.
+    """By time alone: some µops are confined to sets that can be blocked (`usage`), the others are not.
 
-    `slots` are all that are issued (None: that is not known). The others use more ports than can be kept busy, or none.
+    `slots` is the number of issue slots (None: not known). The others use no port, or more ports than can be kept busy.
     """
 
     usage: PortUsage
@@ -547,7 +546,7 @@ class Unplaced(Failure):
 
 @dataclass(frozen=True, slots=True)
 class Delays(Failure):
-    """By time alone: what uses `sets` is delayed for longer than by µops there; `usage` are the µops elsewhere."""
+    """By time alone: it delays µops on `sets` for longer than µops of its own would; `usage` are those on others."""
 
     sets: tuple[PortSet, ...]
     usage: PortUsage
@@ -555,28 +554,28 @@ class Delays(Failure):
 
 @dataclass(frozen=True, slots=True)
 class Unexplained(Failure):
-    """By time alone: mixes took times that no usage explains; `values` are the µops that they had time for."""
+    """By time alone: no usage fits the times of its mixes; `values` are the µops for which there was time."""
 
     values: tuple[Fraction, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TooNoisy(Failure):
-    """By time alone: the machine's times are off by the share `off`, so that they say nothing of ports."""
+    """By time alone: the machine's times are off by the share `off`, too much for ports by time."""
 
     off: Fraction
 
 
 @dataclass(frozen=True, slots=True)
 class TooManyUsages(Failure):
-    """More usages explain the answers than can be listed."""
+    """Too many usages fit the answers to list them."""
 
     answers: tuple[Confined, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class NoUsage(Failure):
-    """No usage made of these port sets explains the answers."""
+    """No usage of these port sets fits the answers."""
 
     sets: tuple[PortSet, ...]
     answers: tuple[Confined, ...]
@@ -584,21 +583,21 @@ class NoUsage(Failure):
 
 @dataclass(frozen=True, slots=True)
 class EliminatedPorts(Failure):
-    """Instances that are not eliminated at rename use one of these port sets, and it cannot be told which."""
+    """Instances that are not eliminated at rename use one of these port sets; which one is not known."""
 
     sets: tuple[PortSet, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class NotCounted(Failure):
-    """The only ports with counters are of one kind, and none of them counted anything."""
+    """Only ports of one kind have counters, and these counted nothing."""
 
     counted: str
 
 
 @dataclass(frozen=True, slots=True)
 class PrologueNotPart(Failure):
-    """A prologue and epilogue alone use ports that the instruction together with them does not."""
+    """The prologue and epilogue alone use ports that the whole sequence does not use."""
 
     together: PortUsage
     prologue: PortUsage
@@ -606,7 +605,7 @@ class PrologueNotPart(Failure):
 
 @dataclass(frozen=True, slots=True)
 class PrologueUnknown(Failure):
-    """The ports of the prologue and epilogue are not known, so those of the instruction are not."""
+    """The ports of the prologue and epilogue are not known, so neither are those of the instruction."""
 
     why: Failure
 
@@ -621,7 +620,7 @@ class NoPorts(Failure):
 
 @dataclass(frozen=True, slots=True)
 class Stated(Failure):
-    """A failure as a database file states it: the kind, and the sentence."""
+    """A failure from a database file: the kind, and the sentence."""
 
     reason: str
     text: str

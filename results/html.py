@@ -1,4 +1,4 @@
-"""Pages out of jinja2 templates, as all packages make them."""
+"""Renders pages from jinja2 templates, for all packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is measured and what is concluded: the types that generators, backends, inference and exports agree on.
+"""Measurements and conclusions: the types that generators, backends, inference and exports share.
 
 Cycles stay `Fraction` until they are printed. Core cycles and reference (TSC) ticks are never both "cycles".
 """

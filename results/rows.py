@@ -1,4 +1,4 @@
-"""Many rows with named columns: what the core has where pandas has data frames.
+"""Rows with named columns: a small data frame that needs no pandas.
 
 rows = Rows.of([{"name": "ADD", "uops": 1}, {"name": "ADC", "uops": 2}])
 rows["uops"]                          # [1, 2]

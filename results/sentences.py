@@ -1,4 +1,4 @@
-"""Derivations and failures as sentences: the only place that words them, for tables, explanations, files and sites."""
+"""Derivations and failures as sentences, for tables, explanations, files and sites: nothing else words them."""
 
 from __future__ import annotations
 
@@ -54,20 +54,20 @@ def _(value: findings.SequenceTime) -> str:
     each = value.cycles / value.instances
     text = f"{value.purpose}: {_decimal(value.cycles)} cycles / {value.instances} = {_decimal(each)}"
     if value.slower:
-        text += f", in other repetitions {', '.join(_decimal(one / value.instances) for one in value.slower)}"
-    return text if value.floor is None else f"{text}, less than {_decimal(value.floor)} that {_FLOORS[value.limit]}"
+        text += f"; in some repetitions {', '.join(_decimal(one / value.instances) for one in value.slower)}"
+    return text if value.floor is None else f"{text}; too fast: {_FLOORS[value.limit]} {_decimal(value.floor)}"
 
 
 _FLOORS = {
     Floor.PORTS: "its ports need",
-    Floor.LONG_RUNS: "both a longer window and a loop take",
-    Floor.AGAIN: "it took when it was measured again",
+    Floor.LONG_RUNS: "a longer window and a loop both take",
+    Floor.AGAIN: "measured again, it takes",
 }
 
 
 @step.register
 def _(value: findings.Chosen) -> str:
-    return "the least counts" if value.least else f"of these {float(value.cycles):.4g} counts"
+    return "the fastest sequence counts" if value.least else f"the sequence with {float(value.cycles):.4g} counts"
 
 
 @step.register
@@ -90,12 +90,12 @@ def _(value: findings.Remark) -> str:
 
 
 _REMARKS = {
-    Note.INDEPENDENT: "less than the links take: the output does not depend on the input",
-    Note.SPREAD_ADDED: "the bound is that and what spread and clock may be off, so that noise does not make it too low",
-    Note.LENGTHS_DISAGREE: "chains of other lengths disagree, so something besides the chain takes time: an upper "
-    "bound",
-    Note.NOT_REPEATED: "the fraction did not come out again, but the whole number did: it counts",
-    Note.PASSES_DIFFER: "passes take whole cycles, so the fraction is a mean: some took more than others",
+    Note.INDEPENDENT: "the chain takes less time than its links: the output does not depend on the input",
+    Note.SPREAD_ADDED: "the upper bound includes the errors of samples and clock, so that noise cannot make it too low",
+    Note.LENGTHS_DISAGREE: "chains of different lengths disagree: something besides latency takes time, so this is an "
+    "upper bound",
+    Note.NOT_REPEATED: "a second measurement gave the same whole number but another fraction: the whole number counts",
+    Note.PASSES_DIFFER: "each pass takes whole cycles: the fraction is the mean of shorter and longer passes",
 }
 
 
@@ -119,7 +119,7 @@ def _(value: findings.LoadAlone) -> str:
 def _(value: findings.PortAnswer) -> str:
     name = port_set_name(value.ports)
     kept = (" and " if value.in_turns else ", then ").join(map(_blocked, value.blocked_by))
-    ran = f"{'time for ' if value.timed else ''}{float(value.total):.4g} µops on {name}"
+    ran = f"{'there is time for ' if value.timed else ''}{float(value.total):.4g} µops on {name}"
     breakers = f" - {value.breakers} of dependency breakers" if value.breakers else ""
     rest = float(value.total - value.blocking - value.breakers)
     bound = "" if value.most is None else f", at most {value.most}"
@@ -138,7 +138,8 @@ def _(value: findings.ManyInstances) -> str:
 def _(value: findings.SlotsFound) -> str:
     slots = f"{_decimal(value.cycles)} cycles x {_decimal(value.width)} - {value.filler.count}"
     return (
-        f"among {_blocked(value.filler)}: {slots} = {_decimal(value.cycles * value.width - value.filler.count)} slots"
+        f"among {_blocked(value.filler)}: {slots} = {_decimal(value.cycles * value.width - value.filler.count)} "
+        "issue slots"
     )
 
 
@@ -148,63 +149,66 @@ def _blocked(blocked: Blocked) -> str:
 
 @step.register
 def _(value: findings.PortControl) -> str:
-    what = f"{_blocked(value.other)} in its place"
-    return f"the same with {what}, none of which has to run on {port_set_name(value.ports)}: {float(value.ran):.2g} do"
+    name = port_set_name(value.ports)
+    return f"control: of {_blocked(value.other)} in its place, which need not run on {name}, {float(value.ran):.2g} do"
 
 
 @step.register
 def _(value: findings.LongerSequence) -> str:
-    return f"{value.instances} instances take {_decimal(value.cycles)} cycles each, less than fewer of them"
+    return f"a longer sequence is faster: {value.instances} instances take {_decimal(value.cycles)} cycles each"
 
 
 @step.register
 def _(value: findings.DecodedCount) -> str:
     uops = "no whole number" if value.uops is None else str(value.uops)
-    return f"{_decimal(value.total)} µops from the decoders, of which {value.nops} are NOPs: {uops}"
+    return f"{_decimal(value.total)} µops from the decoders - {value.nops} NOPs = {uops}"
 
 
 @step.register
 def _(value: findings.DecoderGroups) -> str:
-    times = ", ".join(f"{one.nops} NOPs {_decimal(one.cycles)} cycles" for one in value.times)
-    how = "" if value.counted else "by time alone (nothing counts what the decoders deliver): "
-    return f"{how}with {value.width} decoders, an instance and {times}"
+    times = ", ".join(f"{_decimal(one.cycles)} cycles with {one.nops} NOPs" for one in value.times)
+    how = "" if value.counted else "by time alone (no counter of decoded µops): "
+    return f"{how}an instance takes {times}; the core has {value.width} decoders"
 
 
 @step.register
 def _(value: findings.BufferFull) -> str:
-    what = f"a chain of {value.links} links that lasts as long, with {value.nops} NOPs"
-    return f"{what}, {_decimal(value.cycles)} cycles, of which {_decimal(value.slots_cycles)} are for its slots"
+    what = f"a chain of {value.links} links is as long; with {value.nops} NOPs it takes {_decimal(value.cycles)} cycles"
+    return f"for comparison, {what}; its issue slots alone take {_decimal(value.slots_cycles)}"
 
 
 @step.register
 def _(value: findings.DecodersFound) -> str:
     if value.which is Decoders.ANY:
-        return "each NOP more takes its share of a cycle: any decoder takes the instruction"
+        return "each further NOP takes a fraction of a cycle: any decoder can decode the instruction"
     if value.which is Decoders.UNKNOWN:
         return "the times fit no number of decoders"
-    return f"a NOP more takes a whole cycle or nothing: the first decoder takes it, {value.simple} others beside it"
+    beside = f"only the first decoder can decode the instruction, and {value.simple} others work in that cycle"
+    return f"a further NOP takes a whole cycle or nothing: {beside}"
 
 
 @step.register
 def _(value: findings.DivisionTimes) -> str:
-    times = ", ".join(f"{one.divisions} of them {_decimal(one.cycles)} cycles" for one in value.times)
-    told = "that does not tell" if value.left is None else f"{value.left} are left for the instance"
-    return f"among {value.division}: {times}; each takes {_decimal(value.each)}, {told}"
+    times = ", ".join(f"{_decimal(one.cycles)} cycles with {one.divisions}" for one in value.times)
+    rest = "the rest is unclear" if value.left is None else f"the rest is the instance's: {value.left}"
+    return f"among divisions ({value.division}): {times}; each division takes {_decimal(value.each)}, {rest}"
 
 
 @step.register
 def _(value: findings.PartialFlagsTime) -> str:
-    uops = "" if value.uops is None else f" and {_decimal(value.uops)} µops more"
-    between = "" if value.both is None else f", {_decimal(value.both)} cycles with it between{uops}"
-    both = f"{between}, {_decimal(value.own)} if only its own flags are read"
-    told = "it does not wait for the flags that it keeps" if value.apart else "it waits for the flags that it keeps"
-    return f"a chain through flags takes {_decimal(value.whole)} cycles{both}: {told}"
+    uops = "" if value.uops is None else f" and {_decimal(value.uops)} more µops"
+    both = "" if value.both is None else f", {_decimal(value.both)} with the instruction in it{uops}"
+    waits = "does not wait" if value.apart else "waits"
+    told = f"it {waits} for the flags that it leaves unchanged"
+    own = f"{_decimal(value.own)} through its own flags only"
+    return f"a chain through flags takes {_decimal(value.whole)} cycles{both}, {own}: {told}"
 
 
 @step.register
 def _(value: findings.WrittenOver) -> str:
-    times = f"{_decimal(value.alone)} cycles, and {_decimal(value.overwritten)} if the result is overwritten each time"
-    return f"{times}: it waits for the register" if value.waits else f"{times}: it does not wait for the register"
+    times = f"{_decimal(value.alone)} cycles, {_decimal(value.overwritten)} if each result is overwritten at once"
+    waits = "waits" if value.waits else "does not wait"
+    return f"{times}: the instruction {waits} for its destination register"
 
 
 @step.register
@@ -215,7 +219,8 @@ def _(value: findings.ClassTime) -> str:
 @step.register
 def _(value: findings.DomainTime) -> str:
     beyond = _decimal(value.cycles - value.links)
-    return f"links of {value.domain}: {_decimal(value.cycles)} - {_decimal(value.links)} = {beyond} cycles"
+    times = f"{_decimal(value.cycles)} - {_decimal(value.links)} of the links = {beyond} cycles"
+    return f"chain with links of the {value.domain} domain: {times}"
 
 
 @step.register
@@ -239,8 +244,8 @@ def _(value: findings.MovedToItself) -> str:
 @step.register
 def _(value: findings.HeldMoves) -> str:
     times = ", ".join(f"{_decimal(one.cycles)} with {one.held}" for one in value.times)
-    told = "no limit is seen" if value.slots is None else f"{value.slots} physical registers can be shared"
-    return f"cycles per move, with pairs of registers that share a physical one: {times}; {told}"
+    told = "no limit found" if value.slots is None else f"{value.slots} physical registers can be shared"
+    return f"cycles per move, by the number of other register pairs that share a physical register: {times}; {told}"
 
 
 @step.register
@@ -251,46 +256,48 @@ def _(value: findings.MovesCounted) -> str:
 
 @step.register
 def _(value: findings.PartialWrite) -> str:
-    uops = "" if value.uops is None else f", {_decimal(value.uops)} µops more"
-    both = f"{_decimal(value.both)} with a read of all of it, which takes {_decimal(value.read)} alone{uops}"
-    told = "the part is renamed apart" if value.apart else "the part is not renamed apart"
-    return f"writing a part of a register takes {_decimal(value.written)} cycles{both}: {told}"
+    uops = "" if value.uops is None else f" and {_decimal(value.uops)} µops more"
+    both = f"{_decimal(value.both)} with a read of the whole register{uops}, which takes {_decimal(value.read)} alone"
+    told = f"the part is {'' if value.apart else 'not '}renamed separately"
+    return f"writing a part of a register takes {_decimal(value.written)} cycles, {both}: {told}"
 
 
 @step.register
 def _(value: findings.DecidedBy) -> str:
-    return f"decided by the stage: {value.stage}"
+    return f"decided by stage: {value.stage}"
 
 
 @step.register
 def _(value: findings.PortsFound) -> str:
-    return f"= {_usage(value.usage)}" + (", each set's µops less those of its subsets" if value.subtracted else "")
+    note = ", after the µops of its subsets are subtracted from each set" if value.subtracted else ""
+    return f"= {_usage(value.usage)}{note}"
 
 
 @step.register
 def _(value: findings.PrologueRemoved) -> str:
-    return f"{value.together} together with its prologue and epilogue; these alone: {value.prologue}"
+    return f"with prologue and epilogue: {value.together}; prologue and epilogue alone: {value.prologue}"
 
 
 @step.register
 def _(value: findings.Elimination) -> str:
-    return f"each instance takes a slot, and {_decimal(value.seen)} of them were seen on a port"
+    return f"each instance takes an issue slot, but only {_decimal(value.seen)} of them ran on a port"
 
 
 @step.register
 def _(value: findings.FusionShare) -> str:
-    return f"{' and '.join(value.jumps)}: {_decimal(value.saved)} {value.counter} less per pair than apart"
+    return f"{' and '.join(value.jumps)}: {_decimal(value.saved)} less {value.counter} per pair than separated"
 
 
 @step.register
 def _(value: findings.FusionTime) -> str:
-    saved = ", ".join(map(_decimal, value.saved)) or "time does not depend on one µop more"
-    return f"{value.jump}: saves, in fillers: {saved}"
+    saved = ", ".join(map(_decimal, value.saved))
+    told = f"a pair saves the time of {saved} fillers" if saved else "one µop more takes no more time"
+    return f"{value.jump}: {told}"
 
 
 @step.register
 def _(value: findings.FusionUnknown) -> str:
-    return f"cannot be told: {' '.join(value.jumps)}"
+    return f"not known: {' '.join(value.jumps)}"
 
 
 # Failures
@@ -299,7 +306,7 @@ def _(value: findings.FusionUnknown) -> str:
 def reason(value: Failure) -> str:
     """Return what failures of the same kind have in common, for counting them: without figures and names.
 
-    A message whose meaning is not known stands for itself, up to the end of its first line.
+    A failure of no known kind gives the first line of its message.
     """
     match value:
         case findings.NotRun():
@@ -318,22 +325,22 @@ def reason(value: Failure) -> str:
 NO_CHAIN = "no chain could be built"
 
 _REASONS: dict[type[Failure], str] = {
-    findings.NotGenerated: "code for it cannot be made",
+    findings.NotGenerated: "no code could be generated",
     findings.LinksMissing: "this CPU lacks the chain instructions",
-    findings.FractionalUops: "the µops per port add up to no integer",
+    findings.FractionalUops: "the µops per port do not add up to an integer",
     findings.UopsDisagree: "counters disagree about the number of µops",
-    findings.TooManyUops: "too many µops to be told apart by blocking ports",
+    findings.TooManyUops: "too many µops for blocking instructions to outweigh",
     findings.OnlyBounds: "its µops fill the scheduler",
-    findings.Indistinguishable: "several port usages cannot be told apart",
-    findings.TooManyUsages: "more port usages explain the answers than can be listed",
-    findings.Unplaced: "some µops use more ports than can be kept busy, or none",
-    findings.Delays: "it delays what uses some ports, whether it has µops there or not",
-    findings.Unexplained: "mixes take times that no port usage explains",
+    findings.Indistinguishable: "several port usages fit the measurements",
+    findings.TooManyUsages: "too many port usages fit the measurements",
+    findings.Unplaced: "some µops use no port, or more ports than can be kept busy",
+    findings.Delays: "it delays other µops for longer than µops of its own would",
+    findings.Unexplained: "no port usage fits the times of its mixes",
     findings.TooNoisy: "the machine was too busy for ports by time",
-    findings.NoUsage: "no port usage explains the answers",
+    findings.NoUsage: "no port usage fits the measurements",
     findings.NotCounted: "its µops are on ports without counters",
-    findings.EliminatedPorts: "the ports of instances that are not eliminated cannot be told",
-    findings.PrologueNotPart: "its prologue and epilogue use ports that the whole does not use",
+    findings.EliminatedPorts: "the ports of instances that are not eliminated are not known",
+    findings.PrologueNotPart: "its prologue and epilogue use ports that the whole sequence does not use",
 }
 
 _STATUSES = {
@@ -393,46 +400,43 @@ def _of_form(form: Form) -> str:
 
 @failure.register
 def _(value: findings.FractionalUops) -> str:
-    return f"the µops per port add up to {_decimal(value.total)}, which is not an integer"
+    return f"the µops per port add up to {_decimal(value.total)}, not to an integer"
 
 
 @failure.register
 def _(value: findings.UopsDisagree) -> str:
-    return f"{value.executed} µops are executed by their own counter, {value.on_ports} by those of the ports"
+    return f"the counter of executed µops says {value.executed}, those of the ports add up to {value.on_ports}"
 
 
 @failure.register
 def _(value: findings.TooManyUops) -> str:
-    return f"{value.uops} µops are too many to be told apart by blocking ports"
+    return f"no number of blocking instructions outweighs {value.uops} µops"
 
 
 @failure.register
 def _(value: findings.OnlyBounds) -> str:
-    bounds = ", ".join(f"{one.uops} to {port_set_name(one.ports)}" for one in value.bounds)
-    return (
-        f"{value.uops} µops fill the scheduler, so that blocked ports run dry and no count is exact; confined are at "
-        f"most {bounds}"
-    )
+    bounds = ", ".join(f"at most {one.uops} to {port_set_name(one.ports)}" for one in value.bounds)
+    return f"its {value.uops} µops fill the scheduler, and blocked ports run dry; confined are {bounds}"
 
 
 @failure.register
 def _(value: findings.Indistinguishable) -> str:
     names = [*map(_usage, value.usages), *([f"{value.others} others"] if value.others else [])]
     answers = f" (answers: {_answers(value.answers)})" if value.answers else ""
-    return f"these port usages cannot be told apart: {' or '.join(names)}{answers}"
+    return f"several port usages fit: {' or '.join(names)}{answers}"
 
 
 @failure.register
 def _(value: findings.Unplaced) -> str:
-    slots = "an unknown number of slots" if value.slots is None else f"{value.slots} slots"
-    return f"of {slots} these can be told: {_usage(value.usage)}; others use more ports than can be kept busy, or none"
+    slots = "an unknown number of" if value.slots is None else str(value.slots)
+    known, others = (f"only {value.usage} is known", "the others") if value.usage.uops else ("no port is known", "they")
+    return f"of {slots} issue slots {known}; {others} use no port, or more ports than can be kept busy"
 
 
 @failure.register
 def _(value: findings.Delays) -> str:
-    return (
-        f"elsewhere it uses {_usage(value.usage)}; on {_sets(value.sets)} it delays others for longer than µops would"
-    )
+    usage = f"on other ports it has {_usage(value.usage)}"
+    return f"on {_sets(value.sets)} it delays other µops for longer than µops of its own would; {usage}"
 
 
 @failure.register
@@ -445,26 +449,26 @@ def _(value: findings.TooNoisy) -> str:
 def _(value: findings.Unexplained) -> str:
     if not value.values:
         return "its mixes do not run"
-    return f"no port usage explains the times of its mixes ({', '.join(map(_decimal, value.values))} µops)"
+    return f"no port usage fits the times of its mixes ({', '.join(map(_decimal, value.values))} µops)"
 
 
 @failure.register
 def _(value: findings.TooManyUsages) -> str:
-    return f"more port usages explain the answers than can be listed: {_answers(value.answers)}"
+    return f"too many port usages fit: {_answers(value.answers)}"
 
 
 @failure.register
 def _(value: findings.NoUsage) -> str:
-    return f"no port usage made of {_sets(value.sets)} explains the answers: {_answers(value.answers)}"
+    return f"no port usage of {_sets(value.sets)} fits the answers: {_answers(value.answers)}"
 
 
 def _usage(usage: PortUsage) -> str:
-    """Write a usage; that of an instruction without µops needs a word."""
+    """Write a usage, an empty one as words."""
     return str(usage) or "no port"
 
 
 def _answers(answers: Iterable[Confined]) -> str:
-    """Write answers, those about few ports first: `p06: 1, p0156: ≤2`."""
+    """Write answers, those about the fewest ports first: `p06: 1, p0156: ≤2`."""
     ordered = sorted(answers, key=lambda one: (len(one.ports), sorted(one.ports)))
     texts = [f"{port_set_name(one.ports)}: {'' if one.exact else '≤'}{one.uops}" for one in ordered]
     return ", ".join(texts) or "isolation alone"
@@ -481,14 +485,14 @@ def _(value: findings.NotCounted) -> str:
 
 @failure.register
 def _(value: findings.EliminatedPorts) -> str:
-    return f"the ports of instances that are not eliminated cannot be told: {_sets(value.sets)}"
+    return f"instances that are not eliminated use one of these port sets: {_sets(value.sets)}"
 
 
 @failure.register
 def _(value: findings.PrologueNotPart) -> str:
-    return f"{value.together} together with its prologue and epilogue; these alone: {value.prologue}"
+    return f"its prologue and epilogue alone use {value.prologue}, but the whole sequence uses only {value.together}"
 
 
 @failure.register
 def _(value: findings.PrologueUnknown) -> str:
-    return f"of its prologue and epilogue: {failure(value.why)}"
+    return f"prologue and epilogue: {failure(value.why)}"

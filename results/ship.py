@@ -1,12 +1,13 @@
 """Make the shipped database from a campaign: `python -m results.ship CAMPAIGN.sqlite [--caveat TEXT] [-o FOLDER]`.
 
-Two files come out, both packed. `measured.ZEN4.jsonl.xz` is the campaign without its raw samples. `measured.xml.xz` is
-the instructions.xml that `uopscope db build` makes of all campaigns there, one for each architecture. Raw samples are
-left out: packed they take 1 to 2.5 KB per variant, tens of megabytes in all. Derivations and microbenchmarks are left
-out with them. So no conclusion can be drawn again from these files, and their provenance says so. Cycles are rounded to
-thousandths, except where that would show in the XML: both forms of a campaign give the same bytes. A throughput of
-unrolled code of a special form (`results.model.Form`) is left out if the loop of the same code contradicts it
-(`results.database.rules`).
+It writes two packed files. `measured.ZEN4.jsonl.xz` is the campaign without its raw samples. `measured.xml.xz` is the
+instructions.xml that `uopscope db build` makes of all shipped campaigns, one for each architecture.
+
+- Raw samples, derivations and microbenchmarks are left out: packed samples take 1 to 2.5 KB per variant, tens of
+  megabytes in all. So inference cannot be repeated on these files, and their provenance says so.
+- Cycles are rounded to thousandths, except where that would change the XML: it is the same as that of the campaign.
+- The throughput of unrolled code of a special form (`results.model.Form`) is left out if the loop of the same code
+  contradicts it (`results.database.rules`).
 """
 
 from __future__ import annotations

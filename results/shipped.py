@@ -1,4 +1,4 @@
-"""The database that comes with the program: what was really measured, and the campaigns that it is built from."""
+"""The database that comes with the program: measurements of real CPUs, and the campaigns from which it is built."""
 
 from __future__ import annotations
 

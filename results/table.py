@@ -46,7 +46,7 @@ class ResultRow:
 
 @dataclass(frozen=True, slots=True)
 class Footing:
-    """What stands beneath the table: the machine, why something is unknown, and the time taken (None: not told).
+    """The lines below the table: the machine, reasons for unknown values, and the time taken (None: left out).
 
     `lost_seconds` of that time went into waiting for a core that nobody else used, and measuring again.
     """

@@ -43,13 +43,13 @@ def latency_text(latency: LatencyResult) -> str:
 
 
 def pair_text(latency: LatencyResult | LatencyKey, variant: InstructionVariant | None) -> str:
-    """Write from where to where a latency is: `2→1`, `CF→1`, `2 addr→1`; the variant tells which operand is flags."""
+    """Write the source and destination of a latency: `2→1`, `CF→1`, `2 addr→1`; the variant says which are flags."""
     source = _operand_text(latency.source, latency.source_flag, variant) + PART_NAMES[latency.part]
     return f"{source}→{_operand_text(latency.destination, latency.destination_flag, variant)}"
 
 
 def latency_name(latency: LatencyResult | LatencyKey, variant: InstructionVariant | None) -> str:
-    """Write which latency it is, with its circumstances: `2→1`, `2→1 (same register)`, `3→1 (fast operand values)`."""
+    """Write the name of a latency: `2→1`, `2→1 (same register)`, `3→1 (fast operand values)`."""
     circumstances = [
         text
         for text, holds in (("same register", latency.same_register), ("fast operand values", latency.fast_values))
@@ -67,7 +67,7 @@ def latencies_text(latencies: Iterable[LatencyResult], variant: InstructionVaria
 
 
 def _group_text(group: dict[str, list[LatencyResult]]) -> str:
-    """Write what is known of one pair: the plain number first, then those under special circumstances."""
+    """Write the latencies of one pair: the plain one first, then the special ones."""
     texts = {what: latency_text(min(found, key=lambda each: each.cycles)) for what, found in group.items()}
     plain = texts.pop("", "")
     special = ", ".join(f"{what} {text}" for what, text in texts.items() if text != plain)
@@ -92,7 +92,7 @@ def _operand_text(index: int, flag: str, variant: InstructionVariant | None) -> 
 
 
 def machine_text(provenance: Provenance) -> str:
-    """Say in a line what the results are about; models are called models."""
+    """Describe the machine of some results in a line; a model is called a model."""
     if provenance.is_model:
         return f"{provenance.architecture}: {provenance.cpu} (a model, not a CPU), backend {provenance.backend}"
     details = [provenance.cpu_signature, provenance.microcode and f"microcode {provenance.microcode}"]
@@ -115,9 +115,9 @@ def duration_text(seconds: float) -> str:
 def taken_text(seconds: float, lost_seconds: float) -> str:
     """Write a duration.
 
-    If other users of the core took a second or more of it, say how much, and whether that is much.
+    If other users of the core took a second or more, say how much, and warn if that is a large share.
     """
-    lost = f", {duration_text(lost_seconds)} of it lost to others who use the core" if lost_seconds >= 1 else ""
+    lost = f", {duration_text(lost_seconds)} of it lost to other users of the core" if lost_seconds >= 1 else ""
     busy = (
         "; the machine was busy, throughputs may be too high" if lost and lost_seconds >= BUSY_SHARE * seconds else ""
     )

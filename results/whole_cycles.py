@@ -1,6 +1,6 @@
-"""What a measured latency says in whole cycles: one number, an upper bound, or the two numbers that it is between.
+"""A measured latency in whole cycles: one number, an upper bound, or the two neighbouring numbers.
 
-Every pass through a dependency takes whole cycles, so a fraction is a mean of passes that took different ones:
+Every pass through a dependency takes whole cycles, so a fraction is the mean of shorter and longer passes:
 
     1.00    1          every pass took one
     0.20    [0;1]      a move that was eliminated four times of five

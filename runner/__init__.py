@@ -2,11 +2,10 @@
 
 Reading order:
 
-- `backend` (what a backend is), `backends` (those that there are), `host` (the CPU at hand), `uarch`
-  (microarchitectures);
+- `backend` (the interface), `backends` (its implementations), `host` (the CPU at hand), `uarch` (microarchitectures);
 - `measuring` (from requests to values), `campaigns` (many variants on one machine), `nightly`;
-- `memory` (what memory does to time), `interrupts` (where interrupts catch a loop);
-- `own_code` (code that a user gives), `refusals` (what must not run in ring 0), `explain` (why a number is what it is);
-- `doctor` and `selftest` (what works here), `verification` (inference against the truth of simulated machines);
-- `cli` (the commands), `python` (what the functions of `uopscope.py` return).
+- `memory` (store forwarding, loads, stores, caches), `interrupts` (where interrupts arrive in a loop);
+- `own_code` (code of a user), `refusals` (code that must not run in ring 0), `explain` (the evidence of a number);
+- `doctor` and `selftest` (checks of this machine), `verification` (inference against the truth of simulated machines);
+- `cli` (the commands), `python` (results of the functions of `uopscope.py`).
 """

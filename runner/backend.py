@@ -1,6 +1,6 @@
-"""What a backend is: it runs a batch of microbenchmarks and returns raw samples.
+"""The interface of a backend, which runs a batch of microbenchmarks and returns raw samples.
 
-Counters are named as follows; a backend says in `BackendInfo.counters` which it has:
+`BackendInfo.counters` lists the counters of a backend. Their names:
 
 - `core_cycles`: core clock cycles while not halted; `reference_cycles`: those of the reference clock meanwhile;
 - `tsc`: ticks of the time-stamp counter;

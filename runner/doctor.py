@@ -1,6 +1,6 @@
-"""What can be measured on this machine, what is missing for the rest, and what would make measurements noisy.
+"""Checks of this machine: available backends, missing requirements, sources of noise.
 
-Every check reads a file or two of Linux. It says what it found, whether that is good, and what to do if it is not. All
+Every check reads a file or two of Linux. It returns a finding, a grade, and advice if there is something to do. All
 paths are below a root that tests replace. Sources: Documentation/admin-guide/sysctl/kernel.rst (nmi_watchdog,
 perf_event_paranoid), Documentation/ABI/testing/sysfs-devices-system-cpu, Documentation/admin-guide/pm/cpufreq.rst and
 intel_pstate.rst, lockdown in security/lockdown (Linux 6.12); the SecureBoot variable in UEFI 2.10, section 3.3.
@@ -110,7 +110,7 @@ def _microarchitecture(machine: HostMachine) -> Finding:
 
 def _hypervisor(machine: HostMachine) -> Finding:
     if machine.cpu.in_virtual_machine:
-        advice = "its host may share the core unseen and hides the PMU: measure on bare metal for ports and throughput"
+        advice = "the host may share the core and hide the PMU: for ports and throughput, measure on bare metal"
         return Finding(Grade.BAD, "hypervisor", "this is a virtual machine", advice)
     return Finding(Grade.GOOD, "hypervisor", "none")
 
@@ -129,7 +129,7 @@ def _perf_paranoid(machine: HostMachine) -> Finding | None:
         return Finding(Grade.NOTE, "perf events", "this kernel is built without them")
     if int(value) > 2:
         return Finding(Grade.BAD, "perf events", f"paranoid level {value}", "sudo sysctl kernel.perf_event_paranoid=2")
-    return Finding(Grade.GOOD, "perf events", f"paranoid level {value}: own user code may be counted")
+    return Finding(Grade.GOOD, "perf events", f"paranoid level {value}: user code can be counted")
 
 
 def _nmi_watchdog(machine: HostMachine) -> Finding | None:
@@ -165,7 +165,7 @@ def _mitigations(machine: HostMachine) -> Finding | None:
 
 def _lkrg(machine: HostMachine) -> Finding | None:
     if lkrg_is_loaded(machine.root):
-        advice = "sudo rmmod lkrg: it takes what the kernel module does for an attack, so the module is not used"
+        advice = "sudo rmmod lkrg: it would treat the kernel module as an attack, so the module is not used"
         return Finding(Grade.BAD, "LKRG", "loaded", advice)
     return None
 

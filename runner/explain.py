@@ -1,8 +1,8 @@
-"""Why each number is what it is: the microbenchmarks behind it, their raw samples, and the arithmetic between.
+"""Explains each number: its microbenchmarks, their raw samples, and the arithmetic.
 
-Numbers come in the order of the result table. Each is followed by its derivation and by the experiments behind it: code
-with its bytes, the samples as the backend returned them, and the values per copy that follow from them. An experiment
-that several numbers rest on is shown once and named by its number after that.
+Numbers come in the order of the result table. Each is followed by its derivation and its experiments: code with its
+bytes, the samples as the backend returned them, and the values per copy. If several numbers share an experiment, it is
+shown once, then named by its number.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ _INDENT = " " * 6
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """One number of the result: its name, its value in words, how it was derived, and on what it rests.
+    """One number of the result: its name, its value in words, its derivation, and its experiments.
 
-    `links` are the ids of the experiments that say what the other links of its chains take.
+    `links` are the ids of the experiments that measured the other links of its chains.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Quantity:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedVariant:
-    """All that is to be explained about one variant."""
+    """A conclusion about one variant, with all of its evidence."""
 
     result: Characterization
     variant: InstructionVariant | None
@@ -165,7 +165,7 @@ def _plain_quantity(name: str, value: str, derivation: Derivation | None, result
     first = next((each.experiments[:1] for each in result.derivations if each.quantity in FIRST_COUNTED), ())
     computed = {f"TP_ports{form.suffix}": found.ports for form, found in result.forms.items()}
     if name in computed:
-        step = f"the load of the busiest port when {computed[name]} is spread over the ports as evenly as can be"
+        step = f"the load of the busiest port if {computed[name]} is distributed as evenly as possible"
         return Quantity(name, value, (step,), ())
     if name.startswith("uops"):
         counter = "uops_executed" if name == "uops" else name
@@ -211,9 +211,9 @@ class _Book:
                 yield from self._experiment(each)
 
     def links(self, experiments: Sequence[str]) -> Iterator[Text]:
-        """Yield the experiments that say what is subtracted in the steps."""
+        """Yield the experiments that give the numbers subtracted in the steps."""
         if any(each in self._by_id for each in experiments):
-            yield Text("  what the other links of the chain take:")
+            yield Text("  times of the other links of the chain:")
             yield from self.show(experiments)
 
     def rest(self) -> Iterator[Text]:
@@ -221,7 +221,7 @@ class _Book:
         others = [each for each in self._by_id if each not in self._numbers]
         if others:
             yield Text()
-            yield Text("Also measured on the way", style="bold cyan")
+            yield Text("Other measurements", style="bold cyan")
             yield from self.show(others)
 
     def _experiment(self, benchmark_id: str) -> Iterator[Text]:
@@ -255,7 +255,7 @@ def _runs(evidence: Sample, calibration_core_cycles: int) -> Iterator[Text]:
 
 
 class _Sheet:
-    """The arithmetic of one measurement: what each counter showed at each size, and what that makes per copy."""
+    """The arithmetic of one measurement: the value of each counter at each size, and per copy."""
 
     def __init__(self, evidence: Sample, calibration_core_cycles: int) -> None:
         self._series = evidence.measurement.series
@@ -281,11 +281,11 @@ class _Sheet:
             yield Text(line, style="green")
 
     def notes(self) -> Iterator[Text]:
-        """Yield how the columns follow from each other, and what did not change with the copies."""
+        """Yield the formulas of the columns, and the counters that do not depend on the number of copies."""
         if self._on_a_clock:
-            text = f"core cycles of a repetition = tsc / calibration * {self._calibration}; a size's are their center"
+            text = f"core cycles of a repetition = tsc / calibration * {self._calibration}; each column is their center"
             if any(steadied(beside) is not beside for beside in self._calibrations()):
-                text += "; for a calibration that was disturbed, the usual one beside it counts"
+                text += "; disturbed calibrations are replaced by neighbouring ones"
             yield Text(f"{_INDENT}{text}", style="dim")
         text = self._arithmetic()
         if self._divisor != 1:
@@ -293,7 +293,7 @@ class _Sheet:
         yield Text(f"{_INDENT}{text}", style="dim")
         still = [f"{name} {_number(self._summary(self._series[-1], name).center)}" for name in self._still()]
         if still:
-            yield Text(f"{_INDENT}the same at every size (the harness's own): {', '.join(still)}", style="dim")
+            yield Text(f"{_INDENT}independent of the number of copies (harness): {', '.join(still)}", style="dim")
         if self._detail:
             yield Text(f"{_INDENT}{self._detail}", style="yellow")
 
@@ -308,7 +308,7 @@ class _Sheet:
         restless = [(each, name, values) for each, name, values in samples if len(set(values)) > 1]
         if not restless:
             count = len(next(iter(self._series[0].samples.values())))
-            yield Text(f"{_INDENT}raw: in each of {count} repetitions the same", style="dim")
+            yield Text(f"{_INDENT}raw: the same in each of {count} repetitions", style="dim")
         for each, name, values in restless:
             yield Text(f"{_INDENT}raw: {name}, {_size_text(each)}: {samples_text(values)}", style="dim")
 
@@ -327,7 +327,7 @@ class _Sheet:
                 times = f" / {loops} iterations" if loops > 1 else ""
                 columns = f"({_size_text(end)} - {_size_text(first)})"
                 return f"per copy = {columns} / {end.copies - first.copies}{times}"
-        return "per copy: as runner/measuring/aggregate.py says"
+        return "per copy: see runner/measuring/aggregate.py"
 
     def _calibrations(self) -> list[Sequence[int]]:
         return [each.samples["calibration"] for each in self._series]

@@ -1,4 +1,4 @@
-"""Measures what memory does to time on a backend's machine."""
+"""Measures memory on a backend's machine: store forwarding, loads, stores, caches."""
 
 from __future__ import annotations
 

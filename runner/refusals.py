@@ -1,7 +1,7 @@
-"""What must not run in ring 0 by mistake: instructions that `exclusions.tsv` leaves out of every campaign.
+"""Instructions that must not run in ring 0 by mistake: those that `exclusions.tsv` leaves out of every campaign.
 
-In user mode such an instruction raises an exception, which is a result. In the kernel it takes effect: INVD throws away
-what the caches hold, and OUT to port 0xcf9 resets the machine.
+In user mode such an instruction raises an exception, which is a result. In the kernel it takes effect: INVD discards
+the contents of the caches, and OUT to port 0xcf9 resets the machine.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """An out-of-order core driven by a machine model: the machines whose truth is known.
 
-Reading order: `machines` (what a core does with each variant), `memory` (caches and
-store buffers), `core` (executes bytes), `judging` (conclusions against
-the truth), `errors`.
+Reading order: `machines` (machine models), `memory` (caches and store buffers), `core` (executes bytes), `judging`
+(compares conclusions with the truth), `errors`.
 """

@@ -1,4 +1,4 @@
-"""What simulated code may do wrong."""
+"""Errors of simulated code."""
 
 from xed_convert.errors import UopscopeError
 

@@ -1,4 +1,4 @@
-"""The base of every error that a person may see, and this layer's own errors.
+"""The base class of all errors with messages for people, and this layer's own errors.
 
 An error says what is wrong, where (file and line, variant, option) and what the user can do. The command line prints
 `str(error)` and exits.

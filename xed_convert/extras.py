@@ -1,4 +1,4 @@
-"""Packages that only some commands need: they are loaded when first needed, and an error says how to get them.
+"""Optional packages: they are imported when first needed, and an error says how to get them.
 
 `pyproject.toml` has an extra for each; a test holds the two together.
 """

@@ -1,7 +1,7 @@
-"""Chains whose links work in one domain of vectors, integers or floating-point numbers: they show bypass delays.
+"""Chains with links of the integer or the floating-point vector domain, which show bypass delays.
 
-    ADDPS XMM0, XMM1; ORPS XMM14, XMM0; ORPS XMM1, XMM14        each link in the domain of ADDPS
-    ADDPS XMM0, XMM1; POR XMM14, XMM0; POR XMM1, XMM14          the way to the first link and back crosses domains twice
+    ADDPS XMM0, XMM1; ORPS XMM14, XMM0; ORPS XMM1, XMM14        all in the floating-point domain
+    ADDPS XMM0, XMM1; POR XMM14, XMM0; POR XMM1, XMM14          crosses domains twice: to the links, and back
 
 Both chains do the same work. `domains.tsv` has the links.
 """

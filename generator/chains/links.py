@@ -1,4 +1,4 @@
-"""The chain instructions, and the ways through them from one kind of place to another.
+"""The chain instructions, and routes through them from one kind of place to another.
 
 `chain_links.tsv` has one row per chain instruction and pair of kinds of places that it connects:
 

@@ -1,12 +1,12 @@
-"""Chains with registers that are only read, which another producer writes in each (`generator.support.producers`).
+"""Chains whose read-only registers are written by different producers (`generator.support.producers`).
 
     SHLX RAX, RBX, RCX; MOVSXD RBX, EAX                                                 the usual chain
     MOV ECX, 1; chain; MOV ECX, 0; ADD RCX, 1; chain; MOV RCX, [R14]; chain; ...        all producers
     MOV ECX, 0; ADD RCX, 1; chain; chain; chain; chain; chain; chain                    one of them
 
-The chain does not go through what is produced, so each link takes as long as it takes behind that producer. One
-microbenchmark has all producers: it takes as long as the usual chains together, or else some producer matters. Only
-then each is measured alone. Several links behind it leave the producer's own µops time to run beside them.
+The chain does not go through these registers, so a producer changes only the latency of the instruction. One
+microbenchmark has all producers. If it takes longer than the usual chains together, some producer matters, and each is
+measured alone. Several instances follow each producer, so that its own µops run in parallel with them.
 """
 
 from __future__ import annotations

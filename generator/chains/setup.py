@@ -1,4 +1,4 @@
-"""Chains in the making, and what their setups do: every register that is read gets its value."""
+"""Unfinished chains and their setups, which give every register that is read a value."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Code that takes another time where the values of operands matter: the same chain for each class of values.
+"""Code that shows whether operand values change the time: the same chain for each class of values.
 
     MULPS XMM0, XMM1; ANDPS XMM0, XMM14; ORPS XMM0, XMM13; ...     XMM1 and XMM13 hold 2.0, or a denormal
 
-The chain leads from a result back to an operand whose value matters. AND and OR put the value back, so that each
-instance has the same operands. Classes differ in the setup alone, so the difference of two times is that of the
-instruction. Without such a chain (a comparison, a source in memory) instances are independent of each other.
+The chain leads from a result back to an operand whose value matters. AND and OR restore the value, so that each
+instance has the same operands. Classes differ only in the setup, so a difference in time is that of the instruction.
+If there is no such chain (a comparison, a source in memory), independent instances are used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Code of our own that runs natively beside the code under test: calibration chain, driver, signal handlers, CPUID.
+"""Native code beside the code under test: calibration chain, driver, signal handlers, CPUID.
 
 A chain of IMUL r64, r64 counts core cycles: it takes 3 of them on every x86-64 core from Nehalem and Zen on (Fog,
 "Instruction tables"; uops.info). Unlike ADD it is nowhere done at rename.

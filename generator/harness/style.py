@@ -1,4 +1,4 @@
-"""What may be chosen about the harness around a microbenchmark; imports nothing, since every command needs it."""
+"""Options of the harness around a microbenchmark; imports nothing, since every command needs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stores and loads that memory is measured with: a row of `memory_accesses.tsv` each."""
+"""The stores and loads of memory microbenchmarks: a row of `memory_accesses.tsv` each."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""A ring of pointers, one in each cache line of so many bytes: following it takes what the caches take that hold it.
+"""Pointer chasing: a ring of pointers, one in each cache line of a buffer.
 
-The ring goes through the lines in steps of about the golden section of its length. So neighbours are far apart, and no
-prefetcher can guess the next one. A loop writes it in the first repetition. Where a run ends, the next one goes on.
+The ring goes through the lines in steps of about the golden section of its length. So successive lines are far apart,
+and no prefetcher can guess the next one. A loop writes it in the first repetition. Each run continues where the last
+one ended.
 """
 
 from __future__ import annotations

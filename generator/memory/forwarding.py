@@ -1,12 +1,12 @@
-"""Code that loads what a store has just written, over and over: each store waits for the load before it.
+"""Store-to-load forwarding: a chain of stores and loads, in which each store waits for the load before it.
 
     MOV [R14+32], RAX        the store
     MOV RAX, [R14+32]        the load: other sizes, an offset, other registers in the address
     IMUL RAX, RAX            the link: leads from the load to the next store
 
-Without the link a load that costs nothing would not be told from one that costs a cycle: a core stores once or twice
-per cycle. What the link takes alone is measured with `reference`. Between the two files of registers the link is a move
-from one to the other. There and back is one chain: only the sum of both moves is known, and each counts as half of it.
+Without the link, a load of zero cycles would look like one of one cycle, since a core stores once or twice per cycle.
+`reference` measures the link alone. If store and load use different register files, the link is a move from one to the
+other. Only the sum of a move there and one back can be measured, and each counts as half of it.
 """
 
 from __future__ import annotations

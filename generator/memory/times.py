@@ -1,4 +1,4 @@
-"""Code that shows how long loads and stores take: latency by address, size and place, throughput, gathers, flushes.
+"""Times of loads and stores: latency by address, size and place, throughput, gathers, flushes.
 
 Each case is a microbenchmark with a kind and parameters. Latencies are chains through the loaded register, whose memory
 holds zero, or a pointer to itself:

@@ -1,6 +1,6 @@
-"""Operands of an instance: which registers, addresses and values it gets, and what it reads and writes.
+"""Operands of an instance: its registers, addresses and values, its reads and writes.
 
-Reading order: `registers` (names and storage), `reserved` (what the harness keeps), `allocation` (registers, addresses,
-immediates), `effects` (what an instance reads and writes), `places` (sources and destinations of latencies), `values`
-(operand values that matter), `value_classes` (those that may take other times).
+Reading order: `registers` (names and storage), `reserved` (registers of the harness), `allocation` (registers,
+addresses, immediates), `effects` (reads and writes of an instance), `places` (sources and destinations of latencies),
+`values` (operand values that matter), `value_classes` (classes of values that may change the time).
 """

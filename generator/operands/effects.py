@@ -1,4 +1,4 @@
-"""What an instance reads and writes besides memory: registers, flags, the registers of its addresses."""
+"""Reads and writes of an instance, except memory: registers, flags, the registers of its addresses."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Where the inputs and outputs of an instance are: the sources and destinations of latencies.
+"""Places of inputs and outputs of an instance: the sources and destinations of latencies.
 
 A place is a register, a group of status flags, a memory operand's data, or the base or index register of an address.
 Status flags are taken in two groups: the carry flag, and the others. Every Intel and AMD core since the Pentium Pro
-renames those together or not at all (Fog, "Microarchitecture", chapters on partial flags). What else the flags operand
-has (DF, x87 condition codes) is a group of its own, which chains do not reach.
+renames those together or not at all (Fog, "Microarchitecture", chapters on partial flags). Other bits of the flags
+operand (DF, x87 condition codes) are a third group, which chains do not reach.
 """
 
 from __future__ import annotations

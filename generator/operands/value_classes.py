@@ -1,4 +1,4 @@
-"""Classes of operand values that may take other times: denormals, NaN, zeros, masks, counts, lengths.
+"""Classes of operand values that may change the time: denormals, NaN, zeros, masks, counts, lengths.
 
 `value_classes.tsv` has a row per instruction class (a glob) and place. A place is a register family or an operand, as
 in `generator.operands.values`. "-" stands for every explicit operand that is read and whose elements have the type

@@ -1,10 +1,10 @@
-"""Operand values that matter: for an instruction's time, and for the memory that it may touch.
+"""Operand values that matter, for an instruction's time or for the memory that it accesses.
 
 `operand_values.tsv` has a row per instruction class (a glob), width of the first operand, form, kind and place:
 
 - form `mem`: only with an explicit memory operand;
 - kinds `slow` and `fast`: the instruction's time depends on the values, and both are measured;
-- kind `any`: only these values keep it from faulting, or make it do what it is measured for;
+- kind `any`: with other values it faults, or does not do its usual work;
 - place: a register family, `VEC` for all vectors, or an operand. `op2` is explicit operand 2; `last` and `before` are
   the last explicit operand and the one before, masks and immediates apart;
 - `restore`: whether a chain through the place has to put the value back. AND with zero and OR with the value do that,

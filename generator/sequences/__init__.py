@@ -1,7 +1,10 @@
-"""Code without a chain through it.
+"""Throughput code and other special sequences.
 
-`throughput` makes independent instances, `memory` their places. `blocking` puts an instance among blocking
-instructions, and `mixes` distributes them evenly, for timing, with `filler` that takes issue slots. `fusion` makes
-pairs that may fuse, `decoding` instances among NOPs, `renaming` one that writes the same register over and over,
-`elimination` moves in chains. `flags` makes chains through flags that two instructions write.
+Reading order:
+
+- `throughput`: independent instances, with `memory` (their addresses);
+- `blocking`: an instance among blocking instructions; `mixes`: the same distributed evenly, for timing, with `filler`
+  that takes issue slots;
+- `fusion`: pairs that may macro-fuse; `decoding`: instances among NOPs;
+- `renaming`: writes to one register; `elimination`: moves in chains; `flags`: chains through partly written flags.
 """

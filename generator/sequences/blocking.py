@@ -1,8 +1,8 @@
-"""Which instructions may block ports, and how they are combined with an instruction under test.
+"""Candidates for blocking instructions, and code that combines them with an instruction under test.
 
 The rules are those of Abel and Reineke, ASPLOS 2019, §5.1.1. `RULES` excludes variants by their operands, and
-`blocking_exclusions.tsv` by their names. Measuring tells which of the others keep which ports busy;
-`blocking_candidates.tsv` only says which classes are worth measuring first.
+`blocking_exclusions.tsv` by their names. Which ports the others keep busy is measured. `blocking_candidates.tsv` lists
+the classes that are measured first.
 """
 
 from __future__ import annotations

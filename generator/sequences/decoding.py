@@ -1,4 +1,4 @@
-"""Code that shows how an instruction is decoded: instances among so many NOPs that no µop cache holds the code.
+"""Code for the decoders: instances among so many NOPs that no µop cache can hold the code.
 
     ADC RAX, RBX; NOP; NOP; ... NOP      64 bytes: all of it comes from the decoders, one µop per NOP
 

@@ -1,4 +1,4 @@
-"""Code that shows how many moves rename eliminates: in a chain, while other moves are held, and side by side.
+"""Code that shows how many moves rename eliminates: in a chain, and per cycle.
 
 A chain of slow instructions and moves takes a cycle more for each move that is not eliminated. Before it, other pairs
 of registers are made to share physical ones, and nothing overwrites them:

@@ -1,9 +1,9 @@
 """Filler: code that takes issue slots and uses no port, each line padded to a length.
 
-    3E 3E 48 89 DA   MOV RDX, RBX    padded to five bytes: the prefixes say nothing here
+    3E 3E 48 89 DA   MOV RDX, RBX    padded to five bytes: the prefixes have no effect here
 
-How long lines are decides how fast the front end delivers them. A Zen 5 issues 7.0 moves of three bytes per cycle, and
-7.8 of five. So lines of filler have the length that is issued fastest, and code is compared with filler of its lengths
+The speed of the front end depends on the length of instructions. A Zen 5 issues 7.0 moves of three bytes per cycle, and
+7.8 of five. So filler has the length that is issued fastest, and code is compared with filler of the same lengths
 (`as_filler`).
 """
 

@@ -1,4 +1,4 @@
-"""Code that shows what rename does with flags of which an instruction writes only some.
+"""Partial flag writes: chains through flags that two instructions write.
 
 TEST RBX, RBX; SETBE DL; MOVSX RBX, DL              the flags of TEST, read
 TEST RBX, RBX; INC RCX; SETBE DL; MOVSX RBX, DL     SETBE needs CF of TEST and ZF of INC

@@ -1,9 +1,9 @@
 """Pairs that may become one µop: an instruction that sets flags and the conditional jump after it (macro-fusion).
 
 The same code is measured twice: with the jump right after the instruction, and with one of the fillers between them,
-where they cannot fuse. Fusing saves the difference, in µops or in time. Time tells only if the code is limited by what
-fusing saves: one filler more shows that. A fused pair may save a place at rename, or an ALU, or both. So there are two
-kinds of fillers: moves that rename eliminates, and constants that an ALU provides.
+so that they cannot fuse. The difference, in µops or in time, is what fusion saves. Time shows it only if the saved
+resource is the bottleneck, which one more filler tests. A fused pair may save an issue slot, or an ALU, or both. So
+there are two kinds of fillers: moves that are eliminated at rename, and constants that need an ALU.
 
 Which classes are tried is in `fusion_candidates.tsv`. All jumps lead to the next line, taken or not, and
 each goes the same way every time: registers get their values back.

@@ -1,13 +1,13 @@
-"""Mixes of independent instructions for timing: one instance among many of others, spread evenly.
+"""Mixes of independent instructions for timing: one instance among many others, at equal distances.
 
     12 IMUL R8, RCX ...            blocking instructions, registers in turn
     1  ADD RAX, RBX                the instruction under test
     24 MOV RDX, RSI                filler, if slots are counted
 
-Instances that stand close together wait for the same port, and filler in one piece leaves ports idle. So the instances
-of each part have equal distances (`_spread`). Loads use one address, because loads of two lines may use the same bank
-of the cache. Stores go side by side, because stores of two lines are not committed together
-(`generator.sequences.memory`).
+Neighbouring instances of the same instruction would wait for the same port, and a block of filler would leave ports
+idle. So the instances of each part have equal distances (`_spread`). Loads use one address, because loads of two lines
+may use the same bank of the cache. Stores use adjacent addresses, because stores to two lines are not committed
+together (`generator.sequences.memory`).
 """
 
 from __future__ import annotations

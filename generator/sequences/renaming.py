@@ -1,4 +1,4 @@
-"""Code that shows what rename does: one register written over and over, and moves of a register to itself."""
+"""Code for rename: repeated writes to one register, and moves of a register to itself."""
 
 from __future__ import annotations
 

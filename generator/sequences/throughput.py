@@ -1,8 +1,8 @@
-"""Sequences of independent instances of an instruction, for throughput and for the ports that it uses alone.
+"""Sequences of independent instances of an instruction, for throughput and for the port usage in isolation.
 
-Abel and Reineke, ASPLOS 2019, §5.3.1: sequences have different lengths. They are unrolled or in a loop, with or without
-breakers of the dependencies that cannot be avoided. The least time counts. No instance reads what another one writes,
-in registers or in memory (`generator.sequences.memory`).
+Sequences have different lengths, are unrolled or in a loop, and have dependency breakers or not (Abel and Reineke,
+ASPLOS 2019, §5.3.1). The least time counts. No instance reads a register or memory location that another one writes
+(`generator.sequences.memory`).
 """
 
 from __future__ import annotations

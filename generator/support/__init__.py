@@ -1,5 +1,5 @@
-"""What an instruction needs around it.
+"""Code around an instruction.
 
-`initial` is register contents, `prologue` code before and after each instance, `breakers` are instructions that cut a
-dependency. `producers` are ways to write a register, `carriers` those that read it as well.
+`initial` sets register contents, `prologue` is code before and after each instance, `breakers` cut dependencies,
+`producers` are different ways to write a register, `carriers` those that read it as well.
 """

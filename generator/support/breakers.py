@@ -1,8 +1,8 @@
 """Instructions that cut a dependency: they overwrite a place without reading it.
 
-After every copy, what the instruction under test has written is overwritten, unless it is part of the chain. This
+After every copy, each output of the instruction under test is overwritten, unless it is part of the chain. This
 includes outputs that the catalogue does not call inputs. They can be false inputs (POPCNT, LZCNT and TZCNT on some
-cores), and results of 8 and 16 bits are merged into their register. Flags are overwritten only where the instruction
+cores), and results of 8 and 16 bits are merged into their register. Flags are overwritten only if the instruction
 reads any of them.
 """
 

@@ -1,4 +1,4 @@
-"""What registers outside the general purpose file hold before a microbenchmark: nothing slow, nothing that faults.
+"""Initial values of vectors, masks, x87 registers and tiles: values that are neither slow nor fault.
 
 Vectors hold 2.0 in every lane: as 32-bit numbers exactly, as 64-bit numbers but for the last bits. Nothing is denormal
 or NaN. Index registers of VSIB addresses are zero, masks are all ones, and the x87 stack has a few 1.0. Tiles are

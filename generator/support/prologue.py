@@ -1,4 +1,4 @@
-"""What an instruction needs around it so that it can run at all: a prologue, an epilogue, and lines of the setup.
+"""Code that an instruction needs in order to run: a prologue, an epilogue, and lines of the setup.
 
 An indirect jump needs a target, RET an address on the stack, LEAVE a frame, a repeated string instruction a count:
 

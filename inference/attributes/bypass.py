@@ -1,9 +1,9 @@
 """Bypass delays: whether vectors take longer from one domain, integers or floating-point numbers, to the other.
 
-The same chain is measured with links of either domain (`generator.chains.domains`). What a chain takes beyond its links
-is the latency of the instruction, and what the way to the domain of the links and back adds. Only the sum of both ways
-can be told, since every way around comes back to where it began. The latency itself is known where the instruction is a
-chain without links; else the quicker domain is taken to add nothing.
+The same chain is measured with links of either domain (`generator.chains.domains`). Its time minus that of its links
+is the latency of the instruction plus both bypass delays: to the domain of the links, and back. Only the sum of both
+delays can be measured, since a chain is a cycle. If the instruction can be chained to itself without links, its latency
+is known. Otherwise the faster domain is assumed to add no delay.
 """
 
 from __future__ import annotations

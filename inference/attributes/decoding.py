@@ -4,22 +4,22 @@
 
 **Decoders** are found by time. Let each instance stand before n NOPs, and let D decoders work per cycle:
 
-- Any decoder takes it: all instructions are decoded one after another, D per cycle. One more NOP takes 1/D cycle more.
-- Only the first decoder takes it: it begins a group, and s others work beside it in that cycle. The last group before
-  the next instance stays incomplete. So more NOPs take no time, until one too many takes a whole cycle:
-  1 + ceil((n - s) / D) cycles.
+- Any decoder can decode it: D instructions are decoded per cycle. A further NOP takes 1/D cycle.
+- Only the first decoder can decode it: it begins a group, and s other decoders work in that cycle. The last group
+  before the next instance stays incomplete. So further NOPs take no time until a new group begins, which takes a whole
+  cycle: 1 + ceil((n - s) / D) cycles.
 
-So half a group of further NOPs takes half a cycle in the first case, and none or a whole one in the second. The place
-of the step gives s. There are so many NOPs that decoding takes longer than all else.
+So D/2 further NOPs take half a cycle in the first case, and zero or one in the second. The number of NOPs at which the
+time steps up gives s. There are enough NOPs to make decoding the bottleneck.
 
-Another cause looks like this one. A full reorder buffer stops issue until an instance is done. Then issue begins anew,
-like a group. So an instruction that only the first decoder seems to take is compared with a chain that any decoder
-takes. The chain lasts as long as the instance does between LFENCEs:
+A full reorder buffer looks the same. It stops issue until an instance retires, and then issue starts again, like a
+decode group. So such an instruction is compared with a chain of instructions that any decoder can decode. The chain has
+the latency of the instance between LFENCEs:
 
     MOV EAX, 1; IMUL RAX, RAX; IMUL RAX, RAX; NOP; NOP; ... NOP      no longer than its slots: the buffer holds it
 
-A counter of decoded µops shows that the decoders deliver. Without it only times tell, so the core must be known to have
-such decoders (Intel's large cores). The result is marked as found by time.
+A counter of decoded µops shows that the µops come from the decoders. Without that counter, the method is used only on
+cores that are known to have such decoders (Intel's large cores), and the result is marked as found by time.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""For how long an instruction keeps the divider busy, by time alone, where no counter says it.
+"""How long an instruction keeps the divider busy, by time alone, if there is no counter for it.
 
-One instance stands among divisions that are known to need the divider:
+One instance is put among divisions that are known to use the divider:
 
-    12 DIVPS XMM1, XMM0 ...; VDIVSD       12 divisions of 7 cycles, and what the instance takes of the divider
-    18 DIVPS XMM1, XMM0 ...; VDIVSD       6 more divisions: 42 cycles more
+    12 DIVPS XMM1, XMM0 ...; VDIVSD       12 * 7 cycles, plus the instance's time on the divider
+    18 DIVPS XMM1, XMM0 ...; VDIVSD       6 more divisions: 42 more cycles
 
-The slope says how long a division takes. The rest is the instance's time on the divider. An instruction that only
-shares the divisions' port runs beside them, and leaves no rest. Three numbers of divisions have to lie on a line. Other
-µops of the instance may delay a division on their port. So the result is at most what one instance after another takes,
-and two kinds of divisions must give the same number. Values are slow ones, as for the counter.
+The slope is the time of one division. The intercept is the instance's time on the divider. It is zero for an
+instruction that only shares the divisions' port. Three numbers of divisions must lie on a line. Other µops of the
+instance may delay a division on their port. So the result is never more than the instance's own throughput, and two
+kinds of divisions must give the same number. Operand values are slow ones, as with the counter.
 """
 
 from __future__ import annotations

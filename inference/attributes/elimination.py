@@ -1,15 +1,16 @@
-"""How many moves rename can eliminate: at a time, in a cycle, and in a chain.
+"""How many moves rename can eliminate: at a time, per cycle, and in a chain.
 
-An eliminated move lets two registers share a physical one, which takes a slot until one of them is overwritten. The
-slots are found by time. A chain has moves in it, and other pairs of registers share physical ones beside it:
+After an eliminated move two registers share a physical one. That occupies an elimination slot until one of them is
+overwritten. The number of slots is found by time: a chain contains moves, while other pairs of registers share physical
+registers:
 
-    no pair beside: a move of the chain takes 0.00 cycles
+    no other pair: a move of the chain takes 0.00 cycles
     3 pairs: 0.00
-    4 pairs: 1.00      four slots: the chain has none any more
+    4 pairs: 1.00      four slots: none is left for the chain
 
-Without any pair beside it the chain also says what share of its moves is eliminated: on an Ice Lake a move takes 0.2
-cycles on average. Where executed µops are counted, moves of one register to many others, which need a single slot,
-show how many are eliminated in a cycle.
+Without other pairs, the chain also shows the share of moves that are eliminated: on an Ice Lake a move takes 0.2 cycles
+on average. Moves of one register to many others need only one slot. If executed µops are counted, they show how many
+moves are eliminated per cycle.
 """
 
 from __future__ import annotations

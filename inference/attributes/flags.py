@@ -1,14 +1,14 @@
-"""What rename does with flags where an instruction writes only some of them.
+"""Partial flag writes: whether an instruction that writes only some flags waits for the others.
 
     TEST RBX, RBX; SETBE DL; MOVSX RBX, DL              3 cycles
-    TEST RBX, RBX; INC RCX; SETBE DL; MOVSX RBX, DL     3 cycles where SETBE gets CF of TEST and ZF of INC as they are
-    TEST RBX, RBX; INC RCX; SETZ DL; MOVSX RBX, DL      1 cycle where INC does not wait for the flags that it keeps
+    TEST RBX, RBX; INC RCX; SETBE DL; MOVSX RBX, DL     3 cycles if SETBE needs no merge of CF (TEST) and ZF (INC)
+    TEST RBX, RBX; INC RCX; SETZ DL; MOVSX RBX, DL      1 cycle if INC does not wait for CF, which it leaves unchanged
 
-What reads CF gets it from CLC before, since waiting for that is no merge. What keeps flags only on a condition (a shift
-by CL) is measured where the condition does not hold; it merges nothing with what it writes.
+An instruction that reads CF gets it from CLC before it, since waiting for that is no merge. An instruction that leaves
+flags unchanged only on a condition (a shift by CL) is measured where the condition does not hold.
 
-Where flags are renamed as one register, INC has to wait for those that it keeps. Where they are renamed apart, a µop
-may have to put them together before a read of both.
+If all flags are renamed as one register, INC waits for the old flags. If they are renamed separately, reading both may
+take a merging µop.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""With which conditional jumps an instruction fuses: from µop counters, else from time as far as it can tell."""
+"""The conditional jumps with which an instruction macro-fuses: from µop counters, or from time where that is enough."""
 
 from __future__ import annotations
 

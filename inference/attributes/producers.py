@@ -1,11 +1,11 @@
-"""Whether an instruction takes longer behind some producers of what it only reads.
+"""Whether an instruction's time depends on which instruction wrote an operand that it only reads.
 
-A register may be more than its value. On Alder Lake rename keeps the sum of a register and an immediate apart. As long
-as its count is such a sum, SHLX takes 3 cycles instead of 1. Upper halves of vectors that hold something are another
-case: legacy SSE instructions have to keep them.
+A register may hold more than a value. On Alder Lake, rename does not compute the sum of a register and an immediate at
+once. SHLX takes 3 cycles instead of 1 if its count is such a sum. Another case are vectors with dirty upper halves,
+which legacy SSE instructions have to preserve.
 
-The chains are those of `generator.chains.producers`. One microbenchmark with all producers tells for most instructions
-that none matters. Else each producer is measured alone, and compared with the quickest one.
+The chains are those of `generator.chains.producers`. For most instructions one microbenchmark with all producers shows
+that none matters. Otherwise each producer is measured alone and compared with the fastest.
 """
 
 from __future__ import annotations

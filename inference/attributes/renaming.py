@@ -1,24 +1,23 @@
-"""What happens to an instruction at rename: idioms, µops that are divided there, and results that merge.
+"""Rename: idioms, unlamination, false output dependencies, and partial register writes.
 
-Three of these follow from what is known already:
+Three of these need no further measurement:
 
 - **zero idiom**: with one register in all operands it needs no port, and its result depends on nothing;
-- **dependency-breaking idiom**: it needs a port, but its result depends on nothing, either;
-- **unlamination**: it takes more slots at retirement than µops came from the front end.
+- **dependency-breaking idiom**: its result depends on nothing, but it needs a port;
+- **unlamination**: more slots retire than µops came from the front end.
 
-Two are measured. **Moves** of a register to itself need a port even where other moves are eliminated. **Results** may
-wait for the register that they only write. Results of 8 or 16 bits are merged with the rest of the register, and some
-instructions have a false dependency (POPCNT on Haswell). Copies of one instance show it, which write the same register
-over and over:
+Others are measured. A **move** of a register to itself may need a port even if other moves are eliminated. A **result**
+may depend on the register that it overwrites. Results of 8 or 16 bits are merged with the rest of the register, and
+some instructions have a false dependency (POPCNT on Haswell). Instances that all write the same register show it:
 
     POPCNT RAX, RBX; POPCNT RAX, RBX; ...                       3 cycles each: each waits for the one before
-    POPCNT RAX, RBX; MOV EAX, 1; POPCNT RAX, RBX; ...           1 cycle: the second instruction breaks it
+    POPCNT RAX, RBX; MOV EAX, 1; POPCNT RAX, RBX; ...           1 cycle: MOV breaks the dependency
 
-A part of a register may be renamed apart from the rest. Then writing it waits for nothing, and the next read of all of
-the register waits until a µop has put both together:
+A **part of a register** may be renamed separately. Then a write to it waits for nothing, but the next read of the whole
+register waits for a merging µop:
 
-    MOV AH, BL; MOV AH, BL; ...                 0.25 cycles on Haswell: AH is renamed apart; 1 and more where it is not
-    MOV AH, BL; MOVSXD RAX, EAX; ...            2 cycles, of which the read takes one; three µops instead of two
+    MOV AH, BL; MOV AH, BL; ...                 0.25 cycles on Haswell: AH is renamed separately; otherwise 1 or more
+    MOV AH, BL; MOVSXD RAX, EAX; ...            2 cycles, one of them for the read; three µops instead of two
 """
 
 from __future__ import annotations

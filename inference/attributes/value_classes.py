@@ -1,7 +1,7 @@
-"""Whether an instruction takes another time with other operand values: denormals, NaN, zeros, masks, counts, lengths.
+"""Whether operand values change an instruction's time: denormals, NaN, zeros, masks, counts, lengths.
 
-The same code is measured with the usual values and with those of each class (`generator.chains.value_classes`). What
-differs by more than noise is noted with the cycles that it takes more, or less.
+The same code is measured with the usual values and with those of each class (`generator.chains.value_classes`). A
+difference that exceeds noise is noted in cycles.
 """
 
 from __future__ import annotations

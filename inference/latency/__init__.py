@@ -1,4 +1,5 @@
 """Latency of every pair of operands.
 
-Reading order: `infer` (asks for chains), `evidence` (what a chain says), `conclusions` (numbers and bounds).
+Reading order: `infer` (asks for chains), `evidence` (the latency that follows from a chain), `conclusions` (numbers and
+bounds).
 """

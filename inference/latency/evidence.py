@@ -1,4 +1,4 @@
-"""Measured chains and what each says of a latency."""
+"""Measured chains, and the latency or the bound that follows from each."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
-"""Latency of every pair of operands out of measured chains (ASPLOS 2019, section 5.2).
+"""Latency of every pair of operands, from measured chains (ASPLOS 2019, section 5.2).
 
-A chain's cycles are the latency plus the times of its links, unless throughput limits the chain. To tell, all parts of
-the chain are added up, each at its throughput. A chain that takes clearly longer than that sum is limited by latency.
-Others get further links (pads), which add known latency, and less to the sum. If that does not help, the result is an
-upper bound.
+The cycles of a chain are the latency plus the times of its links, unless throughput limits the chain. Its throughput
+limit is at most the sum of all its parts, each at its throughput. A chain that takes clearly longer than that sum is
+limited by latency. Other chains get further links (pads), which add more latency than throughput. If that does not
+help, the result is an upper bound.
 
-If the time is less than that of the links there is no chain: the output does not depend on the input, and there is no
-result. If the latency seems to be 0 or a fraction, a longer chain tells whether it is.
+If a chain takes less time than its links, the output does not depend on the input, and there is no result. If the
+latency seems to be 0 or a fraction, a longer chain checks that.
 
-Between register files no link can be calibrated alone. The least latency over all links, minus one cycle per link, is
-an upper bound. Of several exact chains the least value counts: the others have a bypass delay in them.
+A link between register files cannot be calibrated alone. The least latency over all links, minus one cycle per link, is
+an upper bound. Of several exact chains the least value counts: the others include a bypass delay.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""What memory does to time.
+"""Memory: store forwarding, load and store times, caches.
 
-Reading order: `forwarding` (a load of what a store has just written), `times` (latency and throughput of loads and
-stores), `levels` (caches, by the time of a pointer that is followed through more and more bytes), `policies`
-(which line of a full set goes) and `replacement` (which of them a cache has), `asked` (which accesses of a
-sequence hit).
+Reading order: `forwarding` (store-to-load forwarding), `times` (latency and throughput of loads and stores), `levels`
+(sizes and latencies of caches, by pointer chasing), `policies` (replacement policies) and `replacement` (the policy of
+a cache), `asked` (which accesses of a sequence hit).
 """

@@ -1,7 +1,7 @@
-"""Which accesses of a sequence hit, by time: a round up to the access less a round up to the one before.
+"""Which accesses of a sequence hit, by time: a round that ends with the access, minus one that ends just before it.
 
-Each round begins with `RESET` other lines of the set, twice, so that none of the sequence's lines is left in it. What a
-policy remembers of them stays, as after any other code.
+Each round begins with two passes over `RESET` other lines of the set, which evict all lines of the sequence. They do
+not reset the state of the replacement policy.
 """
 
 from __future__ import annotations

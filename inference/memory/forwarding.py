@@ -1,17 +1,17 @@
-"""Store forwarding: what each case of the matrix takes, and whether it was renamed, forwarded, or failed.
+"""Store forwarding: the time of each case of the matrix, and whether it was renamed, forwarded, or failed.
 
-A case is a chain of store, load and link; what the link takes is measured alone and taken off. The three outcomes are
-told apart by time:
+A case is a chain of store, load and link. The link is measured alone, and its time subtracted. Time tells three
+outcomes apart:
 
-- **renamed**: less than `RENAMED_CYCLES` in two measurements, since no store buffer is read as fast as that;
-- **failed**: above the middle between what certainly can be forwarded (the same bytes, stored and loaded alike) and
-  what the store does not hold as a whole (loads that reach beyond it). Both are medians inside a line. Where all
-  of the former are renamed, any load of a part of what was stored stands for them. A wide load that takes hardly
-  longer elsewhere than at the store's address inside a line did not wait either;
-- **forwarded**: everything else.
+- **renamed**: less than `RENAMED_CYCLES` in two measurements, since no store buffer can be read that fast;
+- **failed**: slower than the middle of two medians, both of cases inside a cache line. One is of loads that certainly
+  are forwarded: the same bytes, loaded as they were stored. If all of these are renamed, any load of a part of the
+  stored bytes counts instead. The other is of loads that reach beyond the store. A wide load did not fail if it takes
+  hardly longer than the same load at the store's address inside a line;
+- **forwarded**: all others.
 
-Where these two medians are less than `LEAST_STALL` cycles apart, the core seems to put loads together out of several
-places, and nothing counts as failed.
+If the two medians differ by less than `LEAST_STALL` cycles, the core seems to combine several sources for one load, and
+no case counts as failed.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""The levels of cache, their sizes and latencies: a pointer is followed through more and more bytes.
+"""The levels of cache, their sizes and latencies, by pointer chasing through buffers of growing size.
 
-Sizes at which a load takes about as long belong to one level. A level has two sizes at least: between two levels there
-may be a size that is held in part. Its size is the largest one, its latency the median of all.
+Neighbouring sizes with about the same load latency are one level. A level has at least two sizes, since a buffer may
+fit a level only in part. The size of a level is its largest buffer, its latency the median.
 
     3 3 3 3 | 14 14 14 | 60 60    three levels
-    12 12 12 15 15 15 | 60 60     one level or two at first, so nobody knows which one the next is: none is stated
+    12 12 12 15 15 15 | 60 60     the first may be one level or two: no level is stated
 
-Memory has pages of 4 KiB, and many of them miss the TLB. What that costs is measured apart, with one pointer in each
-page, and taken off.
+Memory has pages of 4 KiB, and a large buffer misses the TLB. The cost of these misses is measured separately, with one
+pointer in each page, and subtracted.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Replacement policies that a cache may have, each as a step from one state of a set to the next.
 
-A state is the lines by way (None: empty) and what the policy remembers. The policies are the permutation policies LRU,
+A state is the lines by way (None: empty) and the policy's own bits. The policies are the permutation policies LRU,
 FIFO and tree-PLRU; MRU, with a bit per line; and QLRU, with two bits of age per line (Abel and Reineke, "nanoBench",
 ISPASS 2020, section 6; Abel, "Automatic Generation of Models of Microarchitectures", 2020, section on caches).
 """

@@ -1,14 +1,14 @@
 """Which replacement policy a level of cache has, by time alone.
 
-Sequences of loads of one set are repeated in a loop. The time of a round beyond hits, divided by the extra time of a
-miss, is how many of its loads miss. Each candidate policy predicts that number for each sequence. The policy is known
-if one of them agrees with all sequences, and all others that do predict the same.
+Sequences of loads of one set are repeated in a loop. The number of misses of a round is its time beyond that of hits,
+divided by the extra time of a miss. Each candidate policy predicts that number for each sequence. The policy is known
+if one candidate agrees with all sequences, and every other candidate that agrees makes the same predictions.
 
 1. **ways**: how many lines of a set can be loaded in turn without a miss. In a longer round at most that many can hit,
    and the others take as long as misses. If they take less, something else is full, such as a set of the TLB.
-2. **sequences**: of a few more lines than there are ways, in an order that is drawn from a fixed seed.
-3. **policies**: a miss takes what fits a candidate's predictions best. A candidate agrees if no prediction is further
-   off than `OFF` misses.
+2. **sequences**: a few more lines than there are ways, in an order drawn from a fixed seed.
+3. **policies**: for each candidate, the time of a miss is the one that fits its predictions best. A candidate agrees if
+   no prediction is off by more than `OFF` misses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How long loads and stores take: each case is measured alone, in a loop, and divided by its instances."""
+"""Times of loads and stores: each case is measured alone, in a loop, and divided by its instances."""
 
 from __future__ import annotations
 

@@ -4,11 +4,11 @@ Reading order:
 
 - `infer` runs `stages` over a `probe` (their state); `ask` blocks a set of ports and counts, `load`
   judges the counts;
-- `usages` (those that explain what was measured), `alone` (what an instruction shows before anything is blocked);
+- `usages` (port usages that fit the measurements), `alone` (measurements with no port blocked);
 - `blocking_instructions`, and `blocking`, which finds them with `shared_counters`;
 - `scheduling` (how the core chooses among free ports);
 - `equalize` (closer bounds for long microcode);
-- `by_time` does without counters.
+- `by_time` (port usage without counters).
 
 Port arithmetic is in `results.ports`.
 """

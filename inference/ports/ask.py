@@ -1,14 +1,14 @@
-"""Port probes: block a set of ports, and count the µops of an instruction that run on it nevertheless.
+"""Port probes: block a set of ports, and count the µops of an instruction that still run on it.
 
-That number, without the blocking instructions' own µops, is exact only if every µop that could run elsewhere did. So
-each measurement is judged:
+The count, minus the µops of the blocking instructions, is exact only if every µop that could run elsewhere did. So each
+measurement is checked:
 
 - Was the set never idle?
-- Does the time come from the whole set, and not from a part of it?
-- Does the number stay the same, where only time tells it?
-- Do µops of this core keep away from busy ports at all?
+- Is the whole set the bottleneck, and not a part of it?
+- If the count follows from time alone: is it the same with more blocking instructions?
+- Do µops of this core avoid busy ports at all?
 
-A measurement that fails one of these is an upper bound.
+If a check fails, the count is an upper bound.
 """
 
 from __future__ import annotations

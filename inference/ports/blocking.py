@@ -1,12 +1,12 @@
 """Blocking instructions: for each set of ports one instruction whose µops keep exactly these ports busy.
 
 They are found by measurement (Abel and Reineke, ASPLOS 2019, §5.1.1). Instructions of one µop are grouped by the ports
-that they use in isolation. Of each group the one with the highest throughput is taken. No instruction of one µop has
-the ports of store data or of store addresses. There a store is used; its µops are told apart because each set of ports
-carries one µop per store.
+that they use in isolation. The one with the highest throughput represents its group. No instruction of one µop uses the
+ports of store data or of store addresses, so a store is used for these. Each of the two sets of ports runs one µop per
+store, which tells its µops apart.
 
-In isolation a store may use only a part of its address ports: with one store per cycle, one port suffices. So stores
-are also released at once: all wait for one address. When they get it, all address ports are busy, whether the core
+In isolation a store may use only some of its address ports: with one store per cycle, one port is enough. So stores are
+also measured in bursts: all wait for one address. When it is ready, all address ports are busy, whether the core
 chooses ports at issue or at dispatch.
 """
 

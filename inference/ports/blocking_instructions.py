@@ -1,4 +1,4 @@
-"""Blocking instructions as data: what each one occupies, which there are, how many of them a combination has."""
+"""Blocking instructions as data: the ports that each occupies, and combinations of them."""
 
 from __future__ import annotations
 

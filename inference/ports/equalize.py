@@ -1,11 +1,11 @@
-"""A closer bound where only bounds are left: a set is blocked so that all of its ports have equally many µops waiting.
+"""A tighter upper bound: blocked ports whose queues are equally long.
 
-A µop with a choice goes to the port where the fewest wait. Long microcode waits for itself, and queues up on the ports
-that are left. Once as many wait there as for one of the blocked ports, some µops stray onto that one, in every copy.
+A µop that may use several ports goes to the one with the shortest queue. Long microcode fills the queues of the ports
+that are not blocked. When these are as long as that of a blocked port, µops stray onto the blocked port, in every copy.
 
-Blocking instructions wait in equal numbers for all ports of the set; the microcode's own µops do not. With seven of p0
-and three of p5, strays go to p5. So a few more instructions stand behind the blocking ones, each of one port only: they
-make all queues equally long. What runs on the set is a bound as ever, since confined µops must run there.
+Blocking instructions add equally many µops to all queues of the set, but the microcode's own µops do not. With seven
+µops for p0 and three for p5, strays go to p5. So single-port instructions are added after the blocking instructions,
+which make all queues equally long. The count is still an upper bound, since confined µops must run on the set.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Port usage: how many µops of an instruction may use exactly which set of ports.
 
-This is Algorithm 1 of Abel and Reineke (ASPLOS 2019, §5.1.2), in the order that needs the fewest measurements.
-Isolation bounds how many µops can be confined to each set. The usages that agree with it are listed, and a set is
-blocked only if its answer tells some of them apart. A usage is stated only if no other one is left and it passes the
-checks. Answers that contradict each other lead to more evidence, then to a failure with its reason, never to a number.
+This is Algorithm 1 of Abel and Reineke (ASPLOS 2019, §5.1.2), in an order that saves measurements. Isolation gives an
+upper bound on the µops confined to each set. All usages within these bounds are listed, and a set is blocked only if
+its answer tells some of them apart. A usage is stated only if it is the only one left and passes all checks. If answers
+contradict each other, more is measured; if they still do, the result is a failure with its reason, never a number.
 `inference.ports.stages` lists the steps.
 """
 

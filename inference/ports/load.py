@@ -1,4 +1,4 @@
-"""What a set of ports carried while it was blocked, and how sure that is."""
+"""The load of a set of ports while it was blocked, and the possible error of that number."""
 
 from __future__ import annotations
 

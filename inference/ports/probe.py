@@ -1,4 +1,4 @@
-"""The state of a port inference: an instruction, what is known of its ports, what was measured, what is concluded."""
+"""The state of a port inference: an instruction, its measurements, and the conclusions so far."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
 """How the core under test chooses among the free ports of a µop, as far as conclusions depend on it.
 
-Three things would help inference, and are not true of all cores. So they are tried once per machine.
+Inference may use three properties, but not every core has them. So each is tested once per machine.
 
-- *A µop that runs rarely uses all of its ports by turns.* If not, a µop may be able to use ports on which it
-  never ran in isolation. It is tried with an instruction that runs rarely, among others that leave its ports idle.
-- *A µop keeps away from busy ports, even if it waits for another one that ran on them.* A core that binds µops to ports
-  at dispatch sends the oldest one first. A µop gets through the queue of a busy port; what waits for its result is
-  older than the rest of the queue, and takes the same port. It is tried with two instructions, one behind the other.
-- *A few µops find free ports even if others have long queues.* A small scheduler is full of what waits for busy ports.
-  Then the free ports soon have as many waiting as the busy ones, and what could go elsewhere strays. It is tried with
-  instructions of a larger set behind those that keep a part of it busy.
+- *A µop that runs rarely uses all of its ports in turn.* Otherwise a µop may have ports on which it never ran in
+  isolation. The test is an instruction that runs rarely, among others that leave its ports idle.
+- *A µop avoids busy ports, even if it depends on a µop that ran on one.* A core that chooses ports at dispatch sends
+  the oldest µop first. When a µop has passed the queue of a busy port, the µops that depend on it are older than the
+  rest of that queue. So they take the same port. The test is two instructions, one dependent on the other.
+- *A few µops find free ports even if other ports have long queues.* In a small scheduler, µops that wait for busy ports
+  take all entries. Then the queues of free ports soon are as long as those of busy ports, and µops stray. The test is
+  instructions of a larger set after blocking instructions of a part of it.
 """
 
 from __future__ import annotations

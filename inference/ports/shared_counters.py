@@ -1,9 +1,9 @@
-"""Which of the ports that share a counter an instruction uses, as far as that can be told.
+"""Tells apart ports that share a counter, by the time of mixes.
 
 A counter for ports 5 and 10 does not say which of them ran a µop. But two instructions that use one of these each
 either compete or do not. So a mix of both takes longer the smaller the union of their ports is. Ports that nothing
-tells apart are interchangeable, and the first of them is named. All others are named relative to the sets that have
-names. An instruction that fits several names blocks nothing, so that no two answers contradict each other.
+tells apart are interchangeable, so the first gets a name, and all others are named relative to it. An instruction that
+fits several names blocks nothing, so that answers cannot contradict each other.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The stages of port inference, in their order: what each needs, what it excludes, what it can conclude.
+"""The stages of port inference, in order: the condition of each, the usages that it excludes, its conclusion.
 
-Every stage is given the state (`PortProbe`), may measure, and returns another state. A stage with a usage hands it to
-the next ones, which may object. `infer` runs those whose `when` holds; the last state says what is stated.
+A stage gets the state (`PortProbe`), may measure, and returns a new state. Later stages may reject the usage that an
+earlier one found. `infer` runs the stages whose `when` holds; the last state has the conclusion.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A campaign's SQLite file as a file: opening and locking it, making its tables, and saying what is wrong with it."""
+"""Opening a campaign's SQLite file: locks, tables, and messages about damaged files."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The conclusions of a campaign as text, packed by xz: how the shipped campaign is kept, in a tenth of its size.
+"""The conclusions of a campaign as text, packed by xz: the format of the shipped campaigns.
 
 The lines are JSON objects. The first says what the file is. Each start of the campaign has a line with its `provenance`
 and `backend`, and then a line for each of its conclusions (`result`, `inference`, `time`). `results.campaign.codec`
-describes their members. There are no samples, so nothing can be concluded again.
+describes their members. There are no samples, so inference cannot be repeated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a campaign's file holds: microbenchmarks with their samples, conclusions, and what these rest on."""
+"""The records of a campaign's file: microbenchmarks with their samples, conclusions, and their evidence."""
 
 from __future__ import annotations
 

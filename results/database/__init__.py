@@ -1,7 +1,7 @@
 """instructions.xml with measurements.
 
-Reading order: `reader` and `writer`, `xml` (conclusions as elements), `memory_section` (what memory does to time),
-`cycles` (exact or an upper bound?), `merge` (campaigns to one database), `naming` (other tools' names), `rules` (what
-readers need), `diff` and `agreement` (two databases), `published`, `reasons` and `compare` (what others published),
-`query` (the query language).
+Reading order: `reader` and `writer`, `xml` (conclusions as elements), `memory_section` (measurements of memory),
+`cycles` (exact values and upper bounds), `merge` (campaigns to one database), `naming` (other tools' names), `rules`
+(requirements of readers), `diff` and `agreement` (two databases), `published`, `reasons` and `compare` (measurements
+published by others), `query` (the query language).
 """

@@ -1,7 +1,7 @@
-"""How far two runs on the same machine agree: the shares of latencies and throughputs that are within 5 %.
+"""Agreement of two runs on the same machine: the shares of latencies and throughputs within 5%.
 
 Single values are compared: each number of cycles of a latency, each measured throughput, µops, port usages. A value
-that only one run has counts as a disagreement. So a run that knows less does not agree better.
+that only one run has counts as a disagreement. So missing values do not improve the agreement.
 """
 
 from __future__ import annotations

@@ -3,13 +3,11 @@
     published  "ADCX (R32, M32)"  latency [1;≤7]  throughput 0.50
     campaign   latency 1→1: 1, address 2→1: at most 7, TP_unrolled 0.51: both agree
 
-What others published is an instructions.xml, or a table of uops.info's pages as CSV, with the columns `string`,
-`latency` and `throughput`. A latency there is a number, `≤` an upper bound, or `[least;greatest]` over all pairs of
-operands. A throughput is `computed from ports / measured`, or the measured one alone.
+`results.database.published` describes the published files.
 
-Latencies agree where neither contradicts the other: an upper bound allows every smaller number. Throughputs agree
-within a share, or within a few hundredths of a cycle. The published one is the least of all sequences, so the least of
-ours is compared with it.
+Latencies agree if neither contradicts the other: an upper bound allows every smaller number. Throughputs agree within a
+percentage, or within a few hundredths of a cycle. The published throughput is the least of all sequences, so it is
+compared with our least one.
 """
 
 from __future__ import annotations

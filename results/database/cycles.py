@@ -1,4 +1,4 @@
-"""Numbers of cycles among the attributes of latencies: what is exact, and what is only an upper bound.
+"""Numbers of cycles among the attributes of latencies: exact values and upper bounds.
 
     {"min_cycles": "1", "max_cycles": "5", "max_cycles_is_upper_bound": "1"}    exact: nothing; at most 5
 

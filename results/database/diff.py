@@ -1,7 +1,7 @@
-"""What changed between two instructions.xml: `uopscope db diff`.
+"""Changes between two instructions.xml: `uopscope db diff`.
 
-Every attribute of every measurement and latency is compared. A difference that the recorded spread explains is noise,
-not a change; the same change in many variants is one line with a count.
+Every attribute of every measurement and latency is compared. A difference within the recorded spread is noise, not a
+change. The same change in many variants is one line with a count.
 """
 
 from __future__ import annotations

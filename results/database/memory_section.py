@@ -1,4 +1,4 @@
-"""The `<memory>` elements of an instructions.xml, one for each architecture: what memory does to time there.
+"""The `<memory>` elements of an instructions.xml, one for each architecture: measurements of its memory.
 
 They stand before the first extension, behind `<provenance>`. Other tools' readers look for `<instruction>` and pass
 over them. docs/database.md describes the attributes.

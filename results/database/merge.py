@@ -1,8 +1,8 @@
-"""Any number of campaigns into one database: which conclusion counts where several speak of the same variant.
+"""Merges campaigns into one database, and chooses among several conclusions about the same variant.
 
-A measurement counts before a model, then a conclusion without failures before one with them. Then the kernel module
-counts before perf, and perf before the clock. At last the newer counts before the older. Conclusions about the same
-architecture that differ by more than their spread are listed, whichever counts.
+The choice goes by these preferences, in order: a measurement over a model, no failures over failures, the kernel
+module over perf over the clock, newer over older. Conclusions about the same architecture that differ by more than
+their spread are listed in any case.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What others published of a CPU, and the same numbers of a campaign: latencies as ranges, and throughputs.
+"""Numbers that others published of a CPU, and the same numbers of a campaign: latencies as ranges, and throughputs.
 
-Published are an instructions.xml, or a table as uops.info's pages show it, as CSV: `string`, `latency`, `throughput`,
-and what else there is. A latency there is a number, `≤` an upper bound, or `[least;greatest]` over all pairs of
-operands. A throughput is what was measured; what was computed from ports may stand before it, with a slash.
+The published file is an instructions.xml, or a table of uops.info's pages as CSV: `string`, `latency`, `throughput`,
+and other columns. A latency is a number, `≤` an upper bound, or `[least;greatest]` over all pairs of operands. A
+throughput is the measured one, or `computed from ports / measured`.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ The format is that of uops.info: below an `<instruction>` stand `<architecture n
 `<measurement>` and its `<latency>` children, and analyses by software models (`<LLVM>`, `<IACA>`, `<doc>`). Files that
 others published are read too; impossible values in them (`REPAIRS`) are left out and reported.
 
-A file may be hostile: document types are refused (so there are no entities), nesting and text are limited, and memory
-is bounded by one instruction.
+A file may be hostile. So document types, and with them entities, are refused; nesting and text are limited; and only
+one instruction is in memory at a time.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Why a published value differs from ours: rules that are about numbers and operands, never about names.
+"""Reasons why a published value may differ from ours: rules about numbers and operands, never about names.
 
     published 1.00 (its own ports need 0.67), ours 0.67: AS_PORTS, ours is what the published ports need
     published 0.43, a load alone 0.50, ours 0.50: BELOW_LOAD, the published value is less than its load takes
 
-A rule is no proof of what is true. It says which evidence there is, from the two tables alone. What no rule explains
-is for people to look at.
+A rule is evidence from the two tables alone, not a proof. A difference that no rule explains is left to people.
 """
 
 from __future__ import annotations

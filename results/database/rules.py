@@ -1,4 +1,4 @@
-"""What an instructions.xml must fulfil so that the tools that read it can: `uopscope db check`.
+"""Rules that an instructions.xml must follow so that other tools can read it: `uopscope db check`.
 
 Each rule is one function in `RULES`, with the reader that needs it: uiCA's converter or OSACA's importer.
 """

@@ -1,5 +1,5 @@
 """Databases in other forms, one file each.
 
-Reading order: `exporters` (how a form is found, and what it is given), `tidy` (three tables), `tables`, `documents`,
+Reading order: `exporters` (finds and calls exporters), `tidy` (three tables), `tables`, `documents`,
 `parquet`, `osaca` (with `mnemonics`), `exegesis`.
 """

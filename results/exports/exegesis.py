@@ -1,4 +1,4 @@
-"""Benchmark files for `llvm-exegesis --mode=analysis` (LLVM 19), which holds them against LLVM's scheduling models.
+"""Benchmark files for `llvm-exegesis --mode=analysis` (LLVM 19), which compares them with LLVM's scheduling models.
 
 llvm-exegesis names instructions by LLVM's opcodes and all their operands. `llvm-mc` of the same LLVM tells these names,
 by disassembling a sample of each variant.

@@ -1,7 +1,7 @@
 """The constants of a microarchitecture: widths, queues, ports, front end. One TOML file each in `cores/`.
 
 Every table of a file has its `source`. The loader refuses unknown and missing keys and names the file. Nothing in a
-file depends on an instruction: what is known of instructions comes from an instructions.xml.
+file depends on an instruction: facts about instructions come from an instructions.xml.
 """
 
 from __future__ import annotations

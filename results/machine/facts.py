@@ -1,8 +1,8 @@
-"""What an instructions.xml says of one variant on one architecture, as numbers.
+"""The numbers of an instructions.xml about one variant on one architecture.
 
-Attributes are those of docs/database.md. Files of others leave many of them out; what is not there is None. If a
-latency is a range, the least counts, because the rest comes from the instructions beside. With a divider the greatest
-counts, and the least is that of fast operand values.
+docs/database.md describes the attributes. Files of others leave many of them out; missing numbers are None. If a
+latency is a range, the least counts, because the rest is due to the other instructions of the chain. For a division the
+greatest counts, and the least is that of fast operand values.
 """
 
 from __future__ import annotations

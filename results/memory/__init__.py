@@ -1,5 +1,5 @@
-"""What memory does to time on one machine: types and forms.
+"""Measurements of a machine's memory: store forwarding, load and store times, caches.
 
-Reading order: `model` (what is known), `documents` (JSON), `section` (a part of instructions.xml), `text` (for people),
+Reading order: `model` (the types), `documents` (JSON), `section` (a part of instructions.xml), `text` (for people),
 `heat_map` (SVG).
 """

@@ -1,4 +1,4 @@
-"""What is known of a machine's memory: store forwarding, times of loads and stores, levels of cache.
+"""Types for measurements of a machine's memory: store forwarding, times of loads and stores, levels of cache.
 
 Cycles are core cycles, in hundredths (`Fraction`). Sizes and offsets are in bytes.
 """

@@ -12,7 +12,7 @@ from results.model import Form
 
 
 class _Words(NamedTuple):
-    """What an attribute is called, and its unit ("yes/no" for 1 and 0)."""
+    """The label of an attribute, and its unit ("yes/no" for 1 and 0)."""
 
     words: str
     unit: str
@@ -52,5 +52,5 @@ def _words(name: str) -> _Words:
     if match := _CLASS.fullmatch(name):
         return _Words(f"{match[1].capitalize()} with {match[2].replace('_', ' ')} as operand values, by", "cycles")
     if match := _PRODUCER.fullmatch(name):
-        return _Words(f"Slower after {match[1].replace('_', ' ')} as producer of an operand, by", "cycles")
+        return _Words(f"Slower if {match[1].replace('_', ' ')} produced an operand, by", "cycles")
     return _Words(name, "")

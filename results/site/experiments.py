@@ -1,7 +1,7 @@
-"""The experiments behind the numbers, as scripts that pages load when somebody wants to see them.
+"""The experiments behind the numbers, as scripts that pages load on demand.
 
-Some variants share a script: what they have in common (lines of code, counters) is compressed once. It is base64 of
-deflated JSON:
+Several variants share a script, so that common lines of code and counters are compressed once. It is base64 of deflated
+JSON:
 
     {"lines": [[bytes in hex, text], ...],
      "variants": [[[[quantity, how it came about], ...],

@@ -1,4 +1,4 @@
-"""What a page shows, as plain values: the templates only arrange it."""
+"""The data of a page, as plain values that templates only arrange."""
 
 from __future__ import annotations
 

@@ -3,9 +3,8 @@
 Every job runs once per set of counters that the hardware can read together (`runner.host.kmod.passes`). The blobs
 differ from those of other backends only in the instructions that read the counters.
 
-Without a PMU that counts core cycles, APERF and MPERF count them: a hypervisor may hide the PMU, or this CPU's events
-are not known. Where they are missing too, the clock is calibrated as by the backend `tsc`, but in ring 0 and without
-interrupts.
+If no PMU counts core cycles (a hypervisor hides it, or this CPU's events are not known), APERF and MPERF count them. If
+these are missing, too, the clock is calibrated as by the backend `tsc`, but in ring 0 and without interrupts.
 """
 
 from __future__ import annotations
@@ -253,7 +252,7 @@ class KmodBackend:
         if result.status is abi.JobStatus.REFUSED:
             return _refused(run, -result.error)
         if result.status is abi.JobStatus.STATE:
-            return f"it left the CPU in another state: {result.changed!s}"
+            return f"it changed the CPU's state and did not restore it: {result.changed!s}"
         place = _place(job, run.slots, result.offset, job.style(clean_uppers=self._clean_uppers))
         if result.status is abi.JobStatus.TIME_OUT:
             return f"stopped {place}: not done in time"

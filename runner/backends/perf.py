@@ -1,7 +1,7 @@
-"""Linux' perf events: the PMU's counters for an ordinary user, without a module of ours.
+"""Linux' perf events: the PMU's counters for an ordinary user, without a kernel module.
 
 Code runs as in the clock backend, in loops of the unrolled copies. System calls around each repetition read a group of
-events, which count user mode only. Events are packed into groups as the PMU allows, and each group is pinned. Where
+events, which count user mode only. Events are packed into groups as the PMU allows, and each group is pinned. If
 something else has the counters, a repetition counts nothing and is left out. Sources: perf_event_open(2); the events
 are those of `runner.uarch`.
 """
@@ -50,7 +50,7 @@ CORE_TYPES = {0x40: "cpu_core", 0x20: "cpu_atom"}
 AMD_COUNTERS = 6
 """PerfCtrCore: six counters from family 15h on (AMD APM volume 2, 13.2)."""
 
-CAVEAT = "counters are read by system calls around loops: 1% or so of the counts is noise"
+CAVEAT = "counters are read by system calls around loops: about 1% of the counts is noise"
 REASONS = {
     errno.ENOENT: ("the kernel has no PMU for it", "a hypervisor hides it; on bare metal there is one"),
     errno.EACCES: ("the kernel does not allow it", "sudo sysctl kernel.perf_event_paranoid=2"),

@@ -1,9 +1,9 @@
 """Backends are found by listing this folder: every file that has a function `create`.
 
-`create(cpu, architecture)` returns a `Backend` or raises `BackendError` with a hint if it cannot be used here. One
-that simulates machines out of files has `create_from(model, architecture)` besides. A file may say more of its
-backend: `PREFERENCE` (an integer; `auto` tries the highest first; a backend without it is never taken by `auto`), and
-`SUMMARY` (one line for people; else the first line of the docstring).
+- `create(cpu, architecture)` returns a `Backend`, or raises `BackendError` with a hint if it cannot be used here.
+- `create_from(model, architecture)`, optional: simulates the machine that a file describes.
+- `PREFERENCE`, optional: an integer. `auto` tries the highest first, and never takes a backend without it.
+- `SUMMARY`, optional: one line for people instead of the first line of the docstring.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""What a campaign would do, before it is done: variants, microbenchmarks, time, and what is left out and why.
+"""A preview of a campaign: variants, microbenchmarks, time, and exclusions with their reasons.
 
-Numbers of microbenchmarks and the time are estimates. A sample of variants, spread evenly over all, is measured for a
-few seconds.
+The number of microbenchmarks and the time are estimates: every Nth variant is measured, for a few seconds in all.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Variants chosen by extension and ISA set, as XED names them: what `--extension` and `--isa-set` mean.
+"""Chooses variants by extension and ISA set, as XED names them: `--extension` and `--isa-set`.
 
-Case does not matter, and a glob stands for all names that match it. Several names of one kind are alternatives. Where
-both kinds are given, a variant has to fulfil both.
+Case does not matter, and a glob stands for all names that match it. Several names of one kind are alternatives. If both
+options are given, a variant must match both.
 """
 
 from __future__ import annotations

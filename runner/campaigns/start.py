@@ -1,4 +1,4 @@
-"""What a campaign works with: the variants, the machine, the store. Opened for the command line and for Python."""
+"""Opens the parts of a campaign, for the command line and for Python: the variants, the machine, the store."""
 
 from __future__ import annotations
 

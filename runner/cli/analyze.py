@@ -1,4 +1,4 @@
-"""Predict how many cycles code takes on a CPU, and say what limits it."""
+"""Predict how many cycles code takes on a CPU, and what limits it."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def analyze(
         bool, typer.Option("--measure", help="Also measure the code on this CPU, and show both.")
     ] = False,
 ) -> None:
-    """Predict how many cycles code takes on a CPU, and say what limits it."""
+    """Predict how many cycles code takes on a CPU, and what limits it."""
     running = _running(runs)
     chosen = _mode(mode)
     _one_of("--initial-state", initial_state, INITIAL_STATES)

@@ -53,7 +53,7 @@ def characterize(
         bool, typer.Option("--all", help="All instructions of the catalogue.", rich_help_panel=SELECT)
     ] = False,
     listing: Annotated[
-        bool, typer.Option("--list", help="Only list the variants that are meant.", rich_help_panel=SELECT)
+        bool, typer.Option("--list", help="Only list the selected variants.", rich_help_panel=SELECT)
     ] = False,
     plan: Annotated[
         bool,

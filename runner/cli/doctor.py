@@ -1,4 +1,4 @@
-"""Say which backends work here, what is missing for the others, and what makes measurements noisy."""
+"""Show which backends work here, what the others lack, and what makes measurements noisy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def doctor(
     *,
     quick: Annotated[bool, typer.Option("--quick", help="Do not run measurements.")] = False,
 ) -> None:
-    """Say which backends work here, what is missing for the others, and what makes measurements noisy."""
+    """Show which backends work here, what the others lack, and what makes measurements noisy."""
     from runner import doctor as checks  # noqa: PLC0415
     from runner.host import cpu as cpus  # noqa: PLC0415 - `--help` needs none of these
 

@@ -1,4 +1,4 @@
-"""Say why each number of a stored campaign is what it is."""
+"""Explain the numbers of a stored campaign: experiments, samples, arithmetic."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _found(store: Store, keys: list[str]) -> list[Conclusion]:
     found = [conclusion for key in keys for conclusion in store.conclusions(key)]
     if not found:
         raise NotMeasuredError(
-            f"{store.path}: nothing is concluded about {len(keys)} variants that match",
+            f"{store.path}: no conclusion about {len(keys)} variants that match",
             hint="characterize --instr PATTERN --db FILE measures them",
         )
     return found

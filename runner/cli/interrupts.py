@@ -1,4 +1,4 @@
-"""Say at which instructions of a loop interrupts catch this CPU, beside what a model of retirement predicts."""
+"""Show at which instructions of a loop interrupts arrive, beside the prediction of a retirement model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def interrupts(
     asm: Annotated[str, typer.Option(metavar="CODE", help='Text, separated by semicolons: "MOV RAX, [R14+RAX]".')],
     init: Annotated[str, typer.Option(metavar="CODE", help="Runs before the loop.")] = "",
     samples: Annotated[
-        int, typer.Option(metavar="N", min=100, max=1_000_000, help="By each source, in each layout and round.")
+        int, typer.Option(metavar="N", min=100, max=1_000_000, help="Samples by each source, in each layout and round.")
     ] = 5000,
     period: Annotated[
         int, typer.Option(metavar="NS", min=5000, max=10_000_000, help="Nanoseconds between two interrupts.")
@@ -29,7 +29,7 @@ def interrupts(
     source: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="perf or timer (repeatable; default: both).")
     ] = None,
-    rounds: Annotated[int, typer.Option(metavar="N", min=1, max=20, help="Sample all of it so often.")] = 2,
+    rounds: Annotated[int, typer.Option(metavar="N", min=1, max=20, help="The number of rounds.")] = 2,
     cpu: Annotated[int | None, typer.Option(metavar="N", min=0, help="The logical CPU to run on.")] = None,
     arch: Annotated[
         str | None, typer.Option(metavar="NAME", help="Predict for it, such as SKL (default: the CPU at hand).")
@@ -41,7 +41,7 @@ def interrupts(
     *,
     predict: Annotated[bool, typer.Option("--predict", help="Only predict; run nothing.")] = False,
 ) -> None:
-    """Say at which instructions of a loop interrupts catch this CPU, beside what a model of retirement predicts."""
+    """Show at which instructions of a loop interrupts arrive, beside the prediction of a retirement model."""
     from runner.host.interrupts.sample import Sampling, Source  # noqa: PLC0415 - `--help` needs none of these
     from runner.interrupts.plot import svg  # noqa: PLC0415 - likewise
     from runner.interrupts.report import json_of, lines_of  # noqa: PLC0415 - likewise

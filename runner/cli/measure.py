@@ -1,4 +1,4 @@
-"""Measure any code: cycles per copy, whatever else the backend counts, and basic blocks by the thousand."""
+"""Measure any code: cycles per copy and the backend's counters; also thousands of basic blocks."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def measure(
     unroll: Annotated[int | None, typer.Option(metavar="N", help="Run this many copies, and twice as many.")] = None,
     loop: Annotated[int | None, typer.Option(metavar="N", help="In a loop of this many iterations (0: none).")] = None,
     repeat: Annotated[int | None, typer.Option(metavar="N", help="Number of measurements.")] = None,
-    warm_up: Annotated[int | None, typer.Option(metavar="N", help="Runs before, which do not count.")] = None,
+    warm_up: Annotated[int | None, typer.Option(metavar="N", help="Warm-up runs, which do not count.")] = None,
     initial_warm_up: Annotated[int | None, typer.Option(metavar="N", help="Runs before everything.")] = None,
     aggregate: Annotated[
         str | None, typer.Option(metavar="NAME", help="min, median, mean, trimmed (by 20% at either end), or max.")
@@ -92,7 +92,9 @@ def measure(
         str | None, typer.Option(metavar="FILE", help="Plot a sweep as SVG (-: as bars on the terminal).")
     ] = None,
     *,
-    basic: Annotated[bool, typer.Option("--basic", help="Subtract a run without copies, not one with half.")] = False,
+    basic: Annotated[
+        bool, typer.Option("--basic", help="Subtract a run without copies, not one with half as many.")
+    ] = False,
     no_normalization: Annotated[
         bool, typer.Option("--no-normalization", help="Do not divide by the number of copies.")
     ] = False,

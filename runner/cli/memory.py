@@ -1,4 +1,4 @@
-"""Measure what memory does to time: store forwarding, loads and stores, levels of cache."""
+"""Measure memory: store forwarding, loads and stores, levels of cache."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def memory(
         typer.Option(metavar="NAME", help="Only this store and load, such as r64 or x128. May be repeated."),
     ] = None,
     place: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only there: line, lines, or pages. May be repeated.")
+        list[str] | None, typer.Option(metavar="NAME", help="Only this place: line, lines, or pages. May be repeated.")
     ] = None,
     addressing: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Only this: same, base, index, or other_index. May be repeated."),
+        typer.Option(metavar="NAME", help="Only this address: same, base, index, or other_index. May be repeated."),
     ] = None,
     backend: Annotated[str, typer.Option(metavar="NAME", help="auto, or one that `uopscope doctor` lists.")] = "auto",
     arch: Annotated[str | None, typer.Option(metavar="NAME", help="What to simulate, such as SKX:memory.")] = None,
@@ -47,7 +47,7 @@ def memory(
     from_file: Annotated[
         Path | None,
         typer.Option(
-            "--from", metavar="FILE", help="Measure nothing; show what --json wrote, or what is shipped (ICX)."
+            "--from", metavar="FILE", help="Measure nothing: show a file that --json wrote, or shipped results (ICX)."
         ),
     ] = None,
     json_file: Annotated[
@@ -58,12 +58,13 @@ def memory(
     ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a heat map as SVG.")] = None,
     sequence: Annotated[
-        str | None, typer.Option(metavar="TEXT", help='Tell which accesses with ? hit the first cache: "A B A?".')
+        str | None,
+        typer.Option(metavar="TEXT", help='Find out whether the accesses with ? hit the first cache: "A B A?".'),
     ] = None,
     *,
     every_offset: Annotated[bool, typer.Option("--every-offset", help="Show every case, not only tables.")] = False,
 ) -> None:
-    """Measure what memory does to time: store forwarding, loads and stores, levels of cache."""
+    """Measure memory: store forwarding, loads and stores, levels of cache."""
     from results.memory.documents import read_document  # noqa: PLC0415 - `--help` needs none of these
     from results.shipped import shipped_memory  # noqa: PLC0415 - likewise
     from xed_convert.files import check_writable  # noqa: PLC0415 - likewise
@@ -82,7 +83,7 @@ def memory(
         check_matplotlib()
     if from_file is not None:
         if parts or access or place or addressing or cpu is not None or arch:
-            raise UsageError("--from shows what was measured before", hint="leave out what says how to measure")
+            raise UsageError("--from shows what was measured before", hint="leave out the options about measuring")
         report = read_document(from_file if from_file.exists() else shipped_memory(str(from_file)) or from_file)
     else:
         report = _measured(backend, cpu, arch, _wanted(parts or [], access or [], place or [], addressing or []))

@@ -1,4 +1,4 @@
-"""Measure everything every night, and say what changed."""
+"""Measure everything every night, and report changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def nightly(
     *,
     install: Annotated[bool, typer.Option("--install", help="Install a systemd timer for every night.")] = False,
     uninstall: Annotated[bool, typer.Option("--uninstall", help="Take the timer away.")] = False,
-    purge: Annotated[bool, typer.Option("--purge", help="With --uninstall: also all that was measured.")] = False,
+    purge: Annotated[bool, typer.Option("--purge", help="With --uninstall: delete all measurements, too.")] = False,
     at: Annotated[str, typer.Option(help="When, as a systemd calendar expression.")] = "*-*-* 02:30",
     state: Annotated[Path, typer.Option(help="Where campaigns, database and summaries are kept.")] = STATE,
     instr: Annotated[list[str] | None, typer.Option(metavar="PATTERN", help="Only these (see characterize).")] = None,
@@ -37,9 +37,12 @@ def nightly(
     backend: Annotated[str, typer.Option(help="How to measure (see characterize).")] = "auto",
     arch: Annotated[str, typer.Option(help="The architecture, for simulated machines.")] = "",
     cpu: Annotated[int | None, typer.Option(min=0, help="The logical CPU to measure on.")] = None,
-    again: Annotated[bool, typer.Option("--again", help="Also if the last run was finished a short time ago.")] = False,
-    free_gb: Annotated[float, typer.Option(min=0, max=1e9, help="Free space that there has to be.")] = nights.FREE_BYTES
-    / 1e9,
+    again: Annotated[
+        bool, typer.Option("--again", help="Run even if the last run was finished a short time ago.")
+    ] = False,
+    free_gb: Annotated[
+        float, typer.Option(min=0, max=1e9, help="The free disk space that is required.")
+    ] = nights.FREE_BYTES / 1e9,
 ) -> None:
     """Do one nightly run now: campaign (or the rest of it), database, comparison, summary."""
     if install and uninstall:

@@ -1,4 +1,4 @@
-"""Check the kernel module on this machine: faults contained, loops ended, known instructions measured."""
+"""Check the kernel module on this machine: it contains faults, ends loops, and measures known instructions."""
 
 from __future__ import annotations
 

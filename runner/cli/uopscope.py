@@ -1,4 +1,4 @@
-"""Measure x86 instructions, and work with what was measured."""
+"""Measure x86 instructions, and work with the results."""
 
 from __future__ import annotations
 

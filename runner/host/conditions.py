@@ -1,6 +1,6 @@
-"""What of a machine's state may change what is measured, for the provenance of results.
+"""Settings of a machine that affect measurements, for the provenance of results.
 
-Everything is read from files of Linux, below a root that tests replace; what cannot be read is left out. Sources:
+Everything is read from files of Linux, below a root that tests replace; unreadable files are left out. Sources:
 Documentation/ABI/testing/sysfs-devices-system-cpu, Documentation/admin-guide/pm/cpufreq.rst and intel_pstate.rst,
 Documentation/power/powercap/powercap.rst (Linux 6.12); DMTF DSP0134 (SMBIOS 3.7), 6.1.2 and 7.18.
 """

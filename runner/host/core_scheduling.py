@@ -1,7 +1,7 @@
 """Whether Linux can keep the other threads of a core idle for a process of an ordinary user.
 
-With core scheduling, only tasks that share a cookie run on a core at the same time. A process whose cookie nobody
-shares has its core for itself: while it runs, Linux makes the other threads idle. Source: Linux (5.14 and later),
+With core scheduling, only tasks that share a cookie run on a core at the same time. So a process with a cookie of its
+own has the core for itself: while it runs, the other threads are idle. Source: Linux (5.14 and later),
 Documentation/admin-guide/hw-vuln/core-scheduling.rst. `runner.host.native.server` asks for such a cookie.
 """
 

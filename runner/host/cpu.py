@@ -1,7 +1,7 @@
-"""Which CPU this is: identity, features, microcode, and the provenance of what is measured on it.
+"""The CPU at hand: identity, features, microcode, and the provenance of measurements.
 
-Sources: /proc/cpuinfo (Linux), and CPUID itself where Linux does not say (leaf 1AH: core type and native model of
-hybrid CPUs; leaf 7 tells whether a CPU is hybrid; Intel SDM vol. 2A, CPUID).
+Sources: /proc/cpuinfo (Linux), and CPUID itself for facts that Linux does not show (leaf 1AH: core type and native
+model of hybrid CPUs; leaf 7 tells whether a CPU is hybrid; Intel SDM vol. 2A, CPUID).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which ISA sets the CPU at hand has: CPUID says what the CPU can, Linux what the kernel lets programs use."""
+"""The ISA sets of the CPU at hand: those that CPUID reports and the kernel lets programs use."""
 
 from __future__ import annotations
 

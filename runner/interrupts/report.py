@@ -82,7 +82,7 @@ def _model(found: Interrupted) -> Iterator[str]:
         return
     yield f"{found.cycles:.2f} cycles per iteration, {cycles:.2f} by the model of {found.architecture}"
     if found.disturbed:
-        yield "  the loop is slower than the model: another thread shares the core, or the model lacks what slows it"
+        yield "  the loop is slower than the model: another thread shares the core, or the model is incomplete"
     if found.distance is not None:
         yield f"the model is off by {float(found.distance):.3f}"
     for position, share in found.unexplained:

@@ -5,14 +5,13 @@ repetition in a hundred changes neither. The value per copy is the difference of
 their copies, so that everything around the copies cancels. (The clock backend's
 samples are first thinned out by `runner.measuring.quiet`.)
 
-On a clock each repetition's ticks are divided by those of the calibration chain just before it
-(`runner.measuring.calibration`). Of the repetitions those of the fastest rhythm count (see `rhythms`). The center is
-the mean between their quartiles, since the median of a clock that jumps is a multiple of its jumps.
+On a clock, each repetition's ticks are divided by those of the calibration chain just before it
+(`runner.measuring.calibration`). Only repetitions of the fastest rhythm count (see `rhythms`). Their center is the mean
+between their quartiles, since the median of a coarse clock is a multiple of its step.
 
-What disturbs the shorter run of a window alone makes the difference too small: a value that no run ever took. So the
-shorter run is not always subtracted. Where others used the core more during the shorter run, it is left out. So it is
-where a loop's shorter run takes too long for the same time per copy. The longer run's time per copy is a bound from
-above then, and the spread says by how much it may be too high.
+A disturbance of the shorter run alone would make the difference too small. So the shorter run is not subtracted in two
+cases: others used the core more during it, or a loop's shorter run takes too long for the same time per copy. Then the
+longer run's time per copy is an upper bound, and the spread says by how much it may be too high.
 """
 
 from __future__ import annotations

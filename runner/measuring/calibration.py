@@ -1,12 +1,12 @@
-"""Which ticks of the clock are a core cycle: the calibration beside each repetition, without what disturbed it alone.
+"""From clock ticks to core cycles: the calibration beside each repetition, corrected for disturbances.
 
-The calibration is a chain of known length, and two things make it longer. A lower frequency makes the code beside it
-longer, too. An interruption does not, so the code would look fast. An example from an Ice Lake in a virtual machine: in
-twelve repetitions the code takes 15,404 ticks. The calibration takes 7,200 in ten of them, but 7,540 in two. Without a
-correction these two would be a faster rhythm, by 5%.
+The calibration is a chain of known length, and two things make it longer. A lower frequency also slows the code beside
+it. An interruption of the calibration does not, so the code would look too fast. An example from an Ice Lake in a
+virtual machine: in twelve repetitions the code takes 15,404 ticks. The calibration takes 7,200 in ten of them, but
+7,540 in two. Without a correction these two would be a faster rhythm, by 5%.
 
-A calibration that counts as too short makes the code look slow, which is the lesser mistake: of several repetitions the
-fastest rhythm counts. So the usual one is at the lower quartile of those around it.
+A calibration that is too short makes the code look slow. That matters less, since only the fastest rhythm counts. So a
+disturbed calibration is replaced by the lower quartile of those around it.
 """
 
 from __future__ import annotations

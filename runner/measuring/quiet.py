@@ -1,20 +1,20 @@
-"""Which repetitions on a clock count: those that nobody disturbed.
+"""Selects undisturbed repetitions on a clock.
 
 Two pieces of code run beside each repetition (`generator.harness.native`): a calibration chain, and a contention probe
-that keeps every ALU busy. A repetition does not count
+that keeps every ALU busy. A repetition does not count if
 
-- where its calibration took longer than the others around it: something disturbed it, and the code under test would
-  look fast (`runner.measuring.calibration`);
-- where its contention probe took longer, in calibrated cycles, than on a quiet core: another thread uses the core, and
+- its calibration took longer than those around it: it was interrupted, and the code under test would look too fast
+  (`runner.measuring.calibration`);
+- its contention probe took longer, in calibrated cycles, than on a quiet core: another thread uses the core, and
   throughputs would be too high.
 
-Where fewer than `LEAST_QUIET` are undisturbed, the quietest ones count.
+If fewer than `LEAST_QUIET` are undisturbed, the quietest ones count.
 
-What a quiet core is has to be learned, perhaps beside another thread that never rests. A quiet core repeats itself. On
-an Ice Lake, four fast probes of twenty agreed within 0.5% in 99% of the runs with a quiet moment, and in 2% of the
-others. So only runs that agree say what is quiet. Until some do, everything counts as disturbed. A neighbour that never
-rests can repeat itself, too. Where the number of ALUs is known, a probe that takes far longer than they explain is
-never quiet.
+The time of the probe on a quiet core has to be learned, perhaps beside another thread that never rests. A quiet core
+gives the same time again. On an Ice Lake, the four fastest of twenty probes agreed within 0.5% in 99% of the runs with
+a quiet moment, and in 2% of the others. So only runs that agree define a quiet core. Until there are some, everything
+counts as disturbed. A neighbour that never rests may also give the same time again. So if the number of ALUs is known,
+a probe that takes far longer than they explain is never quiet.
 """
 
 from __future__ import annotations

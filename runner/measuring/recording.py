@@ -1,4 +1,4 @@
-"""What a campaign keeps besides conclusions: the backend's description, and what inference was told."""
+"""Records of a campaign besides conclusions: the backend's description, and the inputs of inference."""
 
 from __future__ import annotations
 

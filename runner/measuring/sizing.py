@@ -1,8 +1,8 @@
-"""How many copies and iterations a microbenchmark is run with.
+"""The numbers of copies and iterations of a microbenchmark.
 
-Counters that count exactly are read around 10 and 110 unrolled copies (uops.info, section 6.2; fewer where 110 would
-leave the L1 instruction cache). A clock that ticks coarsely needs more: a fenced loop runs the unrolled copies many
-times over, so many that a run takes about `TARGET_CYCLES`. For the loop mode, both sizes are loops around few copies.
+Exact counters are read around 10 and 110 unrolled copies (uops.info, section 6.2; fewer if 110 exceed the L1
+instruction cache). A coarse clock needs longer runs: a fenced loop repeats the unrolled copies until a run takes about
+`TARGET_CYCLES`. In loop mode, both sizes are loops around few copies.
 """
 
 from __future__ import annotations

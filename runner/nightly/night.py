@@ -1,8 +1,8 @@
-"""A run every night: the campaign (or what is left of it), the database, what changed, a summary.
+"""A run every night: the campaign (or the rest of one), the database, the changes, a summary.
 
-The state folder holds `current.sqlite` while a campaign is in work, `campaigns/` and `summaries/` of those that are
-done, and `instructions.xml` of the last one. The next run continues one that was killed. A finished campaign is renamed
-at the end: so at any moment it is either whole or can be continued.
+The state folder holds `current.sqlite` of the running campaign, `campaigns/` and `summaries/` of finished ones, and the
+last `instructions.xml`. A killed run is continued by the next one. The campaign's file is renamed when it is finished,
+so it is always either complete or can be continued.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The systemd units of nightly runs: written, enabled, and taken away without a trace."""
+"""The systemd units of nightly runs: written, enabled, and removed without a trace."""
 
 from __future__ import annotations
 

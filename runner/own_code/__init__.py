@@ -1,10 +1,10 @@
-"""Measuring code that a user gives.
+"""Measuring code of a user.
 
 Reading order:
 
-- `measure` (a request in, a result out), `code` (what cannot be measured);
-- `reading`: where code comes from: text of both syntaxes, bytes, files, programs;
-- `counters` (events that a user writes down);
+- `measure` (a request in, a result out), `code` (limits of the code);
+- `reading`: sources of code: text of both syntaxes, bytes, files, programs;
+- `counters` (configuration files of events);
 - parameters: `template` (sources with parameters), `sweep` (all values), `journal` (a stopped sweep goes on), `plot`;
 - `blocks`: basic blocks that read and write anywhere;
 - `report` (text, JSON, CSV);

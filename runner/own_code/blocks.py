@@ -1,9 +1,9 @@
-"""Measures basic blocks of real programs: code that reads and writes anywhere, with nothing set up for it.
+"""Measures basic blocks of real programs, which read and write anywhere.
 
 The method is that of BHive's harness (Chen et al., "BHive", IISWC 2019). Pages that a block touches are mapped when it
-faults. All are one physical page, so every access hits the first-level cache. Registers and memory begin with one
-value, and addresses that follow from it can be mapped. One thing differs: a block runs in a loop of many iterations,
-so that a coarse clock suffices. Each iteration begins with the same registers, and the first ones do not count. Memory
+faults. All are one physical page, so every access hits the first-level cache. Registers and memory are filled with one
+value, such that addresses computed from it can be mapped. One thing differs: a block runs in a loop of many iterations,
+so that a coarse clock is enough. Each iteration begins with the same registers, and the first ones do not count. Memory
 is filled once per run.
 
     unrolled: [registers = value, LFENCE, n copies] in a loop, for two n; the difference counts
@@ -12,11 +12,10 @@ is filled once per run.
 Blocks are measured in batches, in rounds. A short probe finds faults, and how long a block takes. Then both sizes run
 until the faster half of the rounds of each agrees.
 
-A round may be slower than others in all of its repetitions, although nothing else uses the core. On a Zen 4, 101 copies
-of two loads took 160 cycles in one of ten places in physical memory, and 129 in the others. So blocks that use memory
-have eight rounds, each with the code in another place. A round may also be faster than others, the more so the more
-rounds there are. So the lower quartile of the rounds counts. Of 9,900 blocks measured twice, 98.5% agree within 2% by
-it, and 97.9% by the two fastest rounds.
+A whole round may be slow although nothing else uses the core. On a Zen 4, 101 copies of two loads took 160 cycles in
+one of ten places in physical memory, and 129 in the others. So blocks that use memory have eight rounds, each with the
+code in another place. Some rounds are unusually fast, so the lower quartile counts, not the minimum. Of 9,900 blocks
+measured twice, 98.5% agree within 2% by the lower quartile, and 97.9% by the two fastest rounds.
 """
 
 from __future__ import annotations

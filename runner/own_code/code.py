@@ -1,4 +1,4 @@
-"""Code of a user's own: cut into instructions for people, and checked for what cannot be measured."""
+"""Code of a user: listed as instructions, and checked for code that cannot be measured."""
 
 from __future__ import annotations
 

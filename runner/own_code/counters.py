@@ -1,4 +1,4 @@
-"""Events that a user writes down: nanoBench's configuration files are read as they are.
+"""Events in nanoBench's configuration format.
 
     C0.00 INST_RETIRED                       event and umask in hexadecimal, then a name
     A1.01.CMSK=2.EDG.INV.AnyT.CTR=0-3 NAME   counter mask, edge, invert, any thread, programmable counters that can

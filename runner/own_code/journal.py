@@ -1,4 +1,4 @@
-"""What is done of a sweep, in a file beside its output: a sweep that was stopped goes on where it was.
+"""The finished rows of a sweep, in a file beside its output, so that a stopped sweep can be resumed.
 
 The first line says which sweep it is, then there is a line per row. The file is removed when the sweep is done.
 """

@@ -1,4 +1,4 @@
-"""Measures code of a user's own: a typed request in, a typed result out. The command line and the Python API call this.
+"""Measures code of a user: a typed request in, a typed result out. The command line and the Python API call this.
 
     measure(CodeRequest(MachineCode(body=bytes.fromhex("480fafc3"))), open_backend("auto"))
 

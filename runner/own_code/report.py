@@ -1,4 +1,4 @@
-"""What was measured of code of a user's own, as text, JSON, and rows of CSV."""
+"""Measurements of a user's code as text, JSON, and rows of CSV."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def points(template: Template, parameters: Sequence[Parameter]) -> list[dict[str
             raise SweepError(f"the parameter {name} is swept twice")
         if not texts.uses(name):
             hint = f"write {{{name}}} or ${name} into it; offset, unroll and loop set the options of these names"
-            raise SweepError(f"nothing in the code depends on {name}", hint=hint)
+            raise SweepError(f"the code does not use {name}", hint=hint)
     if not 0 < prod(len(one.values) for one in parameters) <= MOST_POINTS:
         raise SweepError(f"not between 1 and {MOST_POINTS:,} combinations")
     return [dict(zip(names, values, strict=True)) for values in product(*(one.values for one in parameters))]

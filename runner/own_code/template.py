@@ -1,4 +1,4 @@
-"""A measurement with its code still as sources, in which parameters may stand: `{N}` or `$N`.
+"""A measurement whose code is still text, with parameters such as `{N}` or `$N`.
 
     template = Template("add rax, [r14+{N}]")
     measure(template.request({"N": 64}), backend)

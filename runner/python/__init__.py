@@ -1,5 +1,5 @@
-"""What the functions of `uopscope.py` return: objects that show themselves in a terminal and in a notebook.
+"""Results of the functions of `uopscope.py`: objects that show themselves in a terminal and in a notebook.
 
-Reading order: `instructions` (what is encoded, decoded and listed), `characterized` (what a campaign
-concluded), `options` (of measuring code), `measured` (what came out).
+Reading order: `instructions` (encodings, decoded bytes, variants), `characterized` (conclusions of a campaign),
+`options` (of measuring code), `measured` (measurements of code).
 """

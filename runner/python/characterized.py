@@ -1,4 +1,4 @@
-"""What was concluded about variants, as an object that shows itself as the table of `characterize` does."""
+"""Conclusions about variants, as an object that shows itself as the table of `characterize` does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was measured of code, as an object that shows itself as `uopscope measure` does."""
+"""Measurements of code, as an object that shows itself as `uopscope measure` does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of its ports a µop is bound to: one function per rule of `Binding`.
+"""Binds a µop to one of its ports: one function per rule of `Binding`.
 
 Each takes four things:
 

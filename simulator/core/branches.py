@@ -1,4 +1,4 @@
-"""Where branches lead: direct ones by their displacement, indirect ones by what the code before them has set up.
+"""Targets of branches: direct ones by their displacement, indirect ones by the code before them.
 
 A copy of the code under test is followed once. Addresses of code are known from LEA relative to RIP, from moves of them
 through registers and memory, and from return addresses on the stack. A branch to anywhere else is a fault: a real CPU

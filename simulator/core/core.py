@@ -1,8 +1,8 @@
-"""The out-of-order core: when each µop is issued, dispatched and retired.
+"""The out-of-order core: the cycles in which each µop is issued, dispatched and retired.
 
 Each cycle issues a fixed number of µops in program order (fused domain), while the reorder buffer and the scheduler
-have room. A µop is bound to one of its ports by the machine's rule (`binding`). Unless that says otherwise, it is bound
-at issue to the port with the fewest µops waiting; of equals, to the one that was chosen longest ago. Every cycle each
+have room. A µop is bound to one of its ports by the machine's rule (`binding`). By default it is bound at issue to the
+port with the shortest queue; among equals, to the one that was chosen longest ago. Every cycle each
 port dispatches the oldest of its µops whose inputs are ready; µops without a port are done at issue. The divider takes
 its µops in program order. Retirement is in order, a fixed number of µops per cycle.
 

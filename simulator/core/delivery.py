@@ -1,4 +1,4 @@
-"""When the front end delivers the µops of each instruction: predecoder, queues, decoders, µop cache, microcode, loops.
+"""The front end: predecoder, queues, decoders, µop cache, microcode, loop buffer.
 
 Each stage depends only on older instructions, so instructions are taken in program order, and each gets the first cycle
 that every stage allows:
@@ -7,10 +7,10 @@ that every stage allows:
   block of its last byte. It takes a place in the block before as well if its opcode is there. A length-changing prefix
   costs cycles in the block of the opcode; they hide behind further cycles of the block before. The predecoder stops
   while the instruction queue is full.
-- **Decoders**: the first one takes anything, the others simple instructions, as many beside a complex one as is
-  measured. A jump ends the group. The last decoder of the core does not take what could fuse with a jump, if the core
-  is so.
-- **µop cache**: windows of code that fit are delivered from it, so many µops per cycle out of at most two windows.
+- **Decoders**: the first one decodes any instruction, the others simple ones; how many work beside a complex one is
+  measured. A jump ends the group. On some cores the last decoder does not decode instructions that could fuse with a
+  jump.
+- **µop cache**: windows of code that fit are delivered from it, a few µops per cycle out of at most two windows.
 - **Microcode**: the sequencer delivers after the decoders or the µop cache, and nothing else meanwhile. To leave the
   µop cache for it and to come back costs cycles.
 - **Loop buffer**: a loop that fits into the queue of µops is issued from there. The last µop of the loop (unrolled as

@@ -1,8 +1,7 @@
 """Domains of vectors: integers and floating-point numbers, between which results may have a bypass delay.
 
-Where there is one, a vector register is two locations: how integers see it, and how floating-point numbers see it. What
-an instruction of one domain writes is there at once for its own domain, and later for the other one. A load serves both
-at once.
+With a bypass delay, a vector register is two locations, one for each domain. A result is available at once in the
+domain of its instruction, and later in the other one. The result of a load is available in both at once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Decodes bytes for one machine, and recognizes what it has seen: instructions, rows of them, heads, bodies."""
+"""Decodes bytes for one machine, with caches of instructions, rows of them, heads, and bodies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Instructions that take longer behind some producers of what they read: their late forms.
+"""Late forms: instructions that take longer after some producers of their operands.
 
 A register that such a producer writes is marked until something else writes it. `models/late_forms.tsv` says which
 instruction takes how many cycles more while which of its operands is marked. `uppers` are the upper halves of all

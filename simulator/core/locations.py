@@ -1,4 +1,4 @@
-"""Locations: what carries a value from one µop to another, by one name each.
+"""Locations: the carriers of values between µops (registers, flags, memory), by one name each.
 
 A location is a string. All names of one register are one location (RAX, EAX, AX, AL and AH are "RAX"; XMM3, YMM3 and
 ZMM3 are "ZMM3"), and every flag is a location of its own. A location in memory is named by its address as written:

@@ -1,12 +1,11 @@
-"""What memory does to the time of code: a pass over the trace that gives loads and stores what they wait for.
+"""Memory: a pass over the trace that adds cache latencies and store forwarding to loads and stores.
 
-It is made where a machine has `Parameters.memory`. Addresses are followed through moves and simple arithmetic, as a
-symbol (what a register held first) and a number of bytes from it. Different symbols are never near each other.
-What counts down (DEC) is not followed: it would make every iteration of a loop another one.
+It is used if a machine has `Parameters.memory`. Addresses are followed through moves and simple arithmetic, as a symbol
+(the first content of a register) and an offset in bytes. Different symbols are never near each other. Counters (DEC)
+are not followed, since every iteration of a loop would be different.
 
-A store gets a µop without a port that writes what was stored, as soon as it is known. A load is split. Its µop takes as
-long as its level of cache asks for. A second µop, without a port, waits for the first and for the data that are
-forwarded.
+A store gets a µop without a port that writes its data as soon as these are known. A load is split. Its µop has the
+latency of its level of cache. A second µop, without a port, waits for the first and for forwarded data.
 """
 
 from __future__ import annotations

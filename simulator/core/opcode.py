@@ -1,4 +1,4 @@
-"""What the bytes of an instruction say and its variant does not: where the opcode is, and which prefixes it has."""
+"""Properties of an instruction's bytes that its variant does not have: the place of the opcode, and the prefixes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a performance monitoring unit would count while a program runs on a simulated machine."""
+"""The performance monitoring unit: the counts of a program on a simulated machine."""
 
 from __future__ import annotations
 

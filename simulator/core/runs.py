@@ -1,7 +1,7 @@
-"""What a trace is made of: runs of instructions, repetitions of them, and the segments that it is cut into.
+"""The parts of a trace: runs of instructions, repetitions of them, and segments.
 
-A segment ends with a serializing instruction, before which everything must have retired, so it starts with a drained
-core. What happens in it depends on nothing before it but the order in which ports were last chosen.
+A segment ends with a serializing instruction, before which everything must have retired, so the next one starts with a
+drained core. It depends on earlier segments only through the order in which ports were last chosen.
 """
 
 from __future__ import annotations

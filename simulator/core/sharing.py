@@ -1,4 +1,4 @@
-"""Which registers share a physical one because a move between them was eliminated, and how many may.
+"""Move elimination: registers that share a physical one, and their limited number.
 
 A move that is eliminated does not copy: from then on both registers stand for one physical register. Each physical
 register that stands for two registers or more takes a slot. A slot becomes free in the cycle after all but one of its

@@ -1,4 +1,4 @@
-"""From bytes to what is executed: control flow and repetitions.
+"""From bytes to executed instructions: control flow and repetitions.
 
 The trace of a program is a list of runs. Repetitions (copies of one body, loops that count a register down) are not
 written out.

@@ -1,4 +1,4 @@
-"""Operand values, as far as they decide how long something takes: dividers are fast for some of them.
+"""Operand values, as far as they change the time: dividers are fast for some of them.
 
 Values are followed through moves and simple arithmetic, in 64 bits per register or location in memory (of a vector its
 low 64 bits). Any other instruction that writes a register makes its value unknown. Unknown values are taken to be of

@@ -1,4 +1,4 @@
-"""Compares inferred latencies with a machine's: which of its latencies a result stands for, and how the two agree."""
+"""Compares inferred latencies with those of a machine."""
 
 from __future__ import annotations
 

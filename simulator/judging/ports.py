@@ -1,4 +1,4 @@
-"""Machines that differ from a given one in the ports of one variant, and which of them are the nearest."""
+"""Machines that differ from a given one in the ports of one variant, nearest first."""
 
 from __future__ import annotations
 

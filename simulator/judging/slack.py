@@ -1,14 +1,14 @@
-"""Proof that a latency cannot be told: other machines on which every program dispatches every µop in the same cycle.
+"""Proof that a latency is undeterminable: other machines on which every program dispatches every µop in the same cycle.
 
-Let all results in one register file come out d cycles later, and let every reader of that file need them d cycles
-later. Only the numbers change: what goes into the file takes d cycles more, what leaves it d cycles less. No program
-shows it. Such a machine is possible as long as no latency of a cycle or more becomes less than one. So a latency from
-file A to file B may be anything up to
+Let all results in one register file come d cycles later, and let every reader of that file need them d cycles later.
+Latencies into the file grow by d, and latencies out of it shrink by d. No program shows the difference. Such a machine
+is possible if no latency of a cycle or more becomes less than one. So a latency from file A to file B may be as large
+as
 
-    its own + the least of all ways back from B to A, of what each instruction on the way takes beyond one cycle
+    its own + the least sum, over all routes back from B to A, of (latency - 1) of each instruction on the route
 
-and no experiment gives a lower upper bound. It is the only possible latency if and only if nothing is left in either
-direction. Files are register files, single flags, and memory.
+and no experiment gives a lower upper bound. The latency is determined if and only if that sum is zero in both
+directions. Files are register files, single flags, and memory.
 """
 
 from __future__ import annotations

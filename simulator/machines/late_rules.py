@@ -1,4 +1,4 @@
-"""Which instructions take longer behind which producers on a simulated machine (`simulator.core.late_forms`)."""
+"""Rules for late forms of a simulated machine (`simulator.core.late_forms`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A simulated machine: how wide and deep it is, and what it does with each instruction variant."""
+"""A simulated machine: its widths and queues, and the behaviour of each instruction variant."""
 
 from __future__ import annotations
 

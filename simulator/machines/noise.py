@@ -1,7 +1,6 @@
-"""How far the counters of a simulated machine are off.
+"""Errors of the counters of a simulated machine.
 
-The same job gives the same samples whenever it runs for the first time, and others when it is repeated: else repeating
-would show nothing.
+The first run of a job always gives the same samples. Repeating it gives others, as on a real machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Machines drawn at random from a seed: they show whether inference finds what it was not told.
+"""Machines drawn at random from a seed, to test inference on unknown machines.
 
 A seed decides the number of ports, which of them load and store, and the functional units (port sets). For every
 variant it decides a graph of one to eight computing µops, each on a unit, with latencies of their own. Operands enter

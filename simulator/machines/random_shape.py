@@ -1,4 +1,4 @@
-"""What a seed decides about a random machine as a whole: ports, functional units, widths, counters.
+"""The parameters of a random machine: ports, functional units, widths, counters.
 
 A machine may be of a kind (a row of `KINDS`). Then one thing about it is harder for inference than on the plain machine
 of the same seed. Kinds can be combined: `hidden+intel`.

@@ -1,4 +1,4 @@
-"""Makes a graph of µops out of what a scheduling model states: port sets, one latency per result, read advances.
+"""Makes a graph of µops from a scheduling model: port sets, one latency per result, read advances.
 
 LLVM's models say how many µops use which ports, and when a result is ready. They do not say what each µop does. So
 fixed rules make up a graph in which everything stated holds:

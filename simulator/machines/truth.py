@@ -1,4 +1,4 @@
-"""What inference ought to find about a variant of a simulated machine. For tests: inference never sees it."""
+"""The right conclusions about a variant of a simulated machine. For tests: inference never sees them."""
 
 from __future__ import annotations
 

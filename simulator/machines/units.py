@@ -1,4 +1,4 @@
-"""What a unit's counter counts: µops that do certain things, on certain ports.
+"""Counters by execution unit: they count µops with certain tasks, on certain ports.
 
 Some cores have no counter per port. They count by execution unit (Lion Cove), or on the pipes of one kind only (the
 integer ports of small cores, the floating-point pipes of AMD's). `models/units.tsv` says for the counters of such a
@@ -9,8 +9,8 @@ core what a simulated core with them counts. A simulated µop does one thing, it
 - `JUMP`: what computes for a branch, `SHIFT`: for a shift or rotation;
 - `SLOW`: other computations of more than a cycle, `ALU`: of one.
 
-Makers say no more than "execution unit". So these rules are made up; what is shown with them is that inference finds
-them again.
+Manufacturers document no more than "execution unit". So these rules are invented; tests with them show that inference
+finds them again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Stores that are not done yet, and what a load gets of them."""
+"""Pending stores, and the data that a load gets from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is in the caches of a simulated machine."""
+"""The contents of the caches of a simulated machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the memory of a simulated machine is like: its caches, and how loads get what stores have just written."""
+"""Parameters of a simulated machine's memory: its caches and its store forwarding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which line of a full set goes: replacement policies as state machines.
+"""Cache replacement policies as state machines: the line of a full set that is evicted.
 
 | name | policy |
 |---|---|

@@ -68,9 +68,9 @@ def test_what_an_instance_takes_of_the_divider_is_found_among_divisions(name: st
 
 def test_divisions_that_other_uops_delay_do_not_count() -> None:
     found = divided(open_machine("SKX"), "VSQRTPS_Z (ZMM, K, M512)")
-    assert [step(one).rpartition(" ")[0].split(", ")[-1] for one in found.derivations[0].steps] == [
-        "13 are left for the",  # more than the 12 cycles in which instances follow each other
-        "12 are left for the",
+    assert [step(one).split(", ")[-1] for one in found.derivations[0].steps] == [
+        "the rest is the instance's: 13",  # more than the 12 cycles in which instances follow each other
+        "the rest is the instance's: 12",
     ]
     assert found.attributes["div_cycles"] == 12
 
@@ -84,7 +84,7 @@ def test_what_shares_only_the_port_keeps_no_divider_busy() -> None:
     machine = open_machine("SKX").changed({"VSQRTSD (XMM, XMM, XMM)": "p0 6 <*; p0 6 <u1; p0 6 <u2 >*"})
     found = divided(machine, "VSQRTSD (XMM, XMM, XMM)")
     assert not found.attributes
-    assert step(found.derivations[0].steps[0]).endswith("each takes 3.00, that does not tell")
+    assert step(found.derivations[0].steps[0]).endswith("each division takes 3.00, the rest is unclear")
 
 
 def test_the_derivation_has_the_times() -> None:

@@ -162,6 +162,6 @@ def test_the_derivation_says_what_a_read_of_the_whole_register_took() -> None:
     (derivation,) = (one for one in found.derivations if one.quantity == "renamed_apart")
     (line,) = lines(derivation)
     assert line == (
-        "writing a part of a register takes 0.25 cycles, 2.00 with a read of all of it, which takes 1.00 alone, "
-        "1.00 µops more: the part is renamed apart"
+        "writing a part of a register takes 0.25 cycles, 2.00 with a read of the whole register and 1.00 µops more, "
+        "which takes 1.00 alone: the part is renamed separately"
     )

@@ -85,8 +85,9 @@ def answered(*cycles: Fraction, string: str = "INC (R64)") -> tuple[dict[str, in
 def test_a_core_that_renames_flags_as_one_register_is_found_out() -> None:
     attributes, (derivation,) = answered(Fraction(3), Fraction(4), Fraction(4))
     assert attributes == {"flags_renamed_apart": 0, "flags_merge_cycles": 1}
-    times = "3.00 cycles, 4.00 cycles with it between, 4.00 if only its own flags are read"
-    assert lines(derivation) == [f"a chain through flags takes {times}: it waits for the flags that it keeps"]
+    times = "3.00 cycles, 4.00 with the instruction in it, 4.00 through its own flags only"
+    told = "it waits for the flags that it leaves unchanged"
+    assert lines(derivation) == [f"a chain through flags takes {times}: {told}"]
 
 
 def test_a_shift_by_cl_waits_for_the_flags_that_it_may_keep_or_does_not() -> None:

@@ -34,19 +34,16 @@ def test_no_kind_is_without_words() -> None:
 def test_figures_are_in_the_sentence_and_not_in_the_reason() -> None:
     failures = [NoPorts(Form.PLAIN, FractionalUops(Fraction(number, 3))) for number in (4, 5)]
     assert len({sentences.failure(one) for one in failures}) == 2
-    assert {sentences.reason(one) for one in failures} == {"no ports: the µops per port add up to no integer"}
+    assert {sentences.reason(one) for one in failures} == {"no ports: the µops per port do not add up to an integer"}
 
 
 def test_sentences_name_what_they_are_about() -> None:
     usages = (PortUsage.parse("1*p06"), PortUsage.parse("1*p0156"))
     answers = (Confined(frozenset("06"), 1), Confined(frozenset("0156"), 2, exact=False))
     assert sentences.failure(NoPorts(Form.SAME_REGISTER, Indistinguishable(usages, 3, answers))) == (
-        "ports (same register): these port usages cannot be told apart: 1*p06 or 1*p0156 or 3 others "
-        "(answers: p06: 1, p0156: ≤2)"
+        "ports (same register): several port usages fit: 1*p06 or 1*p0156 or 3 others (answers: p06: 1, p0156: ≤2)"
     )
     none = PortUsage({})
-    assert sentences.failure(Indistinguishable((none, usages[0]))).endswith("told apart: no port or 1*p06")
-    assert sentences.failure(Unplaced(none, None)).startswith(
-        "of an unknown number of slots these can be told: no port;"
-    )
+    assert sentences.failure(Indistinguishable((none, usages[0]))).endswith("usages fit: no port or 1*p06")
+    assert sentences.failure(Unplaced(none, None)).startswith("of an unknown number of issue slots no port is known;")
     assert sentences.failure(NoLatency(LatencyKey(1, 2, source_flag="CF"))) == ("latency CF→2: no chain could be built")

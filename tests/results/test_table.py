@@ -110,7 +110,7 @@ def test_failures_and_skipped_variants_are_named_with_their_reasons() -> None:
         for number in range(20)
     ]
     text = shown([ResultRow(failed, ADC), *(ResultRow(each, None) for each in skipped)], Footing(MACHINE))
-    assert "✗ ADC_11 (R64, R64): the µops per port add up to 1.50, which is not an integer" in text
+    assert "✗ ADC_11 (R64, R64): the µops per port add up to 1.50, not to an integer" in text
     assert text.count("skipped, not on this CPU (AVX): VADDPS 0; VADDPS 1;") == 1
     assert "and 12 more" in text
 
@@ -163,9 +163,9 @@ def test_durations(seconds: float, expected: str) -> None:
 
 def test_what_others_took_of_the_time_is_said_from_a_second_on() -> None:
     assert taken_text(75, 0.9) == "1 min 15 s"
-    assert taken_text(75, 5) == "1 min 15 s, 5.00 s of it lost to others who use the core"
+    assert taken_text(75, 5) == "1 min 15 s, 5.00 s of it lost to other users of the core"
     busy = "; the machine was busy, throughputs may be too high"
-    assert taken_text(75, 31) == "1 min 15 s, 31 s of it lost to others who use the core" + busy
+    assert taken_text(75, 31) == "1 min 15 s, 31 s of it lost to other users of the core" + busy
 
 
 @given(st.lists(strategies.characterizations, max_size=3), strategies.provenances)

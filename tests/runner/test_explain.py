@@ -107,13 +107,13 @@ def test_code_samples_and_arithmetic_stand_side_by_side() -> None:
     assert ["core_cycles", "25", "225", "2", "1"] in [line.split() for line in lines]
     assert ["p0", "12", "112", "1", "0.50"] in [line.split() for line in lines]
     assert any("per copy = (110 copies - 10 copies) / 100; a copy holds 2 instances" in line for line in lines)
-    assert any(line.endswith("the harness's own): p4 7") for line in lines)
+    assert any(line.endswith("copies (harness): p4 7") for line in lines)
     assert any(line.endswith("raw: in each of 20 repetitions the same") for line in lines)
 
 
 def test_what_was_measured_besides_is_shown_too() -> None:
     lines = explained(dataclasses.replace(RESULT, derivations=()), measured(BENCHMARK, 25, 225))
-    assert "Also measured on the way" in lines
+    assert "Other measurements" in lines
 
 
 def test_what_is_subtracted_is_shown_where_it_is_subtracted() -> None:
@@ -123,9 +123,9 @@ def test_what_is_subtracted_is_shown_where_it_is_subtracted() -> None:
     chain = ChainTime(Fraction(3), (share,), Fraction(2), exact=True)
     result = dataclasses.replace(RESULT, derivations=(Derivation(LATENCY, (chain,), ("l1",), LatencyKey(1, 1)),))
     lines = explained(result, measured(CHAIN, 30, 330), measured(link, 20, 120), measured(other, 20, 220))
-    at = lines.index("  what the other links of the chain take:")
+    at = lines.index("  times of the other links of the chain:")
     assert lines[at + 1] == "  [2] a chain of movsx8"
-    assert at < lines.index("Also measured on the way") < lines.index("  [3] a chain of setb and movsx8")
+    assert at < lines.index("Other measurements") < lines.index("  [3] a chain of setb and movsx8")
 
 
 def test_columns_of_loops_stand_apart() -> None:

@@ -1,4 +1,4 @@
-"""Which ISA sets a processor has, by its name. The source is XED's chip tables (`*-chips.txt`).
+"""The ISA sets of a processor, by its name. The source is XED's chip tables (`*-chips.txt`).
 
 A line there is `HASWELL : ALL_OF(IVYBRIDGE) FMA BMI1 ...`. It names ISA sets; `ALL_OF(...)` adds those of other chips,
 `COMMON_SUBSET(A,B)` those that two chips share, and `NOT(...)` removes some.

@@ -1,10 +1,10 @@
-"""Which CPUID bits tell that a CPU has an ISA set. The source is XED's datafiles (`cpuid*.xed.txt`).
+"""The CPUID bits of each ISA set. The source is XED's datafiles (`cpuid*.xed.txt`).
 
 A line there is `XED_ISA_SET_AVX512_VBMI_128 : avx512vbmi.7.0.ecx.1 avx512vl.7.0.ebx.31`: all of its tests must hold.
 Several lines of a name are alternatives; some have `, AVX10` or `, FBIT` after the name. A test is
 `name.leaf.subleaf.register.bit` (leaves in hexadecimal). Instead of `.bit` it may end in `[bit]` or
-`[low:high]=version`, which means at least that version. `n/a`: CPUID does not tell. `data/cpuid_additions.tsv` has ISA
-sets for which XED has no tests.
+`[low:high]=version`, which means at least that version. `n/a`: CPUID has no bit for it. `data/cpuid_additions.tsv` has
+ISA sets for which XED has no tests.
 
     python -m xed_convert.cpus.cpuid DATAFILES      # writes data/cpuid.tsv again
 """

@@ -1,4 +1,4 @@
-"""Known faults of XED's datafiles, and what is read instead (`data/corrections.toml`)."""
+"""Known faults of XED's datafiles, and their corrections (`data/corrections.toml`)."""
 
 from __future__ import annotations
 

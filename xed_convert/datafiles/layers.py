@@ -1,4 +1,4 @@
-"""Which datafiles there are, and in which order: XED's layers.
+"""The list of datafiles and their order: XED's layers.
 
 A layer is a folder with a `.cfg` file. Its lines are `type : file [: priority]`, `add:type:file:priority`,
 `remove:type:file` or `clear:type`. A `layers.txt` in or beside the datafiles lists the layers in their order; for known

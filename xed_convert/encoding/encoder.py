@@ -9,7 +9,7 @@ Values are given by operand index for every explicit operand, masks included. An
 out. The key `ROUNDING` (0) gives the mode of a variant with embedded rounding as in assembly (`ru-sae`); the default is
 `rn-sae`.
 
-Here the operands become fields; `spaces.py` makes bytes of the fields.
+This module turns operands into fields, and `spaces.py` turns fields into bytes.
 """
 
 from __future__ import annotations

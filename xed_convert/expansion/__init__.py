@@ -2,9 +2,9 @@
 
 Reading order:
 
-- `convert` (the whole conversion), `facts` (what a pattern says), `attributes` (one record, several variants);
-- `operands` and `flags` (what a variant reads and writes), `layout` and `patterns` (its encoding);
+- `convert` (the whole conversion), `facts` (facts from a pattern), `attributes` (one record, several variants);
+- `operands` and `flags` (reads and writes of a variant), `layout` and `patterns` (its encoding);
 - `iform` and `asm_syntax` (its names), `siblings` (names for variants that look alike);
-- `pending` (variants of all records, merged), `apx` (what APX adds), `exclusions` (what is left out);
+- `pending` (variants of all records, merged), `apx` (additions of APX), `exclusions` (omitted instructions);
 - `ship` (makes the shipped catalogue).
 """

@@ -1,4 +1,4 @@
-"""What APX adds: attributes that tell its encodings apart, the default flags of CCMP and CTEST, names.
+"""Additions of APX: attributes that tell its encodings apart, the default flags of CCMP and CTEST, names.
 
 Source: the APX datafiles, and the Intel APX architecture specification, section 3.1 (extended EVEX and REX2 prefixes).
 """

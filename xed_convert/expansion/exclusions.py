@@ -1,4 +1,4 @@
-"""What the catalogue leaves out, and why: the rows of `data/exclusions.toml`, which can be included by name."""
+"""Instructions that the catalogue omits, with reasons: `data/exclusions.toml`. They can be included by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a record's pattern says: which values its fields may have, which nonterminals it calls, what they bind.
+"""Facts from a record's pattern: the possible values of its fields, the nonterminals that it calls, their bindings.
 
 A field's possible values are those that the pattern's constraints leave. Where the pattern calls a nonterminal, the
 rules that can still match restrict them further.

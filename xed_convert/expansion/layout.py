@@ -1,4 +1,4 @@
-"""What one of XED's patterns says of an instruction's bytes: encoding space, map, opcode, fields, immediates.
+"""The layout of an instruction's bytes from XED's pattern: encoding space, map, opcode, fields, immediates.
 
 The tables here give the meaning of XED's nonterminals in 64-bit mode by their names. Their rules are in the datafiles
 xed-immediates.txt and apx-f/apx-evex-dec.txt.

@@ -1,4 +1,4 @@
-"""Encoding strings out of XED's patterns: what a pattern says for decoding is enough to encode.
+"""Encoding strings from XED's patterns, which describe decoding but are enough to encode.
 
 `layout.py` reads the pattern; here it is narrowed down to one variant. The tables give the meaning of XED's
 nonterminals in 64-bit mode. Their rules are in the datafiles xed-eOSZ.txt and avx512f/avx512-disp8.txt.

@@ -1,4 +1,4 @@
-"""Variants before they have names: what one record says of each, completed and merged over all records."""
+"""Variants before they have names: made from single records, completed, and merged over all records."""
 
 from __future__ import annotations
 

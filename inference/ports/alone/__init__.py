@@ -1,9 +1,9 @@
-"""What an instruction shows alone, before anything is blocked.
+"""Measurements of an instruction alone, with no port blocked.
 
 Reading order:
 
 - `layout`: the counters, and which ports they can tell apart;
-- `isolation`: what an instruction does alone, and what that says of its ports;
-- `load_balance`: what the loads of ports say, since cores deal out µops evenly;
-- `accuracy`: how far counters and the clock are off.
+- `isolation`: bounds on the port usage from counters and time;
+- `load_balance`: hints from the loads of ports, since cores distribute µops evenly;
+- `accuracy`: the systematic error of counters and clock.
 """

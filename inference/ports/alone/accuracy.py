@@ -1,8 +1,8 @@
-"""By how much counters and the clock are off although repeating a measurement does not show it.
+"""The systematic error of counters and clock, which repeating a measurement does not show.
 
-A count that is off by a small percentage is off by whole µops among a hundred blocking instructions. So that percentage
-is measured. Each candidate for blocking executes a whole number of µops, and one that keeps its ports busy takes as
-long as these need. The distance from these numbers is the error of the counters and of the clock.
+Among a hundred blocking instructions, a count that is 2% too high has two µops too many. So that percentage is
+measured. Each candidate for blocking executes a whole number of µops. If it keeps its ports busy, its time follows from
+that number. The deviations from these numbers are the errors of the counters and of the clock.
 """
 
 from __future__ import annotations

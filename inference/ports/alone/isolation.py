@@ -1,4 +1,4 @@
-"""What an instruction does alone, and what its counters and its time say of its ports before anything is blocked."""
+"""An instruction in isolation: bounds on its port usage from its counters and its time."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What the loads of ports say of an instruction that ran alone and undisturbed: µops are dealt out evenly.
+"""Hints from the loads of ports of an instruction in isolation: cores distribute µops evenly.
 
-A µop goes to the port with the least waiting for it, and to each of several equal ones in turn. So µops of sets without
-a common port put the same load on every port of their set. That is how schedulers are built, and no proof: it decides
-only where no experiment tells port usages apart, most often because ports share a counter.
+A µop goes to the port with the shortest queue, and to equal ones in turn. So if no two sets of ports overlap, the µops
+of a set put the same load on each of its ports. That is how schedulers are built, but it is no proof. It decides only
+if no experiment tells port usages apart, most often because ports share a counter.
 """
 
 from __future__ import annotations

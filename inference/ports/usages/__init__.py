@@ -1,9 +1,9 @@
-"""Port usages that explain what was measured.
+"""Port usages that fit the measurements.
 
 Reading order:
 
-- `bounds`: how many µops were counted on sets of ports, at most;
+- `bounds`: upper bounds on the µops confined to a set of ports;
 - `hypotheses`: usages of known sets, and the set to block next;
-- `timing`: what the time of an instruction alone says of a usage;
+- `timing`: usages that agree with the time in isolation;
 - `every_usage`: usages of any sets, known or not, with `integer_program`.
 """

@@ -1,10 +1,10 @@
-"""How many µops can at most be confined to a set of ports, by everything that was counted.
+"""Upper bounds on the µops confined to a set of ports, from all counts.
 
-Confined µops run on the ports whatever else does, so every measurement is a bound. With a part of the ports blocked it
-is a better one than isolation, because other µops kept away.
+Confined µops run on their ports in any case, so every count is an upper bound. If some of the ports are blocked, the
+bound is tighter than in isolation, because other µops avoid them.
 
-The search for usages asks for tens of thousands of these bounds per measurement. So sets and counts are integers here,
-and bounds are kept.
+The search for usages needs tens of thousands of these bounds per measurement. So sets and counts are integers here, and
+bounds are cached.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Every usage over any subsets of the used ports that agrees with all measurements, known sets or not.
+"""Every usage of any subsets of the used ports that agrees with all measurements.
 
 A usage is a multiset of sets. While a set A is blocked, only µops that are confined to it run there. So an exact answer
-says how many of the sets are subsets of A. Isolation and other measurements say how many at most. The numbers for all A
-would determine the usage (they are its Moebius transform). Fewer answers may do, as enumeration shows.
+is the number of sets that are subsets of A. Isolation and other measurements give upper bounds. The numbers for all A
+would determine the usage (they are its Moebius transform). Enumeration shows whether fewer answers are enough.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Which port usages explain what was measured, and which set to block next to tell the remaining ones apart.
+"""The port usages that fit the measurements, and the set to block next to tell them apart.
 
-All evidence has one form: n µops ran on a set S of ports, while these were kept busy or not. µops that are confined to
-S must run there. µops of wider sets may stray onto it. So every measurement bounds the confined µops from above. While
-blocking instructions keep S busy nothing strays, and the number is exact (Abel and Reineke, ASPLOS 2019, §5.1.2). A
-hypothesis is a multiset of port sets drawn from a universe of sets.
+All evidence has one form: n µops ran on a set S of ports, which was blocked or not. µops confined to S must run there.
+µops of larger sets may stray onto it. So every count is an upper bound on the confined µops. While blocking
+instructions keep S busy, nothing strays, and the count is exact (Abel and Reineke, ASPLOS 2019, §5.1.2). A hypothesis
+is a multiset of known port sets.
 """
 
 from __future__ import annotations

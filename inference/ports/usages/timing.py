@@ -1,6 +1,6 @@
-"""What the time in isolation says of a usage: an instruction that takes longer than its ports need may use fewer ports.
+"""Usages that agree with the time in isolation: an instruction slower than its ports allow may use fewer ports.
 
-Time decides only where no experiment can: ports share a counter, and nothing blocks one of them alone.
+Time decides only if no experiment can: ports share a counter, and nothing blocks one of them alone.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Reading order:
 
 - `start`: a command of a checkout, without the site's packages that would slow it down;
-- `stop`: how it ends when a signal asks it to;
+- `stop`: ending by a signal;
 - `streams`: standard output and error under any locale and shell;
 - `guard`: exit codes, and messages instead of tracebacks.
 """

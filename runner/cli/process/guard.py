@@ -1,4 +1,4 @@
-"""Exit codes, and the guard between errors and the person at the terminal: a message, never a traceback.
+"""Exit codes, and messages instead of tracebacks.
 
 | code | meaning |
 |---|---|
@@ -7,8 +7,8 @@
 | 2 | the input is wrong: an unknown instruction, option, file |
 | 3 | this machine cannot do it: a backend, a device, a file that cannot be written |
 | 4 | a campaign is done, but some variants failed |
-| 130 | stopped by Ctrl-C (143 by SIGTERM) with what there was |
-| 141 | who read the output has gone (as other programs end by SIGPIPE) |
+| 130 | stopped by Ctrl-C (143: by SIGTERM), after showing the results so far |
+| 141 | the reader of the output has gone (as other programs end by SIGPIPE) |
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the process ends when a signal asks it to: results so far are shown and kept.
+"""Ends the process by a signal: results so far are shown and kept.
 
 Ctrl-C and SIGTERM raise `Stopped` once. Further signals are ignored for some seconds, so that a second Ctrl-C does not
 interrupt the orderly end. After that, another signal ends the process at once.

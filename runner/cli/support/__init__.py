@@ -1,8 +1,8 @@
-"""What commands are made of, apart from their options.
+"""Parts of commands.
 
 Reading order:
 
-- `output` (consoles and files), `counting` and `progress` (how far a command is);
+- `output` (consoles and files), `counting` and `progress` (progress of a command);
 - `options` and `characterize`: for `characterize`;
-- `own_code` (code that a user gives), `analyzed` (for `analyze`), `sweep` (for `measure --sweep`).
+- `own_code` (code of a user), `analyzed` (for `analyze`), `sweep` (for `measure --sweep`).
 """

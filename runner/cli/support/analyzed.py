@@ -1,4 +1,4 @@
-"""Carries out what `uopscope analyze` is asked for: predictions, measurements beside them, and every kind of report."""
+"""Carries out `uopscope analyze`: predictions, measurements beside them, and every kind of report."""
 
 from __future__ import annotations
 

@@ -164,12 +164,12 @@ def unknown_reasons(info: BackendInfo, *, by_time: bool) -> tuple[str, ...]:
     """Say what a backend cannot know, and why."""
     counts_uops = any(name.startswith("uops") for name in info.counters)
     if info.ports and counts_uops:
-        return ("not found out: see the failed checks",)
+        return ("no conclusion: see the failed checks",)
     if counts_uops:
         return (f"ports are unknown: the backend {info.name} has no counters for them",)
     return (
         f"µops are unknown: the backend {info.name} has no counters for them",
-        "ports were inferred by time alone; the failed checks say what that left open"
+        "ports were inferred by time alone; where they are unknown, the failed checks say why"
         if by_time
         else "ports are unknown: --ports-by-time infers them by time alone, after about a minute of preparation",
     )

@@ -1,4 +1,4 @@
-"""How far a command is that counts what it does: a bar on terminals, a line now and then elsewhere."""
+"""Progress of a command by numbers: a bar on terminals, a line now and then elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of `characterize`, which of them go together, and the variants that they mean."""
+"""The options of `characterize`, their contradictions, and the variants that they select."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands that take code of the user's share: the one source of it, lists of blocks, and output files."""
+"""Shared by commands that take code of a user: the source of the code, lists of blocks, and output files."""
 
 from __future__ import annotations
 

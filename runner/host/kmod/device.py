@@ -294,7 +294,7 @@ def lkrg_is_loaded(root: Path = Path("/")) -> bool:
 def _open(path: Path) -> int:
     if lkrg_is_loaded():
         raise BackendError(
-            "LKRG is loaded: it takes what the kernel module does for an attack, and may stop the machine",
+            "LKRG is loaded: it would treat the kernel module as an attack, and may stop the machine",
             hint="sudo rmmod lkrg for the time of the measurements, or boot without it",
         )
     if not path.exists():
@@ -361,7 +361,7 @@ def _batch_error(error: OSError, cpu: int) -> BackendError:
         return BackendError(f"the thread was not on CPU {cpu}", hint=hint)
     if error.errno == errno.ENOMEM:
         hint = "ask for less; contiguous memory is to be had soon after the machine has started"
-        return BackendError("there is not so much memory, or not contiguous, for the areas of the code", hint=hint)
+        return BackendError("the areas of the code need more (contiguous) memory than is free", hint=hint)
     if error.errno == errno.EIO:
         return BackendError("the counters' registers cannot be written", hint="a hypervisor may hide the PMU")
     return BackendError(f"the kernel module refused the batch: {error.strerror}", hint="`uopscope selftest` says more")

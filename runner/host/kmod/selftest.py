@@ -1,8 +1,8 @@
-"""What `uopscope selftest` does on a real machine: containment, time-outs, state, and instructions that are known.
+"""The tests of `uopscope selftest` on a real machine: containment, time-outs, state, and known instructions.
 
-Blobs are a few instructions each; what has to be reported of them is the same on every CPU (Intel SDM volume 3, chapter
-6). The known instructions are ones whose latency has been 1 and 3 cycles on every Intel core since Nehalem and on
-every Zen (Fog, "Instruction tables").
+Blobs are a few instructions each, with the same outcome on every CPU (Intel SDM volume 3, chapter 6). The known
+instructions have had a latency of 1 and 3 cycles on every Intel core since Nehalem and on every Zen (Fog, "Instruction
+tables").
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _contained(device: Device, blob: Blob, time_limit_ns: int) -> Check:
     if wrong:
         first = wrong[0]
         got = f"{first.status.name}, vector {first.vector}, offset {first.offset:#x}, changed {first.changed!r}"
-        return Check(name, False, f"{len(wrong)} times not as expected, such as: {got}")
+        return Check(name, False, f"{len(wrong)} unexpected results, such as: {got}")
     if after:
         return Check(name, False, f"{len(after)} times the next job did not run: {after[0].status.name}")
     return Check(name, True, blob.status.name)

@@ -1,5 +1,5 @@
 """Running machine code in child processes of this machine.
 
 Reading order: `runner` (jobs of a backend), `child` (the parent's side of the process), `server` (the process),
-`faults` (what ended code, in words), `steps` (what is misaligned), `cpuid`.
+`faults` (faults in words), `steps` (misaligned accesses), `cpuid`.
 """

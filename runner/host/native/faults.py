@@ -1,4 +1,4 @@
-"""Says in words what ended code that ran natively: where, and why as far as signal, registers and bytes tell."""
+"""Describes a fault of native code in words: its place, and its cause by signal, registers and bytes."""
 
 from __future__ import annotations
 

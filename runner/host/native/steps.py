@@ -1,4 +1,4 @@
-"""Which access of a block crosses a cache line: found by running it one instruction at a time.
+"""Finds accesses of a block that cross a cache line, by running it one instruction at a time.
 
 BHive's harness leaves such blocks out, by a performance counter (Chen et al., "BHive", IISWC 2019, section 3). Here the
 code sets its own trap flag, so that the processor stops after each instruction, and the addresses follow from the

@@ -1,8 +1,8 @@
-"""What `uopscope analyze` and `uopscope.analyze` share.
+"""Parts that `uopscope analyze` and `uopscope.analyze` share.
 
 Reading order:
 
-- `analyzed`: machines, and code with the lines that it comes from;
-- `beside`: predicted beside measured;
+- `analyzed`: machines, and code with its source lines;
+- `beside`: predictions beside measurements;
 - `many_blocks`: thousands of blocks, in several processes.
 """

@@ -1,4 +1,4 @@
-"""What `uopscope analyze` and `uopscope.analyze` share: machines, and code with the lines that it comes from."""
+"""Shared by `uopscope analyze` and `uopscope.analyze`: machines, and code with its source lines."""
 
 from __future__ import annotations
 

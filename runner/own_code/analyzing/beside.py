@@ -1,4 +1,4 @@
-"""Predicted beside measured: analyzed code on the CPU at hand.
+"""Predictions beside measurements of the same code on the CPU at hand.
 
 Measurement and prediction are of the same thing:
 

@@ -1,4 +1,4 @@
-"""Where code comes from.
+"""Sources of code.
 
 Reading order:
 

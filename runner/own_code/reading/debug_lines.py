@@ -1,4 +1,4 @@
-"""Which line of the source an address of a program comes from: DWARF's line tables, read by pyelftools."""
+"""Source lines of addresses, from DWARF's line tables, read by pyelftools."""
 
 from __future__ import annotations
 

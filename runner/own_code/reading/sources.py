@@ -1,4 +1,4 @@
-"""Where code comes from: text, bytes, files, symbols of object files; all parts of a measurement alike.
+"""Sources of code: text, bytes, files, symbols of object files; the same for all parts of a measurement.
 
 add rax, rbx           text (an empty one: nothing)
 @kernel.s              a file with text

@@ -91,7 +91,7 @@ def test_what_fills_the_core_is_not_taken_for_a_chain(catalogue: Catalogue) -> N
     found = lab.infer(["CMPSB"])["CMPSB"]
     assert {result.bound for result in found.latencies} == {Bound.UPPER}
     texts = {heading(each, catalogue.by_string("CMPSB")): "\n".join(lines(each)) for each in found.derivations}
-    assert "chains of other lengths disagree" in texts["latency 1 addr→flags"]
+    assert "chains of different lengths disagree" in texts["latency 1 addr→flags"]
 
 
 def test_every_upper_bound_is_the_latency_and_that_of_the_links_less_one_each(catalogue: Catalogue) -> None:

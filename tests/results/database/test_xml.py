@@ -179,8 +179,8 @@ def test_skipped_variants_have_no_architecture_and_failed_checks_are_named() -> 
     assert [(one.get("reason"), one.text) for one in found] == [
         ("the ports <do> not add up", "the ports <do> not add up\nat all"),
         (
-            "no ports (indexed address): the µops per port add up to no integer",
-            "ports (indexed address): the µops per port add up to 1.50, which is not an integer",
+            "no ports (indexed address): the µops per port do not add up to an integer",
+            "ports (indexed address): the µops per port add up to 1.50, not to an integer",
         ),
     ]
 

@@ -108,7 +108,7 @@ def test_a_page_begins_with_the_answer(values: dict[str, str], cycles: str | Non
     ("name", "value", "expected"),
     [
         ("uops_MITE_same_reg", "2", ("µops from the legacy decoders, same register", "2")),
-        ("complex_decoder", "1", ("Only the first decoder takes it", "yes")),
+        ("complex_decoder", "1", ("Only the first decoder can decode it", "yes")),
         ("unit_ALU", "1", ("µops on units of the kind ALU", "1")),
         ("slower_with_DENORMALS", "9", ("Slower with DENORMALS as operand values, by", "9 cycles")),
         ("slower_after_add_imm", "2", ("Slower after add imm as producer of an operand, by", "2 cycles")),

@@ -107,7 +107,7 @@ def test_the_summary_says_what_changed_in_the_machine_and_in_the_numbers() -> No
         [SkipReason("failed: the port sums differ", 1, ["ADC"])],
         group(changes),
         7,
-        "30 variants in 60 s, 10 s of it lost to others who use the core; the machine was busy",
+        "30 variants in 60 s, 10 s of it lost to other users of the core; the machine was busy",
     )
     text = nightly.summary_text(night)
     for expected in (
@@ -115,7 +115,7 @@ def test_the_summary_says_what_changed_in_the_machine_and_in_the_numbers() -> No
         "7 variants were done already",
         "30 variants: 1 failed, 29 measured",
         "1 x failed: the port sums differ: ADC",
-        "The campaign: 30 variants in 60 s, 10 s of it lost to others who use the core; the machine was busy.",
+        "The campaign: 30 variants in 60 s, 10 s of it lost to other users of the core; the machine was busy.",
         "30 changes, 1 differences within the spread",
         "changed: uops 1 → 2: 30 variants of AVX512F",
     ):
