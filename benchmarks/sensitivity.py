@@ -62,6 +62,10 @@ MACHINES = {
     "forwarding merging": 60,
     "levels": 1,
     "policies": 1,
+    "attributes bypass": 1,
+    "attributes producers": 1,
+    "attributes values": 1,
+    "attributes elimination": 1,
 }
 """How many variants (or cases) of each machine are asked about: so few that a trial takes about 20 s.
 

@@ -11,6 +11,7 @@ The first word of a machine's name says which part is judged:
 | `forwarding renaming` | outcomes and cycles of store forwarding |
 | `levels` | levels of cache, on made-up curves |
 | `policies` | replacement policies, ways, and single accesses of first-level caches |
+| `attributes bypass` | attributes on a machine where they are unusual (`benchmarks.verdicts_attributes`) |
 
 A verdict says whether inference found the truth (`benchmarks.verdicts`). `benchmarks.sensitivity` compares verdicts.
 """
@@ -22,6 +23,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
+from benchmarks import verdicts_attributes
+from benchmarks.verdicts_attributes import judged
 from generator.memory.accesses import accesses_of
 from generator.memory.chase import PAGE_STRIDE
 from generator.memory.forwarding import LINE_BYTES, begin, cells
@@ -118,6 +121,7 @@ class Apart:
             "forwarding": self._forwarding,
             "levels": self._levels,
             "policies": self._policies,
+            "attributes": self._of_attributes,
         }
 
     def knows(self, name: str) -> bool:
@@ -197,6 +201,9 @@ class Apart:
 
         return session_of(backend, source).run_one(procedure()).attributes
 
+    def _of_attributes(self, name: str, _count: int, source: Kept) -> Verdicts:
+        return verdicts_attributes.verdicts(name, self._catalogue, self._cache, source)
+
     def _forwarding(self, name: str, count: int, source: Kept) -> Verdicts:
         rules = FORWARDING[name]
         assert rules is not None
@@ -260,11 +267,6 @@ def evenly(everything: Sequence[Found], count: int) -> Sequence[Found]:
 def session_of(backend: SimBackend, source: Kept | None = None) -> Session:
     """Return a session on a machine."""
     return Session(Measurer(backend), source, Limits(keep_raw=False))
-
-
-def judged(found: int | None, true: int | None) -> str:
-    """Return the verdict about a number; where there is none, to state none is right."""
-    return "right" if found == true else "none" if found is None else "wrong"
 
 
 def decoding_machine(core: str, decoding: Decoding) -> MachineModel:

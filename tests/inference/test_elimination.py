@@ -105,8 +105,8 @@ def test_the_derivation_says_with_how_many_pairs_moves_took_time() -> None:
     (derivation,) = (one for one in found.derivations if one.quantity == "elimination_slots")
     (line,) = lines(derivation)
     assert line == (
-        "cycles per move, with pairs of registers that share a physical one: 0.00 with 0, 0.00 with 1, 1.00 with 2, "
-        "1.00 with 3, 1.00 with 4, 1.00 with 5; 2 physical registers can be shared"
+        "cycles per move, by the number of other register pairs that share a physical register: 0.00 with 0, "
+        "0.00 with 1, 1.00 with 2, 1.00 with 3, 1.00 with 4, 1.00 with 5; 2 physical registers can be shared"
     )
 
 
