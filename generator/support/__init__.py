@@ -1,5 +1,9 @@
 """Code around an instruction.
 
-`initial` sets register contents, `prologue` is code before and after each instance, `breakers` cut dependencies,
-`producers` are different ways to write a register, `carriers` those that read it as well.
+Reading order:
+
+- `initial`: register contents;
+- `prologue`: code before and after each instance;
+- `breakers`: instructions that cut a dependency;
+- `producers`: different ways to write a register; `carriers`: those that read it as well.
 """

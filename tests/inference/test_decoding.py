@@ -168,10 +168,12 @@ def test_a_jump_ends_a_group_so_that_nothing_is_said_of_its_decoders() -> None:
 def test_the_derivation_says_what_was_counted_and_timed() -> None:
     found = decoded(haswell(), "ADC_13 (R64, R64)")
     texts = {one.quantity: lines(one) for one in found.derivations}
-    assert texts["uops_MITE"] == ["63.00 µops from the decoders, of which 61 are NOPs: 2"]
+    assert texts["uops_MITE"] == ["63.00 µops from the decoders - 61 NOPs = 2"]
     times, control, conclusion = texts["complex_decoder"]
-    assert control.startswith("a chain of 2 links that lasts as long, with 12 NOPs, 3.70 cycles, of which 3.75")
-    assert times.startswith("with 4 decoders, an instance and 12 NOPs 4.00 cycles")
+    assert control.startswith("for comparison, a chain of 2 links is as long; with 12 NOPs it takes 3.70 cycles; ")
+    assert control.endswith("; its issue slots alone take 3.75")
+    assert times.startswith("an instance takes 4.00 cycles with 12 NOPs, ")
+    assert times.endswith("; the core has 4 decoders")
     assert conclusion.endswith("only the first decoder can decode the instruction, and 2 others work in that cycle")
 
 
@@ -210,8 +212,8 @@ def test_by_time_nothing_is_said_of_cores_whose_decoders_are_alike() -> None:
 def test_every_conclusion_has_its_words() -> None:
     said = {which: step(DecodersFound(which, 2)) for which in Decoders}
     assert said[Decoders.UNKNOWN] == "the times fit no number of decoders"
-    assert said[Decoders.ANY].endswith("any decoder takes the instruction")
-    assert "2 others beside it" in said[Decoders.FIRST]
+    assert said[Decoders.ANY].endswith("any decoder can decode the instruction")
+    assert "2 others work in that cycle" in said[Decoders.FIRST]
 
 
 def test_no_window_of_code_fits_any_uop_cache() -> None:

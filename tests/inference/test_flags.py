@@ -93,8 +93,9 @@ def test_a_core_that_renames_flags_as_one_register_is_found_out() -> None:
 def test_a_shift_by_cl_waits_for_the_flags_that_it_may_keep_or_does_not() -> None:
     attributes, (derivation,) = answered(Fraction(3), Fraction(4), string="SHL (R64, CL)")
     assert attributes == {"flags_renamed_apart": 0}
-    times = "3.00 cycles, 4.00 if only its own flags are read"
-    assert lines(derivation) == [f"a chain through flags takes {times}: it waits for the flags that it keeps"]
+    times = "3.00 cycles, 4.00 through its own flags only"
+    told = "it waits for the flags that it leaves unchanged"
+    assert lines(derivation) == [f"a chain through flags takes {times}: {told}"]
     assert answered(Fraction(3), Fraction(1), string="SHL (R64, CL)")[0] == {"flags_renamed_apart": 1}
 
 

@@ -108,7 +108,7 @@ def test_code_samples_and_arithmetic_stand_side_by_side() -> None:
     assert ["p0", "12", "112", "1", "0.50"] in [line.split() for line in lines]
     assert any("per copy = (110 copies - 10 copies) / 100; a copy holds 2 instances" in line for line in lines)
     assert any(line.endswith("copies (harness): p4 7") for line in lines)
-    assert any(line.endswith("raw: in each of 20 repetitions the same") for line in lines)
+    assert any(line.endswith("raw: the same in each of 20 repetitions") for line in lines)
 
 
 def test_what_was_measured_besides_is_shown_too() -> None:

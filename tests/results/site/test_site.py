@@ -111,7 +111,7 @@ def test_a_page_begins_with_the_answer(values: dict[str, str], cycles: str | Non
         ("complex_decoder", "1", ("Only the first decoder can decode it", "yes")),
         ("unit_ALU", "1", ("µops on units of the kind ALU", "1")),
         ("slower_with_DENORMALS", "9", ("Slower with DENORMALS as operand values, by", "9 cycles")),
-        ("slower_after_add_imm", "2", ("Slower after add imm as producer of an operand, by", "2 cycles")),
+        ("slower_after_add_imm", "2", ("Slower if add imm produced an operand, by", "2 cycles")),
         ("macro_fusible", "JZ;JNZ", ("Fuses with", "JZ, JNZ")),
         ("of_somebody_else", "1", ("of_somebody_else", "1")),
     ],
