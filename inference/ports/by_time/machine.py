@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations
@@ -123,6 +123,10 @@ DELAYS = 2
 
 REPRESENTATIVES, ENOUGH_VOTES = 5, 2
 """Members of two classes that say at most whether their sets are nested, and by how many more must agree than not."""
+
+OWN_CYCLES = (0, 1)
+"""Cycles by which mixes of a candidate with itself last longer than needed, in the first and the second attempt.
+One cycle is enough to make another mix of it, whose time is measured anew."""
 
 TOGETHER_CYCLES = (6, 9)
 """Cycles for which each of two sets is busy in the two mixes that show how many ports both have together. There are two
@@ -396,18 +400,19 @@ class Discovery:
             if (cycles := cycles_of(one)) is not None and cycles / request.benchmark.divisor <= UNDER_A_CYCLE
         }
 
-    def _ask(self, pairs: Sequence[tuple[Member, Member]]) -> Procedure[list[Asked]]:
-        """Ask of each pair (subject, blocker) how many µops of the subject are confined to the blocker's set."""
-        questions = [
-            Question(
-                subject.variant,
-                blocker.variant,
-                blocker.size,
-                strengths(blocker.size, self.width, 1, max(subject.chain, blocker.chain), self.noise),
-                subject.chain,
+    def _ask(self, pairs: Sequence[tuple[Member, Member]], more_cycles: int = 0) -> Procedure[list[Asked]]:
+        """Ask of each pair (subject, blocker) how many µops of the subject are confined to the blocker's set.
+
+        The blocking instructions last so many cycles longer than they need to.
+        """
+        questions = []
+        for subject, blocker in pairs:
+            chain = max(subject.chain, blocker.chain)
+            counts = tuple(
+                count + more_cycles * blocker.size
+                for count in strengths(blocker.size, self.width, 1, chain, self.noise)
             )
-            for subject, blocker in pairs
-        ]
+            questions.append(Question(subject.variant, blocker.variant, blocker.size, counts, subject.chain))
         found = yield from ask(self.mixes, questions, self.noise)
         for one in found:
             if one.answer is not None and one.answer.uops is not None:
@@ -419,10 +424,7 @@ class Discovery:
 
     def _classes(self, members: Sequence[Member]) -> Procedure[list[_Class]]:
         """Group members by their sets, smaller sets first."""
-        steady = []
-        for member, own in zip(members, (yield from self._ask([(one, one) for one in members])), strict=True):
-            if own.answer is not None and own.answer.uops == 1 and max(own.answer.values) <= 1 + FARTHEST:
-                steady.append(member)
+        steady = yield from self._steady(members)
         found: list[_Class] = []
         for size in sorted({one.size for one in steady}):
             left = sorted((one for one in steady if one.size == size), key=_preference)
@@ -444,6 +446,23 @@ class Discovery:
                 else:
                     found.append(group.without_other_uops())
         return (yield from self._merged(found))
+
+    def _steady(self, members: Sequence[Member]) -> Procedure[list[Member]]:
+        """Return the members that wait for others of their own kind as one µop does.
+
+        One that does not is asked again with other mixes. It may be the only one that shows its set, and then a single
+        disturbed time would lose the set.
+        """
+        steady: set[str] = set()
+        for more_cycles in OWN_CYCLES:
+            left = [one for one in members if one.variant.string not in steady]
+            own = yield from self._ask([(one, one) for one in left], more_cycles)
+            steady |= {
+                member.variant.string
+                for member, asked in zip(left, own, strict=True)
+                if asked.answer is not None and asked.answer.uops == 1 and max(asked.answer.values) <= 1 + FARTHEST
+            }
+        return [one for one in members if one.variant.string in steady]
 
     def _merged(self, classes: Sequence[_Class]) -> Procedure[list[_Class]]:
         """Merge classes that have the same set, but were kept apart by one disturbed answer about their first members.
@@ -487,7 +506,7 @@ class Discovery:
         shares no port. On Zen 4, a move from a vector to a general register keeps some instructions from all ALUs for a
         cycle.
         """
-        delays = Counter[int]()
+        delays: dict[int, set[int]] = defaultdict(set)
 
         def nested_in(
             open_: Sequence[_Places], members: Sequence[tuple[Member, Member]]
@@ -499,7 +518,8 @@ class Discovery:
                 if one.answer is None or (one.answer.most and min(one.answer.values) <= SHARES):
                     found.append(None)
                     continue
-                delays[inner] += (one.answer.uops or 0) > 1
+                if (one.answer.uops or 0) > 1:
+                    delays[inner].add(outer)
                 is_other = one.answer.most > 0 and classes[outer].may_hold_another_of(member)
                 found.append(None if is_other else one.answer.most > 0)
             return found
@@ -508,7 +528,7 @@ class Discovery:
             (i, o) for i, o in combinations(range(len(classes)), 2) if classes[i].first.size < classes[o].first.size
         ]
         votes = yield from _voted(classes, pairs, nested_in)
-        kept = [number for number in range(len(classes)) if delays[number] < DELAYS]
+        kept = [number for number in range(len(classes)) if len(delays[number]) < DELAYS]
         places = {old: new for new, old in enumerate(kept)}
         left = [classes[number] for number in kept]
         nested = {

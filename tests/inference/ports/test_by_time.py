@@ -49,7 +49,7 @@ from simulator.machines.noise import CounterNoise
 from xed_convert.catalogue.catalogue import Catalogue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from inference.experiment import Procedure
 
@@ -246,6 +246,69 @@ def test_an_eliminated_move_shows_no_ports(catalogue: Catalogue) -> None:
         assert driven(discovery._eliminated([variant]), answer) == found
 
 
+class DoubledTimes:
+    """One port, and a machine whose first mixes with a given number of lines take twice as long."""
+
+    def __init__(self, lines: int, times: int) -> None:
+        self.lines, self.left = lines, times
+
+    def measured(self, request: Request) -> Measured:
+        lines = len(request.benchmark.body)
+        is_disturbed = self.left > 0 and lines >= self.lines
+        self.left -= is_disturbed
+        return Measured(request, Status.OK, {"core_cycles": Fraction(lines * (1 + is_disturbed))}, {}, None)
+
+
+@pytest.mark.parametrize(("times", "is_kept"), [(0, True), (1, True), (9, False)])
+def test_one_disturbed_time_loses_no_candidate(catalogue: Catalogue, times: int, is_kept: bool) -> None:
+    """It may be the only one that shows its set. One whose times are always wrong blocks nothing."""
+    variant = catalogue.by_string("IMUL (R64, R64)")
+    member = Member(variant, 1, Fraction(3), Fraction(1))
+    discovery = Discovery(MixFactory(InstructionFactory(catalogue)), "", 4)
+    found = driven(discovery._steady([member]), DoubledTimes(lines=6, times=times).measured)
+    assert found == ([member] if is_kept else [])
+
+
+class Counted(Discovery):
+    """Is told how many µops any subject has on a set of so many ports, and nothing of common ports."""
+
+    counts: Mapping[int, int]
+
+    def _ask(self, pairs: Sequence[tuple[Member, Member]], _more_cycles: int = 0) -> Procedure[list[Asked]]:
+        yield from ()
+        found = []
+        for subject, blocker in pairs:
+            uops = self.counts[blocker.size]
+            question = Question(subject.variant, blocker.variant, blocker.size, (4, 6))
+            found.append(Asked(question, MixAnswer(uops, uops, (Fraction(uops),) * 2)))
+        return found
+
+    def _together(
+        self, _classes: Sequence[_Class], _pairs: Sequence[tuple[int, int]]
+    ) -> Procedure[dict[tuple[int, int], tuple[int, int]]]:
+        yield from ()
+        return {}
+
+
+@pytest.mark.parametrize(("uops", "kept"), [({2: 1, 4: 2}, 3), ({2: 2, 4: 4}, 2), ({2: 0, 4: 0}, 3)])
+def test_what_delays_several_sets_blocks_nothing(catalogue: Catalogue, uops: dict[int, int], kept: int) -> None:
+    """On Zen 3 `PDEP` takes two cycles of the four ALUs and one of two of them; a move from a vector delays both."""
+    classes = [
+        _Class([Member(catalogue.by_string(name), size, Fraction(1), Fraction(1, size)) for name in names])
+        for size, names in (
+            (1, ("PDEP (R64, R64, R64)", "PEXT (R64, R64, R64)")),
+            (2, ("RORX (R64, R64, I8)", "SHLX (R64, R64, R64)")),
+            (4, ("POPCNT (R64, R64)", "ANDN (R64, R64, R64)")),
+        )
+    ]
+    counted = Counted(MixFactory(InstructionFactory(catalogue)))
+    counted.counts = uops
+    with pytest.raises(StopIteration) as ended:
+        next(counted._lying(classes))
+    left, _ = ended.value.value
+    assert len(left) == kept
+
+
 @pytest.fixture(scope="module")
 def catalogue() -> Catalogue:
     return Catalogue.load()
@@ -433,7 +496,7 @@ class Told(Discovery):
     disturbed: set[tuple[str, str]]
     delayed: frozenset[str] = frozenset()
 
-    def _ask(self, pairs: Sequence[tuple[Member, Member]]) -> Procedure[list[Asked]]:
+    def _ask(self, pairs: Sequence[tuple[Member, Member]], _more_cycles: int = 0) -> Procedure[list[Asked]]:
         yield from ()
         found = []
         for subject, blocker in pairs:
