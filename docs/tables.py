@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 CAMPAIGN, RANDOM, SENSITIVITY = "truth_campaign.tsv", "random_machines.tsv", "sensitivity.tsv"
+KINDS = "random_kinds.tsv"
 
 _BEGIN = re.compile(r"^<!-- begin table: (?P<name>.*?) -->\n", re.MULTILINE)
 
@@ -36,14 +37,16 @@ class TableError(UopscopeError):
 
 @dataclass(frozen=True, slots=True)
 class FigureRows:
-    """Rows of a table: one per machine in a file of figures, or one for all of them together.
+    """Rows of a table: one per machine in a file of figures, one for all of them together, or one per kind.
 
-    `label` is what the first column says; `{machine}` and `{machines}` stand for the name and the number of them.
+    `label` is what the first column says; `{machine}` and `{machines}` stand for the name and the number of them,
+    `{kind}` for the kind of a random machine (`random:KIND:SEED`).
     """
 
     file: str
     label: str = "{machine}"
     together: bool = False
+    by_kind: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +60,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of figures."""
+    """A table of figures; `about` is the heading of its first column."""
 
     columns: tuple[Column, ...]
     rows: tuple[FigureRows, ...]
+    about: str = "machine"
 
 
 _ROWS = (
@@ -71,6 +75,9 @@ _TOGETHER = (
     FigureRows(CAMPAIGN, "{machines} port models of LLVM 19", together=True),
     FigureRows(RANDOM, "{machines} random machines", together=True),
 )
+MACHINES = "machines"
+"""A figure that no file has: each row is about one machine."""
+
 _VARIANTS = Column("variants", "variants")
 _PORTS = (
     Column("several named", "ports_named"),
@@ -120,6 +127,24 @@ TABLES = {
         ),
         _ROWS,
     ),
+    "kinds": Table(
+        (
+            Column("machines", MACHINES),
+            _VARIANTS,
+            Column("ports right", "ports_right"),
+            Column("named", "ports_named"),
+            Column("not stated", "ports_unstated"),
+            Column("named otherwise", "ports_named_wrong"),
+            Column("lost", "ports_lost"),
+            Column("ports wrong", "ports_wrong"),
+            Column("TP wrong", "tp_wrong"),
+            Column("latencies", "pairs"),
+            Column("exact", "pairs_exact"),
+            Column("wrong", "pairs_wrong"),
+        ),
+        (FigureRows(KINDS, "{kind}", by_kind=True), FigureRows(KINDS, "together", together=True)),
+        "kind",
+    ),
     "ports": Table((_VARIANTS, Column("right", "ports_right", "variants"), *_PORTS), _ROWS),
     "latencies": Table(
         (_VARIANTS, Column("latencies", "pairs"), Column("right", "pairs_exact", "pairs"), *_BOUNDS, *_LATENCIES),
@@ -148,7 +173,7 @@ def figures(path: Path) -> list[dict[str, str]]:
 
 def render(table: Table, folder: Path) -> str:
     """Return a table as Markdown, from the files in a folder."""
-    headings = ["machine", *(column.heading for column in table.columns)]
+    headings = [table.about, *(column.heading for column in table.columns)]
     body = [row for rows in table.rows for row in _lines(rows, table.columns, folder / rows.file)]
     first, *others = [f"| {' | '.join(line)} |\n" for line in (headings, *body)]
     return "".join([first, f"|---|{'--:|' * len(table.columns)}\n", *others])
@@ -156,8 +181,14 @@ def render(table: Table, folder: Path) -> str:
 
 def _lines(rows: FigureRows, columns: Sequence[Column], path: Path) -> Iterator[list[str]]:
     read = figures(path)
-    needed = {figure for column in columns for figure in (column.figure, column.whole) if figure}
-    counted = [Counter({figure: _count(row, figure, path) for figure in needed}) for row in read]
+    needed = {figure for column in columns for figure in (column.figure, column.whole) if figure} - {MACHINES}
+    counted = [Counter({MACHINES: 1, **{figure: _count(row, figure, path) for figure in needed}}) for row in read]
+    if rows.by_kind:
+        kinds = [row["machine"].split(":")[1] for row in read]
+        for kind in dict.fromkeys(kinds):
+            whole = sum((counts for counts, one in zip(counted, kinds, strict=True) if one == kind), Counter[str]())
+            yield [rows.label.format(kind=kind), *(_cell(column, whole) for column in columns)]
+        return
     if rows.together:
         yield [rows.label.format(machines=len(read)), *(_cell(column, sum(counted, Counter())) for column in columns)]
         return

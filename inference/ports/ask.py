@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from generator.errors import GenerationError
 from inference.experiment import Procedure, Request, Want
 from inference.ports.blocking_instructions import FEW_UOPS, MOST_BLOCKERS, Blockers
-from inference.ports.load import CLEAR, Load, load_beside, load_of
+from inference.ports.load import CLEAR, IDLE, Load, load_beside, load_of
 from inference.ports.usages.bounds import Observation
 from inference.ports.usages.hypotheses import Answer
 from results.findings import Blocked, LongerSequence, PortAnswer, PortControl
@@ -41,6 +41,9 @@ control does not. Half as many again fill the scheduler as much."""
 
 MOST_FOCUSED = 6
 """More measurements of the same where counters or the clock are off: together they halve the error."""
+
+MOST_ROUNDS = 4
+"""Rounds of these measurements: four halve the error once more, and most counts are clear after one."""
 
 FOCUSED_STEPS = Fraction(1, 8)
 """Share of the blocking instructions by which each of these has more: the last one has not twice as many."""
@@ -188,20 +191,28 @@ def _learn(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure[tu
 
 
 def _focus(probe: PortProbe, ports: PortSet, blockers: Blockers, load: Load) -> Procedure[tuple[PortProbe, Load]]:
-    """Measure with several other numbers of blocking instructions, where counters or the clock are off."""
+    """Measure with other numbers of blocking instructions, where counters or the clock are off, until that decides.
+
+    Each round has numbers between those of the rounds before.
+    """
     step = max(1, floor(min(n / len(one.ports) for one, n in _each(blockers)) * FOCUSED_STEPS))
-    several = [blockers.longer(step * number) for number in range(1, MOST_FOCUSED + 1)]
-    several = [more for more in several if max(more.counts) <= MOST_BLOCKERS]
-    requests = [Request(probe.subject.combined(more, reverse=probe.reverse), Want.PORTS) for more in several]
     others: list[Load] = []
-    for more, measured in zip(several, (yield requests), strict=True):
-        probe = probe.noted(measured.request.benchmark.id)
-        if measured.ok and _adds_up(probe, measured, more):
-            one = load_of(probe, measured, more, ports)
-            others.append(one)
-            most = Answer(min(probe.space.limit(ports), one.most), exact=False)
-            probe = conclude(probe, measured, more, ports, most)
-    return probe, load.focused(others)
+    focused = load
+    for shift in range(min(step, MOST_ROUNDS)):
+        several = [blockers.longer(step * number - shift) for number in range(1, MOST_FOCUSED + 1)]
+        several = [more for more in several if max(more.counts) <= MOST_BLOCKERS]
+        requests = [Request(probe.subject.combined(more, reverse=probe.reverse), Want.PORTS) for more in several]
+        for more, measured in zip(several, (yield requests), strict=True):
+            probe = probe.noted(measured.request.benchmark.id)
+            if measured.ok and _adds_up(probe, measured, more):
+                one = load_of(probe, measured, more, ports)
+                others.append(one)
+                most = Answer(min(probe.space.limit(ports), one.most), exact=False)
+                probe = conclude(probe, measured, more, ports, most)
+        focused = load.focused(others)
+        if not focused.blurred:
+            break
+    return probe, focused
 
 
 def _each(blockers: Blockers) -> list[tuple[BlockingInstruction, int]]:
@@ -220,9 +231,8 @@ def _take_in(probe: PortProbe, measured: Measured, blockers: Blockers, ports: Po
     limit = space.limit(ports)
     if load.ran < -CLEAR - load.error:  # the blocking instructions ran elsewhere
         return probe.answered(ports, Answer(limit, exact=False))
-    # On a set as wide as issue nothing queues up: the time counts what is issued, wherever it runs
     spare = probe.blocking.width - len(ports)
-    queued = spare > 1 or (spare == 1 and (load.separable or space.isolated.total <= FEW_UOPS))
+    queued = spare > 0 and (load.separable or _outlasts_issue(probe, measured, blockers))
     # Ports that two instructions have in common may be busy unevenly. Time shows it only where there is none left
     even = load.separable or sum(len(one.ports) for one in blockers.instructions) == len(ports)
     keeps_away = probe.blocking.scheduling.keeps_away and even
@@ -235,6 +245,16 @@ def _take_in(probe: PortProbe, measured: Measured, blockers: Blockers, ports: Po
     else:
         answer = Answer(min(limit, load.most), exact=False, timed=clear and spare == 1)
     return conclude(probe, measured, blockers, ports, answer, load)
+
+
+def _outlasts_issue(probe: PortProbe, measured: Measured, blockers: Blockers) -> bool:
+    """Whether a copy takes longer than issue needs at most, so that µops queue up. Else issue may have set the time.
+
+    The issue width is a lower bound, so this is an upper bound of what issue needs.
+    """
+    alone = max(probe.space.isolated.issued, Fraction(probe.space.isolated.total))
+    issued = blockers.usage.total + probe.subject.extra.total + alone
+    return measured.cycles - IDLE >= issued / probe.blocking.width
 
 
 def look(probe: PortProbe, ports: PortSet) -> Procedure[PortProbe]:

@@ -23,8 +23,9 @@ CLEAR = Fraction(1, 5)
 IDLE = Fraction(1, 2)
 """Cycles per copy, summed over its ports, that a blocked set may be idle. In more of them a µop could stray."""
 
-MOST_BLURRED = Fraction(1)
-"""µops by which a count may be off so that more measurements can help: together they about halve the error."""
+MOST_BLURRED = Fraction(2)
+"""µops by which a count may be off so that more measurements can help: together they leave about a third of the error,
+since the accuracy of counters is taken for half as bad again (`MARGIN`)."""
 
 FEWEST_POINTS = 4
 """Measurements through which a line is drawn: two would fit any line, and a third shows little of the error."""
@@ -98,15 +99,15 @@ class Load:
         count, error = (least + most) / 2, (most - least) / 2
         if not self.separable and told is not None and told[1] < error:
             count, error = told
-        idle = sum((one.time - one.count for one in loads), Fraction(0)) / len(loads)
-        steady = time is not None and time[1] <= IDLE / 2
+        if time is None or time[1] > IDLE / 2:
+            time = _mean([one.time for one in loads])
         return replace(
             self,
             ran=count if self.separable else min(one.ran + one.error for one in loads) - error,
-            time=time[0] if steady and time is not None else count + idle,
+            time=time[0],
             told=count,
             error=error,
-            late=Fraction(0),
+            late=time[1],
         )
 
 
@@ -116,6 +117,13 @@ def _time(load: Load) -> Fraction:
 
 def _told(load: Load) -> Fraction:
     return load.told
+
+
+def _mean(values: Sequence[Fraction]) -> tuple[Fraction, Fraction]:
+    """Return the mean of some values, and twice its standard error."""
+    mean = sum(values, Fraction(0)) / len(values)
+    off = sum(((value - mean) ** 2 for value in values), Fraction(0)) / max(1, len(values) - 1)
+    return mean, 2 * _root(off / len(values))
 
 
 def _besides(points: Sequence[tuple[int, Fraction]]) -> tuple[Fraction, Fraction] | None:

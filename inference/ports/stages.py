@@ -29,7 +29,7 @@ from results.model import PortUsage
 from results.ports import PortSet, confined, mask_of, mask_unions, moved, pairs_of, threes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from inference.experiment import Procedure
     from inference.ports.alone.layout import PortLayout
@@ -458,6 +458,7 @@ def count_steadily(probe: PortProbe) -> Procedure[PortProbe]:
     """
     if not probe.blocking.scheduling.keeps_away:
         return probe
+    answers = probe.space.answers
     probe = replace(probe, space=probe.space.reconsider(), reverse=True)
     used = probe.space.isolated.used(probe.space.layout)
     for ports in probe.blocking.sets():
@@ -482,7 +483,19 @@ def count_steadily(probe: PortProbe) -> Procedure[PortProbe]:
     probe = yield from equalize_queues(probe, fitting if len(fitting) < MOST_FITTING else [])
     if probe.indistinguishable:  # sets that nothing else has may explain the counts as well
         return replace(probe, indistinguishable=(), failure=TooManyUsages(probe.space.facts()))
-    return probe
+    return _remembering(probe, answers) if probe.usage is None else probe
+
+
+def _remembering(probe: PortProbe, answers: Mapping[PortSet, Answer]) -> PortProbe:
+    """Return the probe with exact answers of earlier stages where there is none now, if some usage agrees with all.
+
+    So many blocking instructions blur a count where counters are off, and say less than fewer of them did.
+    """
+    exact = {ports: answer for ports, answer in answers.items() if answer.exact}
+    known = {ports: answer for ports, answer in probe.space.answers.items() if answer.exact}
+    space = replace(probe.space, answers={**probe.space.answers, **exact, **known})
+    remembering = replace(probe, space=space)
+    return remembering if every_usage(space, conceivable_sets(remembering)).usages else probe
 
 
 def check_load_alone(probe: PortProbe) -> Procedure[PortProbe]:

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from docs import tables
-from docs.tables import TABLES, Column, FigureRows, Table, TableError, figures, render, replaced, update
+from docs.tables import MACHINES, TABLES, Column, FigureRows, Table, TableError, figures, render, replaced, update
 from runner.verification.report import COLUMNS, Report, keep
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-FILES = ("truth_campaign.tsv", "random_machines.tsv")
+FILES = ("truth_campaign.tsv", "random_machines.tsv", "random_kinds.tsv")
 NEEDED = sorted(
     {figure for table in TABLES.values() for c in table.columns for figure in (c.figure, c.whole) if figure}
+    - {MACHINES}
 )
 
 
@@ -27,10 +28,11 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "inference").mkdir()
     (tmp_path / "inference" / "rules.py").write_text('MOST = 4\n"""Cycles. More are noise."""\n')
     for number, name in enumerate(FILES):
-        rows = [["machine", *NEEDED], [f"M{number}", *["999"] * len(NEEDED)], [f"N{number}", *["1"] * len(NEEDED)]]
+        rows = [["machine", *NEEDED], [f"random:M:{number}", *["999"] * len(NEEDED)]]
+        rows.append([f"random:N:{number}", *["1"] * len(NEEDED)])
         (tmp_path / "benchmarks" / name).write_text("".join("\t".join(row) + "\n" for row in rows))
     for path, names in (
-        ("README.md", ["accuracy", "summary"]),
+        ("README.md", ["accuracy", "summary", "kinds"]),
         ("docs/a.md", ["ports", "latencies"]),
         ("benchmarks/README.md", ["constants"]),
     ):
@@ -43,6 +45,7 @@ def test_tables_are_made_once_and_then_current(checkout: Path) -> None:
     assert update(checkout, write=True) == [
         "README.md: accuracy",
         "README.md: summary",
+        "README.md: kinds",
         "docs/a.md: ports",
         "docs/a.md: latencies",
         "benchmarks/README.md: constants",
@@ -95,6 +98,14 @@ def test_rows_of_all_machines_together_are_sums_and_shares_are_rounded_down(tmp_
     ]
 
 
+def test_rows_of_a_kind_are_sums_over_its_machines(tmp_path: Path) -> None:
+    lines = ["machine\tvariants", "random:a:1\t6", "random:b:1\t5", "random:a:2\t4", ""]
+    (tmp_path / "f.tsv").write_text("\n".join(lines))
+    columns = (Column("machines", MACHINES), Column("variants", "variants"))
+    table = Table(columns, (FigureRows("f.tsv", "{kind}", by_kind=True),), "kind")
+    assert render(table, tmp_path).splitlines()[2:] == ["| a | 2 | 10 |", "| b | 1 | 5 |"]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -130,7 +141,7 @@ def test_marks_that_are_not_as_they_should_be(text: str, message: str) -> None:
 
 def test_a_table_that_no_document_has_is_named(checkout: Path) -> None:
     (checkout / "README.md").write_text("nothing\n")
-    with pytest.raises(TableError, match="no document has the table accuracy, summary"):
+    with pytest.raises(TableError, match="no document has the table accuracy, kinds, summary"):
         update(checkout, write=False)
 
 

@@ -119,6 +119,8 @@ def test_ports_that_share_a_counter_are_told_apart_by_time() -> None:
         ("p0 p1 p28 p39A p67", "p0A p16 p238 p29 p3 p89A", "1*p16+1*p238+1*p3", 6),
         # On three of the ports two µops run while four are issued per cycle
         ("p034 p126 p5", "p0 p01 p015 p05 p1 p15 p23", "1*p015+1*p15+1*p23", 4),
+        # The same with so many µops that most of them wait for the fourth port
+        ("p03 p1 p2 p4", "p0 p1 p2 p012 p01 p3", "2*p012+2*p01+1*p0", 4),
     ],
 )
 def test_time_tells_ports_that_share_a_counter(counters: str, known: str, usage: str, width: int) -> None:

@@ -40,3 +40,18 @@ def test_only_what_errors_may_have_made_is_measured_again() -> None:
     assert not load(40, "1", "2").blurred  # the set was idle
     assert not load(40, "1.5", "1.5", late="1.2").blurred  # a µop strays in every second copy
     assert not load(40, "1", "1.1", error="0.1").blurred  # this one is exact
+
+
+def test_a_clock_that_is_off_by_chance_is_told_by_the_mean_of_its_times() -> None:
+    """One more measurement that is off by a third of a cycle does not make the set look idle."""
+    times = ["1.5", "0.7", "1.3", "0.8", "1.2", "0.9"]
+    together = load(40, "1", "1.6", late="0.8").focused([load(45 + 5 * n, "1", time) for n, time in enumerate(times)])
+    assert (together.busy, abs(together.time - Fraction("1.14")) < Fraction("0.01")) == (True, True)
+    assert Fraction("0.2") < together.late < Fraction("0.4")
+
+
+def test_what_is_left_of_an_error_says_whether_more_measurements_may_help() -> None:
+    others = [load(45 + 5 * n, "1", time) for n, time in enumerate(["2.6", "0.9", "1.6", "2.5", "0.8"])]
+    assert load(40, "1", "1.7", late="0.8").focused(others).blurred
+    idle = [load(45 + 5 * n, "1", time) for n, time in enumerate(["2.1", "1.9", "2.1", "1.9", "2"])]
+    assert not load(40, "1", "2", late="0.8").focused(idle).blurred
