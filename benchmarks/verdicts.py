@@ -23,7 +23,7 @@ from simulator.judging.latency import judge, missing
 from xed_convert.catalogue.catalogue import Catalogue
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from results.model import Characterization, PortUsage
@@ -63,6 +63,22 @@ class VerdictSource:
     def _characterized(self, name: str, count: int, kept: Kept) -> dict[str, str]:
         """Characterize so many variants of a machine."""
         machine = open_machine(name)
+        results = [(variant, result) for variant, result, _ in self.conclusions(machine, name, count, kept)]
+        names = port_names(machine, results)
+        return {
+            f"{variant.string} {about}": verdict
+            for variant, result in results
+            for about, verdict in verdicts_of(variant, machine.truth(variant), result, names).items()
+        }
+
+    def conclusions(
+        self, machine: MachineModel, name: str, count: int, kept: Kept
+    ) -> Iterator[tuple[InstructionVariant, Characterization, tuple[str, ...]]]:
+        """Yield so many variants of a machine with the conclusions about them, and the keys of their requests.
+
+        Raises:
+            RuntimeError: inference failed.
+        """
         variants = self._variants(machine, name, count)
         backend = SimBackend(machine, self.catalogue)
         characterizer = Characterizer(self.catalogue, backend.info().capabilities, candidates=self._candidates)
@@ -70,16 +86,10 @@ class VerdictSource:
         context = session.run_one(characterizer.prepare(variants))
         by_key = {variant.key: variant for variant in variants}
         tasks = (Task(variant.key, characterizer.characterize(variant, context)) for variant in variants)
-        outcomes = list(session.run(tasks))
-        if errors := [f"{name} {by_key[one.name].string}: {one.error}" for one in outcomes if one.result is None]:
-            raise RuntimeError(errors[0])
-        results = [(by_key[one.name], one.result) for one in outcomes if one.result is not None]
-        names = port_names(machine, results)
-        return {
-            f"{variant.string} {about}": verdict
-            for variant, result in results
-            for about, verdict in verdicts_of(variant, machine.truth(variant), result, names).items()
-        }
+        for one in session.run(tasks):
+            if one.result is None:
+                raise RuntimeError(f"{name} {by_key[one.name].string}: {one.error}")
+            yield by_key[one.name], one.result, one.requests
 
     def _variants(self, machine: MachineModel, name: str, count: int) -> list[InstructionVariant]:
         """Return variants of all extensions: other ones for each random machine."""

@@ -1,0 +1,94 @@
+"""Whether a change keeps microbenchmarks and conclusions: `python -m benchmarks.unchanged FILE [--against]`.
+
+    python -m benchmarks.unchanged /tmp/before.tsv                # on the old code
+    python -m benchmarks.unchanged /tmp/before.tsv --against      # on the new code: lists what differs, exit code 1
+
+A row of the file is a variant of a simulated machine, with two hashes: of all experiments that inference asked for
+(their bytes included), and of its conclusion with derivations. Texts for people are in neither, so they may change.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.kept import Kept
+from benchmarks.verdicts import VerdictSource
+from results.campaign.codec import encode_characterization
+from runner.backends.sim import open_machine
+from xed_convert.files import atomic_write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+SAMPLES = {"HSW": 12, "SKL": 12, "SKX": 12, "ADL-P": 12, **{f"random:{seed}": 4 for seed in range(1, 7)}}
+"""How many variants of each machine are compared."""
+Rows = dict[tuple[str, str], tuple[str, str]]
+
+
+def digest(lines: Iterable[str]) -> str:
+    """Return a short hash of some lines."""
+    return hashlib.blake2b("\n".join(lines).encode(), digest_size=8).hexdigest()
+
+
+def rows_of(machines: Iterable[str], share: int) -> Rows:
+    """Characterize the samples of some machines, multiplied by `share`; return the hashes by machine and variant."""
+    found: Rows = {}
+    with tempfile.TemporaryDirectory() as folder:
+        source = VerdictSource(Path(folder))
+        for name in machines:
+            kept, begun = Kept(Path(folder) / "none"), time.monotonic()
+            for variant, result, requests in source.conclusions(open_machine(name), name, SAMPLES[name] * share, kept):
+                conclusion = json.dumps(encode_characterization(result), sort_keys=True)
+                found[name, variant.string] = digest(sorted(requests)), digest([conclusion])
+            print(f"{name}: {len(kept.asked)} experiments ({time.monotonic() - begun:.0f} s)", flush=True)
+    return found
+
+
+def read(path: Path) -> Rows:
+    """Return the rows of a file."""
+    rows = (line.split("\t") for line in path.read_text(encoding="utf-8").splitlines())
+    return {(machine, string): (experiments, conclusion) for machine, string, experiments, conclusion in rows}
+
+
+def differences(old: Rows, new: Rows) -> list[str]:
+    """Return a line for each variant that differs."""
+    lines = []
+    for key in sorted(old.keys() | new.keys()):
+        was, now = old.get(key), new.get(key)
+        if was is None or now is None:
+            lines.append(f"{' '.join(key)}: only {'after' if was is None else 'before'}")
+        elif was != now:
+            what = [
+                name for name, one, other in zip(("experiments", "conclusion"), was, now, strict=True) if one != other
+            ]
+            lines.append(f"{' '.join(key)}: other {' and '.join(what)}")
+    return lines
+
+
+def main() -> int:
+    """Write the hashes, or compare with those of a file; return the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--against", action="store_true", help="compare with the file, do not write it")
+    parser.add_argument("--machines", nargs="+", default=list(SAMPLES), choices=list(SAMPLES), help="only these")
+    parser.add_argument("--share", type=int, default=1, help="this many times as many variants")
+    options = parser.parse_args()
+    found = rows_of(options.machines, options.share)
+    if not options.against:
+        with atomic_write(options.file) as file:
+            file.write("".join("\t".join((*key, *value)) + "\n" for key, value in found.items()).encode())
+        return 0
+    lines = differences({key: row for key, row in read(options.file).items() if key[0] in options.machines}, found)
+    print("\n".join([*lines, f"{len(found) - len(lines)} of {len(found)} variants are the same"]))
+    return int(bool(lines))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
