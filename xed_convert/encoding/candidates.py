@@ -5,7 +5,7 @@ Of several forms that fit, the one with the most conditions comes first (`ADD_R0
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xed_convert.encoding.address import decode_address
 from xed_convert.encoding.encoder import ROUNDING, ROUNDING_MODES, address_shape, check_distinct
@@ -25,32 +25,58 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant, OperandValue
 
 
-def _take_reg(raw: Raw, argument: _Registers) -> OperandValue | None:
-    return (argument[0] if raw.bytes8 else argument[1]).get(raw.reg & argument[2])
+class _Registers(NamedTuple):
+    """Names of registers by number, with and without a REX prefix, and the bits of the number that count."""
+
+    with_rex: dict[int, str]
+    without_rex: dict[int, str]
+    mask: int
 
 
-def _take_rm(raw: Raw, argument: _Registers) -> OperandValue | None:
-    return (argument[0] if raw.bytes8 else argument[1]).get(raw.rm & argument[2])
+class _Immediate(NamedTuple):
+    """Where an immediate stands, in bytes behind the first one, and which values fit (`fixed`: only that one)."""
+
+    offset: int
+    size: int
+    signed: bool
+    fixed: int | None
+    not_zero: bool
 
 
-def _take_vector_rm(raw: Raw, argument: _Registers) -> OperandValue | None:
-    return argument[0].get(raw.rmx)
+class _Step(NamedTuple):
+    """How to read one operand: the number of the operand, the function, and that function's argument."""
+
+    operand: int
+    take: Callable[[Raw, Any], OperandValue | None]
+    argument: object
 
 
-def _take_vvvv(raw: Raw, argument: _Registers) -> OperandValue | None:
-    return argument[0].get(raw.vvvv & argument[2])
+def _take_reg(raw: Raw, registers: _Registers) -> OperandValue | None:
+    return (registers.with_rex if raw.bytes8 else registers.without_rex).get(raw.reg & registers.mask)
 
 
-def _take_mask(raw: Raw, argument: _Registers) -> OperandValue | None:
-    return argument[0].get(raw.aaa)
+def _take_rm(raw: Raw, registers: _Registers) -> OperandValue | None:
+    return (registers.with_rex if raw.bytes8 else registers.without_rex).get(raw.rm & registers.mask)
 
 
-def _take_srm(raw: Raw, argument: _Registers) -> OperandValue | None:
-    return (argument[0] if raw.bytes8 else argument[1]).get(raw.srm)
+def _take_vector_rm(raw: Raw, registers: _Registers) -> OperandValue | None:
+    return registers.with_rex.get(raw.rmx)
 
 
-def _take_is4(raw: Raw, argument: _Registers) -> OperandValue | None:
-    return argument[0].get(raw.data[raw.immediate] >> 4)
+def _take_vvvv(raw: Raw, registers: _Registers) -> OperandValue | None:
+    return registers.with_rex.get(raw.vvvv & registers.mask)
+
+
+def _take_mask(raw: Raw, registers: _Registers) -> OperandValue | None:
+    return registers.with_rex.get(raw.aaa)
+
+
+def _take_srm(raw: Raw, registers: _Registers) -> OperandValue | None:
+    return (registers.with_rex if raw.bytes8 else registers.without_rex).get(raw.srm)
+
+
+def _take_is4(raw: Raw, registers: _Registers) -> OperandValue | None:
+    return registers.with_rex.get(raw.data[raw.immediate] >> 4)
 
 
 def _take_nibble(raw: Raw, _argument: object) -> OperandValue | None:
@@ -61,7 +87,7 @@ def _take_default_flags(raw: Raw, _argument: object) -> OperandValue | None:
     return 15 - (raw.vvvv & 15)
 
 
-def _take_selectedry(raw: Raw, shape: AddressShape) -> OperandValue | None:
+def _take_memory(raw: Raw, shape: AddressShape) -> OperandValue | None:
     return decode_address(raw, shape)
 
 
@@ -75,11 +101,10 @@ def _take_offset(raw: Raw, offset: int) -> OperandValue | None:
     return MemoryAddress(displacement=value, segment=raw.segment, displacement_bits=32)
 
 
-def _take_immediate(raw: Raw, argument: tuple[int, int, bool, int | None, bool]) -> OperandValue | None:
-    offset, size, signed, fixed, not_zero = argument
-    start = raw.immediate + offset
-    value = int.from_bytes(raw.data[start : start + size], "little", signed=signed)
-    if (fixed is not None and value != fixed) or (not_zero and not value):
+def _take_immediate(raw: Raw, one: _Immediate) -> OperandValue | None:
+    start = raw.immediate + one.offset
+    value = int.from_bytes(raw.data[start : start + one.size], "little", signed=one.signed)
+    if (one.fixed is not None and value != one.fixed) or (one.not_zero and not value):
         return None
     return value
 
@@ -93,9 +118,6 @@ _TAKERS: dict[str, Callable[[Raw, Any], OperandValue | None]] = {
     "Q": _take_is4,
     "F": _take_default_flags,
 }
-
-_Registers = tuple[dict[int, str], dict[int, str], int]
-_Step = tuple[int, "Callable[[Raw, Any], OperandValue | None]", object]
 
 
 class DecodableForm:
@@ -121,24 +143,25 @@ class DecodableForm:
         """Prepare the reading of one operand."""
         operand = self.variant.operand(index)
         if code == "U4":
-            return index, _take_nibble, None
+            return _Step(index, _take_nibble, None)
         if code == "O":
             self.immediate_size += 8
-            return index, _take_offset, self.immediate_size - 8
+            return _Step(index, _take_offset, self.immediate_size - 8)
         if code[0] in "UD" or (code[0] == "S" and code != "S5"):
             offset, size = self.immediate_size, int(code[1:]) // 8
             self.immediate_size += size
             signed = code[0] == "S" or code in ("D8", "D16", "D32")
             fixed = int(operand.value, 0) if operand.value else None
             not_zero = self.variant.attributes.get("immzero") == "0" and operand.name == "IMM0"
-            return index, _take_immediate, (offset, size, signed, fixed, not_zero)
+            return _Step(index, _take_immediate, _Immediate(offset, size, signed, fixed, not_zero))
         if code[0] == "M":
-            return index, _take_selectedry, address_shape(self.variant, code, form)
+            return _Step(index, _take_memory, address_shape(self.variant, code, form))
         names = names_of(operand.registers, extended=form.has_extended_registers)
         with_rex = {number & 31: name for number, name in names.items() if not number & FORBIDS_REX}
         without = {number & 31: name for number, name in names.items() if not number & NEEDS_REX}
         mask = {"3": 7, "4": 15}.get(code[1:], 31)
-        return index, _take_vector_rm if code == "BX" else _TAKERS[code[0]], (with_rex, without, mask)
+        take = _take_vector_rm if code == "BX" else _TAKERS[code[0]]
+        return _Step(index, take, _Registers(with_rex, without, mask))
 
     def matches(self, state: int) -> bool:
         """Whether the fields meet the form's conditions."""

@@ -15,7 +15,7 @@ This module turns operands into fields, and `spaces.py` turns fields into bytes.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xed_convert.encoding.address import AddressBytes, AddressShape, encode_address
 from xed_convert.encoding.fields import Fields, FixedParts
@@ -116,12 +116,19 @@ def _place_default_flags(fields: Fields, value: OperandValue, _argument: object)
     fields.vvvv = fields.vvvv & 16 | 15 - (_integer(value, 4, signed=False) & 15)
 
 
-def _place_immediate(fields: Fields, value: OperandValue, argument: tuple[int, bool, bool]) -> None:
-    width, branch, not_zero = argument
-    number = _integer(value, width, signed=branch)
-    if not_zero and not number:
+class _Immediate(NamedTuple):
+    """The width of an immediate in bits, whether it is a signed displacement, and whether 0 is another variant."""
+
+    width_bits: int
+    branch: bool
+    not_zero: bool
+
+
+def _place_immediate(fields: Fields, value: OperandValue, one: _Immediate) -> None:
+    number = _integer(value, one.width_bits, signed=one.branch)
+    if one.not_zero and not number:
         raise EncodingError("the immediate 0 belongs to the variant with immzero=1")
-    fields.immediate += (number & (1 << width) - 1).to_bytes(width // 8, "little")
+    fields.immediate += (number & (1 << one.width_bits) - 1).to_bytes(one.width_bits // 8, "little")
 
 
 def _place_memory(fields: Fields, value: OperandValue, shape: AddressShape) -> None:
@@ -169,24 +176,33 @@ _PLACERS: dict[str, Callable[[Fields, OperandValue, Any], None]] = {
     "O": _place_offset,
 }
 
-_Step = tuple[int, "OperandValue | None", "Callable[[Fields, OperandValue, Any], None]", object]
+
+class _Step(NamedTuple):
+    """How to place one operand: its number, its fixed value (None: it has none), the function and its argument."""
+
+    operand: int
+    fixed: OperandValue | None
+    place: Callable[[Fields, OperandValue, Any], None]
+    argument: object
 
 
 def _step(variant: InstructionVariant, operand: Operand, code: str, form: EncodingForm) -> _Step:
-    """Return how to place one operand: index, fixed value, function, and that function's argument."""
+    """Return how to place one operand."""
     if code == "U4":
-        return operand.index, None, _place_nibble, None
+        return _Step(operand.index, None, _place_nibble, None)
     if code[0] in "UD" or (code[0] == "S" and code != "S5"):
         fixed = int(operand.value, 0) if operand.value else None
         not_zero = variant.attributes.get("immzero") == "0" and operand.name == "IMM0"
-        return operand.index, fixed, _place_immediate, (int(code[1:]), code in ("D8", "D16", "D32"), not_zero)
+        immediate = _Immediate(int(code[1:]), code in ("D8", "D16", "D32"), not_zero)
+        return _Step(operand.index, fixed, _place_immediate, immediate)
     if code[0] == "M":
-        return operand.index, None, _place_memory, address_shape(variant, code, form)
+        return _Step(operand.index, None, _place_memory, address_shape(variant, code, form))
     if code in ("O", "F"):
-        return operand.index, None, _PLACERS[code], None
+        return _Step(operand.index, None, _PLACERS[code], None)
     numbers = numbers_of(operand.registers, extended=form.has_extended_registers)
     limit = _LIMITS.get(code[1:], 32)
-    return operand.index, None, _PLACERS[code[0]], {name: n for name, n in numbers.items() if n & 31 < limit}
+    encodable = {name: number for name, number in numbers.items() if number & 31 < limit}
+    return _Step(operand.index, None, _PLACERS[code[0]], encodable)
 
 
 def address_shape(variant: InstructionVariant, code: str, form: EncodingForm) -> AddressShape:
