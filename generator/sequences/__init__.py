@@ -4,7 +4,7 @@ Reading order:
 
 - `throughput`: independent instances, with `memory` (their addresses);
 - `blocking`: an instance among blocking instructions; `mixes`: the same distributed evenly, for timing, with `filler`
-  that takes issue slots;
+  that takes issue slots; `divisions`: an instance among divisions;
 - `fusion`: pairs that may macro-fuse; `decoding`: instances among NOPs;
 - `renaming`: writes to one register; `elimination`: moves in chains; `flags`: chains through partly written flags.
 """

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import pytest
 
 from generator.operands.values import kinds_of
 from generator.sequences.throughput import LENGTHS, ThroughputFactory
-from inference.attributes.divider import measure_divider
+from inference.attributes.divider import _judged, measure_divider
 from inference.builder import ConclusionBuilder
 from inference.characterizer import Characterizer
 from inference.experiment import Procedure, Want
 from inference.throughput import Search
 from results.campaign.tagged import decode_step, encode_tagged
+from results.findings import DivisionTimes
 from results.machine.file import read_machine
 from results.sentences import step
 from runner.backends.sim import SimBackend, open_machine
@@ -53,6 +55,7 @@ def divided(machine: MachineModel, string: str, counters: tuple[str, ...] = ("co
         ("SKX", "VDIVPD (YMM, YMM, YMM)"),
         ("HSW", "SQRTPD (XMM, M128)"),
         ("ICX", "DIVPD (XMM, XMM)"),
+        ("SKX", "DIV (R8l)"),
     ],
 )
 def test_what_an_instance_takes_of_the_divider_is_found_among_divisions(name: str, string: str) -> None:
@@ -64,6 +67,36 @@ def test_what_an_instance_takes_of_the_divider_is_found_among_divisions(name: st
         "div_cycles": sum(uop.divider_cycles for uop in behaviour.uops),
         "div_cycles_by_time": 1,
     }
+
+
+FLOATS = dict.fromkeys(("DIVPS (XMM, XMM)", "DIVPD (XMM, XMM)"), "p0 4 <* >*")
+INTEGERS = {
+    "DIV (R32)": "p1 18 <* div=6; p06 1 <u1 >*",
+    "IDIV (R32)": "p1 18 <* div=8; p06 1 <u1 >*",
+    "IDIV (R64)": "p1 20 <* div=9; p06 1 <u1; p06 1 <u2 >*",
+}
+"""A divider that only integers use."""
+
+
+def test_integers_that_have_a_divider_of_their_own_stand_among_integers() -> None:
+    found = divided(open_machine("SKX").changed(FLOATS | INTEGERS), "IDIV (R64)")
+    assert found.attributes == {"div_cycles": 9, "div_cycles_by_time": 1}
+
+
+def test_divisions_of_as_many_slots_as_cycles_may_only_share_a_port() -> None:
+    shared = {name: ";".join(["p1 3 <*", *["p1 3 <u1"] * 9, "p1 3 <u2 >*"]) for name in INTEGERS}
+    found = divided(open_machine("SKX").changed(FLOATS | shared), "IDIV (R64)")
+    assert not found.attributes
+    (steps,) = [one.steps for one in found.derivations]
+    assert all(isinstance(one, DivisionTimes) and one.left is None for one in steps)
+    assert [step(one).count("DIV (R32)") for one in steps] == [0, 0, 1, 1]
+
+
+def test_divisions_that_something_else_delays_do_not_count() -> None:
+    """Of 7.97 cycles each, 18 are half a cycle off: the rest would be as much too long."""
+    times = [Fraction(number, 100) for number in (15354, 22504, 29704)]
+    assert _judged("DIVPD (XMM, XMM)", (18, 27, 36), times).left is None
+    assert _judged("DIVPD (XMM, XMM)", (18, 27, 36), [Fraction(153), Fraction(225), Fraction(297)]).left == 9
 
 
 def test_divisions_that_other_uops_delay_do_not_count() -> None:
@@ -90,8 +123,8 @@ def test_what_shares_only_the_port_keeps_no_divider_busy() -> None:
 def test_the_derivation_has_the_times() -> None:
     found = divided(open_machine("SKX"), "DIVSD (XMM, XMM)")
     text = step(found.derivations[0].steps[0])
-    assert text.startswith("among DIVPS (XMM, XMM): 12 of them 40.00 cycles, 18 of them 58.00 cycles")
-    assert text.endswith("each takes 3.00, 4 are left for the instance")
+    assert text.startswith("among divisions (DIVPS (XMM, XMM)): 40.00 cycles with 12, 58.00 cycles with 18")
+    assert text.endswith("each division takes 3.00, the rest is the instance's: 4")
 
 
 def test_the_derivation_can_be_stored_and_read() -> None:
