@@ -30,9 +30,9 @@ from typing import TYPE_CHECKING
 from generator.exclusions import excluded
 from inference.characterizer import CandidateCache
 from inference.version import inference_version
-from runner.backends.sim import open_machine
 from runner.verification.report import COLUMNS
 from runner.verification.run import run
+from runner.verification.siblings import Siblings
 from simulator.machines.random_shape import KINDS
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.files import atomic_write
@@ -113,11 +113,22 @@ def reports(names: Iterable[str], count: int, *, proofs: bool) -> Iterator[Repor
     """Yield what was found on each machine; `proofs`: see `runner.verification.run.run`."""
     catalogue = Catalogue.load()
     measurable = [variant for variant in catalogue if variant.cpl == 3 and not excluded(variant, privileged=True)]
-    candidates = CandidateCache(catalogue)
+    candidates, siblings = CandidateCache(catalogue), Siblings(catalogue)
     for name in names:
-        machine, begun = open_machine(name), time.process_time()
-        variants = sample(measurable, machine, kind_and_seed(name)[1], count)
-        report = run(machine, catalogue, variants, thorough=False, candidates=candidates, tellable=True, proofs=proofs)
+        begun = time.process_time()
+        kind, seed = kind_and_seed(name)
+        machine, slack = siblings.open(seed, kind)
+        variants = sample(measurable, machine, seed, count)
+        report = run(
+            machine,
+            catalogue,
+            variants,
+            thorough=False,
+            candidates=candidates,
+            tellable=True,
+            proofs=proofs,
+            judged=slack,
+        )
         report.seconds = time.process_time() - begun
         yield report
 

@@ -47,6 +47,7 @@ class KnownMachine:
 
     - `names`: the true names of ports by those that inference gives them, where they share counters.
     - `is_tellable`: whether counters could tell a variant's usage (None: that is not asked).
+    - `judged`: the slack of its latencies, if a machine with the same instructions was judged before.
     - `proofs`: whether another machine is looked for that gives the same in every measurement, where no usage is
       stated. It takes as long as characterizing the variant several times over.
     """
@@ -57,11 +58,12 @@ class KnownMachine:
     names: Mapping[str, str] = field(default_factory=dict)
     is_tellable: Callable[[InstructionVariant, PortUsage], bool] | None = None
     proofs: bool = True
+    judged: Slack | None = None
 
     @functools.cached_property
     def slack(self) -> Slack:
         """By how much latencies between register files could differ on an indistinguishable machine."""
-        return Slack(self.machine, self.catalogue)
+        return self.judged or Slack(self.machine, self.catalogue)
 
 
 def check(report: Report, variant: InstructionVariant, found: Characterization, known: KnownMachine) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from results.model import Characterization, PortUsage
+    from simulator.judging.slack import Slack
     from simulator.machines.machine import MachineModel
     from xed_convert.catalogue.catalogue import Catalogue
     from xed_convert.model import InstructionVariant
@@ -38,6 +39,7 @@ def run(  # noqa: PLR0913 - what is compared, and how thoroughly
     candidates: CandidateCache | None = None,
     tellable: bool = False,
     proofs: bool = True,
+    judged: Slack | None = None,
 ) -> Report:
     """Characterize variants on a machine and compare.
 
@@ -49,6 +51,7 @@ def run(  # noqa: PLR0913 - what is compared, and how thoroughly
         candidates: those for blocking, of the same catalogue.
         tellable: whether to find out, of each usage that is not stated, if the counters could tell it.
         proofs: whether to look for another machine that gives the same, too (`runner.verification.indistinguishable`).
+        judged: the slack of the machine's latencies, if it is known (`runner.verification.siblings`).
     """
     report = Report(machine.name)
     backend = SimBackend(machine, catalogue)
@@ -66,7 +69,7 @@ def run(  # noqa: PLR0913 - what is compared, and how thoroughly
     def is_tellable(variant: InstructionVariant, true: PortUsage) -> bool:
         return session.run_one(Observer(variant, context, renamed(true, given)).is_only_one())
 
-    known = KnownMachine(machine, catalogue, context.blocking, names, is_tellable if tellable else None, proofs)
+    known = KnownMachine(machine, catalogue, context.blocking, names, is_tellable if tellable else None, proofs, judged)
     for outcome in outcomes:
         variant = by_key[outcome.name]
         report.counts["measurements"] += len(outcome.requests)
