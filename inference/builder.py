@@ -109,7 +109,7 @@ class ConclusionBuilder:
             self.failures.append(NoPorts(Form.PLAIN, conclusion.failure))
 
     def _put(self, form: Form, **known: PortUsage | Throughput | None) -> None:
-        """Add to what is known of a form."""
+        """Add facts about a form."""
         self.forms[form] = replace(self.forms.get(form, FormResult()), **known)  # type: ignore[arg-type]
 
     @property

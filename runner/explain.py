@@ -144,7 +144,7 @@ def _derived(name: str, value: str, derivation: Derivation) -> Quantity:
 
 
 def _plain_numbers(result: Characterization) -> list[tuple[str, object]]:
-    """Return what is known besides latencies, by the names in the XML."""
+    """Return all numbers except latencies, by their names in the XML."""
     numbers: list[tuple[str, object]] = [("uops", result.uops)]
     numbers += [(f"ports{form.suffix}", found.ports) for form, found in result.forms.items()]
     numbers += [

@@ -41,7 +41,7 @@ QUICK = Options(repetitions=6, rounds=2, enough_quiet=3, survey_looks=5, patienc
 
 
 class MemoryUnknownError(UopscopeError):
-    """What is asked for cannot be measured here."""
+    """A measurement that is not possible here."""
 
 
 STEADY = Options(repetitions=20, rounds=8, enough_quiet=8, survey_looks=5, patience_seconds=2.0, patience_ratio=0.5)

@@ -50,7 +50,7 @@ def refusals(code: bytes) -> list[Refusal]:
 
 
 def check_code(code: bytes, info: BackendInfo) -> None:
-    """Refuse what is left out everywhere, where the backend runs it in ring 0.
+    """Refuse instructions that every campaign leaves out, if the backend runs code in ring 0.
 
     Raises:
         RefusedError: the code has such an instruction; the message names the first one.

@@ -135,7 +135,7 @@ def _among_integers(
 
 
 def _judged(division: str, counts: Sequence[int], cycles: Sequence[Fraction]) -> DivisionTimes:
-    """Return what is left over for the instance, if the times lie on a line."""
+    """Return the instance's own cycles on the divider, if the times lie on a line."""
     first, middle, last = cycles
     each = (last - first) / (counts[-1] - counts[0])
     left = first - counts[0] * each

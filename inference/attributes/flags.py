@@ -46,7 +46,7 @@ CLOSE = Fraction(1, 4)
 
 
 def measure_flags(found: ConclusionBuilder, context: Context) -> Procedure[None]:
-    """Conclude whether flags are renamed apart, and what a read of flags of two instructions takes."""
+    """Conclude whether flags are renamed separately, and the cost of reading flags of two instructions."""
     counts = EXECUTED in context.counters
     try:
         code = partial_flags(ThroughputFactory(context.instructions, found.variant))

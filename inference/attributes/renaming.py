@@ -137,7 +137,7 @@ def measure_result(found: ConclusionBuilder, context: Context) -> Procedure[None
 def _measure_part(
     found: ConclusionBuilder, factory: ThroughputFactory, alone: Measured, *, counts: bool
 ) -> Procedure[None]:
-    """Conclude whether a part of a register is renamed apart, and what it takes to put both together again."""
+    """Conclude whether a part of a register is renamed separately, and the cost of merging it again."""
     want = Want.ALL if counts else Want.CYCLES
     both, read = (Request(one, want) for one in read_after(factory))
     written, whole = yield [both, read]

@@ -104,7 +104,7 @@ def _links(code: ForwardingCode, cells: Iterable[ForwardingCase]) -> Procedure[d
 
 
 def _cycles(cell: ForwardingCase, found: Measured, links: Mapping[Files, Fraction], copies: int = 1) -> Fraction | None:
-    """Return what is left without the link; below zero is noise."""
+    """Return the time without the link; below zero is noise."""
     link = links.get((cell.load.file, cell.store.file))
     if not found.ok or link is None:
         return None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ExportError(UopscopeError):
-    """What is asked for cannot be exported; the hint says what can."""
+    """An export that is not possible; the hint lists the possible ones."""
 
 
 @dataclass(frozen=True, slots=True)

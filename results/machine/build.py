@@ -1,6 +1,6 @@
-"""Makes a graph of µops out of what is measured of a variant: ports, µops, and the latency of each pair of operands.
+"""Makes a graph of µops from the measurements of a variant: ports, µops, and the latency of each pair of operands.
 
-Measurements do not say what each µop does. The graph is made by fixed rules, such that the longest path between two
+Measurements do not show the work of each µop. The graph is made by fixed rules, such that the longest path between two
 operands is the measured latency, and that each µop has its measured ports:
 
 - **Roles**: if the variant reads memory, µops on load ports load. If it writes memory, µops on the ports of store data
@@ -85,7 +85,7 @@ Latencies = dict[tuple[Endpoint, Endpoint], int]
 
 
 def behaviour_from(variant: InstructionVariant, facts: VariantFacts, core: CoreConstants) -> Behaviour:
-    """Make what a core does with a variant out of what is known of it, by the rules of the module's docstring."""
+    """Make the behaviour of a variant from its facts, by the rules in the module's docstring."""
     plain = _form(variant, facts.plain, _paths(variant, facts.latencies, core), facts, core)
     same = facts.forms.get(Form.SAME_REGISTER)
     if same is not None or facts.same_register:
@@ -103,7 +103,7 @@ def behaviour_from(variant: InstructionVariant, facts: VariantFacts, core: CoreC
 
 
 def _inherited(form: FormFacts, plain: FormFacts) -> FormFacts:
-    """Return what is known of a form, with the ports and µops of the plain one where it has none of its own.
+    """Return the facts about a form, with the ports and µops of the plain form if it has none of its own.
 
     A form that is quicker than those ports allow uses none: it is done at rename, as a zero idiom is.
     """

@@ -116,7 +116,7 @@ def shortened(facts: VariantFacts) -> VariantFacts:
 
 
 def _form(values: Mapping[str, str], form: Form) -> FormFacts | None:
-    """Return what is known of a form; one that has neither ports nor µops of its own is as the plain one."""
+    """Return the facts about a form; a form without ports and µops of its own has those of the plain form."""
     ports = values.get(f"ports{form.suffix}")
     uops, slots, decoded, microcoded, simple = (
         int(text) if (text := values.get(name + form.suffix)) is not None else None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SelectionError(UopscopeError):
-    """No variant has an extension or ISA set of that name, or none is left; the hint says what there is."""
+    """No variant has an extension or ISA set of that name, or none is left; the hint lists the nearest."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ UNKNOWN_SPEED = (0, 0xFFFF)
 
 
 def conditions(cpu: int, root: Path = Path("/")) -> dict[str, str]:
-    """Return what is known of the machine's state as seen from a CPU, by names for the provenance."""
+    """Return the settings of the machine that concern a CPU, by their names in the provenance."""
     found = {
         "mitigations": "; ".join(f"{name}: {state}" for name, state in vulnerabilities(root).items()),
         "SMT": _read(root, f"{CPUS}/smt/control"),

@@ -75,7 +75,7 @@ def choose(wanted: int | None = None) -> int:
 
 @functools.cache
 def read_cpu(number: int) -> Cpu:
-    """Return what is known of a logical CPU.
+    """Return the identity and features of a logical CPU.
 
     Raises:
         BackendError: Linux does not list it.

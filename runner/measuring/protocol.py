@@ -128,13 +128,13 @@ class _Entry:
         self._repetitions_of = []
 
     def looked_at(self) -> list[Repetitions]:
-        """Return what there is to know of the repetitions of each size, of a backend with a contention probe."""
+        """Return the repetitions of each size with their calibrations and contention probes."""
         if not self._repetitions_of:
             self._repetitions_of = [Repetitions.of(samples) for samples in self.samples]
         return self._repetitions_of
 
     def last_round(self) -> list[Repetitions]:
-        """Return what there is to know of the repetitions of the last round, one size after the other."""
+        """Return the repetitions of the last round with their calibrations and probes, one size after the other."""
         if self.rounds == 1:
             return self.looked_at()
         last = [{name: values[-self.last_repetitions :] for name, values in each.items()} for each in self.samples]

@@ -257,7 +257,7 @@ class Session:
         return self._send(entry, [self._answer_to(request) for request in entry.wanted])
 
     def _answer_to(self, request: Request) -> Measured:
-        """Return what is known of a request. Another request for the same code may describe it in other words."""
+        """Return a request's result. Another request for the same code may have another purpose."""
         known = self._known[request.key]
         return known if known.request is request else dataclasses.replace(known, request=request)
 

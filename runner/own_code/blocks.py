@@ -458,7 +458,7 @@ def _quartile(ordered: Sequence[float]) -> float:
 
 
 def _last_word(entry: _Entry) -> BlockTiming:
-    """Return what there is to say of a block whose rounds do not agree well."""
+    """Return the remark about a block whose rounds do not agree well."""
     found = _difference(entry, entry.times)
     remark, problem = "unsteady", BlockProblem.UNSTEADY
     if found is not None and found[1] <= AGREEMENT * found[0]:

@@ -43,7 +43,7 @@ VERDICTS = {
 
 @dataclass(frozen=True)
 class KnownMachine:
-    """A machine whose truth is known, and what is needed to prove that another one cannot be told from it.
+    """A machine whose truth is known, and the means to prove that another one is indistinguishable from it.
 
     - `names`: the true names of ports by those that inference gives them, where they share counters.
     - `is_tellable`: whether counters could tell a variant's usage (None: that is not asked).

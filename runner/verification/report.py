@@ -1,4 +1,4 @@
-"""The figures of a simulated machine: how much of what is known of it inference finds again.
+"""The figures of a simulated machine: the share of its truth that inference finds.
 
 Counted once per variant:
 

@@ -93,7 +93,7 @@ def _convert(datafiles: Datafiles, exclusions: Exclusions) -> Conversion:
 
 
 class _Collector:
-    """Collects the variants of one record after the other, and counts what is left out."""
+    """Collects the variants of one record after the other, and counts omitted records."""
 
     def __init__(self, datafiles: Datafiles, exclusions: Exclusions, syntax_tables: SyntaxTables) -> None:
         self.datafiles = datafiles

@@ -41,7 +41,7 @@ class Preflight:
         self._verdicts: dict[Job, JobResult | None] = {}
 
     def check(self, jobs: Sequence[Job], time_limit_seconds: float) -> list[JobResult | None]:
-        """Return what there is to say of each job, None for one that may run in the kernel.
+        """Return the result of each job that must not run in the kernel, None for others.
 
         Raises:
             BackendError: the process cannot be started, or is gone.

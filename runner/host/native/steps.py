@@ -90,7 +90,7 @@ def misaligned(body: bytes, steps: Sequence[Sequence[int]], begin: int, end: int
 
 @functools.lru_cache(maxsize=64)
 def _accesses(body: bytes) -> dict[int, list[_Access]]:
-    """Return what is known of the accesses of each instruction, by its offset."""
+    """Return the known accesses of each instruction, by its offset."""
     factory, found = InstructionInfoFactory(), {}
     for instruction in Decoder(64, body):
         used = [access for one in factory.info(instruction).used_memory() if (access := _access(one, instruction))]

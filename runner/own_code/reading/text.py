@@ -124,7 +124,7 @@ def _count(text: str, statement: str) -> int:
 
 @dataclass(slots=True)
 class StatementReader:
-    """Reads statements one after the other; `pieces` are what there is to encode.
+    """Reads statements one after the other; `pieces` are the parts to encode.
 
     `labels` are those that stand before the next piece.
     """
