@@ -15,17 +15,19 @@ from analysis.errors import AnalysisError
 from results.machine.build import fused_uops
 from results.machine.constants import core_of
 from results.machine.file import read_machine
-from results.machine.graph import UopKind
+from results.machine.graph import Endpoint, Uop, UopKind
+from results.model import LatencyPart
 from results.shipped import shipped_campaigns, shipped_database
 from simulator.machines import shipped
 from simulator.machines.machine import MachineModel
 from simulator.machines.measured import machine_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from results.machine.constants import CoreConstants
-    from results.machine.graph import Behaviour, Uop
+    from results.machine.graph import Behaviour
     from xed_convert.model import InstructionVariant
 
 
@@ -66,9 +68,11 @@ def completed(machine: MachineModel, core: CoreConstants) -> MachineModel:
     - RSP is moved at rename by PUSH, POP, CALL and RET (the same manual, section on the stack pointer tracker), without
       a port.
     - A load waits for the data of a store as long as the core's constants say, and as long as any load. The model's
-      latency of a store does not count: LLVM uses it for nothing else, so it may be anything.
+      latency of a store does not count: LLVM uses it for nothing else, so it may be anything. Where the core renames
+      loads, the way between store and load is apart from both (`memory_apart`).
     """
-    stored = max(0, core.memory.forwarding - core.memory.load_latency[0])
+    apart = core.memory_renaming is not None
+    stored = 0 if apart else max(0, core.memory.forwarding - core.memory.load_latency[0])
 
     def changed_uop(uop: Uop, moved: frozenset[int]) -> Uop:
         if uop.kind is UopKind.STORE_DATA:
@@ -79,6 +83,7 @@ def completed(machine: MachineModel, core: CoreConstants) -> MachineModel:
         single = sum(1 for uop in behaviour.uops if uop.ports)
         same = behaviour.same_register
         uops = tuple(changed_uop(uop, moved) for uop in behaviour.uops)
+        uops = memory_apart(uops) if apart else uops
         return replace(
             behaviour,
             uops=uops,
@@ -93,6 +98,23 @@ def completed(machine: MachineModel, core: CoreConstants) -> MachineModel:
 
     parameters = replace(machine.parameters, front=core)
     return MachineModel(machine.name, parameters, machine.origin, lookup, machine.stand_ins)
+
+
+def memory_apart(uops: Sequence[Uop]) -> tuple[Uop, ...]:
+    """Return µops with what is loaded beside the loads: what a load brings does not wait for its address."""
+    found: list[Uop] = []
+    places: dict[int, tuple[int, ...]] = {}  # by position before: the µops that stand for it now
+    for number, uop in enumerate(uops):
+        results = tuple(new for one in uop.inputs if isinstance(one, int) for new in places[one])
+        loaded = tuple(one for one in uop.inputs if isinstance(one, Endpoint) and one.part is LatencyPart.MEMORY)
+        is_apart = uop.kind is UopKind.LOAD and bool(loaded)
+        others = tuple(one for one in uop.inputs if isinstance(one, Endpoint) and not (is_apart and one in loaded))
+        places[number] = (len(found),)
+        found.append(replace(uop, inputs=(*others, *results)))
+        if is_apart:
+            places[number] = (len(found) - 1, len(found))
+            found.append(Uop(frozenset(), 0, loaded, uop.outputs))
+    return tuple(found)
 
 
 def _only_moves(uop: Uop, operands: frozenset[int]) -> bool:

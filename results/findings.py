@@ -618,6 +618,17 @@ class NoPorts(Failure):
     why: Failure
 
 
+def known_part(failure: Failure) -> PortUsage:
+    """Return the µops that an instruction surely has, although not all of its port usage is known."""
+    if isinstance(failure, (Unplaced, Delays)):
+        return failure.usage
+    if isinstance(failure, Indistinguishable) and not failure.others:
+        first, *rest = (usage.uops for usage in failure.usages)
+        least = {ports: min([count, *(one.get(ports, 0) for one in rest)]) for ports, count in first.items()}
+        return PortUsage({ports: count for ports, count in least.items() if count})
+    return PortUsage({})
+
+
 @dataclass(frozen=True, slots=True)
 class Stated(Failure):
     """A failure from a database file: the kind, and the sentence."""

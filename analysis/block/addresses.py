@@ -18,14 +18,17 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from analysis.block.commits import commit_cycles
 from results.machine.graph import tracked
-from simulator.core.locations import is_high_byte, location_of, width_of
+from simulator.core.locations import GENERAL, VECTORS, is_high_byte, location_of, width_of
 from xed_convert.model import MemoryAddress, OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from analysis.block.code import Item
+    from analysis.block.commits import Stored
+    from results.machine.constants import CoreConstants, MemoryRenaming
     from simulator.core.compiler import Compiled
     from xed_convert.model import Operand
 
@@ -76,13 +79,16 @@ class ForwardedLoad:
     """A load reads what a store wrote `iterations` ago (0: in the same one).
 
     With `whole` the store wrote all that is read, at the same address: it can be forwarded. Else the load waits until
-    it is in the cache.
+    it is in the cache. `renamed` says that the core sees at rename where the value is, so that nothing is forwarded;
+    `vectors` that both are of vector registers.
     """
 
     load: int
     store: int
     iterations: int
     whole: bool
+    renamed: bool = False
+    vectors: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +104,29 @@ class Followed:
     """What came out of following addresses: which loads read from which stores, and who goes to new pages.
 
     Pages are known with an `Environment` only. `far` are the positions of instructions that use a new page in each
-    iteration.
+    iteration. `commit_cycles` are those per iteration that the stores take into the cache, where the core's are known.
     """
 
     forwardings: tuple[ForwardedLoad, ...] = ()
     streams: tuple[Stream, ...] = ()
     far: frozenset[int] = frozenset()
+    commit_cycles: Fraction = Fraction(0)
+
+
+Spelling = tuple[object, ...]
+"""An address as rename sees it: registers, how often each was written before, scale, displacement, segment."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Written:
+    """The last store to a byte: iteration and position, how far its address is from where it leads, and that."""
+
+    iteration: int
+    position: int
+    moved: int
+    offset: int
+    access: _Access
+    spelling: Spelling
 
 
 @dataclass(slots=True)
@@ -114,12 +137,18 @@ class _State:
     registers: dict[str, Value] = field(default_factory=dict)
     contents: dict[Value, tuple[int, Value]] = field(default_factory=dict)
     """By address: bytes and value of the last store there, or of what a load found there."""
-    writers: dict[Value, tuple[int, int, int, int]] = field(default_factory=dict)
-    """By byte: iteration and position of the last store, the difference of its address to where it leads, and that."""
+    writers: dict[Value, _Written] = field(default_factory=dict)
+    """By byte: the last store there."""
+    versions: dict[str, int] = field(default_factory=dict)
+    """By register: how often it was written, other than by the stack engine."""
+    stack_moved: int = 0
+    """By how many bytes the stack engine moved RSP."""
     meanings: dict[tuple[object, ...], int] = field(default_factory=dict)
     symbols: int = 0
     here: int = 0
     """Where the instruction ends, from the beginning of the block."""
+    stored: list[Stored] = field(default_factory=list)
+    """All stores, in order."""
     touched: list[tuple[int, int]] = field(default_factory=list)
     """Position and address of each access in this iteration whose address is a number."""
 
@@ -151,6 +180,7 @@ class _State:
 
     def write(self, name: str, value: Value) -> None:
         location, width = location_of(name), width_of(name)
+        self.versions[location] = self.versions.get(location, 0) + 1
         symbol, offset = value
         if width == 32:
             value = (NUMBER, offset & 0xFFFFFFFF) if symbol == NUMBER else self.fresh()
@@ -219,48 +249,84 @@ class _State:
             self.contents[address] = (size, value)
         return value
 
-    def store(self, address: Value, size: int, value: Value, when: tuple[int, int]) -> None:
-        """Write a value, at an iteration and a position."""
+    def spelled(self, place: MemoryAddress) -> Spelling:
+        """Return how an address is written, as rename sees it."""
+        base, index = location_of(place.base), location_of(place.index)
+        moved = self.stack_moved if base == "RSP" else 0
+        versions = self.versions.get(base, 0), self.versions.get(index, 0)
+        return (base, index, *versions, place.scale, place.displacement + moved, place.segment)
+
+    def store(self, access: _Access, address: Value, value: Value, when: tuple[int, int], spelling: Spelling) -> None:
+        """Write a value, at an iteration and a position, to an address that is spelled so (none: no matter how)."""
         symbol, offset = place = self.physical(address)
-        moved = address[1] - offset
+        written = _Written(*when, address[1] - offset, offset, access, spelling)
+        size = access.size
+        self.stored.append((symbol, offset, size))
         for byte in range(-31, size):
             near = (symbol, offset + byte)
             if byte < 0 and near in self.contents and self.contents[near][0] > -byte:
                 del self.contents[near]
             elif byte >= 0:
                 self.contents.pop(near, None)
-                self.writers[near] = (*when, moved, offset)
+                self.writers[near] = written
         self.contents[place] = (size, value)
 
-    def wrote(self, address: Value, size: int) -> set[tuple[int, int, bool, int]]:
-        """Return who wrote what a load reads: iteration, position, whether that store can be forwarded, and distance.
+    def wrote(
+        self, access: _Access, address: Value, when: tuple[int, int], spelling: Spelling
+    ) -> set[tuple[ForwardedLoad, int]]:
+        """Return the stores that wrote what a load reads, at an iteration and a position, and the distance of each.
 
         The distance is how many bytes behind the begin of the store the load begins. The store can be forwarded if it
-        wrote all of what is read, at the same address: of two addresses of one place the load knows nothing.
+        wrote all of what is read, at the same address: of two addresses of one place the load knows nothing. It is
+        renamed if both addresses are spelled alike (none: it never is).
         """
         symbol, offset = self.physical(address)
         moved = address[1] - offset
-        found = {self.writers.get((symbol, offset + byte)) for byte in range(size)}
-        known = [one for one in found if one is not None]
-        return {(when, position, len(found) == 1 and by == moved, offset - at) for when, position, by, at in known}
+        iteration, load = when
+        found = {self.writers.get((symbol, offset + byte)) for byte in range(access.size)}
+        links = set()
+        for one in found:
+            if one is not None:
+                whole = len(found) == 1 and one.moved == moved
+                renamed = whole and spelling != () and one.spelling == spelling
+                vectors = access.is_vector and one.access.is_vector
+                forwarded = ForwardedLoad(load, one.position, iteration - one.iteration, whole, renamed, vectors)
+                links.add((forwarded, offset - one.offset))
+        return links
 
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    """A place in memory that an instruction uses, with its bytes; PUSH has moved RSP before by so many."""
+    """A place in memory that an instruction uses, with its bytes; PUSH has moved RSP before by so many.
+
+    `is_general` says that no register but general-purpose ones takes what is there or gives it, `is_vector` that a
+    vector register does. `is_plain` says that what is read is not computed with, or stored again.
+    """
 
     place: MemoryAddress
     size: int
     reads: bool
     writes: bool
+    is_general: bool
+    is_vector: bool
+    is_plain: bool
+
+    def can_be_renamed(self, renaming: MemoryRenaming) -> bool:
+        """Whether its width and its address are such that it may be renamed: not absolute, nor relative to RIP."""
+        base = self.place.base
+        named = base in renaming.bases if renaming.bases else base not in ("", "RIP", "EIP")
+        kind = self.is_general and self.is_plain and 8 * self.size in renaming.widths
+        return kind and named and (renaming.indexed or not self.place.index)
 
 
 class AddressFollower:
     """Follows the addresses of blocks; what an instruction does to values is worked out once."""
 
-    def __init__(self, environment: Environment | None = None) -> None:
-        """Take what registers and memory hold (None: anything)."""
+    def __init__(self, environment: Environment | None = None, core: CoreConstants | None = None) -> None:
+        """Take what registers and memory hold (None: anything), and the core (None: nothing is known of it)."""
         self.environment = environment
+        self.renaming = core.memory_renaming if core is not None else None
+        self.commit = core.store_commit if core is not None else None
         self._known: dict[Item, _Meaning] = {}
 
     def forwardings(self, items: Sequence[Item]) -> tuple[ForwardedLoad, ...]:
@@ -271,7 +337,8 @@ class AddressFollower:
         """Follow the addresses of a block through a few iterations."""
         meanings = [self._meaning(item) for item in items]
         accesses = [access for meaning in meanings for access in meaning.accesses]
-        linked = any(one.writes for one in accesses) and any(one.reads for one in accesses)
+        stores = sum(one.writes for one in accesses)
+        linked = stores and (any(one.reads for one in accesses) or (stores > 1 and self.commit is not None))
         if not linked and (self.environment is None or not accesses):
             return Followed()
         state = _State(self.environment)
@@ -287,14 +354,16 @@ class AddressFollower:
             touched.append(state.touched)
         steady = {one for one, _ in found & before}
         forwardings = tuple(sorted(steady, key=lambda one: (one.load, one.store, one.iterations)))
-        if self.environment is None:
-            return Followed(forwardings)
-        return Followed(forwardings, *_movements(touched, self.environment.page_bytes))
+        committed = Fraction(0)
+        if self.commit is not None and state.stored:
+            committed = commit_cycles(state.stored, ITERATIONS, self.commit)
+        pages = _movements(touched, self.environment.page_bytes) if self.environment is not None else ((), frozenset())
+        return Followed(forwardings, *pages, committed)
 
     def _meaning(self, item: Item) -> _Meaning:
         found = self._known.get(item)
         if found is None:
-            found = self._known[item] = _Meaning(item.compiled)
+            found = self._known[item] = _Meaning(item.compiled, self.renaming)
         return found
 
 
@@ -345,6 +414,9 @@ BITWISE: dict[str, Callable[[int, int], int]] = {
 }
 """Operations of two numbers, by mnemonic; of a shift by a register or of fewer bits no number comes out."""
 
+PLAIN_LOADS = frozenset({"MOV", "POP"})
+"""Mnemonics of loads of 32 and 64 bits that do not change what they load."""
+
 COPIES = frozenset({"MOV", "MOVZX", "PUSH"})
 """Mnemonics whose result is their last operand."""
 
@@ -352,10 +424,11 @@ COPIES = frozenset({"MOV", "MOVZX", "PUSH"})
 class _Meaning:
     """What one instruction does to registers and memory, as far as addresses may depend on it."""
 
-    __slots__ = ("accesses", "iclass", "operands", "stack_change", "values", "written")
+    __slots__ = ("accesses", "iclass", "operands", "renamable", "stack_change", "values", "written")
 
-    def __init__(self, one: Compiled | None) -> None:
+    def __init__(self, one: Compiled | None, renaming: MemoryRenaming | None) -> None:
         self.accesses: list[_Access] = []
+        self.renamable: list[bool] = []
         self.operands: list[Operand] = []
         self.values: dict[int, object] = {}
         self.written: list[str] = []
@@ -367,13 +440,18 @@ class _Meaning:
         self.operands = [operand for operand in one.variant.operands if operand.explicit or operand.implicit]
         for operand in one.variant.operands:
             self._note(one, operand)
+        self.renamable = [renaming is not None and access.can_be_renamed(renaming) for access in self.accesses]
 
     def _note(self, one: Compiled, operand: Operand) -> None:
         writes = operand.written or operand.conditional_write
         if operand.kind is OperandKind.MEMORY:
             place = self._place(operand)
             size = max(1, (operand.width_bits or 64) // 8)
-            self.accesses.append(_Access(place, min(size, 64), operand.read, writes))
+            registers = [other.registers[0] for other in one.variant.operands if other.registers and tracked(other)]
+            places = {location_of(name) for name in registers}
+            is_plain = writes or self.iclass in PLAIN_LOADS
+            general, vector = places.issubset(GENERAL), not places.isdisjoint(VECTORS)
+            self.accesses.append(_Access(place, min(size, 64), operand.read, writes, general, vector, is_plain))
         elif writes and tracked(operand):
             value = one.values.get(operand.index)
             name = value if isinstance(value, str) else (operand.registers or ("",))[0]
@@ -392,21 +470,25 @@ class _Meaning:
     def follow(self, state: _State, iteration: int, position: int, found: set[tuple[ForwardedLoad, int]]) -> None:
         """Execute it, and note the stores that its loads read from, with the distance of load and store."""
         places = [state.address(access.place) for access in self.accesses]
+        spelled = [
+            state.spelled(access.place) if renamable else ()
+            for access, renamable in zip(self.accesses, self.renamable, strict=True)
+        ]
         state.touched += [(position, offset) for symbol, offset in places if symbol == NUMBER]
-        for access, address in zip(self.accesses, places, strict=True):
+        for access, address, spelling in zip(self.accesses, places, spelled, strict=True):
             if access.reads:
-                for when, store, whole, distance in state.wrote(address, access.size):
-                    found.add((ForwardedLoad(position, store, iteration - when, whole), distance))
+                found |= state.wrote(access, address, (iteration, position), spelling)
         result = self._result(state, places)
         for name in self.written:
             state.write(name, result if result is not None and name == self.target else state.fresh())
-        for access, address in zip(self.accesses, places, strict=True):
+        for access, address, spelling in zip(self.accesses, places, spelled, strict=True):
             if access.writes:
                 stored = result if result is not None else state.fresh()
-                state.store(address, access.size, stored, (iteration, position))
+                state.store(access, address, stored, (iteration, position), spelling)
         if self.stack_change:
             symbol, offset = state.register("RSP")
             state.registers["RSP"] = (symbol, offset + self.stack_change & FULL)
+            state.stack_moved += self.stack_change
 
     @property
     def target(self) -> str:

@@ -30,8 +30,9 @@ from simulator.core.core import TICKS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from analysis.block.addresses import Environment
+    from analysis.block.addresses import Environment, Followed
     from analysis.block.code import Block, Item
+    from results.machine.constants import CoreConstants
     from simulator.core.delivery import Fetched
     from simulator.machines.machine import MachineModel
 
@@ -46,6 +47,7 @@ class Component(StrEnum):
     ISSUE = "issue"
     PORTS = "ports"
     DEPENDENCIES = "dependencies"
+    STORES = "stores"
     DIVIDER = "divider"
     UNIT = "unit"
 
@@ -97,7 +99,7 @@ class Analyzer:
         """Take the machine, and what registers and memory hold in the beginning (None: anything)."""
         self.machine = machine
         self.core = machine.parameters.front
-        self.follower = AddressFollower(environment)
+        self.follower = AddressFollower(environment, self.core)
         self.code_offset = environment.code_offset if environment is not None else 0
 
     def bounds(self, block: Block, running: Running = Running.AUTO) -> Bounds:
@@ -110,14 +112,15 @@ class Analyzer:
             raise AnalysisError("code that ends with a jump back cannot run unrolled", hint="leave out the jump")
         loop = running is Running.LOOP or (running is Running.AUTO and block.is_loop)
         found = self._front_end(block, loop=loop)
-        found |= self._back_end(block)
+        followed = self.follower.follow(block.items)
+        found |= self._back_end(block, followed)
         counts: dict[int, int] = {}
         for mask, count in self._port_masks(block):
             counts[mask] = counts.get(mask, 0) + count
         cycles, full = fullest(counts)
         found[Component.PORTS] = cycles
         names = self.machine.parameters.port_names
-        nodes = graph_of(block, self.follower.forwardings(block.items), self.core)
+        nodes = graph_of(block, followed.forwardings, self.core)
         search = search_slowest(nodes)
         cycle = search.cycle
         found[Component.DEPENDENCIES] = cycle.ratio if cycle is not None else Fraction(0)
@@ -156,8 +159,8 @@ class Analyzer:
             Component.DECODERS: from_cache + decoders / clusters,
         }
 
-    def _back_end(self, block: Block) -> dict[Component, Fraction]:
-        """Return the bounds of issue, divider, and units of single variants."""
+    def _back_end(self, block: Block, followed: Followed) -> dict[Component, Fraction]:
+        """Return the bounds of issue, stores, divider, and units of single variants."""
         slots, divider = len(synchronizations(block)), 0
         units: dict[str, Fraction] = {}
         for item, fused in zip(block.items, block.fused, strict=True):
@@ -167,7 +170,11 @@ class Analyzer:
                 units[item.name] = units.get(item.name, Fraction(0)) + item.effects.occupies
             for name, cycles in _data_paths(item) if block.is_wide else ():
                 units[name] = units.get(name, Fraction(0)) + cycles
+        for name, cycles in forwarding_units(self.core, followed).values():
+            units[name] = units.get(name, Fraction(0)) + cycles
         found = {Component.ISSUE: Fraction(slots, self.machine.parameters.issue_width)}
+        if followed.commit_cycles:
+            found[Component.STORES] = followed.commit_cycles
         if divider:
             found[Component.DIVIDER] = Fraction(divider)
         if units:
@@ -181,6 +188,14 @@ class Analyzer:
         for item, fused in zip(block.items, block.fused, strict=True):
             found += item.effects.port_masks if not fused else item.effects.fused_masks
         return found
+
+
+def forwarding_units(core: CoreConstants | None, followed: Followed) -> dict[int, tuple[str, Fraction]]:
+    """Return for how long a store from which a load reads occupies what forwards, by its position."""
+    if core is None or not core.memory.forwarding_cycles:
+        return {}
+    cycles = Fraction(core.memory.forwarding_cycles)
+    return {one.store: ("forwarding", cycles) for one in followed.forwardings if one.whole}
 
 
 def _data_paths(item: Item) -> Iterator[tuple[str, Fraction]]:

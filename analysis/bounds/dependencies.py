@@ -96,12 +96,14 @@ class _Wiring:
         self.fast = core is not None and core.memory.fast_pointer_chasing
         self.forwarding = core.memory.forwarding if core is not None else 0
         self.failed = core.memory.failed_forwarding if core is not None else 0
+        self.ways = core.memory.ways if core is not None and core.memory_renaming is not None else (0, 0)
         self.nodes: list[Node] = []
         self.first: list[int] = []
         self.made: dict[str, tuple[int, bool]] = {}
         self.stores: dict[int, list[ForwardedLoad]] = {}
         for one in forwardings:
             self.stores.setdefault(one.load, []).append(one)
+        self.failing = sorted({one.load for one in forwardings if not one.whole})
         synchronized = synchronizations(block)
         for position, item in enumerate(self.items):
             if position in synchronized:
@@ -136,7 +138,7 @@ class _Wiring:
                 quick = self.fast and source[1] and name == effects.pointer and not output.stored
                 edges.append(Edge(source[0], cycles - 1 if quick else cycles, 0 if name in here else 1))
             if output.loads_wait is not None:
-                edges += self._stored(position, number, output.loads_wait)
+                edges += self._stored(position, output.loads_wait)
 
     def _synchronize(self, number: int) -> None:
         """Let RSP be ready a cycle later: what the stack engine did is added to it."""
@@ -144,19 +146,29 @@ class _Wiring:
         self.nodes[number].edges.append(Edge(source[0], 1, 0 if STACK_POINTER in self.here else 1))
         self.here[STACK_POINTER] = (number, False)
 
-    def _stored(self, position: int, node: int, cycles: int) -> Iterator[Edge]:
+    def _stored(self, position: int, cycles: int) -> Iterator[Edge]:
         """Yield the edges from the stores that an instruction reads from.
 
-        A store that is not forwarded retires behind all that stands before it, the same load of an iteration ago too.
+        A store that is not forwarded retires behind all that stands before it, loads that waited likewise too.
+        Where loads can be renamed, the latencies of stores and loads are without the way between them.
         """
         for one in self.stores.get(position, ()):
-            delay = cycles + (0 if one.whole else self.failed)
+            way = 0 if one.renamed else self.ways[one.vectors]
+            delay = cycles + way + (0 if one.whole else self.failed)
             if not one.whole:
-                waited = one.iterations + (one.store < one.load)
-                yield Edge(node, self.forwarding + self.failed, waited, through_memory=True)
+                yield from self._retired(one)
             for number, output in enumerate(self.items[one.store].effects.outputs, self.first[one.store]):
                 if output.stored:
                     yield Edge(number, delay, one.iterations, through_memory=True)
+
+    def _retired(self, one: ForwardedLoad) -> Iterator[Edge]:
+        """Yield the edges from the last load before a store that waited for a store to retire, too."""
+        before = [load for load in self.failing if load <= one.store]
+        last = before[-1] if before else self.failing[-1]
+        iterations = one.iterations + (not before)
+        for number, output in enumerate(self.items[last].effects.outputs, self.first[last]):
+            if output.loads_wait is not None:
+                yield Edge(number, self.forwarding + self.failed, iterations, through_memory=True)
 
 
 @dataclass(frozen=True, slots=True)

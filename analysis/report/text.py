@@ -106,6 +106,7 @@ _REASONS = {
     Component.ISSUE: "the number of µops that are issued per cycle",
     Component.PORTS: "the ports",
     Component.DEPENDENCIES: "a chain of dependencies from iteration to iteration",
+    Component.STORES: "the way of stores into the cache",
     Component.DIVIDER: "the divider",
     Component.UNIT: "an instruction whose next instance has to wait",
 }

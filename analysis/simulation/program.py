@@ -15,13 +15,15 @@ Steps of an instruction are made once. What is different from a microbenchmark t
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from analysis.bounds.components import forwarding_units
 from analysis.bounds.dependencies import STACK_POINTER, synchronizations
 from analysis.bounds.front_end import unknown_fetched
 from results.machine.graph import FLAGS
 from simulator.core.compiler import Numbering, steps_of
-from simulator.core.core import COMMIT, FETCH, NO_PORT, PORT, UNIT
+from simulator.core.core import COMMIT, FETCH, NO_PORT, PORT, TICKS, UNIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -104,13 +106,14 @@ class Programs:
         """
         self._stack_ports, self._load_ports = stack_ports, load_ports
         self._fast = core is not None and core.memory.fast_pointer_chasing
-        self._failed = core.memory.failed_forwarding if core is not None else 0
-        self._fetches = core is not None
+        self._ways = core.memory.ways if core is not None and core.memory_renaming is not None else ()
+        self._failed = core.memory.failed_forwarding + sum(self._ways[:1]) if core is not None else 0
+        self._fetches, self._core = core is not None, core
         self._begin()
 
     def _begin(self) -> None:
         self._numbering = Numbering()
-        self._templates: dict[tuple[Item, Item | None, frozenset[str], int, bool], _Template] = {}
+        self._templates: dict[tuple[object, ...], _Template] = {}
         self._loaded, self._stored, self._pointer = (
             self._numbering.of(name) for name in (LOADED, STORED, STACK_POINTER)
         )
@@ -120,10 +123,10 @@ class Programs:
         forwardings = followed.forwardings
         if len(self._numbering) > MOST_LOCATIONS:
             self._begin()
-        templates = self._templates_of(block, {one.load for one in forwardings}, followed.far)
+        templates = self._templates_of(block, followed)
         synchronized = synchronizations(block)
         copies = min(MOST_COPIES, max([1, *(one.iterations + (one.store < one.load) for one in forwardings)]))
-        places = _Places(block.items, forwardings, copies, len(self._numbering))
+        places = _Places(block.items, forwardings, copies, len(self._numbering), apart=bool(self._ways))
         groups: list[tuple[int, tuple[Step, ...]]] = []
         for copy in range(copies):
             for position, template in templates:
@@ -136,7 +139,9 @@ class Programs:
         """Return the number of a register's location."""
         return self._numbering.of(register)
 
-    def _templates_of(self, block: Block, forwarded: set[int], far: frozenset[int]) -> list[tuple[int, _Template]]:
+    def _templates_of(self, block: Block, followed: Followed) -> list[tuple[int, _Template]]:
+        forwarded, far = {one.load for one in followed.forwardings}, followed.far
+        besides = self._besides(block, followed)
         read = flags_read(block.items)
         quick = quick_loads(block.items) if self._fast else set()
         quick -= forwarded
@@ -147,17 +152,31 @@ class Programs:
                 continue
             jump = block.items[position + 1] if fused[position] else None
             longer = PAGE_CYCLES if position in far else -1 if position in quick else 0
-            key = (item, jump, read, longer, block.is_wide)
+            paths = item.compiled.data_paths if block.is_wide and item.compiled is not None else ()
+            key = (item, jump, read, longer, (*paths, *besides.get(position, ())))
             template = self._templates.get(key)
             if template is None:
                 template = self._templates[key] = self._template(*key)
             found.append((position, template))
         return found
 
-    def _template(self, item: Item, jump: Item | None, read: frozenset[str], longer: int, wide: bool) -> _Template:
+    def _besides(self, block: Block, followed: Followed) -> dict[int, list[tuple[str, int]]]:
+        """Return the units that stores occupy besides, by position: their names, and ticks."""
+        found: dict[int, list[tuple[str, int]]] = {}
+        if followed.commit_cycles:
+            stores = [n for n, item in enumerate(block.items) if any(o.stored for o in item.effects.outputs)]
+            for position in stores:
+                found[position] = [("way into the cache", round(followed.commit_cycles * TICKS / len(stores)))]
+        for position, (name, cycles) in forwarding_units(self._core, followed).items():
+            found.setdefault(position, []).append((name, round(cycles * TICKS)))
+        return found
+
+    def _template(
+        self, item: Item, jump: Item | None, read: frozenset[str], longer: int, paths: tuple[tuple[str, int], ...]
+    ) -> _Template:
         """Make the steps of an instruction with the jump that is fused with it; its loads take so much longer.
 
-        In a block with wide loads or stores the ways of data can limit.
+        `paths` are units that it occupies, by name, with ticks.
         """
         one = item.compiled
         if one is None or one.uops is None:
@@ -169,12 +188,10 @@ class Programs:
         if jump is not None and jump.compiled is not None:
             code.append(jump.compiled)
         steps = tuple(steps_of(code, self._numbering))
-        if wide:
+        if paths:
             begin = 1 if self._fetches else 0
-            paths: list[Step] = [
-                (UNIT, (), ticks, (), (self._numbering.of(name),), 0, 0, 0) for name, ticks in one.data_paths
-            ]
-            steps = (*steps[:begin], *paths, *steps[begin:])
+            units: list[Step] = [(UNIT, (), ticks, (), (self._numbering.of(name),), 0, 0, 0) for name, ticks in paths]
+            steps = (*steps[:begin], *units, *steps[begin:])
         return _Template(steps, tuple(self._cut(steps)))
 
     def _unknown(self, item: Item) -> tuple[Step, ...]:
@@ -222,6 +239,9 @@ class Programs:
             found.append((*step[:3], sources, targets, *step[5:]))
         if committed is not None:
             found.append(self._commit(committed))
+        for kind, cycles in zip(FORWARDED, self._ways, strict=False):
+            for data, forwarded in places.forwarded(position, copy, kind):
+                found.append((NO_PORT, (), cycles, (data,), (forwarded,), 0, 0, 0))
         return tuple(found)
 
     def _synchronization(self) -> Step:
@@ -232,32 +252,55 @@ class Programs:
         return (COMMIT, (), self._failed, (), (location,), 0, 0, 0)
 
 
-class _Places:
-    """Numbers for what the stores of each copy of a block write, as data that is forwarded and as data in the cache.
+class _Data(IntEnum):
+    """Where the data of a store is: taken at rename or out of the store buffer, in the cache, sent to a load."""
 
-    If any load waits for the cache, all stores on the way there count; those that no load reads share one number.
+    WRITTEN = 0
+    CACHED = 1
+    FORWARDED = 2
+    FORWARDED_VECTOR = 3
+
+
+FORWARDED = (_Data.FORWARDED, _Data.FORWARDED_VECTOR)
+"""What comes to a load of what was forwarded: of vectors on both sides the second."""
+
+
+class _Places:
+    """Numbers for what the stores of each copy of a block write: as data, in the cache, and as data that is forwarded.
+
+    The first and the last are one number unless the way between store and load stands `apart` from both. If any load
+    waits for the cache, all stores on the way there count; those that no load reads share one number.
     """
 
-    def __init__(self, items: Sequence[Item], forwardings: Sequence[ForwardedLoad], copies: int, first: int) -> None:
-        self.copies, self.first = copies, first
+    def __init__(
+        self, items: Sequence[Item], forwardings: Sequence[ForwardedLoad], copies: int, first: int, *, apart: bool
+    ) -> None:
+        self.copies, self.first, self.apart = copies, first, apart
         self.loads: dict[int, list[ForwardedLoad]] = {}
         for one in forwardings:
             self.loads.setdefault(one.load, []).append(one)
         stores = sorted({one.store for one in forwardings})
         self.feeding: Mapping[int, int] = {store: number for number, store in enumerate(stores)}
         self.failing = {one.store for one in forwardings if not one.whole}
-        self.count = 2 * len(stores) * copies + 1
+        self.sent = {(one.store, self._kind(one)) for one in forwardings}
+        self.count = len(_Data) * len(stores) * copies + 1
         self.committing = {
             n for n, item in enumerate(items) if self.failing and any(o.stored for o in item.effects.outputs)
         }
 
     def _number(self, store: int, copy: int) -> int:
-        return self.first + 2 * (self.feeding[store] * self.copies + copy % self.copies)
+        return self.first + len(_Data) * (self.feeding[store] * self.copies + copy % self.copies)
+
+    def _kind(self, one: ForwardedLoad) -> _Data:
+        """Return what of a store a load waits for."""
+        if not one.whole:
+            return _Data.CACHED
+        return FORWARDED[one.vectors] if self.apart and not one.renamed else _Data.WRITTEN
 
     def loaded(self, position: int, copy: int) -> tuple[int, ...]:
         """Return what a load waits for."""
         found = self.loads.get(position, ())
-        return tuple([self._number(one.store, copy - one.iterations) + (not one.whole) for one in found])
+        return tuple([self._number(one.store, copy - one.iterations) + self._kind(one) for one in found])
 
     def stored(self, position: int, copy: int) -> tuple[int, ...]:
         """Return where the data of a store is for loads that it is forwarded to."""
@@ -266,8 +309,15 @@ class _Places:
     def committed(self, position: int, copy: int) -> int | None:
         """Return where the data of a store is once it is in the cache, None if no load waits for any."""
         if position in self.failing:
-            return self._number(position, copy) + 1
+            return self._number(position, copy) + _Data.CACHED
         return self.first + self.count - 1 if position in self.committing else None
+
+    def forwarded(self, position: int, copy: int, kind: _Data) -> tuple[tuple[int, int], ...]:
+        """Return where the data of a store is, and where it is once it has come to a load (none: no load takes it)."""
+        if (position, kind) not in self.sent:
+            return ()
+        number = self._number(position, copy)
+        return ((number + _Data.WRITTEN, number + kind),)
 
 
 def flags_read(items: Sequence[Item]) -> frozenset[str]:

@@ -19,11 +19,15 @@ operands is the measured latency, and that each µop has its measured ports:
   8 or 16 bits is measured with a load that merges what it reads, which is a cycle more: that is taken off. The least
   measured way may be that of a load that came late, which some cores forward to sooner: a store passes its data on no
   sooner than the core's constants say for a load that waits.
+- **Where loads are renamed** the way between store and load stands by itself, so neither contains it. A store passes
+  its data on when it is computed. What a load brings takes what its latency from the address has beyond a plain load.
+  What a file states about memory is then not used, but for what loads and stores at once: it was measured renamed.
 - **Stack pointer and string addresses** are moved at rename, at no cost, unless a latency says otherwise.
 - **A latency of 0** of an instruction with ports means that there is no dependency. Of one without ports it is a move
   that is eliminated; with the same register it is an idiom that breaks the dependency. Where the ports are not known it
   is a move if a single register is all that is read. A move that needs a port with the same register needs that port
   wherever rename cannot eliminate it.
+- **Some ports**: where only some µops are certain, they use their ports beside what the latencies say.
 - **Throughput**: an instruction may take longer than explained by ports, issue slots, divider, and what one instance
   passes on to the next. Then it occupies a unit of its own for the measured time.
 """
@@ -91,7 +95,7 @@ def behaviour_from(variant: InstructionVariant, facts: VariantFacts, core: CoreC
     if same is not None or facts.same_register:
         latencies = _paths(variant, facts.same_register or facts.latencies, core)
         form = _inherited(same or facts.plain, facts.plain)
-        independent = _form(variant, form, _positive(latencies), facts, core)
+        independent = _form(variant, form, _positive(latencies, core), facts, core)
         plain = replace(plain, same_register=independent)
         if not plain.port_usage.total and _has_one_source(variant) and len(independent.port_usage.uops) == 1:
             plain = replace(plain, uneliminated=next(iter(independent.port_usage.uops)))
@@ -121,9 +125,16 @@ def _inherited(form: FormFacts, plain: FormFacts) -> FormFacts:
     )
 
 
-def _positive(latencies: Latencies) -> Latencies:
-    """Return the latencies of one cycle and more: with 0 a result does not depend on the source."""
-    return {pair: cycles for pair, cycles in latencies.items() if cycles > 0}
+def _positive(latencies: Latencies, core: CoreConstants) -> Latencies:
+    """Return the latencies of one cycle and more: with 0 a result does not depend on the source.
+
+    That does not hold through memory if the way between store and load stands by itself.
+    """
+    return {
+        (source, end): cycles
+        for (source, end), cycles in latencies.items()
+        if cycles > 0 or (core.memory_renaming is not None and LatencyPart.MEMORY in (source.part, end.part))
+    }
 
 
 def _form(
@@ -132,13 +143,14 @@ def _form(
     """Make what a core does with one form."""
     usage = _lettered(form.ports, core)
     at_rename = _has_one_source(variant) if usage is None else not usage.total
-    latencies = latencies if at_rename else _positive(latencies)
+    latencies = latencies if at_rename else _positive(latencies, core)
     uops = _Builder(variant, core, latencies, usage).build()
     if facts.divider_cycles:
         uops = _divided(uops, facts)
     slots = form.retire_slots if form.retire_slots is not None else max(1, fused_uops(uops))
+    certain = _certain(variant, _lettered(form.some_ports, core)) if usage is None else ()
     made = Behaviour(
-        uops,
+        (*uops, *certain),
         max(1, slots),
         decoding=_decoding(form, slots),
         fuses_with=facts.macro_fusible if facts.macro_fusible is not None else frozenset(),
@@ -160,6 +172,12 @@ def _lettered(usage: PortUsage | None, core: CoreConstants) -> PortUsage | None:
     if not set(names.values()) <= set(core.ports.all):
         return None
     return PortUsage({frozenset(names[port] for port in ports): count for ports, count in usage.uops.items()})
+
+
+def _certain(variant: InstructionVariant, usage: PortUsage | None) -> tuple[Uop, ...]:
+    """Return the µops that are certain among others that are not known: they use ports, and pass nothing on."""
+    inputs = value_inputs(variant)
+    return tuple(Uop(ports, 1, inputs) for ports in _port_sets(usage))
 
 
 def _decoding(form: FormFacts, slots: int) -> Decoding | None:
@@ -254,6 +272,8 @@ def _paths(variant: InstructionVariant, latencies: Mapping[LatencyPair, Cycles],
     stored = [o.width_bits for o in variant.operands if _is_memory_result(o)]
     merged = 1 if stored and set(stored) <= {8, 16} else 0
     overlap = overlap_cycles(variant, core)
+    if core.memory_renaming is not None:
+        return _without_memory(variant, latencies, core)
     found = _endpoints(variant, latencies)
     for (source, end), cycles in found.items():
         if source.part is LatencyPart.MEMORY:
@@ -262,6 +282,75 @@ def _paths(variant: InstructionVariant, latencies: Mapping[LatencyPair, Cycles],
             waited = _waited_cycles(variant, core) if source.part is LatencyPart.NONE and cycles else 0
             found[source, end] = max(_shortened(cycles, merged), waited)
     return found
+
+
+def _without_memory(variant: InstructionVariant, facts: Mapping[LatencyPair, Cycles], core: CoreConstants) -> Latencies:
+    """Return the latencies with those through memory as if nothing came between a store and a load."""
+    stated = _endpoints(variant, facts)
+    found = {pair: cycles for pair, cycles in stated.items() if LatencyPart.MEMORY not in _parts(pair)}
+    for operand in variant.operands:
+        if operand.kind is not OperandKind.MEMORY:
+            continue
+        place = Endpoint(operand.index, LatencyPart.MEMORY)
+        computed = _computed_cycles(operand, stated, core)
+        if _is_memory_result(operand):
+            moved = set(_address_updates(variant))
+            known = {source for source, _ in stated}
+            sources = [source for source in value_inputs(variant) if source in known and source not in moved]
+            found |= {(source, place): _until_flags(source, stated, computed) for source in sources}
+        if operand.read and computed:
+            found |= {(place, end): computed for end in [*value_outputs(variant), place]}
+        elif operand.read:
+            found |= {(place, end): cycles for end, cycles in _behind_load(variant, operand, facts, core)}
+    return found
+
+
+def _parts(pair: tuple[Endpoint, Endpoint]) -> tuple[LatencyPart, LatencyPart]:
+    return (pair[0].part, pair[1].part)
+
+
+def _until_flags(source: Endpoint, stated: Latencies, default: int) -> int:
+    """Return the cycles from a source to the first flag, which is there when what is stored is."""
+    flags = (cycles for (start, end), cycles in stated.items() if start == source and end.flag)
+    return min(flags, default=default)
+
+
+def _computed_cycles(operand: Operand, stated: Latencies, core: CoreConstants) -> int:
+    """Return the cycles from what is read to what is stored in an operand in memory; 0 if it is not both.
+
+    A file states them if every such place is renamed. Else flags that come out of a register tell.
+    """
+    if not operand.read or not _is_memory_result(operand):
+        return 0
+    assert core.memory_renaming is not None
+    place = Endpoint(operand.index, LatencyPart.MEMORY)
+    if (
+        operand.width_bits in core.memory_renaming.widths
+        and not core.memory_renaming.bases
+        and (place, place) in stated
+    ):
+        return max(1, stated[place, place])
+    flags = [cycles for (source, end), cycles in stated.items() if source.part is LatencyPart.NONE and end.flag]
+    return min(flags, default=1)
+
+
+def _behind_load(
+    variant: InstructionVariant, operand: Operand, facts: Mapping[LatencyPair, Cycles], core: CoreConstants
+) -> Iterator[tuple[Endpoint, int]]:
+    """Yield the results of a load, and how many cycles after a plain load of that kind of register they are there.
+
+    That is nothing where only an upper bound is known, and nothing else is read.
+    """
+    narrow, middle, _ = core.memory.load_latency
+    load = middle if _uses_vectors(variant) else narrow
+    operands = {o.index: o for o in variant.operands}
+    moved = set(_address_updates(variant))
+    alone = all(source in moved for source in value_inputs(variant))
+    for pair, one in facts.items():
+        if pair.source == operand.index and pair.part in ADDRESS_PARTS and pair.target in operands:
+            for end in _targets(operands[pair.target]):
+                if end not in moved:
+                    yield end, 0 if alone and one.bounded and not _uses_vectors(variant) else max(0, one.cycles - load)
 
 
 def _waited_cycles(variant: InstructionVariant, core: CoreConstants) -> int:
@@ -279,9 +368,9 @@ def _uses_vectors(variant: InstructionVariant) -> bool:
     return any(o.registers and o.registers[0].startswith(VECTORS) for o in variant.operands if tracked(o))
 
 
-def _shortened(cycles: int, less: int) -> int:
+def _shortened(cycles: int, less: int, least: int = 1) -> int:
     """Return a latency that is less by some cycles, but not 0 if it was not: 0 would be no dependency."""
-    return min(cycles, max(1, cycles - less))
+    return min(cycles, max(least, cycles - less))
 
 
 def overlap_cycles(variant: InstructionVariant, core: CoreConstants) -> int:
@@ -579,10 +668,11 @@ def access_units(variant: InstructionVariant, core: CoreConstants) -> dict[str, 
     loads = sum(o.read for o in places)
     if not core.memory.rates or not places or "NOP" in variant.category:
         return {}
-    every, storing, vectors = core.memory.rates
+    every, storing, vectors, vectors_stored = core.memory.rates
     found = {"loads and stores": Fraction(loads + stores, every), "stores": Fraction(stores, storing)}
     if _uses_vectors(variant):
         found["loads of vectors"] = Fraction(loads, vectors)
+        found["stores of vectors"] = Fraction(stores, vectors_stored)
     return {name: cycles for name, cycles in found.items() if cycles}
 
 

@@ -71,7 +71,12 @@ class MemoryLatencies:
     than from the store to the load).
 
     Where the ports of loads and stores are not known, `rates` are how many of them begin per cycle: loads and stores
-    together, stores, and loads of vector registers (none: not known either).
+    together, stores, loads of vector registers, and stores of vector registers (none: not known either).
+
+    The next store from which a load reads comes `forwarding_cycles` after one.
+
+    From a store of a vector register to a load of one it takes `vector_forwarding` cycles where the way between store
+    and load is apart from both (0: as many as any other).
     """
 
     load_latency: tuple[int, ...]
@@ -82,6 +87,13 @@ class MemoryLatencies:
     source: str
     stated_ways: tuple[int, ...] = ()
     rates: tuple[int, ...] = ()
+    vector_forwarding: int = 0
+    forwarding_cycles: int = 0
+
+    @property
+    def ways(self) -> tuple[int, int]:
+        """The cycles between store and load alone: of a general-purpose register on either side, and of vectors."""
+        return (self.forwarding, self.vector_forwarding or self.forwarding)
 
     @property
     def stated(self) -> tuple[int, int]:
@@ -94,6 +106,38 @@ class MemoryLatencies:
     def vector_cycles(self) -> int:
         """How many cycles longer a load of a vector register takes, and the way through memory to it."""
         return self.load_latency[1] - self.load_latency[0]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRenaming:
+    """Which loads get their value at rename, from a store with the same address as it is written.
+
+    Both have the same base, unchanged in between but for what the stack engine does, and the same displacement. Only
+    `bases` count (none: any register), and an index only if it is `indexed`. The value goes from a general-purpose
+    register to one; `widths` are those of both, in bits. A load that computes besides is not renamed, unless it stores
+    its result to the same place.
+    """
+
+    widths: tuple[int, ...]
+    bases: tuple[str, ...]
+    indexed: bool
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreCommit:
+    """How stores get into the cache, in order.
+
+    There are up to `per_cycle`, and each time that another block of `block_bytes` is stored to takes a cycle. A store
+    of less than `word_bytes` keeps its block from the next store for `word_cycles` if another block comes between (0:
+    it does not).
+    """
+
+    block_bytes: int
+    per_cycle: int
+    word_bytes: int
+    word_cycles: int
+    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +263,8 @@ class CoreConstants:
     memory: MemoryLatencies
     elimination: EliminationSlots
     partial_registers: PartialRegisters
+    memory_renaming: MemoryRenaming | None = None
+    store_commit: StoreCommit | None = None
     front_end: FrontEnd | None = None
     uop_cache: UopCache | None = None
     microcode: Microcode | None = None
@@ -232,6 +278,8 @@ _TABLES: dict[str, type[Any]] = {
     "memory": MemoryLatencies,
     "elimination": EliminationSlots,
     "partial_registers": PartialRegisters,
+    "memory_renaming": MemoryRenaming,
+    "store_commit": StoreCommit,
     "front_end": FrontEnd,
     "uop_cache": UopCache,
     "microcode": Microcode,

@@ -53,7 +53,8 @@ class FormFacts:
     """What is known of one form: port usage, µops executed, and how the front end takes it.
 
     `simple` is how many simple decoders can work beside the complex one, where that is needed. `throughput` is the
-    least measured time in core cycles per instruction.
+    least measured time in core cycles per instruction. `some_ports` are the µops that are certain where `ports` is not
+    known.
     """
 
     ports: PortUsage | None = None
@@ -64,6 +65,7 @@ class FormFacts:
     complex: bool = False
     simple: int | None = None
     throughput: Fraction | None = None
+    some_ports: PortUsage | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,8 @@ def _form(values: Mapping[str, str], form: Form) -> FormFacts | None:
         return None
     usage = PortUsage.parse(ports) if ports is not None else PortUsage({}) if uops == 0 else None
     needs = values.get(f"complex_decoder{form.suffix}") == "1"
-    return FormFacts(usage, uops, slots, decoded, microcoded, needs, simple, min(times, default=None))
+    some = PortUsage.parse(values["some_ports"]) if form is Form.PLAIN and "some_ports" in values else None
+    return FormFacts(usage, uops, slots, decoded, microcoded, needs, simple, min(times, default=None), some)
 
 
 def _latencies(rows: tuple[LatencyRow, ...], suffix: str, *, greatest: bool) -> Iterator[tuple[LatencyPair, Cycles]]:

@@ -306,7 +306,10 @@ def test_the_second_half_of_256_bits_explains_the_throughput_of_an_ivy_bridge(
         ("MOV (M64, R64)", {"loads and stores": Fraction(1, 4), "stores": Fraction(1, 2)}),
         ("ADD (M64, R64)", {"loads and stores": Fraction(1, 2), "stores": Fraction(1, 2)}),
         ("MOVAPS (XMM, M128)", {"loads and stores": Fraction(1, 4), "loads of vectors": Fraction(1, 2)}),
-        ("MOVAPS (M128, XMM)", {"loads and stores": Fraction(1, 4), "stores": Fraction(1, 2)}),
+        (
+            "MOVAPS (M128, XMM)",
+            {"loads and stores": Fraction(1, 4), "stores": Fraction(1, 2), "stores of vectors": Fraction(1, 2)},
+        ),
         ("NOP (M32)", {}),
         ("ADD_01 (R64, R64)", {}),
     ],
@@ -333,3 +336,28 @@ def test_a_store_passes_its_data_on_no_sooner_than_to_a_load_that_waits(
     )
     found = behaviour_from(catalogue().by_string(string), facts, core_of("SKL"))
     assert between(found.uops, LatencyPair(2, NO_PART, 1)) == expected
+
+
+def test_uops_that_are_certain_use_their_ports_and_change_no_latency() -> None:
+    variant = catalogue().by_string("ADD (R64, M64)")
+    latencies = {LatencyPair(2, ADDRESS, 1): Cycles(5, 5)}
+    usage = PortUsage({frozenset("01"): 1})
+    found = []
+    for some_ports in (None, usage):
+        form = FormFacts(throughput=Fraction(1, 2), some_ports=some_ports)
+        found.append(behaviour_from(variant, VariantFacts({Form.PLAIN: form}, latencies), core_of("ZEN3")))
+    without, certain = found
+    assert (without.port_usage.total, certain.port_usage) == (0, usage)
+    assert certain.uops[: len(without.uops)] == without.uops
+    assert (certain.slots, certain.occupies) == (without.slots, without.occupies)
+
+
+def test_between_store_and_load_a_core_that_renames_has_nothing_of_its_own() -> None:
+    load = catalogue().by_string("ADD (R64, M64)")
+    facts = {LatencyPair(2, ADDRESS, 1): Cycles(5, 5), LatencyPair(2, MEMORY, 1): Cycles(6, 6, bounded=True)}
+    uops = behaviour_from(load, VariantFacts({Form.PLAIN: FormFacts()}, facts), core_of("ZEN3")).uops
+    assert between(uops, LatencyPair(2, MEMORY, 1)) == 1  # what it computes behind a load of four cycles
+    store = catalogue().by_string("MOV (M64, R64)")
+    facts = {LatencyPair(2, NO_PART, 1): Cycles(7, 7)}
+    uops = behaviour_from(store, VariantFacts({Form.PLAIN: FormFacts()}, facts), core_of("ZEN3")).uops
+    assert max(uop.latency for uop in uops) == 0

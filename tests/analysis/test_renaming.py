@@ -1,0 +1,140 @@
+"""Loads that a core renames, and the ways of stores: to a load, and into the cache. Constants of `cores/`."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cache
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.block.addresses import AddressFollower
+from analysis.block.code import CodeReader
+from analysis.block.commits import commit_cycles
+from analysis.bounds.components import Analyzer, Bounds, Component, Running
+from analysis.machines import completed
+from analysis.simulation.run import Simulation
+from analysis.simulation.study import Study
+from results.machine.constants import StoreCommit, core_names, core_of
+from simulator.machines import shipped
+from tests.analysis.machine import bounds as haswell
+from tests.nonempty import some
+from xed_convert.assembly.assembler import assemble, shipped_assembler
+
+RENAMING = [name for name in core_names() if core_of(name).memory_renaming is not None]
+RULE = StoreCommit(32, 2, 4, 5, "a test")
+
+
+@cache
+def reader(core: str) -> CodeReader:
+    """LLVM's Skylake with the constants of another core."""
+    return CodeReader(completed(shipped.load_machine("SKX"), core_of(core)), shipped_assembler().decoder)
+
+
+def bounds(text: str, core: str) -> Bounds:
+    block = reader(core).block(assemble(text))
+    return Analyzer(reader(core).machine).bounds(block, Running.UNROLLED)
+
+
+def chain(text: str, core: str) -> Fraction:
+    return bounds(text, core).cycles_of[Component.DEPENDENCIES]
+
+
+def simulated(text: str, core: str) -> float:
+    machine = reader(core).machine
+    return float(Study(Simulation(machine, reader(core)), Analyzer(machine).follower, bounds(text, core)).cycles)
+
+
+@pytest.mark.parametrize("core", RENAMING)
+@pytest.mark.parametrize(
+    ("store", "load"),
+    [
+        ("mov [rsp+8], rax", "mov rax, [rsp+8]"),
+        ("mov [rsp], eax", "mov eax, [rsp]"),
+        ("mov [rsp], rax", "mov eax, [rsp]"),
+        ("push rax", "pop rax"),
+        ("push rax", "mov rax, [rsp]; pop rbx"),
+    ],
+)
+def test_what_is_spelled_alike_is_there_at_once(core: str, store: str, load: str) -> None:
+    assert chain(f"{store}; {load}; imul rax, rax", core) == 3
+    assert simulated(f"{store}; {load}; imul rax, rax", core) == pytest.approx(3, abs=0.3)
+
+
+@pytest.mark.parametrize("core", RENAMING)
+@pytest.mark.parametrize(
+    ("store", "load"),
+    [
+        ("mov [rsp], rax", "lea rsp, [rsp+8]; mov rax, [rsp-8]; lea rsp, [rsp-8]"),  # the base is another one
+        ("mov rcx, rsp; mov [rsp], rax", "mov rax, [rcx]"),
+        ("mov [rip+64], rax", "mov rax, [rip+57]"),
+    ],
+)
+def test_the_same_place_under_another_spelling_is_forwarded(core: str, store: str, load: str) -> None:
+    forwarding = core_of(core).memory.forwarding
+    assert chain(f"{store}; {load}; imul rax, rax", core) == 3 + forwarding
+    assert simulated(f"{store}; {load}; imul rax, rax", core) == pytest.approx(3 + forwarding, abs=0.5)
+
+
+@pytest.mark.parametrize("core", RENAMING)
+def test_small_values_vectors_and_loads_that_compute_are_forwarded(core: str) -> None:
+    memory = core_of(core).memory
+    assert chain("mov [rsp], rax; add rax, [rsp]", core) == 1 + memory.forwarding
+    assert chain("mov [rsp], al; movzx eax, byte ptr [rsp]", core) == memory.forwarding
+    assert chain("movaps [rsp], xmm0; movaps xmm0, [rsp]", core) == memory.ways[1]
+
+
+def test_a_core_renames_only_its_bases_and_indices() -> None:
+    plain, indexed = "mov [rdi], rax; mov rax, [rdi]", "mov [rdi+rsi], rax; mov rax, [rdi+rsi]"
+    for core in some(RENAMING):
+        rule = core_of(core).memory_renaming
+        assert rule is not None
+        way = core_of(core).memory.forwarding
+        assert chain(plain, core) == (way if rule.bases else 0)
+        assert chain(indexed, core) == (0 if rule.indexed else way)
+
+
+def test_loads_that_wait_for_the_cache_add_up_over_copies() -> None:
+    text = "mov [rdi], eax; mov rax, [rdi]; mov [rsi], ecx; mov rdx, [rsi]"
+    once = haswell(text).cycles_of[Component.DEPENDENCIES]
+    assert once == 2 * (5 + 11)
+    assert haswell(f"{text}; {text}; {text}").cycles_of[Component.DEPENDENCIES] == 3 * once
+
+
+def test_a_store_is_forwarded_once_per_so_many_cycles() -> None:
+    assert bounds("mov [rdi], rax; mov rbx, [rdi]", "ZEN3").cycles_of[Component.UNIT] == 1
+    assert bounds("mov rbx, [rdi]; mov rcx, [rdi]", "ZEN3").cycles_of.get(Component.UNIT, 0) < 1
+
+
+@given(
+    stores=st.lists(st.tuples(st.integers(0, 1), st.integers(0, 9), st.sampled_from((1, 4, 8))), min_size=1, max_size=9)
+)
+def test_stores_take_a_cycle_per_block_and_no_more_than_one_each_but_for_small_ones(
+    stores: list[tuple[int, int, int]],
+) -> None:
+    placed = [(symbol, 8 * number, size) for symbol, number, size in stores]
+    cycles = commit_cycles(placed, 1, RULE)
+    runs = 1 + sum(a[0] != b[0] or a[1] // 32 != b[1] // 32 for a, b in pairwise(placed))
+    least = max(Fraction(runs), Fraction(len(stores), 2))
+    assert cycles >= least
+    if all(size >= RULE.word_bytes for _, _, size in stores):
+        assert cycles == least
+    assert commit_cycles([(symbol, place, 8) for symbol, place, _ in placed], 1, RULE) <= cycles
+
+
+def test_a_block_with_a_small_store_is_free_again_after_some_cycles() -> None:
+    there_and_back = [(0, 0, 1), (0, 64, 8)] * 4
+    assert commit_cycles(there_and_back, 4, RULE) == 5
+    assert commit_cycles([(0, 0, 1), (0, 8, 8)] * 4, 4, RULE) == 1
+
+
+def test_stores_are_followed_where_a_core_says_how_they_commit() -> None:
+    text = "mov [rdi], rax; mov [rdi+64], rax"
+    items = reader("ZEN3").block(assemble(text)).items
+    assert AddressFollower(None, core_of("ZEN3")).follow(items).commit_cycles == 2
+    assert AddressFollower(None, core_of("SKX")).follow(items).commit_cycles == 0
+    assert bounds(text, "ZEN3").cycles_of[Component.STORES] == 2
+    assert Component.STORES not in bounds(text, "SKX").cycles_of
+    assert simulated(text, "ZEN3") == pytest.approx(2, abs=0.1)

@@ -1,0 +1,27 @@
+"""What is certain of port usages that are not known, and how it gets into an instructions.xml."""
+
+from __future__ import annotations
+
+from results.database.xml import measurement_attributes
+from results.findings import Indistinguishable, NoPorts, Text, TooManyUsages, Unplaced, known_part
+from results.model import Characterization, Form, PortUsage
+
+
+def usage(text: str) -> PortUsage:
+    return PortUsage.parse(text)
+
+
+def test_what_all_usages_have_is_certain() -> None:
+    usages = tuple(map(usage, ("2*p01+1*p5", "1*p01+1*p5", "1*p01+1*p5+1*p23")))
+    assert known_part(Indistinguishable(usages)) == usage("1*p01+1*p5")
+    assert not known_part(Indistinguishable(usages, others=1)).total  # the others may have nothing of it
+    assert not known_part(TooManyUsages(())).total
+    assert known_part(Unplaced(usage("1*p01"), slots=3)) == usage("1*p01")
+
+
+def test_it_is_written_for_the_plain_form() -> None:
+    why = Unplaced(usage("1*r01"), slots=1)
+    found = measurement_attributes(Characterization("", "", "", failures=(NoPorts(Form.PLAIN, why),)))
+    assert found == {"some_ports": "1*r01"}
+    indexed = Characterization("", "", "", failures=(NoPorts(Form.INDEXED, why), NoPorts(Form.PLAIN, Text("nothing"))))
+    assert measurement_attributes(indexed) == {}
