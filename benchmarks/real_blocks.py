@@ -9,7 +9,7 @@ The error of a block is |predicted - measured| / measured; τ is Kendall's, by `
 measurement sets them, which only ours knows. llvm-mca (the newest that is installed) runs each block 100 and 300 times,
 and the difference counts. OSACA's prediction is the larger of its throughput and its longest loop-carried dependency. A
 tool is judged by the blocks that it can read; `common` are those that all can. Instructions that OSACA does not know
-count as nothing there.
+count as nothing there. `--half` takes one of the halves of `benchmarks.predictions`.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from scipy.stats import kendalltau
 from analysis.aarch64.llvm import program
 from analysis.block.addresses import MEASURED
 from analysis.prediction import PredictionMode as Prediction
+from benchmarks.predictions import half_of
 from runner.own_code.analyzing.analyzed import tools_for
 from runner.own_code.analyzing.beside import predict_copies
 from runner.own_code.blocks import BlockMode
@@ -186,7 +187,8 @@ def row(name: str, mode: str, blocks: Sequence[MeasuredBlock], predicted: Predic
 
 def compare(options: argparse.Namespace) -> Iterator[str]:
     """Yield the lines of the tables."""
-    everything = blocks_of(options.blocks, options.measured)[:: options.every]
+    found = blocks_of(options.blocks, options.measured)
+    everything = [one for one in found if options.half in ("all", half_of(one.code))][:: options.every]
     for mode in MODES:
         blocks = [one for one in everything if mode in one.measured]
         codes = [one.code for one in blocks]
@@ -238,6 +240,7 @@ def main() -> None:
     comparing.add_argument("--data", type=Path, help="an instructions.xml (none: what is shipped)")
     comparing.add_argument("--llvm", default="", help="llvm-mca's name of the CPU")
     comparing.add_argument("--osaca", default="", help="OSACA's name of the CPU")
+    comparing.add_argument("--half", choices=("tuning", "evaluation", "all"), default="all")
     comparing.add_argument("--every", type=int, default=1, help="take every n-th block")
     comparing.add_argument("--jobs", type=int, default=2, help="processes for OSACA")
     options = parser.parse_args()

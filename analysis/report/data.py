@@ -10,7 +10,7 @@ from analysis.explanation import latencies, port_usage
 from analysis.report.text import reason_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from fractions import Fraction
 
     from analysis.explanation import PredictionFacts
@@ -28,7 +28,17 @@ def schema() -> dict[str, Any]:
     return found
 
 
-def json_of(facts: PredictionFacts) -> dict[str, Any]:
+def json_pieces(found: Sequence[PredictionFacts | dict[str, Any]]) -> Iterator[str]:
+    """Yield the text of a list of predictions, or of what is JSON already, piece by piece.
+
+    All of it at once would be far larger than the code.
+    """
+    written = [one if isinstance(one, dict) else _lazily(one) for one in found]
+    yield from json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(written)
+    yield "\n"
+
+
+def json_of(facts: PredictionFacts, *, instructions: bool = True) -> dict[str, Any]:
     """Return a prediction as JSON; cycles are numbers, ports as `1*p0156+1*p23`, positions count from 0."""
     bounds, machine, loads, interval = facts.bounds, facts.machine, facts.loads, facts.interval
     return {
@@ -63,8 +73,29 @@ def json_of(facts: PredictionFacts) -> dict[str, Any]:
         "simulation": None if facts.study is None else _simulation(facts.study),
         "left_out": facts.left_out,
         "unknown": [item.name for item in bounds.block.unknown],
-        "instructions": [_instruction(facts, position) for position in range(len(bounds.block.items))],
+        "instructions": list(_Instructions(facts)) if instructions else [],
     }
+
+
+def _lazily(facts: PredictionFacts) -> dict[str, Any]:
+    return json_of(facts, instructions=False) | {"instructions": _Instructions(facts)}
+
+
+class _Instructions(list[dict[str, Any]]):
+    """The instructions of a prediction as JSON, each made when an encoder that is written in Python comes to it.
+
+    Such an encoder wants a list, and asks it for nothing else. All at once they would need far more memory.
+    """
+
+    def __init__(self, facts: PredictionFacts) -> None:
+        super().__init__()
+        self._facts = facts
+
+    def __len__(self) -> int:
+        return len(self._facts.bounds.block.items)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (_instruction(self._facts, position) for position in range(len(self)))
 
 
 def _instruction(facts: PredictionFacts, position: int) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from analysis.function.flow import flow_of
 from analysis.function.loops import LoopPrediction, predict_loop
 from analysis.prediction import PredictionMode, Tools
 from analysis.report.compiler import messages_of
-from analysis.report.data import json_of, schema
+from analysis.report.data import json_of, json_pieces, schema
 from analysis.report.dot import dependency_dot, flow_dot
 from analysis.report.drawing import MOST_ROWS, dependencies, dependency_svg, flow_svg
 from analysis.report.flow import loop_json, loop_lines
@@ -59,6 +59,11 @@ def test_json_is_as_its_schema_says() -> None:
     del written[0]["limits"]
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(written, schema())
+
+
+def test_json_in_pieces_is_the_same_json() -> None:
+    loop = loop_json(loop_of(BRANCHING), "f")
+    assert json.loads("".join(json_pieces([facts(), loop]))) == json.loads(json.dumps([json_of(facts()), loop]))
 
 
 def test_json_says_nothing_that_the_schema_does_not() -> None:

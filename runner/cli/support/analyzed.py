@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -10,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from analysis.block.addresses import BHIVE, MEASURED
 from analysis.errors import AnalysisError
 from analysis.report.compiler import messages_of
-from analysis.report.data import json_of
+from analysis.report.data import json_pieces
 from analysis.report.dot import dependency_dot, flow_dot
 from analysis.report.drawing import dependency_svg, flow_svg
 from analysis.report.flow import loop_json, loop_lines
 from analysis.report.page import PageSection, page_of
 from analysis.report.text import lines_of, side_by_side
 from runner.cli.support.counting import Counting
-from runner.cli.support.own_code import write_text
+from runner.cli.support.own_code import write_pieces, write_text
 from runner.own_code.analyzing.analyzed import tools_for
 
 if TYPE_CHECKING:
@@ -68,9 +67,9 @@ class CpuPrediction:
         """What the page says of it."""
         return PageSection.of(self.facts) if self.loop is None else PageSection.of_loop(self.loop)
 
-    def json(self, name: str) -> dict[str, Any]:
-        """Return it as JSON."""
-        return json_of(self.facts) if self.loop is None else loop_json(self.loop, name)
+    def json(self, name: str) -> PredictionFacts | dict[str, Any]:
+        """Return what becomes its JSON."""
+        return self.facts if self.loop is None else loop_json(self.loop, name)
 
     def text(self, name: str) -> str:
         """Return it as text."""
@@ -88,7 +87,7 @@ def write_reports(given: Given, wanted: AnalyzeOptions) -> None:
     if wanted.measure:
         found = _measured(found, given, wanted)
     first, title = found[0], given.name or "code"
-    write_text(wanted.json_file, lambda: _json([one.json(title) for one in found]))
+    write_pieces(wanted.json_file, lambda: json_pieces([one.json(title) for one in found]))
     write_text(wanted.html_file, lambda: page_of([one.section for one in found], title, first.loop))
     write_text(wanted.svg_file, lambda: _svg(first, wanted.graph, title))
     write_text(wanted.dot_file, lambda: _dot(first, wanted.graph))
@@ -141,10 +140,6 @@ def _measured(found: Sequence[CpuPrediction], given: Given, wanted: AnalyzeOptio
         facts = replace(one.facts, measured=rows)
         made.append(CpuPrediction(facts, one.loop and replace(one.loop, facts=[facts])))
     return made
-
-
-def _json(found: list[dict[str, Any]]) -> str:
-    return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
 
 
 def _svg(found: CpuPrediction, graph: str, title: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from runner.cli.process.guard import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 
 def one_source(given: Mapping[str, str | None], object_file: Path | None, symbol: str | None) -> str:
@@ -53,11 +53,16 @@ def write_text(target: str | None, text: Callable[[], str]) -> None:
     Raises:
         OutputError: the file cannot be written.
     """
+    write_pieces(target, lambda: (text(),))
+
+
+def write_pieces(target: str | None, pieces: Callable[[], Iterable[str]]) -> None:
+    """Write a text that comes in pieces, as `write_text` does."""
     from xed_convert.files import atomic_write, check_writable  # noqa: PLC0415 - most texts go to standard output
 
     if target == "-":
-        sys.stdout.write(text())
+        sys.stdout.writelines(pieces())
     elif target is not None:
         check_writable(target)
         with atomic_write(target) as file:
-            file.write(text().encode())
+            file.writelines(piece.encode() for piece in pieces())
