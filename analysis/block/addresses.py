@@ -42,6 +42,9 @@ BASED_SEGMENTS = ("FS", "GS")
 
 FULL = (1 << 64) - 1
 
+LINE_BYTES = 64
+"""Bytes of a cache line of all cores."""
+
 ITERATIONS = 4
 """Iterations after which the store that a load reads from stays the same, except in loops that turn around in
 memory."""
@@ -104,12 +107,14 @@ class Followed:
     """What came out of following addresses: which loads read from which stores, and who goes to new pages.
 
     Pages are known with an `Environment` only. `far` are the positions of instructions that use a new page in each
-    iteration. `commit_cycles` are those per iteration that the stores take into the cache, where the core's are known.
+    iteration, `far_lines` is how many cache lines they use. `commit_cycles` are those per iteration that the stores
+    take into the cache, where the core's are known.
     """
 
     forwardings: tuple[ForwardedLoad, ...] = ()
     streams: tuple[Stream, ...] = ()
     far: frozenset[int] = frozenset()
+    far_lines: int = 0
     commit_cycles: Fraction = Fraction(0)
 
 
@@ -357,7 +362,9 @@ class AddressFollower:
         committed = Fraction(0)
         if self.commit is not None and state.stored:
             committed = commit_cycles(state.stored, ITERATIONS, self.commit)
-        pages = _movements(touched, self.environment.page_bytes) if self.environment is not None else ((), frozenset())
+        pages = (
+            _movements(touched, self.environment.page_bytes) if self.environment is not None else ((), frozenset(), 0)
+        )
         return Followed(forwardings, *pages, committed)
 
     def _meaning(self, item: Item) -> _Meaning:
@@ -369,8 +376,8 @@ class AddressFollower:
 
 def _movements(
     touched: Sequence[Sequence[tuple[int, int]]], page_bytes: int
-) -> tuple[tuple[Stream, ...], frozenset[int]]:
-    """Return the streams of the last iteration, and the instructions that use a new page in each.
+) -> tuple[tuple[Stream, ...], frozenset[int], int]:
+    """Return the streams of the last iteration, the instructions that use a new page in each, and lines used there.
 
     Only addresses that go on by the same number of bytes count: others come back to pages.
 
@@ -380,12 +387,13 @@ def _movements(
     """
     *_, first, second, last = touched
     if not len(first) == len(second) == len(last):
-        return (), frozenset()
+        return (), frozenset(), 0
     places = zip(first, second, last, strict=True)
     steps = [_signed(c - b) if c - b == b - a else 0 for (_, a), (_, b), (_, c) in places]
     if not any(steps):
-        return (), frozenset()
+        return (), frozenset(), 0
     far = {position for step, (position, _) in zip(steps, last, strict=True) if abs(step) >= page_bytes}
+    lines = {where // LINE_BYTES for step, (_, where) in zip(steps, last, strict=True) if abs(step) >= page_bytes}
     near = sorted((step, address) for step, (_, address) in zip(steps, last, strict=True) if 0 < abs(step) < page_bytes)
     streams: list[Stream] = []
     for number, (step, address) in enumerate(near):
@@ -393,7 +401,7 @@ def _movements(
         together = before[0] == step and address - before[1] < page_bytes
         count = streams.pop().accesses if together else 0
         streams.append(Stream(count + 1, Fraction(abs(step), page_bytes)))
-    return tuple(streams), frozenset(far)
+    return tuple(streams), frozenset(far), len(lines)
 
 
 def _signed(number: int) -> int:

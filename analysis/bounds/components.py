@@ -172,6 +172,8 @@ class Analyzer:
                 units[name] = units.get(name, Fraction(0)) + cycles
         for name, cycles in forwarding_units(self.core, followed).values():
             units[name] = units.get(name, Fraction(0)) + cycles
+        if self.core is not None and followed.far_lines and self.core.memory.alias_cycles:
+            units["lines under another address"] = Fraction(followed.far_lines * self.core.memory.alias_cycles)
         found = {Component.ISSUE: Fraction(slots, self.machine.parameters.issue_width)}
         if followed.commit_cycles:
             found[Component.STORES] = followed.commit_cycles

@@ -149,11 +149,12 @@ def _form(
         uops = _divided(uops, facts)
     slots = form.retire_slots if form.retire_slots is not None else max(1, fused_uops(uops))
     certain = _certain(variant, _lettered(form.some_ports, core)) if usage is None else ()
+    fusible = facts.macro_fusible
     made = Behaviour(
         (*uops, *certain),
         max(1, slots),
         decoding=_decoding(form, slots),
-        fuses_with=facts.macro_fusible if facts.macro_fusible is not None else frozenset(),
+        fuses_with=frozenset() if fusible is None and facts.fusion_known else fusible,
     )
     return replace(made, occupies=_occupied(variant, made, form, facts, core, known=usage is not None))
 

@@ -73,6 +73,9 @@ class MemoryLatencies:
     Where the ports of loads and stores are not known, `rates` are how many of them begin per cycle: loads and stores
     together, stores, loads of vector registers, and stores of vector registers (none: not known either).
 
+    Where pages of one physical page are used by turns, each line of the cache that comes under another address takes
+    `alias_cycles` (0: not known).
+
     The next store from which a load reads comes `forwarding_cycles` after one.
 
     From a store of a vector register to a load of one it takes `vector_forwarding` cycles where the way between store
@@ -89,6 +92,7 @@ class MemoryLatencies:
     rates: tuple[int, ...] = ()
     vector_forwarding: int = 0
     forwarding_cycles: int = 0
+    alias_cycles: int = 0
 
     @property
     def ways(self) -> tuple[int, int]:

@@ -73,7 +73,8 @@ class VariantFacts:
     """All that is known of a variant.
 
     `latencies` are of different registers, `same_register` where all are one. `macro_fusible` are mnemonics of
-    conditional jumps (None: not known). A form that is nowhere mentioned is not in `forms`.
+    conditional jumps (None: not known; with `fusion_known` the file says it of others, so there are none). A form that
+    is nowhere mentioned is not in `forms`.
     """
 
     forms: Mapping[Form, FormFacts] = field(default_factory=dict)
@@ -81,6 +82,7 @@ class VariantFacts:
     same_register: Mapping[LatencyPair, Cycles] = field(default_factory=dict)
     divider_cycles: int = 0
     macro_fusible: frozenset[str] | None = None
+    fusion_known: bool = True
 
     @property
     def plain(self) -> FormFacts:

@@ -12,6 +12,7 @@ Graphs are made when they are first asked for.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from results.database.merge import current_key
@@ -69,6 +70,11 @@ class MachineFile:
         """Return of how many variants something is known."""
         return len(self.by_string)
 
+    @cached_property
+    def fusion_known(self) -> bool:
+        """Whether the file says of any variant with which jumps it fuses."""
+        return any("macro_fusible" in (row.result.measurement or {}) for row in self.by_string.values())
+
     def with_shortest_latencies(self) -> MachineFile:
         """Return the same machine with every latency that is an upper bound as short as it can be."""
         return replace(self, shortest=True, _facts={}, _behaviours={})
@@ -91,6 +97,8 @@ class MachineFile:
                 found = facts_of(row.result) if row is not None else None
             except ValueError as error:
                 raise ModelError(f"{self.source}: {variant.string}: {error}") from error
+            if found is not None:
+                found = replace(found, fusion_known=self.fusion_known)
             self._facts[variant.string] = shortened(found) if found is not None and self.shortest else found
         return self._facts[variant.string]
 

@@ -180,7 +180,7 @@ def compile_instruction(
         _fuses(variant, values, behaviour, machine),
         behaviour.fuses_with,
         round(behaviour.occupies * TICKS),
-        _fetched(variant, values, behaviour, data, machine.parameters.front),
+        _fetched(variant, values, behaviour, data, machine),
         uneliminated=tuple(sorted(port_index[port] for port in behaviour.uneliminated)),
         partial=locator.partial_access(),
         domain=domain_of(variant) if machine.parameters.bypass_cycles else Domain.NONE,
@@ -226,7 +226,7 @@ def _fetched(
     values: Mapping[int, OperandValue],
     behaviour: Behaviour,
     data: bytes,
-    core: CoreConstants | None,
+    machine: MachineModel,
 ) -> Fetched | None:
     """Return what the front end sees of an instruction, None if there is none.
 
@@ -235,8 +235,10 @@ def _fetched(
     but for a prefix, so only the first decoder takes it (Abel and Reineke, uiCA, ICS 2022, and its artifact). A file
     has one row for all registers.
     """
+    core = machine.parameters.front
     if core is None or core.front_end is None:
         return None
+    named = behaviour.fuses_with
     jump = variant.category in BRANCHES
     opcode = opcode_offset(data)
     decoding = behaviour.decoding or usual_decoding(behaviour.slots)
@@ -247,7 +249,7 @@ def _fetched(
         (len(data),),
         decoding,
         wide and OPERAND_SIZE in data[: prefix_bytes(data)],
-        bool(behaviour.fuses_with),
+        _fuses(variant, values, behaviour, machine) if named is None else bool(named),
         jump,
         _jumped(variant, values) if jump else None,
         (opcode,),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.block.addresses import AddressFollower
+from analysis.block.addresses import MEASURED, AddressFollower
 from analysis.block.code import CodeReader
 from analysis.block.commits import commit_cycles
 from analysis.bounds.components import Analyzer, Bounds, Component, Running
@@ -138,3 +138,13 @@ def test_stores_are_followed_where_a_core_says_how_they_commit() -> None:
     assert bounds(text, "ZEN3").cycles_of[Component.STORES] == 2
     assert Component.STORES not in bounds(text, "SKX").cycles_of
     assert simulated(text, "ZEN3") == pytest.approx(2, abs=0.1)
+
+
+def test_lines_of_one_physical_page_under_new_addresses_cost_cycles_only_beyond_a_page() -> None:
+    tools = reader("ZEN3")
+    analyzer = Analyzer(tools.machine, MEASURED)
+    alias = core_of("ZEN3").memory.alias_cycles
+    for bytes_on, lines in some(((4096, 1), (65536, 1), (64, 0), (0, 0))):
+        block = tools.block(assemble(f"mov rax, [rdi]; add rdi, {bytes_on}"))
+        found = analyzer.bounds(block, Running.UNROLLED).cycles_of
+        assert (found.get(Component.UNIT, 0) == lines * alias) == bool(lines)

@@ -361,3 +361,12 @@ def test_between_store_and_load_a_core_that_renames_has_nothing_of_its_own() -> 
     facts = {LatencyPair(2, NO_PART, 1): Cycles(7, 7)}
     uops = behaviour_from(store, VariantFacts({Form.PLAIN: FormFacts()}, facts), core_of("ZEN3")).uops
     assert max(uop.latency for uop in uops) == 0
+
+
+@pytest.mark.parametrize(("known", "expected"), [(True, frozenset()), (False, None)])
+def test_what_fuses_with_jumps_is_left_to_the_core_if_a_file_says_nothing_of_it(
+    known: bool, expected: frozenset[str] | None
+) -> None:
+    facts = VariantFacts({Form.PLAIN: FormFacts(PortUsage.parse("1*p0156"))}, fusion_known=known)
+    found = behaviour_from(catalogue().by_string("CMP_39 (R64, R64)"), facts, core_of("HSW"))
+    assert found.fuses_with == expected
