@@ -69,6 +69,10 @@ static int check_flags(const struct uops_batch *batch, const struct uops_job *jo
 {
 	if (job->flags & ~UOPS_JOB_FLAGS)
 		return -EINVAL;
+	if (job->flags & UOPS_JOB_INTERRUPT)
+		return uops_sample_check(batch, job);
+	if (job->delay_ns)
+		return -EINVAL;
 	if (!(job->flags & UOPS_JOB_ON_DEMAND))
 		return job->flags || job->value ? -EINVAL : 0;
 	return batch->flags & UOPS_BATCH_MASK_LVT ? -EOPNOTSUPP : 0;
@@ -93,9 +97,16 @@ static int check_job(const struct uops_batch *batch, const struct uops_job *job)
 	return check_flags(batch, job);
 }
 
+static u32 samples_each(const struct uops_job *job)
+{
+	if (job->flags & UOPS_JOB_INTERRUPT)
+		return UOPS_INTERRUPT_SAMPLES;
+	return sets[job->set].num_counters;
+}
+
 static int check_samples(const struct uops_batch *batch, const struct uops_job *job)
 {
-	u64 count = (u64)job->repetitions * sets[job->set].num_counters;
+	u64 count = (u64)job->repetitions * samples_each(job);
 
 	if (job->sample_offset > batch->num_samples ||
 	    count > batch->num_samples - job->sample_offset)
@@ -108,12 +119,18 @@ static void run_once(const struct uops_batch *batch, const struct uops_job *job)
 	struct uops_quiet quiet;
 	u64 before;
 
+	if (uops_run.sampled)
+		uops_sample_draw(job->delay_ns);
 	kernel_fpu_begin_mask(KFPU_387 | KFPU_MXCSR);
 	before = ktime_get_mono_fast_ns();
-	uops_quiet_begin(&quiet, batch->flags & UOPS_BATCH_MASK_LVT);
+	uops_quiet_begin(&quiet, batch->flags & UOPS_BATCH_MASK_LVT || uops_run.sampled);
+	if (uops_run.sampled)
+		uops_sample_begin(&quiet);
 	uops_guard_enter(job->time_limit_ns);
 	uops_contain_run();
 	uops_guard_leave();
+	if (uops_run.sampled)
+		uops_sample_end(&quiet);
 	uops_quiet_end(&quiet);
 	uops_run.quiet_ns = ktime_get_mono_fast_ns() - before;
 	kernel_fpu_end();
@@ -151,7 +168,7 @@ static bool take_run(struct uops_result *result)
 	return false;
 }
 
-static void take_samples(const struct uops_counter_set *set, u32 repetition)
+static void take_counters(const struct uops_counter_set *set, u32 repetition)
 {
 	const u64 *start = areas.context + UOPS_CTX_START;
 	const u64 *end = areas.context + UOPS_CTX_END;
@@ -160,6 +177,18 @@ static void take_samples(const struct uops_counter_set *set, u32 repetition)
 
 	for (i = 0; i < set->num_counters; i++)
 		to[i] = (end[i] - start[i]) & uops_pmu_mask(&set->counters[i]);
+}
+
+static void take_samples(const struct uops_job *job, u32 repetition)
+{
+	u64 *to = samples + (size_t)repetition * UOPS_INTERRUPT_SAMPLES;
+
+	if (!uops_run.sampled) {
+		take_counters(&sets[job->set], repetition);
+		return;
+	}
+	to[0] = uops_run.landed;
+	to[1] = uops_run.r15;
 }
 
 static u64 smi_count(void)
@@ -202,7 +231,6 @@ static int run_whole(const struct uops_batch *batch, const struct uops_job *job)
 static int run_repetitions(const struct uops_batch *batch, const struct uops_job *job,
 			   struct uops_result *result)
 {
-	const struct uops_counter_set *set = &sets[job->set];
 	u64 clocks[2], smis = smi_count();
 	u32 i;
 
@@ -217,7 +245,7 @@ static int run_repetitions(const struct uops_batch *batch, const struct uops_job
 		if (!take_run(result))
 			return uops_run.timed_out && signal_pending(current) ? -EINTR : 0;
 		if (i >= job->warm_ups)
-			take_samples(set, result->repetitions++);
+			take_samples(job, result->repetitions++);
 	}
 	count_clocks(result, clocks, 1);
 	result->smis = smi_count() - smis;
@@ -228,7 +256,7 @@ static int copy_samples(const struct uops_batch *batch, const struct uops_job *j
 			const struct uops_result *result)
 {
 	u64 __user *to = u64_to_user_ptr(batch->samples);
-	size_t count = (size_t)result->repetitions * sets[job->set].num_counters;
+	size_t count = (size_t)result->repetitions * samples_each(job);
 
 	if (copy_to_user(to + job->sample_offset, samples, count * sizeof(u64)))
 		return -EFAULT;
@@ -261,8 +289,10 @@ static int run_job(const struct uops_batch *batch, const struct uops_job *job,
 	if (error)
 		return error;
 	uops_code_place(job->flags & UOPS_JOB_ON_DEMAND);
+	uops_contain_sample(job->flags & UOPS_JOB_INTERRUPT);
 	error = run_repetitions(batch, job, result);
 	uops_code_place(false);
+	uops_contain_sample(false);
 	if (job->flags & UOPS_JOB_ON_DEMAND)
 		result->pages = uops_demand_pages();
 	return error ?: copy_samples(batch, job, result);

@@ -65,6 +65,8 @@ static void check_offsets(void)
 	BUILD_BUG_ON(offsetof(struct uops_run, cr4) != RUN_CR4);
 	BUILD_BUG_ON(offsetof(struct uops_run, mended) != RUN_MENDED);
 	BUILD_BUG_ON(offsetof(struct uops_run, entry) != RUN_ENTRY);
+	BUILD_BUG_ON(offsetof(struct uops_run, r15) != RUN_R15);
+	BUILD_BUG_ON(offsetof(struct uops_run, sampled) != RUN_SAMPLED);
 }
 
 int uops_contain_init(void)
@@ -138,9 +140,23 @@ void uops_contain_prepare(void)
 			lead_to_stub(&private_idt[vector], vector);
 }
 
+/*
+ * Before a job. Interrupts of a sampled run come on the stack of exceptions, since the
+ * blob may have destroyed its own. Others go to the kernel's handlers, which need a
+ * stack that they can be preempted on.
+ */
+void uops_contain_sample(bool sampled)
+{
+	int vector;
+
+	uops_run.sampled = sampled;
+	for (vector = FIRST_EXTERNAL_VECTOR; vector < NUM_VECTORS; vector++)
+		private_idt[vector].bits.ist = sampled ? IST1 : 0;
+}
+
 static u32 changed_flags(void)
 {
-	u64 interrupts = uops_run.strict ? 0 : X86_EFLAGS_IF;
+	u64 interrupts = uops_run.strict && !uops_run.sampled ? 0 : X86_EFLAGS_IF;
 	u32 changed = 0;
 
 	if (uops_run.faulted)
@@ -173,6 +189,8 @@ static void enter(void)
 
 	if (!uops_run.strict)
 		raw_local_irq_enable();
+	if (uops_run.sampled)
+		uops_sample_arm();
 	uops_enter();
 	uops_run.blob_ns = ktime_get_mono_fast_ns() - before;
 }

@@ -28,6 +28,11 @@ SYM_FUNC_START(uops_enter)
 	/* a stack of its own: what recursion overwrites must not be the task's */
 	movq	uops_run+RUN_CODE_STACK(%rip), %rsp
 	movq	uops_run+RUN_ENTRY(%rip), %rax
+	cmpl	$0, uops_run+RUN_SAMPLED(%rip)
+	je	.Lcall
+	/* from here to .Lexit an interrupt ends the run */
+	sti
+.Lcall:
 	ANNOTATE_RETPOLINE_SAFE
 	call	*%rax
 	pushfq
@@ -100,6 +105,8 @@ SYM_CODE_END(uops_stubs)
  * INT n pushes no error code, whatever its vector. So the frame itself must tell:
  * bit 1 is set in RFLAGS always, in the kernel's CS never (it is part of RPL).
  *
+ * An interrupt of a sampled run ends it, too, wherever it is. sample.c serves it.
+ *
  * Nothing here is a return thunk: with call-depth tracking one would use GS, which
  * the blob may have destroyed.
  */
@@ -122,6 +129,8 @@ SYM_CODE_START_LOCAL(uops_common)
 	je	.Lundefined
 	cmpl	$31, 16(%rsp)
 	jbe	.Lcontain
+	cmpl	$0, uops_run+RUN_SAMPLED(%rip)
+	jne	.Lcontain
 	/* an interrupt: ours if INT n is what stands before RIP */
 	cmpq	$2, %rcx
 	jl	.Lforward
@@ -141,6 +150,7 @@ SYM_CODE_START_LOCAL(uops_common)
 	je	.Lforward
 .Lcontain:
 	movq	%rcx, uops_run+RUN_OFFSET(%rip)
+	movq	%r15, uops_run+RUN_R15(%rip)
 	movl	16(%rsp), %ecx
 	movl	%ecx, uops_run+RUN_VECTOR(%rip)
 	xorl	%eax, %eax
@@ -164,7 +174,7 @@ SYM_CODE_START_LOCAL(uops_common)
 	cmpl	$0, uops_run+RUN_INSIDE(%rip)
 	je	.Lforward
 	cmpl	$31, 16(%rsp)
-	ja	.Lforward
+	ja	.Linterrupt
 	cmpl	$6, 16(%rsp)
 	je	.Lmend
 .Lnot_mended:
@@ -183,6 +193,10 @@ SYM_CODE_START_LOCAL(uops_common)
 .Lastray:
 	movq	$-1, %rcx
 	jmp	.Lcontain
+.Linterrupt:
+	cmpl	$0, uops_run+RUN_SAMPLED(%rip)
+	jne	.Lastray
+	jmp	.Lforward
 .Lmend:
 	/*
 	 * The kernel's NMI handler begins with RDGSBASE. If the blob has switched

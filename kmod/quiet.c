@@ -32,6 +32,7 @@ static const u32 xapic_list[] = { APIC_DFR, APIC_LDR };
 /* Of the batch's CPU, taken before the batch. */
 static struct {
 	u64 base;
+	u32 initial;	/* of the timer, which counts down from it */
 	u32 value[ARRAY_SIZE(apic_list)];
 	u32 xapic_value[ARRAY_SIZE(xapic_list)];
 } saved_apic;
@@ -57,6 +58,7 @@ void uops_quiet_prepare(void)
 	saved_apic.base = 0;
 	if (!uops_quiet_has_apic() || rdmsrq_safe(MSR_IA32_APICBASE, &saved_apic.base))
 		return;
+	saved_apic.initial = apic->read(APIC_TMICT);
 	for (i = 0; i < ARRAY_SIZE(apic_list); i++)
 		saved_apic.value[i] = apic->read(apic_list[i]);
 	if (saved_apic.base & X2APIC_ENABLE)
@@ -75,13 +77,15 @@ static void write_deadline(u64 deadline)
 	wrmsrq_safe(MSR_IA32_TSC_DEADLINE, deadline);
 }
 
-/* Let the timer expire soon: when it should have is lost. */
+/* Let the timer expire soon, or begin a period: when it should have is lost. */
 static void expire_soon(void)
 {
 	u32 mode = apic->read(APIC_LVTT) & TIMER_MODE;
 
 	if (mode == APIC_LVT_TIMER_TSCDEADLINE)
 		write_deadline(rdtsc() + 1);
+	else if (mode == APIC_LVT_TIMER_PERIODIC)
+		apic->write(APIC_TMICT, saved_apic.initial);
 	else
 		apic->write(APIC_TMICT, 1);
 }
@@ -153,7 +157,10 @@ static void unmask_entries(const struct uops_quiet *quiet)
 
 	for (i = 0; i < num_entries(); i++)
 		apic->write(lvt_list[i], quiet->lvt[i]);
-	restart_timer(quiet);
+	if (!quiet->timer_taken)
+		restart_timer(quiet);
+	else if (!(quiet->lvt[0] & APIC_LVT_MASKED))
+		expire_soon();
 }
 
 /* Returns with interrupts off; with mask_lvt the run turns them on. */
@@ -161,6 +168,7 @@ void uops_quiet_begin(struct uops_quiet *quiet, bool mask_lvt)
 {
 	local_irq_save(quiet->flags);
 	quiet->mask_lvt = mask_lvt;
+	quiet->timer_taken = false;
 	if (mask_lvt)
 		mask_entries(quiet);
 }

@@ -21,5 +21,7 @@
 #define RUN_CR4		0x60
 #define RUN_MENDED	0x68
 #define RUN_ENTRY	0x70
+#define RUN_R15		0x78
+#define RUN_SAMPLED	0x80
 
 #endif /* UOPSCOPE_RUN_OFFSETS_H */

@@ -41,6 +41,8 @@ struct uops_run {
 	u32 mended;		/* CR4.FSGSBASE was put back for a handler of the kernel's */
 	u32 on_demand;		/* with the page tables of demand.c */
 	u64 entry;		/* of the blob, which begins at area */
+	u64 r15;		/* where an exception or interrupt ended it */
+	u32 sampled;		/* interrupts are on in the blob, and any ends it */
 	/* from here on C only */
 	u64 blob_ns;
 	u64 quiet_ns;
@@ -50,6 +52,7 @@ struct uops_run {
 	atomic_t state;
 	u64 started_ns;		/* state UOPS_RUNNING only */
 	u64 limit_ns;
+	u64 landed;		/* sampled: offset where it came, or UOPS_NO_OFFSET */
 };
 
 enum { UOPS_IDLE, UOPS_RUNNING, UOPS_KILLING, UOPS_KILLED };
@@ -101,6 +104,7 @@ void uops_demand_unload(void);
 int uops_contain_init(void);
 void uops_contain_exit(void);
 int uops_contain_possible(void);
+void uops_contain_sample(bool sampled);
 void uops_contain_prepare(void);
 void uops_contain_run(void);
 extern u64 uops_handlers[];
@@ -136,6 +140,8 @@ struct uops_quiet {
 	u32 lvt[7];
 	u64 deadline;
 	bool mask_lvt;
+	u32 divide;		/* sample.c: of the timer, which it takes */
+	bool timer_taken;
 };
 
 bool uops_quiet_has_apic(void);
@@ -143,6 +149,13 @@ void uops_quiet_prepare(void);
 bool uops_quiet_restore_apic(void);
 void uops_quiet_begin(struct uops_quiet *quiet, bool mask_lvt);
 void uops_quiet_end(struct uops_quiet *quiet);
+
+/* sample.c: interrupts a run at a random time */
+int uops_sample_check(const struct uops_batch *batch, const struct uops_job *job);
+void uops_sample_draw(u64 delay_ns);
+void uops_sample_begin(struct uops_quiet *quiet);
+void uops_sample_arm(void);
+void uops_sample_end(struct uops_quiet *quiet);
 
 /* guard.c: ends what does not end */
 extern bool uops_use_nmi;

@@ -16,7 +16,7 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define UOPS_ABI_VERSION	4
+#define UOPS_ABI_VERSION	5
 
 /* Limits. Sizes in bytes, times in nanoseconds. */
 #define UOPS_CODE_BYTES		0x100000	/* longest blob */
@@ -34,6 +34,8 @@
 #define UOPS_MAX_ITERATIONS	1000000000
 #define UOPS_MIN_TIME_NS	1000000		/* per repetition */
 #define UOPS_MAX_TIME_NS	2000000000
+#define UOPS_MIN_DELAY_NS	1000
+#define UOPS_MAX_DELAY_NS	1000000000
 
 /* The context page. */
 #define UOPS_CTX_AREA_R14	0x040
@@ -135,10 +137,18 @@ struct uops_counter_set {
  * struct uops_job.flags. On demand, the lower half of the addresses is the job's own:
  * a page that it touches is mapped when it faults, and the repetition begins again.
  * All pages are the one at UOPS_CTX_PAGE.
+ *
+ * With UOPS_JOB_INTERRUPT, alone, the local APIC's timer interrupts each repetition and
+ * ends it, at a random time between delay_ns and twice that after the blob was entered.
+ * A repetition has two samples, whatever its counters: the offset in the blob that
+ * the interrupt would have returned to, and R15 there. The offset is UOPS_NO_OFFSET where
+ * the blob was over before, or something else interrupted it.
  */
 #define UOPS_JOB_ON_DEMAND	0x1ULL
 #define UOPS_JOB_KEEP_PAGES	0x2ULL	/* pages of the job before it stay */
-#define UOPS_JOB_FLAGS		0x3ULL
+#define UOPS_JOB_INTERRUPT	0x4ULL
+#define UOPS_JOB_FLAGS		0x7ULL
+#define UOPS_INTERRUPT_SAMPLES	2	/* of a repetition that is interrupted */
 
 struct uops_job {
 	__u32 size;
@@ -152,6 +162,7 @@ struct uops_job {
 	__u64 sample_offset;	/* in uops_batch.samples, in samples */
 	__u64 flags;
 	__u64 value;		/* for the context page; 0 unless on demand */
+	__u64 delay_ns;		/* of the interrupt; 0 unless UOPS_JOB_INTERRUPT */
 };
 
 /* What became of a job: struct uops_result.status */

@@ -11,6 +11,9 @@ from runner.cli.process.guard import UsageError
 from runner.cli.support.own_code import write_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.host.interrupts.sample import Source
     from runner.interrupts.study import Interrupted
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -27,8 +30,11 @@ def interrupts(
         int, typer.Option(metavar="NS", min=5000, max=10_000_000, help="Nanoseconds between two interrupts.")
     ] = 20_000,
     source: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="perf or timer (repeatable; default: both).")
+        list[str] | None, typer.Option(metavar="NAME", help="perf, timer or kmod (repeatable; default: the first two).")
     ] = None,
+    backend: Annotated[
+        str, typer.Option(metavar="NAME", help="kmod: the kernel module's interrupts, too (needs root).")
+    ] = "",
     rounds: Annotated[int, typer.Option(metavar="N", min=1, max=20, help="The number of rounds.")] = 2,
     cpu: Annotated[int | None, typer.Option(metavar="N", min=0, help="The logical CPU to run on.")] = None,
     arch: Annotated[
@@ -42,7 +48,7 @@ def interrupts(
     predict: Annotated[bool, typer.Option("--predict", help="Only predict; run nothing.")] = False,
 ) -> None:
     """Show at which instructions of a loop interrupts arrive, beside the prediction of a retirement model."""
-    from runner.host.interrupts.sample import Sampling, Source  # noqa: PLC0415 - `--help` needs none of these
+    from runner.host.interrupts.sample import USUAL_SOURCES, Sampling  # noqa: PLC0415 - `--help` needs none of these
     from runner.interrupts.plot import svg  # noqa: PLC0415 - likewise
     from runner.interrupts.report import json_of, lines_of  # noqa: PLC0415 - likewise
     from runner.interrupts.study import interrupted  # noqa: PLC0415 - likewise
@@ -50,13 +56,25 @@ def interrupts(
 
     if predict and cpu is not None:
         raise UsageError("--predict runs nothing", hint="leave out --cpu")
-    names = dict.fromkeys(source or tuple(Source))
-    if unknown := [name for name in names if name not in tuple(Source)]:
-        raise UsageError(f"--source {unknown[0]}: there is no such source", hint="perf or timer")
-    sources = tuple(map(Source, names))
+    sources = _sources(source or USUAL_SOURCES, backend)
     sampling = None if predict else Sampling(samples, period, cpu, sources=sources, rounds=rounds)
     found: Interrupted = interrupted(code_of(asm), code_of(init), arch or "", sampling)
     write_text(json_file, lambda: json.dumps(json_of(found), ensure_ascii=False) + "\n")
     write_text(plot, lambda: svg(found))
     if "-" not in {json_file, plot}:
         print("\n".join(lines_of(found)))
+
+
+def _sources(names: Sequence[str], backend: str) -> tuple[Source, ...]:
+    """Return the sources of these names, with the backend's own.
+
+    Raises:
+        UsageError: there is no such source or backend.
+    """
+    from runner.host.interrupts.sample import Source  # noqa: PLC0415 - `--help` needs it not
+
+    if backend not in ("", Source.KMOD):
+        raise UsageError(f"--backend {backend}: only kmod has interrupts of its own", hint="leave it out")
+    if unknown := [name for name in names if name not in tuple(Source)]:
+        raise UsageError(f"--source {unknown[0]}: there is no such source", hint="perf, timer or kmod")
+    return tuple(dict.fromkeys(map(Source, (*names, backend) if backend else names)))

@@ -16,6 +16,7 @@ from generator.harness.native import PLACEHOLDER, chain, signal_sampler
 from generator.harness.style import Style
 from runner.backend import BackendError
 from runner.host.interrupts import sampler
+from runner.host.interrupts.by_module import ModuleSampler
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,6 +39,12 @@ class Source(StrEnum):
     """perf's software clock: the kernel writes samples down."""
     TIMER = "timer"
     """A POSIX timer of the thread, whose signals a handler counts."""
+    KMOD = "kmod"
+    """The local APIC's timer: the kernel module takes its interrupts in ring 0."""
+
+
+USUAL_SOURCES = (Source.PERF, Source.TIMER)
+"""Those that an ordinary user may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +103,7 @@ class Sampling:
     period_ns: int = PERIOD_NS
     cpu: int | None = None
     seconds: float = MOST_SECONDS
-    sources: tuple[Source, ...] = tuple(Source)
+    sources: tuple[Source, ...] = USUAL_SOURCES
     rounds: int = ROUNDS
     offsets: tuple[int, ...] = OFFSETS
 
@@ -146,23 +153,11 @@ def sample(
         BackendError: the code ended its process.
     """
     style = Style(offset_bytes=offset_bytes)
-    blob = render(benchmark, 1, PLACEHOLDER, RDTSC, style)
     shape = layout(benchmark, 1, PLACEHOLDER, RDTSC, style)
-    calibration, cycles = chain()
-    patched = PLACEHOLDER.to_bytes(4, "little")
-    job = {
-        "blob": blob.hex(),
-        "patch_at": blob.index(patched),
-        "calibration": calibration.hex(),
-        "calibration_patch_at": calibration.index(patched),
-        "source": source.value,
-        "handler": signal_sampler().hex(),
-        "cpu": cpu,
-        "period_ns": sampling.period_ns,
-        "samples": sampling.samples,
-        "seconds": sampling.seconds,
-    }
-    found = _run(job)
+    if source is Source.KMOD:
+        found = _run_in_kernel(benchmark, style, cpu, sampling)
+    else:
+        found = _run(_job(benchmark, style, cpu, sampling, source))
     places = {shape.body_offset + start: number for number, start in enumerate(starts[:-1])}
     counts, elsewhere = [0] * len(places), 0
     for offset, count in found["counts"].items():
@@ -179,9 +174,40 @@ def sample(
         lost=found["lost"],
         seconds=found["seconds"],
         disturbed=found["disturbed"],
-        cycles=cycles * found["iterations"],
+        cycles=chain()[1] * found["iterations"],
         source=source,
     )
+
+
+def _job(benchmark: Microbenchmark, style: Style, cpu: int, sampling: Sampling, source: Source) -> dict[str, object]:
+    blob, (calibration, _) = render(benchmark, 1, PLACEHOLDER, RDTSC, style), chain()
+    patched = PLACEHOLDER.to_bytes(4, "little")
+    return {
+        "blob": blob.hex(),
+        "patch_at": blob.index(patched),
+        "calibration": calibration.hex(),
+        "calibration_patch_at": calibration.index(patched),
+        "source": source.value,
+        "handler": signal_sampler().hex(),
+        "cpu": cpu,
+        "period_ns": sampling.period_ns,
+        "samples": sampling.samples,
+        "seconds": sampling.seconds,
+    }
+
+
+def _run_in_kernel(benchmark: Microbenchmark, style: Style, cpu: int, sampling: Sampling) -> dict[str, Any]:
+    """Let the module interrupt the loop.
+
+    Raises:
+        BackendError: no module, or the code faulted.
+    """
+    sampler = ModuleSampler(benchmark, style, sampling.period_ns, cpu)
+    try:
+        sampler.sample(sampling.samples, sampling.seconds)
+        return sampler.report()
+    finally:
+        sampler.close()
 
 
 def _run(job: dict[str, object]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 from enum import IntEnum, IntFlag
 
-ABI_VERSION = 4
+ABI_VERSION = 5
 
 CODE_BYTES = 0x100000
 AREA_BYTES = 0x100000
@@ -25,6 +25,8 @@ MAX_REPETITIONS = 10000
 MAX_ITERATIONS = 1000000000
 MIN_TIME_NS = 1000000
 MAX_TIME_NS = 2000000000
+MIN_DELAY_NS = 1000
+MAX_DELAY_NS = 1000000000
 
 CTX_AREA_R14 = 0x040
 CTX_AREA_RSI = 0x048
@@ -60,7 +62,8 @@ PMU_AMD = 2
 NO_CPU = 0xFFFFFFFF
 NO_OFFSET = 0xFFFFFFFFFFFFFFFF
 BATCH_FLAGS = 15
-JOB_FLAGS = 3
+JOB_FLAGS = 7
+INTERRUPT_SAMPLES = 2
 
 
 class Feature(IntFlag):
@@ -117,6 +120,7 @@ class JobFlag(IntFlag):
 
     ON_DEMAND = 0x1
     KEEP_PAGES = 0x2
+    INTERRUPT = 0x4
 
 
 class uops_info(ctypes.Structure):  # noqa: N801 - named as in the header
@@ -187,6 +191,7 @@ class uops_job(ctypes.Structure):  # noqa: N801 - named as in the header
         ("sample_offset", ctypes.c_uint64),
         ("flags", ctypes.c_uint64),
         ("value", ctypes.c_uint64),
+        ("delay_ns", ctypes.c_uint64),
     )
 
 

@@ -49,7 +49,7 @@ class BlobJob:
     """A blob (its bytes), the counters that it reads in that order, and how often it runs.
 
     `writes` are registers and their values, which the counters need. `value` is what registers and memory begin with
-    where pages are mapped on demand.
+    where pages are mapped on demand. `delay_ns` is the least time until the interrupt where one ends each run.
     """
 
     blob: bytes
@@ -61,6 +61,12 @@ class BlobJob:
     writes: tuple[tuple[int, int], ...] = ()
     flags: abi.JobFlag = NO_JOB_FLAGS
     value: int = 0
+    delay_ns: int = 0
+
+    @property
+    def samples_each(self) -> int:
+        """How many samples a repetition has: one per counter, or RIP's offset and R15 where an interrupt ended it."""
+        return abi.INTERRUPT_SAMPLES if self.flags & abi.JobFlag.INTERRUPT else len(self.slots)
 
     @property
     def counter_set(self) -> CounterSet:
@@ -207,13 +213,13 @@ class _Batch:
         for job, row in zip(self._jobs, self._c_jobs, strict=True):
             row.size = ctypes.sizeof(abi.uops_job)
             row.set = sets[job.counter_set]
-            row.flags, row.value = job.flags, job.value
+            row.flags, row.value, row.delay_ns = job.flags, job.value, job.delay_ns
             row.code_offset, row.code_bytes = code, len(job.blob)
             row.warm_ups, row.repetitions = job.warm_ups, job.repetitions
             row.iterations, row.time_limit_ns = job.iterations, job.time_limit_ns
             row.sample_offset = samples
             code += len(job.blob)
-            samples += job.repetitions * len(job.slots)
+            samples += job.repetitions * job.samples_each
         return samples
 
     def skip_what_is_done(self) -> None:
@@ -226,7 +232,7 @@ class _Batch:
 
     def _result(self, index: int) -> BlobResult:
         row, job, first = self._results[index], self._c_jobs[index], self._c_jobs[index].sample_offset
-        width = len(self._jobs[index].slots)
+        width = self._jobs[index].samples_each
         taken = self._samples[first : first + row.repetitions * width] if job.repetitions else []
         return BlobResult(
             status=abi.JobStatus(row.status),
@@ -262,7 +268,7 @@ def _fitting(jobs: Sequence[BlobJob]) -> int:
     code = samples = 0
     for count, job in enumerate(jobs[: abi.MAX_JOBS]):
         code += len(job.blob)
-        samples += job.repetitions * len(job.slots)
+        samples += job.repetitions * job.samples_each
         if count and (code > MAX_BATCH_CODE or samples > MAX_BATCH_SAMPLES):
             return count
     return min(len(jobs), abi.MAX_JOBS)

@@ -14,7 +14,7 @@ from analysis.retirement import Cause, Oldest, RetirementPrediction
 from runner.backend import BackendError
 from runner.cli import interrupts
 from runner.host.cpu import choose
-from runner.host.interrupts.sample import Sampled, Sampling, Source, loop_of
+from runner.host.interrupts.sample import USUAL_SOURCES, Sampled, Sampling, Source, loop_of
 from runner.interrupts.plot import svg
 from runner.interrupts.report import bar, json_of, lines_of
 from runner.interrupts.study import Interrupted, interrupted
@@ -110,7 +110,7 @@ def test_the_loop_that_is_sampled_is_the_body_and_its_end() -> None:
     assert len(code) - len(body) == 9
 
 
-@pytest.mark.parametrize("source", list(Source))
+@pytest.mark.parametrize("source", USUAL_SOURCES)
 def test_samples_of_this_machine_are_where_a_chain_waits(source: Source) -> None:
     need_catalogue()
     try:
@@ -132,7 +132,9 @@ def test_samples_of_this_machine_are_where_a_chain_waits(source: Source) -> None
         (["--asm", "NOSUCH RAX"], 2, "NOSUCH"),
         (["--asm", "mov r15, 1"], 2, "R15"),
         (["--asm", "nop", "--predict", "--cpu", "0"], 2, "--predict runs nothing"),
-        (["--asm", "nop", "--source", "dice"], 2, "perf or timer"),
+        (["--asm", "nop", "--source", "dice"], 2, "perf, timer or kmod"),
+        (["--asm", "nop", "--backend", "tsc"], 2, "only kmod"),
+        (["--asm", "nop", "--backend", "kmod"], 3, "the kernel module"),
         (["--asm", "nop", "--predict", "--arch", "NOSUCH"], 2, "NOSUCH"),
     ],
 )
