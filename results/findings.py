@@ -95,13 +95,14 @@ class ChainTime(Step):
 
 
 class Note(StrEnum):
-    """Conclusions from all chains of a pair together."""
+    """Conclusions from all chains of a pair, or from all mixes of an instruction, together."""
 
     INDEPENDENT = "independent"
     LENGTHS_DISAGREE = "lengths disagree"
     SPREAD_ADDED = "spread added"
     NOT_REPEATED = "not repeated"
     PASSES_DIFFER = "passes differ"
+    NO_SLOTS_LEFT = "no slots left"
 
 
 @dataclass(frozen=True, slots=True)
@@ -538,6 +539,7 @@ class Unplaced(Failure):
     """By time alone: some µops are confined to sets that can be blocked (`usage`), the others are not.
 
     `slots` is the number of issue slots (None: not known). The others use no port, or more ports than can be kept busy.
+    If each slot has its µop, one may hold another one, which does so.
     """
 
     usage: PortUsage

@@ -96,6 +96,7 @@ _REMARKS = {
     "upper bound",
     Note.NOT_REPEATED: "a second measurement gave the same whole number but another fraction: the whole number counts",
     Note.PASSES_DIFFER: "each pass takes whole cycles: the fraction is the mean of shorter and longer passes",
+    Note.NO_SLOTS_LEFT: "each slot has its µop on these sets: it has none on those of other registers",
 }
 
 
@@ -333,7 +334,7 @@ _REASONS: dict[type[Failure], str] = {
     findings.OnlyBounds: "its µops fill the scheduler",
     findings.Indistinguishable: "several port usages fit the measurements",
     findings.TooManyUsages: "too many port usages fit the measurements",
-    findings.Unplaced: "some µops use no port, or more ports than can be kept busy",
+    findings.Unplaced: "some µops use, or may use, no port, or more ports than can be kept busy",
     findings.Delays: "it delays other µops for longer than µops of its own would",
     findings.Unexplained: "no port usage fits the times of its mixes",
     findings.TooNoisy: "the machine was too busy for ports by time",
@@ -430,6 +431,8 @@ def _(value: findings.Indistinguishable) -> str:
 def _(value: findings.Unplaced) -> str:
     slots = "an unknown number of" if value.slots is None else str(value.slots)
     known, others = (f"only {value.usage} is known", "the others") if value.usage.uops else ("no port is known", "they")
+    if value.slots is not None and value.usage.total >= value.slots:
+        return f"of {slots} issue slots {known}; one may hold another µop, on more ports than can be kept busy"
     return f"of {slots} issue slots {known}; {others} use no port, or more ports than can be kept busy"
 
 

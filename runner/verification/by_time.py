@@ -164,7 +164,7 @@ def _count(
     if found is not None and found.usage is not None:
         stated = renamed(found.usage, names)
         said = str(stated)
-        verdict = Verdict.RIGHT if stated == truth else Verdict.VISIBLE if stated == visible else Verdict.WRONG
+        verdict = Verdict.RIGHT if stated == truth else Verdict.WRONG
         known.append((stated, truth))
     elif found is not None and isinstance(found.failure, Unplaced):
         stated = renamed(found.failure.usage, names)

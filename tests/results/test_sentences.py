@@ -46,4 +46,10 @@ def test_sentences_name_what_they_are_about() -> None:
     none = PortUsage({})
     assert sentences.failure(Indistinguishable((none, usages[0]))).endswith("usages fit: no port or 1*p06")
     assert sentences.failure(Unplaced(none, None)).startswith("of an unknown number of issue slots no port is known;")
+    assert sentences.failure(Unplaced(usages[0], 1)).endswith(
+        "one may hold another µop, on more ports than can be kept busy"
+    )
+    assert sentences.failure(Unplaced(usages[0], 2)).endswith(
+        "the others use no port, or more ports than can be kept busy"
+    )
     assert sentences.failure(NoLatency(LatencyKey(1, 2, source_flag="CF"))) == ("latency CF→2: no chain could be built")

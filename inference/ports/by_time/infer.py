@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING
 from generator.sequences.blocking import is_wide, kind_of, register_files
 from generator.support.prologue import extra_code_of
 from inference.ports.by_time.hypotheses import Hypothesis, PortComponent, UopBounds, components
-from inference.ports.by_time.machine import SHARES
+from inference.ports.by_time.machine import MEMORY, SHARES, domains
 from inference.ports.by_time.mixes import (
+    FARTHEST,
     MANY,
+    ROUNDING,
     SHORT_CHAIN,
     WAITS,
     Asked,
@@ -30,7 +32,6 @@ from inference.ports.by_time.mixes import (
     ask,
     cycles_of,
     issue_rate,
-    judge,
     strengths,
     undisturbed,
 )
@@ -41,9 +42,11 @@ from results.findings import (
     Delays,
     Indistinguishable,
     ManyInstances,
+    Note,
     NotGenerated,
     OnlyBounds,
     PortAnswer,
+    Remark,
     SequenceTime,
     SlotsFound,
     TooNoisy,
@@ -65,8 +68,17 @@ if TYPE_CHECKING:
     from results.ports import PortSet
     from xed_convert.model import InstructionVariant
 
-FILLER_CYCLES = 2
-"""Cycles that filler takes beyond the instruction's own chain, and again that the second mix takes beyond the first."""
+FURTHER_MIXES, FURTHER_STEP = 6, 2
+"""If two mixes with filler do not settle the number of slots, there are so many further ones. Each has so many lines
+more than the one before. Eight mixes are half as noisy as two."""
+
+STARTS_FASTER = Fraction(1, 3)
+"""Slots that a mix may seem to lack. On uops.info's Haswell, short loops get faster when the loop buffer takes over.
+There an instruction of two slots seems to have 1.67."""
+
+FIRST_FILLER_CYCLES, FILLER_CYCLES = 4, 2
+"""Cycles that filler takes beyond the instruction's own chain, and that the second mix takes beyond the first. Loops of
+fewer cycles are issued unevenly: on uops.info's Haswell, 13 lines take 3.5 cycles, and 17 take 4.25."""
 
 MOST_ROUNDS = 12
 """Rounds of questions, each about one set of every component that is not settled, to bound the work."""
@@ -78,6 +90,13 @@ taken to be."""
 UOPS_OF_SLOT = 4
 """µops that one slot may stand for if there is a memory operand or a wide vector: two halves, each loaded and
 computed."""
+
+UOPS_OF_PAIR = 2
+"""µops that one slot holds at most, if each is no half of a wide vector (Intel optimization manual, micro-fusion)."""
+
+UOPS_OF_STORE = 2
+"""µops of a store: its address and its value. Haswell issues both in one slot, and nothing else has the ports of the
+former."""
 
 SPLIT_BITS = 256
 """Width of vectors that cores may execute in two halves: vector units are 128 bits wide at least."""
@@ -159,6 +178,11 @@ class TimedProbe:
         known = [(ports, self.bounds[ports]) for ports in part.basic if ports in self.bounds]
         return is_wide(self.variant) and any(one.least == one.most == self.most_on(ports) for ports, one in known)
 
+    def is_likely(self, one: TimedSet) -> bool:
+        """Whether instructions with this set have its registers, or memory as it does."""
+        own = domains(self.variant)
+        return MEMORY in own if one.is_of_memory else not own.isdisjoint(one.files)
+
     def askable(self) -> dict[PortSet, TimedSet]:
         """Return the basic sets that can be blocked in its kind of code."""
         return {one.ports: one for one in self.machine.sets if self.kind in one.blockers}
@@ -166,7 +190,7 @@ class TimedProbe:
     def question(self, one: TimedSet) -> Question:
         """Return the question how many of its µops are confined to a set."""
         size = len(one.ports)
-        counts = strengths(size, self.machine.width, self.most_slots, self.chain, self.machine.noise)
+        counts = strengths(size, self.machine.width, self.most_slots, self.chain)
         return Question(self.variant, one.blockers[self.kind], size, counts, self.chain, self.cycles)
 
     def take(self, ports: PortSet, asked: Asked) -> None:
@@ -225,7 +249,7 @@ def infer_by_time(
     if failure is not None:
         return PortConclusion(None, failure, tuple(probe.steps), tuple(probe.experiments))
     askable = probe.askable()
-    yield from _ask(probe, mixes, [ports for ports in askable if not any(ports < other for other in askable)])
+    yield from _ask_largest(probe, mixes, askable)
     for _ in range(MOST_ROUNDS):
         told = [part for part in parts if is_wide(variant) or probe.is_told(part)]
         wanted = [ports for part in told if (ports := _next(probe, part, askable)) is not None]
@@ -249,34 +273,46 @@ def _alone(probe: TimedProbe, mixes: MixFactory) -> Procedure[Failure | None]:
         if chain > LONGEST_CHAIN:
             return Unexplained((chain,))
         width = probe.machine.width
-        first = width * (ceil(chain) + FILLER_CYCLES)
-        counts = (first, first + width * FILLER_CYCLES)
-        pairs = [mixes.among(probe.machine.filler, count, [], probe.variant) for count in counts]
+        first = width * (ceil(chain) + FIRST_FILLER_CYCLES)
+        times = yield from _among_filler(probe, mixes, (first, first + width * FILLER_CYCLES))
+        if times and probe.most_slots != probe.slots:
+            further = range(first + 1, first + 1 + FURTHER_MIXES * FURTHER_STEP, FURTHER_STEP)
+            times = yield from _among_filler(probe, mixes, further, times)
     except UopscopeError:
         return Unexplained(())
-    answers = iter((yield [request for pair in pairs for request in pair]))
-    measured = [(count, next(answers), undisturbed(issue_rate(next(answers), width), width)) for count in counts]
+    return None if times else Unexplained(())
+
+
+def _among_filler(
+    probe: TimedProbe, mixes: MixFactory, counts: Iterable[int], known: Sequence[tuple[int, Fraction]] = ()
+) -> Procedure[list[tuple[int, Fraction]]]:
+    """Count slots among so much filler; return all times of a front end with the full width ([]: one did not run)."""
+    width, filler = probe.machine.width, probe.machine.filler
+    pairs = [(count, mixes.among(filler, count, [], probe.variant)) for count in counts]
+    answers = iter((yield [request for _, pair in pairs for request in pair]))
+    measured = [(count, next(answers), undisturbed(issue_rate(next(answers), width), width)) for count, _ in pairs]
     times = [(count, c, rate) for count, one, rate in measured if (c := cycles_of(one)) is not None]
-    if len(times) < len(counts):
-        return Unexplained(())
-    # As long as on a front end that issues these lines at the full width
-    scaled = [(count, c * rate / width) for count, c, rate in times]
+    if len(times) < len(pairs):
+        return []
+    probe.experiments += [request.benchmark.id for _, pair in pairs for request in pair]
+    probe.steps += [SlotsFound(Blocked(count, filler.string), c, rate) for count, c, rate in times]
+    scaled = [*known, *((count, c * rate / width) for count, c, rate in times)]
     probe.slots, probe.most_slots = slots_among_filler(scaled, width, probe.machine.noise)
-    probe.experiments += [request.benchmark.id for pair in pairs for request in pair]
-    filler = probe.machine.filler.string
-    probe.steps += [SlotsFound(Blocked(count, filler), c, rate) for count, c, rate in times]
-    return None
+    return scaled
 
 
 def slots_among_filler(times: Sequence[tuple[int, Fraction]], width: int, noise: Fraction) -> tuple[int | None, int]:
     """Return how many slots an instruction has among so much filler (None: that is not clear), and at most.
 
-    No mix is issued faster than its slots allow, so the mean of several is an upper bound.
+    But for noise and for what a loop's first copies take, no mix is issued faster than its slots allow. So the mean of
+    several is an upper bound.
     """
-    mean = sum((cycles * width - count for count, cycles in times), Fraction(0)) / len(times)
+    values = [cycles * width - count for count, cycles in times]
+    mean = sum(values, Fraction(0)) / len(values)
     slack = noise * width * max(cycles for _, cycles in times) * 100 / isqrt(10_000 * len(times))
-    judged = judge(times, width, noise)
-    return judged.uops, max(1, min(judged.most, floor(mean + slack)))
+    most = max(1, floor(mean + slack + STARTS_FASTER))
+    near = round(mean)
+    return (near if near >= 1 and abs(mean - near) <= min(FARTHEST, ROUNDING + slack) else None), most
 
 
 def _ask(probe: TimedProbe, mixes: MixFactory, sets: Iterable[PortSet]) -> Procedure[None]:
@@ -285,6 +321,23 @@ def _ask(probe: TimedProbe, mixes: MixFactory, sets: Iterable[PortSet]) -> Proce
     answers = yield from ask(mixes, [probe.question(askable[ports]) for ports in wanted], probe.machine.noise)
     for ports, asked in zip(wanted, answers, strict=True):
         probe.take(ports, asked)
+
+
+def _ask_largest(probe: TimedProbe, mixes: MixFactory, askable: Mapping[PortSet, TimedSet]) -> Procedure[None]:
+    """Ask about the largest sets: first about those of its registers and memory, and others if slots are left.
+
+    What has its µop of each slot on known sets has none elsewhere.
+    """
+    largest = [ports for ports in askable if not any(ports < other for other in askable)]
+    likely = {ports for part in probe.parts if any(map(probe.is_likely, probe.sets_of(part))) for ports in part.basic}
+    yield from _ask(probe, mixes, [ports for ports in largest if ports in likely])
+    others = [ports for ports in largest if ports not in likely]
+    least = [min(map(len, listed), default=0) for part in probe.parts if (listed := _hypotheses(probe, part))]
+    if sum(least) < probe.most_uops or probe.delayed:
+        yield from _ask(probe, mixes, others)
+    elif others:
+        probe.bounds |= dict.fromkeys(others, UopBounds(0, 0))
+        probe.steps.append(Remark(Note.NO_SLOTS_LEFT))
 
 
 def _hypotheses(probe: TimedProbe, part: PortComponent) -> list[Hypothesis] | None:
@@ -399,20 +452,35 @@ def doubt(probe: TimedProbe, usage: PortUsage, answers: tuple[Confined, ...]) ->
         return OnlyBounds(probe.most_slots, answers)
     if len(alike) > 1:
         return Indistinguishable(tuple(alike), 0, answers)
-    is_whole = usage.total >= probe.most_slots and not (
-        _accesses_memory(probe.variant) and not _on_memory(probe, usage)
-    )
+    is_whole = usage.total >= probe.most_slots and not _may_hide_uop(probe, usage)
     return None if is_whole else Unplaced(usage, probe.slots)
 
 
-def _accesses_memory(variant: InstructionVariant) -> bool:
-    return any(one.kind is OperandKind.MEMORY and (one.read or one.written) for one in variant.operands)
+def _may_hide_uop(probe: TimedProbe, usage: PortUsage) -> bool:
+    """Whether a slot may hold a µop that no mix shows, because nothing keeps its ports busy.
+
+    A slot holds one µop that computes, or one of memory, or both; or a store's address and its value. So an address or
+    value that no set shows may be in the slot of another µop. So may a µop that computes, if there are slots without
+    one, and instructions of its register file are done more often than the file's sets allow. No mix of them is limited
+    by such ports: issue limits it first.
+    """
+    of_memory = _uops_of_memory(probe, usage)
+    if not of_memory and MEMORY not in domains(probe.variant):
+        return False
+    accessed = [one for one in probe.variant.operands if one.kind is OperandKind.MEMORY]
+    if of_memory < sum(one.read + UOPS_OF_STORE * one.written for one in accessed):
+        return True
+    computing = usage.total - of_memory
+    is_computing = computing == probe.most_slots
+    is_full = usage.total == probe.most_slots * UOPS_OF_PAIR and computing < probe.most_slots
+    files = domains(probe.variant) - {MEMORY}
+    return not is_full and not is_computing and not (files and files <= probe.machine.blockable)
 
 
-def _on_memory(probe: TimedProbe, usage: PortUsage) -> bool:
-    """Whether some µop uses ports that only instructions with memory have: a slot may hold a load and an operation."""
+def _uops_of_memory(probe: TimedProbe, usage: PortUsage) -> int:
+    """Return how many µops use ports that only instructions with memory have."""
     sets = [probe.machine.public(one.ports) for one in probe.machine.sets if one.is_of_memory]
-    return any(count and any(ports <= one for one in sets) for ports, count in usage.uops.items())
+    return sum(count for ports, count in usage.uops.items() if any(ports <= one for one in sets))
 
 
 def _of_parts(probe: TimedProbe, usage: PortUsage) -> list[PortUsage] | None:

@@ -27,6 +27,7 @@ from inference.ports.by_time.diagram import Lying, consistent, named
 from inference.ports.by_time.mixes import (
     CONFIRMS,
     FARTHEST,
+    NOISE_FACTOR,
     Asked,
     MixFactory,
     Question,
@@ -83,9 +84,6 @@ which are off by up to 1%, the estimate is 2.8% to 3.0%; with 2% it is 5.4% and 
 
 MOST_TIMES = Fraction(19, 20)
 """Share of all times that the noise has to explain: the rest may be something else."""
-
-NOISE_FACTOR = 2
-"""The noise is taken to be so many times what explains `MOST_TIMES`: the machine may be less quiet later."""
 
 MOVES = 12
 """Moves or NOPs in the sequences that show the issue width: each of six registers is written twice."""
@@ -183,6 +181,8 @@ class TimedMachine:
     - `width`: issue width in slots per cycle.
     - `off`: share by which times seem to be off.
     - `names`: what results call ports that are not called `r` and the letter.
+    - `blockable`: register files none of whose instructions is done more often than its largest set allows. µops of
+      others may use ports that nothing keeps busy.
     """
 
     width: int
@@ -190,6 +190,7 @@ class TimedMachine:
     off: Fraction
     sets: tuple[TimedSet, ...]
     names: Mapping[str, str] = field(default_factory=dict)
+    blockable: frozenset[str] = frozenset()
 
     @property
     def noise(self) -> Fraction:
@@ -239,8 +240,8 @@ class _Class:
 
     def may_hold_another_of(self, smaller: Member) -> bool:
         """Return the same of one instruction: whether it may have a µop on these ports besides the one on its own."""
-        own = _domains(smaller.variant)
-        here = frozenset[str]().union(*(_domains(one.variant) for one in self.members))
+        own = domains(smaller.variant)
+        here = frozenset[str]().union(*(domains(one.variant) for one in self.members))
         return len(own) > 1 and not own <= here and MEMORY not in own & here
 
     def at(self, place: int) -> Member:
@@ -250,7 +251,10 @@ class _Class:
 
 @dataclass
 class Discovery:
-    """Finds the sets of a machine; what it has found so far."""
+    """Finds the sets of a machine; what it has found so far.
+
+    `most_often` is how many instructions of each register file are done per cycle at most.
+    """
 
     mixes: MixFactory
     architecture: str = ""
@@ -259,6 +263,7 @@ class Discovery:
     noise: Fraction = FIRST_NOISE
     residuals: list[Fraction] = field(default_factory=list)
     issue_residuals: list[Fraction] = field(default_factory=list)
+    most_often: dict[str, Fraction] = field(default_factory=dict)
 
     @property
     def instructions(self) -> InstructionFactory:
@@ -298,7 +303,15 @@ class Discovery:
             for one, found in zip(ports, classes, strict=True)
         ]
         names = published_names(self.architecture, {one.ports: one.members for one in sets})
-        return TimedMachine(self.width, self.filler, off, tuple(sets), names)
+        return TimedMachine(self.width, self.filler, off, tuple(sets), names, self._blockable(sets))
+
+    def _blockable(self, sets: Sequence[TimedSet]) -> frozenset[str]:
+        """Return the register files none of whose instructions is done more often than its largest set allows."""
+        return frozenset(
+            file
+            for file, rate in self.most_often.items()
+            if rate <= FASTEST * max((len(one.ports) for one in sets if file in one.files), default=0)
+        )
 
     def _find_filler(self) -> Procedure[None]:
         """Find filler, its best length, and the issue width: how much of it is issued per cycle."""
@@ -369,6 +382,9 @@ class Discovery:
             if not one.ok or one.cycles <= 0:
                 continue
             rate = one.request.benchmark.divisor / one.cycles
+            if not is_move(candidate.variant):  # eliminated ones need no port
+                for file in domains(candidate.variant) - {MEMORY}:
+                    self.most_often[file] = max(self.most_often.get(file, rate), rate)
             size = round(rate)
             if 1 <= size < self.width and SLOWEST * size <= rate <= min(FASTEST * size, size + TOO_MANY):
                 fitting.append((candidate, size, rate))
@@ -409,8 +425,7 @@ class Discovery:
         for subject, blocker in pairs:
             chain = max(subject.chain, blocker.chain)
             counts = tuple(
-                count + more_cycles * blocker.size
-                for count in strengths(blocker.size, self.width, 1, chain, self.noise)
+                count + more_cycles * blocker.size for count in strengths(blocker.size, self.width, 1, chain)
             )
             questions.append(Question(subject.variant, blocker.variant, blocker.size, counts, subject.chain))
         found = yield from ask(self.mixes, questions, self.noise)
@@ -425,6 +440,8 @@ class Discovery:
     def _classes(self, members: Sequence[Member]) -> Procedure[list[_Class]]:
         """Group members by their sets, smaller sets first."""
         steady = yield from self._steady(members)
+        # Each of them has its own µop on its own set, so that these times show noise first
+        self.noise = max(self.noise, noise_of(_off(self.residuals)))
         found: list[_Class] = []
         for size in sorted({one.size for one in steady}):
             left = sorted((one for one in steady if one.size == size), key=_preference)
@@ -638,7 +655,7 @@ def _won(votes: Sequence[bool]) -> bool:
     return 2 * sum(votes) > len(votes)
 
 
-def _domains(variant: InstructionVariant) -> frozenset[str]:
+def domains(variant: InstructionVariant) -> frozenset[str]:
     """Return the register files of a variant, and `MEMORY` if it accesses any. Flags are with general registers."""
     found = set(register_files(variant)) - {"OTHER"}
     found |= {MEMORY} if _has_memory(variant) else set()

@@ -47,12 +47,15 @@ MOST_BLOCKERS = 240
 """Blocking instructions in one mix: with more, code leaves the µop cache even in a loop."""
 
 
+NOISE_FACTOR = 2
+"""The noise is taken to be so many times what explains most times: the machine may be less quiet later."""
+
 DISTURBED = Fraction(1, 10)
 """Share of the issue width. If filler takes the place of a few lines among others, and all of it is issued so much more
 slowly, it was disturbed. A tenth, because such lines change it by less on Zen 5: 7.8 to 8.4 per cycle of 8."""
 
-MOST_REPEATS = 4
-"""Mixes of about the same strength: the mean of four is half as noisy as each of them."""
+REPEATS = 4
+"""Mixes of about the same strength, if one of each does not settle a number: the mean of four is half as noisy."""
 
 MANY = 6
 """Instances of the instruction in the mix that bounds its µops on a set from above: noise per instance is a sixth."""
@@ -105,27 +108,30 @@ class MixAnswer:
         return self.uops is not None and (self.uops == 0 or self.confirmed or chain <= SHORT_CHAIN)
 
 
-def strengths(size: int, width: int, slots: int, chain: Fraction, noise: Fraction) -> tuple[int, ...]:
+def strengths(size: int, width: int, slots: int, chain: Fraction) -> tuple[int, ...]:
     """Return how many blocking instructions keep a set busy for longer than all else takes, for each mix.
 
-    There are two strengths. If noise could be as much as a µop, there are several mixes of about each.
+    There are two strengths, and several mixes of about each.
 
     Args:
         size: ports of the set, fewer than the issue width.
         width: slots that are issued per cycle.
         slots: of the instruction under test.
         chain: cycles for which an instance waits for the one in the copy before.
-        noise: the share by which a time may be off.
     """
     cycles = max(LEAST_CYCLES, ceil(chain) + SPARE_CYCLES)
     wanted = max(Fraction(cycles * size), MARGIN * slots * size, MARGIN * Fraction(slots * size, width - size))
     weak = min(ceil(wanted / size) * size, MOST_BLOCKERS)
-    strong = weak + max(2 * size, ceil(STRONGER * weak / size) * size)
-    each = 1
-    while each < MOST_REPEATS and noise * strong / isqrt(each) > FARTHEST - ROUNDING:
-        each *= 4
-    step = max(1, size)
-    return (*range(weak, weak + each * step, step), *range(strong, strong + each * step, step))
+    strong = weak + max(REPEATS * size, ceil(STRONGER * weak / size) * size)
+    return tuple(first + place * size for first in (weak, strong) for place in range(REPEATS))
+
+
+def is_settled(times: Sequence[tuple[int, Fraction]], size: int, noise: Fraction) -> bool:
+    """Whether each of these times alone says the same number of µops, although it may be off by that share."""
+    near = {round(cycles * size - count) for count, cycles in times}
+    return len(near) == 1 and all(
+        2 * (abs(cycles * size - count - min(near)) + noise * size * cycles) <= 1 for count, cycles in times
+    )
 
 
 def judge(times: Sequence[tuple[int, Fraction]], size: int, noise: Fraction) -> MixAnswer:
@@ -227,6 +233,16 @@ class Question:
     cycles: Fraction = Fraction(0)
 
     @property
+    def first(self) -> tuple[int, ...]:
+        """The strengths that are asked first: the least of each half."""
+        return self.counts[:: max(1, len(self.counts) // 2)]
+
+    @property
+    def further(self) -> tuple[int, ...]:
+        """The other strengths."""
+        return tuple(count for count in self.counts if count not in self.first)
+
+    @property
     def many(self) -> tuple[int, int]:
         """How many instances stand among how many blocking instructions, if there are many."""
         return MANY, max(MANY * min(2, self.size), min(MOST_BLOCKERS, self.size * (ceil(self.chain) + 1)))
@@ -280,21 +296,17 @@ class Asked:
 def ask(mixes: MixFactory, questions: Sequence[Question], noise: Fraction) -> Procedure[list[Asked]]:
     """Time the mixes of all questions; return an answer to each.
 
-    If one instance seems to have µops on the set, many instances are measured: first among a few blocking instructions.
-    If that leaves the number open, they are measured among so many that these last longer than the instances.
+    One mix of each strength comes first. If these leave a doubt, all others follow, and means count. If one instance
+    seems to have µops on the set, many instances are measured: first among a few blocking instructions. If that leaves
+    the number open, they are measured among so many that these last longer than the instances.
     """
-    requests = [mixes.possible([([(one.blocker, count)], one.subject) for count in one.counts]) for one in questions]
-    answers = iter((yield [request for some in requests for request in some]) if any(requests) else [])
-    found = []
-    for one, some in zip(questions, requests, strict=True):
-        measured = [next(answers) for _ in some]
-        cycles = [each for each in map(cycles_of, measured) if each is not None]
-        if len(cycles) < len(one.counts):
-            found.append(Asked(one, None))
-            continue
-        times = tuple(zip(one.counts, cycles, strict=True))
-        ids = tuple(each.request.benchmark.id for each in measured)
-        found.append(Asked(one, judge(times, one.size, noise), times, (), ids))
+    found = yield from _with_one(mixes, [Asked(one, None) for one in questions], [one.first for one in questions])
+    doubtful = [
+        one.answer is not None and not is_settled(one.times, one.question.size, noise / NOISE_FACTOR) for one in found
+    ]
+    wanted_counts = [one.question.further if open_ else () for one, open_ in zip(found, doubtful, strict=True)]
+    found = yield from _with_one(mixes, found, wanted_counts)
+    found = [replace(one, answer=judge(one.times, one.question.size, noise)) if one.answer else one for one in found]
     found = yield from _with_many(mixes, found, [one.question.many if one.waits else None for one in found], noise)
     wanted = [one.question.more if one.is_open else None for one in found]
     found = yield from _with_many(mixes, found, wanted, noise)
@@ -302,6 +314,26 @@ def ask(mixes: MixFactory, questions: Sequence[Question], noise: Fraction) -> Pr
         replace(one, answer=one.answer.settled()) if numbers and one.answer and len(one.many) > 1 else one
         for one, numbers in zip(found, wanted, strict=True)
     ]
+
+
+def _with_one(mixes: MixFactory, asked: Sequence[Asked], wanted: Sequence[Sequence[int]]) -> Procedure[list[Asked]]:
+    """Ask with one instance among so many blocking instructions of each, as a first answer or besides other times."""
+    requests = [
+        mixes.possible([([(one.question.blocker, count)], one.question.subject) for count in counts])
+        for one, counts in zip(asked, wanted, strict=True)
+    ]
+    answers = iter((yield [request for some in requests for request in some]) if any(requests) else [])
+    found = []
+    for one, counts, some in zip(asked, wanted, requests, strict=True):
+        measured = [next(answers) for _ in some]
+        cycles = [each for each in map(cycles_of, measured) if each is not None]
+        if not counts or len(cycles) < len(counts):
+            found.append(one)
+            continue
+        times = tuple(sorted((*one.times, *zip(counts, cycles, strict=True))))
+        ids = (*one.experiments, *(each.request.benchmark.id for each in measured))
+        found.append(Asked(one.question, judge(times, one.question.size, Fraction(0)), times, (), ids))
+    return found
 
 
 def _with_many(
