@@ -66,7 +66,7 @@ class Carried:
         if self.place in {"R", ADDRESS}:
             whole = part(self.register, 64)
             at = MemoryAddress(BASE_REGISTER, index=whole, displacement=MEMORY_AREA)
-            itself = at if self.index else MemoryAddress(whole, displacement=MEMORY_AREA)
+            itself = MemoryAddress(whole, displacement=MEMORY_AREA)
             named |= {f"OP{bits}": part(self.register, bits) for bits in (8, 32, 64)}
             named |= {"MEM_AT": at, "MEM_SELF": itself}
             named |= {name: MemoryAddress(whole, displacement=by) for name, by in (("NEXT", 1), ("PREVIOUS", -1))}
@@ -102,6 +102,11 @@ class Carrier:
         return any(one.kind is OperandKind.FLAGS and STATUS_FLAGS & one.flags.keys() for one in operands)
 
     @property
+    def needs_a_base(self) -> bool:
+        """Whether it takes the register for the base of an address; an index does not point anywhere."""
+        return any("MEM_SELF" in names for _, names in self.code)
+
+    @property
     def writes_a_part(self) -> bool:
         """Whether it writes a byte alone, so that the rest carries the chain."""
         return any("OP8" in names for _, names in self.code)
@@ -129,8 +134,6 @@ def carried_place(place: Place) -> str:
     """
     if place.flags or place.part is LatencyPart.MEMORY or place.resource == _STACK:
         return ""
-    if place.node in {"R32", "R64"} and place.part is not LatencyPart.NONE:
-        return ADDRESS
     fixed = family(place.register) in {BASE_REGISTER, INDEX_REGISTER}
     return ADDRESS if fixed else _PLACES.get(place.node, "")
 
@@ -147,5 +150,7 @@ def fitting(place: Place, carried: Carried, *, restored: bool) -> tuple[Carrier,
     return tuple(
         one
         for one in carriers(carried.place, "producer")
-        if not (one.writes_a_part and place.node not in _WHOLE) and not (one.clears_the_upper_half and wide)
+        if not (one.writes_a_part and place.node not in _WHOLE)
+        and not (one.clears_the_upper_half and wide)
+        and not (one.needs_a_base and carried.index)
     )
