@@ -47,7 +47,7 @@ def memory(
     from_file: Annotated[
         Path | None,
         typer.Option(
-            "--from", metavar="FILE", help="Measure nothing: show a file that --json wrote, or shipped results (ICX)."
+            "--from", metavar="FILE", help="Measure nothing: show a file of --json, or shipped results (ICX, ZEN3)."
         ),
     ] = None,
     json_file: Annotated[
