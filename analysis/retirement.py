@@ -12,28 +12,29 @@ from collections import defaultdict
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from analysis.simulation.study import Study
 
 
-def shares(retired: Sequence[tuple[int, int]]) -> dict[int, Fraction]:
+def shares(retired: Sequence[tuple[int, int]], split: AbstractSet[int] = frozenset()) -> dict[int, Fraction]:
     """Return the share of interrupts that each instruction gets, by its position in the loop.
 
     Args:
         retired: (position, cycle of retirement) of instructions in program order, over whole iterations of a loop in
             its steady state, and the first instruction of the next iteration.
+        split: positions of pairs of which the second instruction is caught while the pair is the oldest.
 
     Raises:
         ValueError: no time passes.
     """
     cycles: dict[int, int] = defaultdict(int)
-    for (_, before), (_, now), (following, _) in zip(retired, retired[1:], retired[2:], strict=False):
-        cycles[following] += max(0, now - before)
+    for (_, before), (position, now), (following, _) in zip(retired, retired[1:], retired[2:], strict=False):
+        cycles[position + 1 if position in split else following] += max(0, now - before)
     total = sum(cycles.values())
     if not total:
         raise ValueError("no time passes between the instructions")
@@ -77,14 +78,18 @@ def predicted(study: Study) -> RetirementPrediction:
         ValueError: no time passes.
     """
     instances = study.simulation.steady(study.block, study.followed, loop=study.loop)
-    found = shares([(one.position, one.retired) for one in instances])
+    pairs = frozenset(position for position, fused in enumerate(study.block.fused) if fused)
+    split = pairs if study.simulation.interruptible_pairs else frozenset()
+    found = shares([(one.position, one.retired) for one in instances], split)
     iterations = len({one.iteration for one in instances})
     total = Fraction(instances[-1].retired - instances[0].retired, max(1, iterations - 1))
     waited: dict[int, int] = defaultdict(int)
+    behind = {}
     for before, now, following in zip(instances, instances[1:], instances[2:], strict=False):
+        caught = now.position + 1 if now.position in split else following.position
+        behind[caught] = now.position
         # What retires in the cycle in which it executes has been waited for
-        waited[following.position] += min(now.retired, max(now.executed, before.retired)) - before.retired
-    behind = {following.position: now.position for now, following in pairwise(instances)}
+        waited[caught] += min(now.retired, max(now.executed, before.retired)) - before.retired
     oldest = {}
     for position, share in found.items():
         cycles = share * total

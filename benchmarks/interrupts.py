@@ -1,7 +1,7 @@
 """How far the model of retirement is off on loops that are drawn at random, which nobody looked at before.
 
     python -m benchmarks.interrupts sample FILE       interrupts the loops on this CPU, and stores the samples
-    python -m benchmarks.interrupts judge FILE        compares them with the model, and prints the table
+    python -m benchmarks.interrupts judge FILE       compares them with the model, and prints a table (--arch, --data)
 
 The model has to be fixed before the first run. FILE has a line of JSON per loop. Loops that it has are not sampled
 again.
@@ -18,7 +18,8 @@ from statistics import median
 
 from generator.microbenchmark import Microbenchmark
 from runner.host.interrupts.sample import Sampled, Sampling, Source
-from runner.interrupts.study import Interrupted, predicted_loop, sampled
+from runner.interrupts.study import Interrupted, predicted_by, sampled
+from runner.own_code.analyzing.analyzed import tools_for
 from runner.own_code.code import lines_of
 from runner.own_code.reading.text import assemble
 
@@ -46,7 +47,7 @@ FILLERS = (
     "test r8, r8",
 )
 MOST_SLOW, MOST_FILLERS = 4, 16
-SAMPLING = Sampling(1500, rounds=1)
+SAMPLING = Sampling(1500, rounds=1, seconds=1.0)
 
 
 def loops() -> list[str]:
@@ -71,15 +72,16 @@ def sample(file: Path) -> None:
                 print(json.dumps({"loop": loop, "sampled": [asdict(one) for one in found]}), file=target)
 
 
-def judge(file: Path, architecture: str) -> None:
+def judge(file: Path, architecture: str, data: Path | None = None) -> None:
     """Print a table of all loops, and the medians."""
     print("loop\tcycles\tmodel_cycles\tdistance\tlayouts\tsources\tslower")
     rows: list[Interrupted] = []
+    tools = tools_for(architecture, data)
     for line in file.read_text().splitlines():
         read = json.loads(line)
         layouts = [Sampled(**{**one, "counts": tuple(one["counts"])}) for one in read["sampled"]]
         layouts = [Sampled(**{**asdict(one), "source": Source(one.source)}) for one in layouts]
-        found = predicted_loop(assemble(read["loop"]), architecture, tuple(layouts))
+        found = predicted_by(tools, assemble(read["loop"]), tuple(layouts))
         rows.append(found)
         assert found.prediction is not None
         assert found.distance is not None
@@ -100,11 +102,12 @@ def main() -> None:
     parser.add_argument("what", choices=("sample", "judge"))
     parser.add_argument("file", type=Path)
     parser.add_argument("--arch", default="", help="the machine of the model")
+    parser.add_argument("--data", type=Path, help="measurements of it, an instructions.xml (default: what is shipped)")
     options = parser.parse_args()
     if options.what == "sample":
         sample(options.file)
     else:
-        judge(options.file, options.arch)
+        judge(options.file, options.arch, options.data)
 
 
 if __name__ == "__main__":

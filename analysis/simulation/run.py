@@ -11,6 +11,7 @@ from analysis.simulation.results import Explanation, InstanceTimes, Simulated
 from analysis.simulation.waits import Watcher
 from simulator.core.core import FETCH, Core, RepeatedRun
 from simulator.core.delivery import CodeLayout
+from simulator.core.locations import VECTORS
 
 if TYPE_CHECKING:
     from analysis.block.addresses import Followed
@@ -52,6 +53,8 @@ class Simulation:
         addition = reader.block(ADD_TO_STACK).items[0].compiled
         ports = [uop.ports for uop in (addition.uops if addition is not None else None) or () if uop.ports]
         every = tuple(range(len(self.parameters.ports)))
+        self.vector_cycles = 0 if core is None else core.memory.vector_cycles
+        self.interruptible_pairs = core is not None and core.fusion.interruptible
         loads = frozenset(every if core is None else map(self.parameters.ports.index, core.ports.load))
         self.programs = Programs(ports[0] if ports else every, loads, core)
 
@@ -108,9 +111,17 @@ class Simulation:
         return core
 
     def steady(self, block: Block, followed: Followed, *, loop: bool) -> tuple[InstanceTimes, ...]:
-        """Return instances of whole iterations once buffers are full, in program order."""
+        """Return instances of whole iterations once buffers are full, in program order.
+
+        The loop begins behind an interrupt, with a drained core. What computes with vectors begins later there, by as
+        many cycles as a load of a vector takes longer. So of two chains of as many cycles the vectors' stays behind.
+        """
+        self.programs.program(block, followed)  # numbers what the block uses before the vectors are numbered
+        vectors = [self.programs.number_of(name) for name in sorted(VECTORS)]
         program = self.programs.program(block, followed)
         core = self._core(program, self.parameters, loop=loop)
+        for number in vectors:
+            core.locations[number] = self.vector_cycles
         count = max(1, len(program.groups))
         for _ in range(-(-FEW_INSTRUCTIONS // count)):
             core.advance(program.steps)

@@ -54,10 +54,15 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class FusibleMnemonics:
-    """The mnemonics that a following conditional jump can fuse with."""
+    """The mnemonics that a following conditional jump can fuse with.
+
+    `interruptible`: an interrupt that comes while such a pair is the oldest catches the jump. Else it catches what is
+    behind the jump.
+    """
 
     mnemonics: tuple[str, ...]
     source: str
+    interruptible: bool = False
 
 
 @dataclass(frozen=True, slots=True)

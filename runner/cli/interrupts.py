@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path  # noqa: TC003 - typer reads it
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -40,6 +41,9 @@ def interrupts(
     arch: Annotated[
         str | None, typer.Option(metavar="NAME", help="Predict for it, such as SKL (default: the CPU at hand).")
     ] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Predict by these measurements, an instructions.xml.")
+    ] = None,
     json_file: Annotated[
         str | None, typer.Option("--json", metavar="FILE", help="Write JSON (- is the output).")
     ] = None,
@@ -58,7 +62,7 @@ def interrupts(
         raise UsageError("--predict runs nothing", hint="leave out --cpu")
     sources = _sources(source or USUAL_SOURCES, backend)
     sampling = None if predict else Sampling(samples, period, cpu, sources=sources, rounds=rounds)
-    found: Interrupted = interrupted(code_of(asm), code_of(init), arch or "", sampling)
+    found: Interrupted = interrupted(code_of(asm), code_of(init), arch or "", sampling, data)
     write_text(json_file, lambda: json.dumps(json_of(found), ensure_ascii=False) + "\n")
     write_text(plot, lambda: svg(found))
     if "-" not in {json_file, plot}:

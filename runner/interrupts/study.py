@@ -21,7 +21,9 @@ from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
+    from analysis.prediction import Tools
     from analysis.retirement import RetirementPrediction
 
 NAMED = Fraction(1, 100)
@@ -120,8 +122,10 @@ def _grouped(layouts: Sequence[Sampled], key: Callable[[Sampled], object]) -> li
     return list(found.values())
 
 
-def interrupted(body: bytes, init: bytes, architecture: str, sampling: Sampling | None) -> Interrupted:
-    """Sample a loop in all layouts (None: do not), and predict.
+def interrupted(
+    body: bytes, init: bytes, architecture: str, sampling: Sampling | None, data: Path | None = None
+) -> Interrupted:
+    """Sample a loop in all layouts (None: do not), and predict by what is shipped, or by a file of measurements.
 
     Raises:
         MeasureError: there is no code, or it writes a register that counts the loop.
@@ -129,26 +133,40 @@ def interrupted(body: bytes, init: bytes, architecture: str, sampling: Sampling 
     """
     benchmark = Microbenchmark(code_lines(init), code_lines(body), "a loop that is interrupted")
     check_body(benchmark, loops=True, automatic=False)
-    return predicted_loop(body, architecture, () if sampling is None else sampled(benchmark, sampling))
+    return predicted_loop(body, architecture, () if sampling is None else sampled(benchmark, sampling), data)
 
 
-def predicted_loop(body: bytes, architecture: str, layouts: tuple[Sampled, ...]) -> Interrupted:
-    """Predict a loop, of which there are samples or none.
+def predicted_loop(
+    body: bytes, architecture: str, layouts: tuple[Sampled, ...], data: Path | None = None
+) -> Interrupted:
+    """Predict a loop, of which there are samples or none, by what is shipped, or by a file of measurements.
 
     Raises:
         InterruptsError: there is neither a prediction nor a sample.
     """
-    code = loop_of(Microbenchmark((), code_lines(body), "a loop that is interrupted"))
-    _, texts = _instructions(code)
     try:
-        tools = tools_for(architecture, None)
-        study = tools.predict(code, Running.LOOP, PredictionMode.SIMULATION).study
-        assert study is not None
-        return Interrupted(texts, layouts, predicted(study), tools.machine.name)
+        return predicted_by(tools_for(architecture, data), body, layouts)
     except (UopscopeError, ValueError) as error:
         if not layouts:
             raise InterruptsError(f"no prediction: {error}") from error
-        return Interrupted(texts, layouts, None, architecture, str(error))
+        return Interrupted(_instructions(_loop(body))[1], layouts, None, architecture, str(error))
+
+
+def predicted_by(tools: Tools, body: bytes, layouts: tuple[Sampled, ...]) -> Interrupted:
+    """Predict a loop, of which there are samples or none, with the tools for a machine.
+
+    Raises:
+        UopscopeError: the machine cannot run it.
+        ValueError: no time passes.
+    """
+    code = _loop(body)
+    study = tools.predict(code, Running.LOOP, PredictionMode.SIMULATION).study
+    assert study is not None
+    return Interrupted(_instructions(code)[1], layouts, predicted(study), tools.machine.name)
+
+
+def _loop(body: bytes) -> bytes:
+    return loop_of(Microbenchmark((), code_lines(body), "a loop that is interrupted"))
 
 
 def sampled(benchmark: Microbenchmark, sampling: Sampling) -> tuple[Sampled, ...]:

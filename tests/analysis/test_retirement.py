@@ -35,6 +35,14 @@ def test_a_slow_instruction_blames_the_one_after_it() -> None:
     assert set(found) == {1, 5, 9}
 
 
+def test_a_pair_that_is_the_oldest_may_be_split() -> None:
+    """A load that takes 4 cycles and seven others retire, then the pair at 8 and 9."""
+    one = [*((number, 4) for number in range(8)), (8, 5)]
+    loop = [(position, cycle + 4 * turn) for turn in range(50) for position, cycle in one]
+    assert shares([*loop, (0, 4 * 50 + 4)], frozenset({8}))[9] == pytest.approx(Fraction(1, 4), abs=0.01)
+    assert shares([*loop, (0, 4 * 50 + 4)])[0] == pytest.approx(Fraction(1, 4), abs=0.01)
+
+
 def test_without_time_there_are_no_shares() -> None:
     with pytest.raises(ValueError, match="no time"):
         shares([(0, 5), (1, 5), (0, 5)])
@@ -70,6 +78,18 @@ PREDICTED = {
 def test_predictions_for_a_zen_4() -> None:
     for code, expected in PREDICTED.items():
         assert distance(prediction("ZEN4", code).shares, expected) < Fraction(1, 20), code
+
+
+@pytest.mark.parametrize(
+    ("code", "caught"),
+    [
+        ("imul rax, rax; nop; nop; nop; nop; mulsd xmm0, xmm0; nop", 6),
+        ("mulsd xmm0, xmm0; nop; nop; nop; nop; imul rax, rax; nop", 1),
+    ],
+)
+def test_of_two_chains_of_as_many_cycles_that_of_vectors_stays_behind(code: str, caught: int) -> None:
+    """A Zen 3 never waits for the IMUL that stands before (measured with seven NOPs between)."""
+    assert prediction("ZEN4", code).shares[caught] > Fraction(3, 5)
 
 
 def repeated(block: str, times: int = 10) -> str:

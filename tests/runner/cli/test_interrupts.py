@@ -14,7 +14,9 @@ from analysis.retirement import Cause, Oldest, RetirementPrediction
 from runner.backend import BackendError
 from runner.cli import interrupts
 from runner.host.cpu import choose
+from runner.host.interrupts import sample
 from runner.host.interrupts.sample import USUAL_SOURCES, Sampled, Sampling, Source, loop_of
+from runner.host.interrupts.sampler import SampledRun, Sampler
 from runner.interrupts.plot import svg
 from runner.interrupts.report import bar, json_of, lines_of
 from runner.interrupts.study import Interrupted, interrupted
@@ -99,6 +101,50 @@ def test_a_prediction_needs_no_samples(capsys: pytest.CaptureFixture[str]) -> No
     assert said.count(" behind IMUL RAX,RAX, which executes") == 4
     # Each product is the oldest one for three of twelve cycles, and the one behind it is caught
     assert len(re.findall(r" 2[45]\.\d%", said)) == 4
+
+
+def runs(*pairs: tuple[float, float]) -> Sampler:
+    """Return a sampler with runs of these relative times of the loop and contention probes; it runs nothing."""
+    sampler = object.__new__(Sampler)
+    sampler.runs = [
+        SampledRun(relative, probe, 0.02, [(number, 0)], 0) for number, (relative, probe) in enumerate(pairs)
+    ]
+    sampler.quiet = float("inf")
+    return sampler
+
+
+def test_runs_with_a_slower_loop_or_contention_probe_do_not_count() -> None:
+    sampler = runs((4.0, 100.0), (4.1, 101.0), (5.0, 100.0), (4.0, 150.0), (3.0, 130.0))
+    assert [one.samples[0][0] for one in sampler.undisturbed()] == [0, 1]
+    sampler.quiet = 99.0
+    assert [one.samples[0][0] for one in sampler.undisturbed()] == [0, 1]
+
+
+def test_a_core_that_is_shared_all_the_time_is_known_by_another_layout_s_probe() -> None:
+    sampler = runs((4.0, 130.0), (4.0, 131.0))
+    assert len(sampler.undisturbed()) == 2
+    sampler.quiet = 100.0
+    assert sampler.undisturbed() == []
+    assert len(sampler.kept()) == 2  # the report says what there is, with its probe
+
+
+def test_layouts_with_company_are_sampled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    probes = iter((100.0, 150.0, 101.0, 140.0, 102.0, 145.0))
+    tried: list[tuple[int, float]] = []
+
+    def fake(*arguments: object) -> Sampled:
+        visit = arguments[4]
+        assert isinstance(visit, sample.Visit)
+        tried.append((visit.offset_bytes, visit.quiet))
+        return Sampled(visit.offset_bytes, (1,), 0, 0, 0, 0.1, source=visit.source, probe=next(probes))
+
+    monkeypatch.setattr(sample, "sample", fake)
+    from generator.microbenchmark import Microbenchmark  # noqa: PLC0415
+
+    sampling = Sampling(sources=(Source.PERF,), rounds=1)
+    found = sample.sample_all(Microbenchmark((), (), ""), [0], 0, sampling)
+    assert [one.probe for one in found] == [100.0, 102.0, 101.0, 140.0]
+    assert tried == [(0, 0.0), (16, 100.0), (32, 100.0), (48, 100.0), (16, 100.0), (48, 100.0)]
 
 
 def test_the_loop_that_is_sampled_is_the_body_and_its_end() -> None:

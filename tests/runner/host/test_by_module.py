@@ -12,7 +12,7 @@ from generator.harness.style import Style
 from generator.microbenchmark import Line, Microbenchmark
 from runner.backend import BackendError
 from runner.host.interrupts import by_module, sampler
-from runner.host.interrupts.sample import Sampled, Sampling, Source, sample
+from runner.host.interrupts.sample import Sampled, Sampling, Source, Visit, sample
 from runner.host.kmod import abi
 from runner.host.kmod.device import BlobJob, BlobResult
 
@@ -60,7 +60,7 @@ class InterruptingDevice:
 
 def sampled(monkeypatch: pytest.MonkeyPatch, device: InterruptingDevice, samples: int = 300) -> Sampled:
     monkeypatch.setattr(by_module, "Device", lambda _: device)
-    return sample(LOOP, STARTS, 0, Sampling(samples, 20_000), source=Source.KMOD)
+    return sample(LOOP, STARTS, 0, Sampling(samples, 20_000), Visit(source=Source.KMOD))
 
 
 def test_samples_are_counted_where_they_landed(monkeypatch: pytest.MonkeyPatch) -> None:
