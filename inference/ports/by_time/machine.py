@@ -120,7 +120,7 @@ DELAYS = 2
 """If an instruction with one slot seems to have several µops on so many sets, it delays what shares no port."""
 
 REPRESENTATIVES, ENOUGH_VOTES = 5, 2
-"""Members of two classes that say at most whether their sets are nested, and by how many more must agree than not."""
+"""Members of two classes that say at most how their sets lie, and by how many more must agree that one is nested."""
 
 OWN_CYCLES = (0, 1)
 """Cycles by which mixes of a candidate with itself last longer than needed, in the first and the second attempt.
@@ -562,13 +562,37 @@ class Discovery:
         return left, Lying(tuple(one.first.size for one in left), nested, together)
 
     def _together(
-        self, classes: Sequence[_Class], pairs: Sequence[tuple[int, int]]
-    ) -> Procedure[dict[tuple[int, int], tuple[int, int]]]:
-        """Return of pairs the least and the most ports that both sets can have together, as mixes of both show."""
+        self, classes: Sequence[_Class], pairs: Sequence[_Places]
+    ) -> Procedure[dict[_Places, tuple[int, int]]]:
+        """Return of pairs the least and the most ports that both sets can have together, as mixes of both show.
+
+        A mix that something else slows down seems to have fewer ports. So if ports seem to be common, further members
+        are mixed, and those count that show most.
+        """
+        found: dict[_Places, tuple[int, int]] = {}
+        left = list(pairs)
+        for place in range(REPRESENTATIVES):
+            shown = yield from self._mixed(classes, left, place)
+            found |= {pair: max(found.get(pair, ports), ports) for pair, ports in shown.items()}
+            left = [
+                (i, o)
+                for i, o in left
+                if (i, o) in shown
+                and found[i, o][1] < classes[i].first.size + classes[o].first.size
+                and place + 1 < max(len(classes[i].members), len(classes[o].members))
+            ]
+            if not left:
+                break
+        return found
+
+    def _mixed(
+        self, classes: Sequence[_Class], pairs: Sequence[_Places], place: int
+    ) -> Procedure[dict[_Places, tuple[int, int]]]:
+        """Return the least and the most ports that mixes of the members at a place show for each pair of classes."""
         assert self.filler is not None
         requests, planned = [], []
         for pair in pairs:
-            one, other = (classes[number].first for number in pair)
+            one, other = (classes[number].at(place) for number in pair)
             try:
                 made = [
                     self.mixes.among(

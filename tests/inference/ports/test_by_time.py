@@ -402,6 +402,43 @@ def test_what_delays_several_sets_blocks_nothing(catalogue: Catalogue, uops: dic
     assert len(left) == kept
 
 
+class Shown(Discovery):
+    """Is told how many ports the mixes of two classes show at each place."""
+
+    ports: Sequence[tuple[int, int]]
+    asked: int
+
+    def _mixed(
+        self, _classes: Sequence[_Class], pairs: Sequence[tuple[int, int]], place: int
+    ) -> Procedure[dict[tuple[int, int], tuple[int, int]]]:
+        yield from ()
+        self.asked += 1
+        return dict.fromkeys(pairs, self.ports[place])
+
+
+@pytest.mark.parametrize(
+    ("ports", "found", "asked"),
+    [
+        # One slow mix makes no common port
+        ([(4, 4), (5, 5), (4, 4)], (5, 5), 2),
+        ([(4, 4), (4, 4), (4, 4)], (4, 4), 3),
+        ([(5, 5), (4, 4), (4, 4)], (5, 5), 1),
+        ([(3, 4), (4, 4), (3, 3)], (4, 4), 3),
+    ],
+)
+def test_ports_are_common_only_if_no_mix_shows_more(
+    catalogue: Catalogue, ports: list[tuple[int, int]], found: tuple[int, int], asked: int
+) -> None:
+    loads = group(catalogue, 3, "MOV (R64, M64)")
+    adds = group(catalogue, 2, "VADDPS (XMM, XMM, XMM)", "VADDPD (XMM, XMM, XMM)", "VADDSS (XMM, XMM, XMM)")
+    shown = Shown(MixFactory(InstructionFactory(catalogue)))
+    shown.ports, shown.asked = ports, 0
+    with pytest.raises(StopIteration) as ended:
+        next(shown._together([adds, loads], [(0, 1)]))
+    assert ended.value.value == {(0, 1): found}
+    assert shown.asked == asked
+
+
 @pytest.fixture(scope="module")
 def catalogue() -> Catalogue:
     return Catalogue.load()
