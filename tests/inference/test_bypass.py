@@ -72,10 +72,10 @@ def test_latencies_are_those_of_a_machine_without(string: str) -> None:
 def test_the_derivation_has_the_time_of_each_chain() -> None:
     (derivation,) = (one for one in concluded("HSW:bypass", "PADDD (XMM, XMM)").derivations if one.quantity == BYPASS)
     assert lines(derivation) == [
-        "links of integer: 3.00 - 2.00 = 1.00 cycles",
-        "links of float: 5.00 - 2.00 = 3.00 cycles",
-        "links of integer: 5.00 - 4.00 = 1.00 cycles",
-        "links of float: 7.00 - 4.00 = 3.00 cycles",
+        "chain with links of the integer domain: 3.00 - 2.00 of the links = 1.00 cycles",
+        "chain with links of the float domain: 5.00 - 2.00 of the links = 3.00 cycles",
+        "chain with links of the integer domain: 5.00 - 4.00 of the links = 1.00 cycles",
+        "chain with links of the float domain: 7.00 - 4.00 of the links = 3.00 cycles",
     ]
 
 

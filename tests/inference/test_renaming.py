@@ -65,7 +65,7 @@ def test_the_derivation_says_what_was_compared() -> None:
     found = characterized("model", "POPCNT (R64, R64)")
     (derivation,) = (one for one in found.derivations if one.quantity == "result_dependency")
     assert lines(derivation) == [
-        "3.00 cycles, and 1.00 if the result is overwritten each time: it waits for the register"
+        "3.00 cycles, 1.00 if each result is overwritten at once: the instruction waits for its destination register"
     ]
 
 
