@@ -131,6 +131,8 @@ AREA_ADDRESSES = (0x28000000, 0x21000000, 0x22000000, 0x23000000, 0x24000000)
 
 The registers point to the middle of their areas, and what is around that is zero when a job begins.
 """
+ABSOLUTE_ADDRESS = 0x20000000
+"""Where MOV with a 64-bit absolute address reads and writes (`ABSOLUTE_AREA` in `generator/operands/allocation.py`)."""
 STAGE = 0x5000_0000_0000
 """Where jobs run whose pages are mapped on demand."""
 STAGE_STEP = (1 << 20) + 5 * 4096
@@ -294,6 +296,7 @@ class Server:
             memory.map(size, read_write, private, wanted=at) + size // 2
             for at, size in zip(AREA_ADDRESSES, sizes, strict=True)
         ]
+        self.absolute_at = memory.map(AREA_SIZE, read_write, private, wanted=ABSOLUTE_ADDRESS)
         self.libc = memory.libc
         if r14_bytes // 2 >= HUGE_BEGIN + HUGE_SIZE:
             begin = ctypes.c_void_p(self.areas[0] + HUGE_BEGIN)
@@ -411,6 +414,7 @@ class Server:
                 struct.pack_into("<q", self.control, FAULT + RECORD_SERVES, -1)
                 for area in self.areas:
                     ctypes.memset(area - AREA_CLEAN, 0, 2 * AREA_CLEAN)
+                ctypes.memset(self.absolute_at, 0, AREA_CLEAN)
             noted = samples - STEPS_SIZE if flags & STEPPED else 0
             row = (self.control_at + noted + 8, 0, MOST_STEPS) if noted else (0, 0, 0)
             STEPS.pack_into(self.control, FAULT + RECORD_STEPS, *row)

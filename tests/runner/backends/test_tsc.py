@@ -233,6 +233,8 @@ AWKWARD = (
     *("ENTER (I16, I8)", "ENTER_W (I16, I8)", "IDIV (R8h)", "IDIV (M16)", "IDIV (R32)", "IDIV (R64)", "DIV (R64)"),
     *("MOVSQ_REPE", "SCASB_REPNE", "LODSQ", "POP (M64)", "POPFQ", "CLZERO", "WRFSBASE (R64)", "WRGSBASE (R64)"),
     *("XGETBV", "XLAT", "LDMXCSR (M32)", "FXRSTOR (M4096)"),
+    *("MOV (AL, Moffs8)", "MOV (AX, Moffs16)", "MOV (EAX, Moffs32)", "MOV (RAX, Moffs64)"),
+    *("MOV (Moffs8, AL)", "MOV (Moffs16, AX)", "MOV (Moffs32, EAX)", "MOV (Moffs64, RAX)"),
 )
 """What would fault if its operands, its stack, or the place that it jumps to were anything."""
 
