@@ -128,7 +128,7 @@ One cycle is enough to make another mix of it, whose time is measured anew."""
 
 TOGETHER_CYCLES = (6, 9)
 """Cycles for which each of two sets is busy in the two mixes that show how many ports both have together. There are two
-mixes, so that chance in one does not decide."""
+mixes, so that chance in one does not decide. Each further attempt lasts a cycle longer."""
 
 NEAR = Fraction(6, 100)
 """Share of its time by which a mix of two sets may be off the prediction for a number of common ports. One port more
@@ -566,8 +566,8 @@ class Discovery:
     ) -> Procedure[dict[_Places, tuple[int, int]]]:
         """Return of pairs the least and the most ports that both sets can have together, as mixes of both show.
 
-        A mix that something else slows down seems to have fewer ports. So if ports seem to be common, further members
-        are mixed, and those count that show most.
+        A mix that something else slows down seems to have fewer ports. So if ports seem to be common, further mixes are
+        made, of other members where there are any, and those count that show most.
         """
         found: dict[_Places, tuple[int, int]] = {}
         left = list(pairs)
@@ -577,9 +577,7 @@ class Discovery:
             left = [
                 (i, o)
                 for i, o in left
-                if (i, o) in shown
-                and found[i, o][1] < classes[i].first.size + classes[o].first.size
-                and place + 1 < max(len(classes[i].members), len(classes[o].members))
+                if (i, o) in shown and found[i, o][1] < classes[i].first.size + classes[o].first.size
             ]
             if not left:
                 break
@@ -590,6 +588,7 @@ class Discovery:
     ) -> Procedure[dict[_Places, tuple[int, int]]]:
         """Return the least and the most ports that mixes of the members at a place show for each pair of classes."""
         assert self.filler is not None
+        lasting = [cycles + place for cycles in TOGETHER_CYCLES]
         requests, planned = [], []
         for pair in pairs:
             one, other = (classes[number].at(place) for number in pair)
@@ -598,7 +597,7 @@ class Discovery:
                     self.mixes.among(
                         self.filler, 0, [(one.variant, n * one.size), (other.variant, n * other.size)], None
                     )
-                    for n in TOGETHER_CYCLES
+                    for n in lasting
                 ]
             except UopscopeError:
                 continue
@@ -607,7 +606,7 @@ class Discovery:
         answers = iter((yield requests) if requests else [])
         found = {}
         for pair, one_size, other_size in planned:
-            times = [(n, cycles_of(next(answers)), issue_rate(next(answers), self.width)) for n in TOGETHER_CYCLES]
+            times = [(n, cycles_of(next(answers)), issue_rate(next(answers), self.width)) for n in lasting]
             shares = [(cycles / n, issued) for n, cycles, issued in times if cycles is not None]
             if len(shares) < len(times):
                 continue
