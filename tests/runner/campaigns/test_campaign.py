@@ -104,7 +104,7 @@ def test_conclusions_are_drawn_again_from_samples_alone() -> None:
         (NoLatency(LatencyKey(1, 2)), "failed: no latency: no chain could be built"),
         (
             NoPorts(Form.PLAIN, FractionalUops(Fraction(5, 2))),
-            "failed: no ports: the µops per port add up to no integer",
+            "failed: no ports: the µops per port do not add up to an integer",
         ),
         (Text("the ports do not add up\nin any order"), "failed: the ports do not add up"),
     ],
