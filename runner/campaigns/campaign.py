@@ -96,6 +96,10 @@ def most_frequent(reasons: Mapping[str, SkipReason]) -> list[SkipReason]:
     return sorted(reasons.values(), key=lambda one: -one.count)
 
 
+FEWEST_FOR_PACE = 20
+"""Variants to measure before the time left is told: they are measured in parallel, so the first take longest."""
+
+
 @dataclass(slots=True)
 class Tally:
     """How far a campaign is: variants in all, done before it was started again, and what became of the others.
@@ -110,6 +114,8 @@ class Tally:
     measured: int = 0
     lost_seconds: float = 0.0
     started: float = field(default_factory=time.monotonic)
+    prepared: float | None = None
+    """When the machine's preparation ended, by the clock of `started` (None: it goes on, or there is nothing to do)."""
 
     @property
     def done(self) -> int:
@@ -128,8 +134,10 @@ class Tally:
 
     @property
     def seconds_left(self) -> float | None:
-        """Time that the rest will take at the pace so far (None: nothing was measured yet)."""
-        return self.seconds / self.concluded * (self.total - self.done) if self.concluded else None
+        """Time that the rest will take at the pace since the preparation (None: too little was measured to tell)."""
+        if self.prepared is None or self.concluded < FEWEST_FOR_PACE:
+            return None
+        return (time.monotonic() - self.prepared) / self.concluded * (self.total - self.done)
 
     def count(self, result: Characterization) -> None:
         """Take note of a conclusion."""
@@ -188,7 +196,7 @@ class Campaign(Generic[Context]):
 
     def _measure(self, variants: Sequence[InstructionVariant]) -> Iterator[tuple[Characterization, tuple[str, ...]]]:
         """Yield the conclusion about each variant, and the ids of the requests that it is drawn from."""
-        context = self._session.run_one(self._method.prepare(variants))
+        context = self._prepare(variants)
         by_name = {variant.key: variant for variant in variants}
         for outcome in self._session.run(self._tasks(variants, context)):
             result = outcome.result or about(by_name[outcome.name], failures=(Text(str(outcome.error)),))
@@ -202,7 +210,7 @@ class Campaign(Generic[Context]):
         from runner.campaigns import parallel  # noqa: PLC0415 - needs what one process does not
 
         assert self._processes is not None
-        context: object = self._session.run_one(self._method.prepare(variants))
+        context: object = self._prepare(variants)
         assert isinstance(context, MachineContext)
         by_name = {variant.key: variant for variant in variants}
         for chunk in parallel.run(parallel.Order(self._processes, tuple(by_name), context.blocking, context.timed)):
@@ -211,6 +219,12 @@ class Campaign(Generic[Context]):
                 self._tally.measured += len(chunk.samples)
             for name, result, error, requests in chunk.results:
                 yield result or about(by_name[name], failures=(Text(error),)), requests
+
+    def _prepare(self, variants: Sequence[InstructionVariant]) -> Context:
+        context = self._session.run_one(self._method.prepare(variants))
+        if self._tally is not None:
+            self._tally.prepared = time.monotonic()
+        return context
 
     def _tasks(self, variants: Iterable[InstructionVariant], context: Context) -> Iterator[Task[Characterization]]:
         for variant in variants:

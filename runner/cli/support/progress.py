@@ -78,7 +78,7 @@ class Reporter:
         """Show how far it is."""
         self.tally = tally
         if self._bar is not None and self._task is not None:
-            description = "measuring" if tally.outcomes else "preparing"
+            description = "preparing" if tally.prepared is None else "measuring"
             self._bar.update(self._task, completed=tally.done, left=self._left(), description=description)
         elif time.monotonic() - self._last_line > LINE_SECONDS:
             self._last_line = time.monotonic()

@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from results.campaign.records import Outcome
 from results.campaign.store import Store
 from results.findings import Code, FractionalUops, NoLatency, NoPorts, NotRun, Text
 from results.model import Characterization, Failure, Form, LatencyKey, Status
-from runner.campaigns.campaign import Tally
+from runner.campaigns.campaign import FEWEST_FOR_PACE, Tally
 from runner.measuring.session import StoredOnly
 from tests.effort import sample
 from tests.runner.small_campaigns import FakeMethod, SmallBackend, campaign, ignore, variants
@@ -117,6 +118,17 @@ def test_failures_of_a_kind_are_counted_together(failure: Failure, reason: str) 
     assert kind == reason
     assert tally.reasons[kind].names == "ADD; ADD"
     assert "#" not in tally.reasons[kind].text
+
+
+def test_the_time_left_does_not_count_the_preparation() -> None:
+    tally = Tally(5000)
+    tally.started -= 3600
+    assert tally.seconds_left is None
+    tally.prepared = time.monotonic() - 10
+    for number in range(1000):
+        assert (tally.seconds_left is None) == (number < FEWEST_FOR_PACE)
+        tally.count(Characterization(f"key {number}", "ADD", "ADD"))
+    assert tally.seconds_left == pytest.approx(40, rel=0.1)
 
 
 def kill_and_resume(folder: Path, kills: int, count: int, seed: int) -> None:
