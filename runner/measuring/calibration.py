@@ -31,12 +31,16 @@ def steadied(calibrations: Sequence[int]) -> Sequence[int]:
     Args:
         calibrations: the ticks of the calibrations of a run's repetitions, in their order.
     """
-    if not calibrations or max(calibrations) <= min(calibrations) * STEADY:
+    steady = min(calibrations, default=0) * STEADY
+    if max(calibrations, default=0) <= steady:
         return calibrations
     width = 2 * NEIGHBOURS + 1
     last = max(0, len(calibrations) - width)
     found = []
     for place, own in enumerate(calibrations):
+        if own <= steady:  # whatever is around it is not clearly shorter
+            found.append(own)
+            continue
         first = min(max(0, place - NEIGHBOURS), last)
         around = sorted(calibrations[first : first + width])
         usual = around[(len(around) - 1) // 4]
