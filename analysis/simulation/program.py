@@ -93,6 +93,10 @@ class _Template:
     alone: tuple[Step, ...]
 
 
+_TemplateKey = tuple["Item", "Item | None", frozenset[str], int, tuple[tuple[str, int], ...]]
+"""What a template is made of (`Programs._template`)."""
+
+
 class Programs:
     """Makes programs for one machine."""
 
@@ -113,7 +117,7 @@ class Programs:
 
     def _begin(self) -> None:
         self._numbering = Numbering()
-        self._templates: dict[tuple[object, ...], _Template] = {}
+        self._templates: dict[_TemplateKey, _Template] = {}
         self._loaded, self._stored, self._pointer = (
             self._numbering.of(name) for name in (LOADED, STORED, STACK_POINTER)
         )

@@ -21,7 +21,7 @@ from generator.facts import read_facts
 from generator.operands.places import STATUS_FLAGS
 from generator.operands.registers import family, part
 from generator.operands.reserved import BASE_REGISTER, INDEX_REGISTER
-from generator.support.producers import MEMORY_AREA, named_value
+from generator.support.producers import MEMORY_AREA, named_lines, signed_byte
 from generator.support.prologue import parse_lines
 from results.model import LatencyPart
 from xed_convert.model import MemoryAddress, OperandKind
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from generator.factory import InstructionFactory
     from generator.microbenchmark import Line
     from generator.operands.places import Place
+    from generator.support.prologue import LineTemplate
     from xed_convert.model import OperandValue
 
 COLUMNS = ("place", "role", "name", "setup", "code", "reason", "source")
@@ -61,7 +62,7 @@ class Carried:
             "MEM_AT_TMP": MemoryAddress(BASE_REGISTER, index=self.free, displacement=MEMORY_AREA),
             "OPV": self.register,
             "TMP64": self.free,
-            "LOW": (self.value + 128) % 256 - 128,
+            "LOW": signed_byte(self.value),
         }
         if self.place in {"R", ADDRESS}:
             whole = part(self.register, 64)
@@ -80,8 +81,8 @@ class Carrier:
     place: str
     role: str
     name: str
-    setup: tuple[tuple[str, tuple[str, ...]], ...]
-    code: tuple[tuple[str, tuple[str, ...]], ...]
+    setup: tuple[LineTemplate, ...]
+    code: tuple[LineTemplate, ...]
 
     def lines(self, instructions: InstructionFactory, carried: Carried, *, setup: bool = False) -> tuple[Line, ...]:
         """Return the lines, or those of the setup, with names filled in.
@@ -90,11 +91,7 @@ class Carrier:
             UnknownInstructionError: the catalogue lacks an instruction.
             EncodingError: a register cannot be named so.
         """
-        tokens = carried.tokens
-        return tuple(
-            instructions.line(string, *(named_value(token, tokens) for token in names if token))
-            for string, names in (self.setup if setup else self.code)
-        )
+        return tuple(named_lines(instructions, self.setup if setup else self.code, carried.tokens))
 
     def writes_flags(self, instructions: InstructionFactory) -> bool:
         """Whether its code writes status flags."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from generator.factory import InstructionFactory
     from generator.microbenchmark import Line
+    from generator.support.prologue import LineTemplate
     from xed_convert.model import Instance, OperandValue
 
 COLUMNS = ("place", "name", "value", "setup", "code", "reason", "source")
@@ -59,12 +60,11 @@ class Produced:
     @property
     def tokens(self) -> Mapping[str, OperandValue]:
         """What the names in lines stand for."""
-        low = self.value & 0xFF
         address = MemoryAddress("R14", displacement=MEMORY_AREA + MEMORY_BYTES * self.slot)
         named: dict[str, OperandValue] = {
             "VALUE": self.value,
             "BEFORE": self.value - 1,
-            "LOW": low - 256 if low > 127 else low,
+            "LOW": signed_byte(self.value),
             "MEM": address,
             "OPV": self.register,
         }
@@ -83,8 +83,8 @@ class Producer:
     place: str
     name: str
     keeps_value: bool
-    setup: tuple[tuple[str, tuple[str, ...]], ...]
-    code: tuple[tuple[str, tuple[str, ...]], ...]
+    setup: tuple[LineTemplate, ...]
+    code: tuple[LineTemplate, ...]
 
     def fits(self, produced: Produced) -> bool:
         """Whether the producer can write that register with its value, or with zero."""
@@ -101,10 +101,26 @@ class Producer:
             UnknownInstructionError: the catalogue lacks an instruction.
             EncodingError: a register cannot be named so.
         """
-        return [
-            instructions.line(string, *(named_value(token, tokens) for token in names if token))
-            for string, names in (self.setup if setup else self.code)
-        ]
+        return named_lines(instructions, self.setup if setup else self.code, tokens)
+
+
+def named_lines(
+    instructions: InstructionFactory, rows: Sequence[LineTemplate], tokens: Mapping[str, OperandValue]
+) -> list[Line]:
+    """Return the lines of a table's cell, with names filled in.
+
+    Raises:
+        UnknownInstructionError: the catalogue lacks an instruction.
+        EncodingError: a register cannot be named so.
+    """
+    return [
+        instructions.line(string, *(named_value(token, tokens) for token in names if token)) for string, names in rows
+    ]
+
+
+def signed_byte(value: int) -> int:
+    """Return the lowest byte of a value as a signed number."""
+    return (value + 128) % 256 - 128
 
 
 def named_value(token: str, tokens: Mapping[str, OperandValue]) -> OperandValue:

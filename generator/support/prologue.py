@@ -40,7 +40,7 @@ SCRATCH = "R12"
 
 _FORMS = {OperandKind.REGISTER: "reg", OperandKind.MEMORY: "mem", OperandKind.IMMEDIATE: "imm"}
 _ADDRESS = re.compile(r"(R14|RSP)([+-])(\w+)")
-_Template = tuple[str, tuple[str, ...]]
+LineTemplate = tuple[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,9 @@ class ExtraCode:
 
     iclass: str
     form: str
-    setup: tuple[_Template, ...]
-    prologue: tuple[_Template, ...]
-    epilogue: tuple[_Template, ...]
+    setup: tuple[LineTemplate, ...]
+    prologue: tuple[LineTemplate, ...]
+    epilogue: tuple[LineTemplate, ...]
 
     @property
     def repeated(self) -> bool:
@@ -71,7 +71,7 @@ def rows() -> tuple[ExtraCode, ...]:
     )
 
 
-def parse_lines(text: str) -> tuple[_Template, ...]:
+def parse_lines(text: str) -> tuple[LineTemplate, ...]:
     """Split `STRING : TOKEN, TOKEN ; STRING : TOKEN`."""
     if text == "-":
         return ()
@@ -141,7 +141,7 @@ def _size(lines: Sequence[Line]) -> int:
 
 
 def _lines(
-    instructions: InstructionFactory, instance: Instance, templates: Sequence[_Template], targets: tuple[int, int]
+    instructions: InstructionFactory, instance: Instance, templates: Sequence[LineTemplate], targets: tuple[int, int]
 ) -> list[Line]:
     """Fill in lines; `targets` are where the instance begins and ends, in bytes from the beginning of the lines."""
     found: list[Line] = []

@@ -300,13 +300,14 @@ def ask(mixes: MixFactory, questions: Sequence[Question], noise: Fraction) -> Pr
     seems to have µops on the set, many instances are measured: first among a few blocking instructions. If that leaves
     the number open, they are measured among so many that these last longer than the instances.
     """
-    found = yield from _with_one(mixes, [Asked(one, None) for one in questions], [one.first for one in questions])
+    found = yield from _with_one(
+        mixes, [Asked(one, None) for one in questions], [one.first for one in questions], noise
+    )
     doubtful = [
         one.answer is not None and not is_settled(one.times, one.question.size, noise / NOISE_FACTOR) for one in found
     ]
     wanted_counts = [one.question.further if open_ else () for one, open_ in zip(found, doubtful, strict=True)]
-    found = yield from _with_one(mixes, found, wanted_counts)
-    found = [replace(one, answer=judge(one.times, one.question.size, noise)) if one.answer else one for one in found]
+    found = yield from _with_one(mixes, found, wanted_counts, noise)
     found = yield from _with_many(mixes, found, [one.question.many if one.waits else None for one in found], noise)
     wanted = [one.question.more if one.is_open else None for one in found]
     found = yield from _with_many(mixes, found, wanted, noise)
@@ -316,7 +317,9 @@ def ask(mixes: MixFactory, questions: Sequence[Question], noise: Fraction) -> Pr
     ]
 
 
-def _with_one(mixes: MixFactory, asked: Sequence[Asked], wanted: Sequence[Sequence[int]]) -> Procedure[list[Asked]]:
+def _with_one(
+    mixes: MixFactory, asked: Sequence[Asked], wanted: Sequence[Sequence[int]], noise: Fraction
+) -> Procedure[list[Asked]]:
     """Ask with one instance among so many blocking instructions of each, as a first answer or besides other times."""
     requests = [
         mixes.possible([([(one.question.blocker, count)], one.question.subject) for count in counts])
@@ -332,7 +335,7 @@ def _with_one(mixes: MixFactory, asked: Sequence[Asked], wanted: Sequence[Sequen
             continue
         times = tuple(sorted((*one.times, *zip(counts, cycles, strict=True))))
         ids = (*one.experiments, *(each.request.benchmark.id for each in measured))
-        found.append(Asked(one.question, judge(times, one.question.size, Fraction(0)), times, (), ids))
+        found.append(Asked(one.question, judge(times, one.question.size, noise), times, (), ids))
     return found
 
 

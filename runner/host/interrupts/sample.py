@@ -32,8 +32,6 @@ MOST_SECONDS = 8.0
 """For the samples of one layout."""
 TRIES = 2
 """Times that a layout is sampled, if somebody uses the core all the time."""
-SHARED = 1.04
-"""Times the best contention probe of all layouts: so much is a core that is shared (`UNDISTURBED` of the sampler)."""
 
 
 class Source(StrEnum):
@@ -150,7 +148,7 @@ def sample_all(benchmark: Microbenchmark, starts: Sequence[int], cpu: int, sampl
                         raise
     for _ in range(TRIES - 1):
         for number, one in enumerate(found):
-            if one.probe > SHARED * _quiet(found):
+            if one.probe > sampler.UNDISTURBED * _quiet(found):
                 again = sample(benchmark, starts, cpu, sampling, Visit(one.offset_bytes, one.source, _quiet(found)))
                 found[number] = min(one, again, key=lambda each: each.probe)
     return found
