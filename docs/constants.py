@@ -7,6 +7,7 @@ script tries half and twice the value of one constant at a time.
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import zip_longest
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 PACKAGE = "inference"
@@ -96,15 +97,61 @@ def text(value: object) -> str:
     return ", ".join(map(text, value)) if isinstance(value, tuple) else str(value)
 
 
-def table(found: Sequence[Constant], trials: Sequence[Mapping[str, str]]) -> str:
-    """Return constants as a Markdown table; `trials` are rows of `sensitivity.tsv` (none: nothing was tried)."""
-    lines = ["| constant | value | unit and reason | half | twice |", "|---|--:|---|---|---|"]
+Trials = Sequence[Mapping[str, str]]
+"""Rows of `sensitivity.tsv`, by column (none: nothing was tried)."""
+
+
+def tables(found: Sequence[Constant], trials: Trials) -> dict[str, str]:
+    """Return the Markdown tables of `docs/constants.md` by their names."""
+    current = [row for one in found for row in trials_of(one, trials)]
+    return {
+        "constants": table(found, trials),
+        "trials": summary(found, trials),
+        "changes": _rows(
+            ("constant", "tried", *COUNTS, "first change, or what broke"),
+            [
+                (f"`{row['constant']}`", row["tried"], *(row[kind] for kind in COUNTS), _cell(row["example"]))
+                for row in current
+                if row["example"]
+            ],
+        ),
+    }
+
+
+def trials_of(constant: Constant, trials: Trials) -> list[Mapping[str, str]]:
+    """Return the trials of a constant; those of a value that it has not do not count."""
+    return [row for row in trials if (row["constant"], row["value"]) == (_short(constant), text(constant.value))]
+
+
+def summary(found: Sequence[Constant], trials: Trials) -> str:
+    """Count constants by how far they were tried."""
+    by_constant = [trials_of(one, trials) for one in found]
+    tried = [rows for rows in by_constant if rows]
+    used = [rows for rows in tried if any(row["machines"] != "0" for row in rows)]
+    changing = [rows for rows in used if any(row["example"] for row in rows)]
+    counts = (len(found), len(tried), len(used), len(changing))
+    return _rows(("constants", "tried", "used on some machine", "where some conclusion changed"), [map(str, counts)])
+
+
+def table(found: Sequence[Constant], trials: Trials) -> str:
+    """Return a row per constant: value, reason, and what its trials changed."""
+    rows = []
     for one in found:
-        short = str(one).removeprefix(f"{PACKAGE}.")
-        tried = [row for row in trials if (row["constant"], row["value"]) == (short, text(one.value))]
+        tried = trials_of(one, trials)
         cells = [_outcome([row for row in tried if row["factor"] == factor]) for factor in ("1/2", "2")]
-        lines.append(f"| `{short}` | {text(one.value)} | {_cell(one.reason)} | {' | '.join(map(_cell, cells))} |")
-    return "\n".join([*lines, ""])
+        rows.append((f"`{_short(one)}`", text(one.value), _cell(one.reason), *map(_cell, cells)))
+    return _rows(("constant", "value", "unit and reason", "half", "twice"), rows)
+
+
+def _rows(headings: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a Markdown table; columns of numbers are aligned to the right."""
+    rules = ["--:" if name in {"value", *COUNTS} else "---" for name in headings]
+    lines = [f"| {' | '.join(cells)} |" for cells in (headings, *rows)]
+    return "\n".join([lines[0], f"|{'|'.join(rules)}|", *lines[1:], ""])
+
+
+def _short(constant: Constant) -> str:
+    return str(constant).removeprefix(f"{PACKAGE}.")
 
 
 def _cell(words: str) -> str:

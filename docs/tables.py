@@ -2,7 +2,8 @@
 
 A table stands between `<!-- begin table: NAME -->` and `<!-- end table: NAME -->`. What stands between is replaced.
 NAME is one of `TABLES`, made from the files that `benchmarks.truth` and `benchmarks.random_machines` write (their
-columns: `benchmarks.truth`). Shares are rounded down: 100% means all. Or it is `constants`, made by `docs.constants`.
+columns: `benchmarks.truth`). Shares are rounded down: 100% means all. Or it is one of those that `docs.constants`
+makes.
 
 With `--check` nothing is written: the status is 1 if a table is not what its files say, and each such table is named.
 """
@@ -22,7 +23,7 @@ from xed_convert.errors import UopscopeError
 from xed_convert.files import atomic_write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 CAMPAIGN, RANDOM, SENSITIVITY = "truth_campaign.tsv", "random_machines.tsv", "sensitivity.tsv"
@@ -211,11 +212,10 @@ def _cell(column: Column, counts: Mapping[str, int]) -> str:
     return f"{count:,} ({'100' if tenths == 1000 else f'{tenths // 10}.{tenths % 10}'}%)"
 
 
-def replaced(text: str, render_one: Callable[[str], str], where: str) -> tuple[str, list[str]]:
+def replaced(text: str, made: Mapping[str, str], where: str) -> tuple[str, list[str]]:
     """Return a document with its tables made anew, and the names of those that were not what they are now.
 
-    `render_one` makes a table from its name. Raises `TableError` for a name that it does not know (KeyError) and for a
-    table without an end.
+    `made` has the tables as they are now. Raises `TableError` for a name that it lacks, and for a table without an end.
     """
     parts, stale, place = [], [], 0
     for begin in _BEGIN.finditer(text):
@@ -223,14 +223,11 @@ def replaced(text: str, render_one: Callable[[str], str], where: str) -> tuple[s
         end = text.find(f"<!-- end table: {name} -->", begin.end())
         if end < 0:
             raise TableError(f"{where}: nothing ends the table {name}; put <!-- end table: {name} --> below it")
-        try:
-            made = render_one(name)
-        except KeyError as error:
-            known = ", ".join((*TABLES, "constants"))
-            raise TableError(f"{where}: no table is called {name} (known: {known})") from error
-        if text[begin.end() : end] != made:
+        if name not in made:
+            raise TableError(f"{where}: no table is called {name} (known: {', '.join(made)})")
+        if text[begin.end() : end] != made[name]:
             stale.append(name)
-        parts += [text[place : begin.end()], made]
+        parts += [text[place : begin.end()], made[name]]
         place = end
     return "".join([*parts, text[place:]]), stale
 
@@ -242,22 +239,18 @@ def update(checkout: Path, *, write: bool) -> list[str]:
     """
     made = {name: render(table, checkout / "benchmarks") for name, table in TABLES.items()}
     trials = checkout / "benchmarks" / SENSITIVITY
-    made["constants"] = constants.table(constants.constants(checkout), figures(trials) if trials.exists() else [])
-    used: set[str] = set()
-
-    def one(name: str) -> str:
-        used.add(name)
-        return made[name]
-
-    found: list[str] = []
+    made |= constants.tables(constants.constants(checkout), figures(trials) if trials.exists() else [])
+    unused, found = set(made), []
     for path in [checkout / "README.md", *sorted(checkout.glob("docs/*.md")), checkout / "benchmarks" / "README.md"]:
         place = str(path.relative_to(checkout))
-        text, stale = replaced(path.read_text(encoding="utf-8"), one, place)
+        before = path.read_text(encoding="utf-8")
+        unused -= set(_BEGIN.findall(before))
+        text, stale = replaced(before, made, place)
         found += [f"{place}: {name}" for name in stale]
         if stale and write:
             with atomic_write(path) as file:
                 file.write(text.encode())
-    if unused := made.keys() - used:
+    if unused:
         raise TableError(f"no document has the table {', '.join(sorted(unused))}")
     return found
 

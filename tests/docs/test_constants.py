@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from docs.constants import CHECKOUT, COUNTS, Constant, constants, table
+from docs.constants import CHECKOUT, COUNTS, Constant, constants, table, tables
+from docs.tables import SENSITIVITY, figures
 from tests.nonempty import some
 
 if TYPE_CHECKING:
@@ -60,6 +61,10 @@ def test_every_fraction_in_inference_has_a_name() -> None:
     assert [f"{path.name}: {text}" for path in paths for text in unnamed(path.read_text(encoding="utf-8"))] == []
 
 
+CLEAR = Constant("inference.ports.ask", "CLEAR", Fraction(1, 5), "µops | per copy.")
+IDLE = Constant("inference.ports.ask", "IDLE", 3, "Cycles.")
+
+
 def trial(**changed: str) -> dict[str, str]:
     unchanged = {"machines": "3", "verdicts": "90", **dict.fromkeys(COUNTS, "0"), "measurements": "98", "example": ""}
     return {"constant": "ports.ask.CLEAR", "value": "1/5", "factor": "1/2", "tried": "1/10", **unchanged, **changed}
@@ -77,5 +82,31 @@ def trial(**changed: str) -> dict[str, str]:
     ],
 )
 def test_a_trial_counts_for_the_constant_and_value_that_it_was_done_with(row: dict[str, str], cell: str) -> None:
-    made = table([Constant("inference.ports.ask", "CLEAR", Fraction(1, 5), "µops | per copy.")], [row])
+    made = table([CLEAR], [row])
     assert made.splitlines()[2] == rf"| `ports.ask.CLEAR` | 1/5 | µops \| per copy. | {cell} |  |"
+
+
+@pytest.mark.parametrize(
+    ("rows", "counts"),
+    [
+        ([], "2 | 0 | 0 | 0"),
+        ([trial(machines="0")], "2 | 1 | 0 | 0"),
+        ([trial(), trial(factor="2")], "2 | 1 | 1 | 0"),
+        ([trial(), trial(factor="2", lost="1", example="HSW NOP ports: right, then none")], "2 | 1 | 1 | 1"),
+        ([trial(), trial(constant="ports.ask.IDLE", value="3")], "2 | 2 | 2 | 0"),
+        ([trial(value="1/4"), trial(constant="ports.ask.NONE")], "2 | 0 | 0 | 0"),
+    ],
+)
+def test_constants_are_counted_by_how_far_they_were_tried(rows: list[dict[str, str]], counts: str) -> None:
+    assert tables([CLEAR, IDLE], rows)["trials"].splitlines()[2:] == [f"| {counts} |"]
+
+
+def test_a_trial_that_changes_a_conclusion_has_a_row_with_its_first_change() -> None:
+    rows = [trial(), trial(factor="2", tried="2/5", lost="3", example="HSW NOP ports: right, then none")]
+    made = tables([CLEAR, IDLE], rows)["changes"].splitlines()
+    assert made[2:] == ["| `ports.ask.CLEAR` | 2/5 | 3 | 0 | 0 | 0 | 0 | HSW NOP ports: right, then none |"]
+
+
+def test_no_trial_made_a_conclusion_wrong() -> None:
+    trials = some(figures(CHECKOUT / "benchmarks" / SENSITIVITY), 300)
+    assert [row for row in trials if row["wrong"] not in {"", "0"}] == []

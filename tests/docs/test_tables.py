@@ -34,7 +34,7 @@ def checkout(tmp_path: Path) -> Path:
     for path, names in (
         ("README.md", ["accuracy", "summary", "kinds"]),
         ("docs/a.md", ["ports", "latencies"]),
-        ("benchmarks/README.md", ["constants"]),
+        ("benchmarks/README.md", ["constants", "trials", "changes"]),
     ):
         marked = "".join(f"<!-- begin table: {name} -->\nformer\n<!-- end table: {name} -->\n" for name in names)
         (tmp_path / path).write_text(f"before\n{marked}after\n")
@@ -49,6 +49,8 @@ def test_tables_are_made_once_and_then_current(checkout: Path) -> None:
         "docs/a.md: ports",
         "docs/a.md: latencies",
         "benchmarks/README.md: constants",
+        "benchmarks/README.md: trials",
+        "benchmarks/README.md: changes",
     ]
     text = (checkout / "docs" / "a.md").read_text()
     assert text.startswith("before\n")
@@ -136,7 +138,7 @@ def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
 )
 def test_marks_that_are_not_as_they_should_be(text: str, message: str) -> None:
     with pytest.raises(TableError, match=message):
-        replaced(text, {"a": "x"}.__getitem__, "README.md")
+        replaced(text, {"a": "x"}, "README.md")
 
 
 def test_a_table_that_no_document_has_is_named(checkout: Path) -> None:
