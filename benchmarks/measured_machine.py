@@ -54,7 +54,7 @@ DEFAULTS = {"complex_decoder": "0"}
 """What it means that a file leaves an attribute out; in a special form it is as in the plain one."""
 
 MERGED_BITS = (8, 16)
-"""Bits of a store that the file's chain loads into a part of a register (see `results.machine.build`)."""
+"""Bits of a store that the file's chain loads into a part of a register (see `results.machine.latencies`)."""
 
 NEAR, NEAR_CYCLES = 0.05, 0.03
 """Throughputs agree within this share, or within so many cycles: published ones have two decimals."""

@@ -18,7 +18,7 @@ from xed_convert.errors import UopscopeError
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from xed_convert.model import InstructionVariant, Operand
 
@@ -28,6 +28,9 @@ UNTRACKED_REGISTERS = frozenset({"RIP", "X87PUSH", "X87POP", "X87POP2", "TSC", "
 FLAGS = ("CF", "PF", "AF", "ZF", "SF", "OF", "DF", "FC0", "FC1", "FC2", "FC3")
 """The flags that are renamed each by itself; control flags (IF, IOPL, ...) are not modelled."""
 
+
+VECTORS = ("XMM", "YMM", "ZMM", "MM")
+"""How the names of vector registers begin."""
 
 ADDRESS_PARTS = (LatencyPart.ADDRESS, LatencyPart.ADDRESS_INDEX)
 
@@ -181,3 +184,21 @@ def address_inputs(operand: Operand) -> tuple[Endpoint, ...]:
         Endpoint(operand.index, LatencyPart.ADDRESS),
         Endpoint(operand.index, LatencyPart.ADDRESS_INDEX),
     )
+
+
+def address_updates(variant: InstructionVariant) -> Iterator[Endpoint]:
+    """Yield the registers that are written because an implicit address goes through them (RSP of PUSH)."""
+    bases = {o.memory.base for o in variant.operands if o.memory is not None and o.memory.base}
+    for operand in variant.operands:
+        if operand.suppressed and operand.written and len(operand.registers) == 1 and operand.registers[0] in bases:
+            yield Endpoint(operand.index)
+
+
+def is_memory_result(operand: Operand) -> bool:
+    """Whether an operand is in memory and may be written."""
+    return operand.kind is OperandKind.MEMORY and (operand.written or operand.conditional_write)
+
+
+def uses_vectors(variant: InstructionVariant) -> bool:
+    """Whether a vector register is an operand."""
+    return any(o.registers and o.registers[0].startswith(VECTORS) for o in variant.operands if tracked(o))

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from results.machine.build import access_units, data_paths, is_wide
 from results.machine.graph import Endpoint, ModelError, tracked, with_index
+from results.machine.occupied import access_units, data_paths, is_wide
 from results.model import LatencyPart
 from simulator.core.core import (
     FETCH,

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from results.machine.build import access_units, behaviour_from, data_paths, overlap_cycles
+from results.machine.build import behaviour_from
 from results.machine.constants import core_of
 from results.machine.facts import Cycles, FormFacts, LatencyPair, VariantFacts
 from results.machine.file import MachineFile, read_machine
 from results.machine.graph import Behaviour, Decoding, Endpoint, Uop, UopKind
+from results.machine.latencies import overlap_cycles
+from results.machine.occupied import access_units, data_paths
 from results.model import Form, LatencyPart, PortUsage
 from tests.nonempty import some
 from tests.shared import measured_haswell, shared

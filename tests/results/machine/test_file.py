@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from results.database.reader import DatabaseError
-from results.machine.build import overlap_cycles
 from results.machine.facts import facts_of
 from results.machine.file import read_machine
 from results.machine.graph import ModelError, UopKind
+from results.machine.latencies import overlap_cycles
 from results.shipped import shipped_database
 from tests.shared import measured_haswell
 from xed_convert.catalogue.catalogue import Catalogue

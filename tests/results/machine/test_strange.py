@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from results.database.reader import ArchitectureResult, LatencyRow, fault_of, read_database
-from results.machine.build import MOST_UOPS, behaviour_from
+from results.machine.build import behaviour_from
 from results.machine.constants import core_names, core_of
 from results.machine.facts import facts_of
+from results.machine.roles import MOST_UOPS
 from results.model import SPECIAL_FORMS, Form
 from results.ports import throughput_of
 from tests.nonempty import some

@@ -1,0 +1,202 @@
+"""The latencies of a variant by endpoint, as its graph of µops has to have them.
+
+- **The way through memory** is stated twice, with the store and with the load, each time as the whole way less a cycle
+  (Abel and Reineke, ASPLOS 2019, section 5.2.4). The load's part of the way is a cycle. So a load loses what the way of
+  a plain load of that kind has beyond a cycle. A variant that also stores does not: that is one round trip. A store of
+  8 or 16 bits is measured with a load that merges what it reads, which is a cycle more: that is taken off. The least
+  measured way may be that of a load that came late, which some cores forward to sooner: a store passes its data on no
+  sooner than the core's constants say for a load that waits.
+- **Where loads are renamed** the way between store and load stands by itself, so neither contains it. A store passes
+  its data on when it is computed. What a load brings takes what its latency from the address has beyond a plain load.
+  What a file states about memory is then not used, but for what loads and stores at once: it was measured renamed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from results.machine.graph import (
+    ADDRESS_PARTS,
+    Endpoint,
+    address_inputs,
+    address_updates,
+    is_memory_result,
+    read_flags,
+    tracked,
+    uses_vectors,
+    value_inputs,
+    value_outputs,
+    written_flags,
+)
+from results.model import LatencyPart
+from xed_convert.model import OperandKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from results.machine.constants import CoreConstants
+    from results.machine.facts import Cycles, LatencyPair
+    from xed_convert.model import InstructionVariant, Operand
+
+Latencies = dict[tuple[Endpoint, Endpoint], int]
+"""Core cycles by source and result."""
+
+
+def latencies_of(variant: InstructionVariant, facts: Mapping[LatencyPair, Cycles], core: CoreConstants) -> Latencies:
+    """Return the latencies by endpoint, with the cycles of the way through memory counted once."""
+    stored = [o.width_bits for o in variant.operands if is_memory_result(o)]
+    merged = 1 if stored and set(stored) <= {8, 16} else 0
+    overlap = overlap_cycles(variant, core)
+    if core.memory_renaming is not None:
+        return _without_memory(variant, facts, core)
+    found = _endpoints(variant, facts)
+    for (source, end), cycles in found.items():
+        if source.part is LatencyPart.MEMORY:
+            found[source, end] = shortened(cycles, overlap)
+        elif end.part is LatencyPart.MEMORY:
+            waited = _waited_cycles(variant, core) if source.part is LatencyPart.NONE and cycles else 0
+            found[source, end] = max(shortened(cycles, merged), waited)
+    return found
+
+
+def dependencies(latencies: Latencies, core: CoreConstants) -> Latencies:
+    """Return the latencies of one cycle and more: with 0 a result does not depend on the source.
+
+    That does not hold through memory if the way between store and load stands by itself.
+    """
+    return {
+        (source, end): cycles
+        for (source, end), cycles in latencies.items()
+        if cycles > 0 or (core.memory_renaming is not None and LatencyPart.MEMORY in (source.part, end.part))
+    }
+
+
+def overlap_cycles(variant: InstructionVariant, core: CoreConstants) -> int:
+    """Return what the stated latency of a load from memory has beyond its part of the way from a store, a cycle.
+
+    A plain load is stated with the whole way less a cycle. The way of a vector is longer by as much as a load of 128
+    bits is. A store of 256 bits is stated like one of 128, and only its load takes longer. What stores too has no
+    overlap (0).
+    """
+    if any(is_memory_result(o) for o in variant.operands):
+        return 0
+    is_wide = any(o.kind is OperandKind.MEMORY and (o.width_bits or 0) > 128 for o in variant.operands)
+    general, vector = core.memory.stated
+    return (vector if uses_vectors(variant) or is_wide else general) - 1
+
+
+def shortened(cycles: int, less: int, least: int = 1) -> int:
+    """Return a latency that is less by some cycles, but not 0 if it was not: 0 would be no dependency."""
+    return min(cycles, max(least, cycles - less))
+
+
+def _endpoints(variant: InstructionVariant, facts: Mapping[LatencyPair, Cycles]) -> Latencies:
+    """Return the latencies by endpoint: flags each by itself, a memory operand as a result by its content."""
+    operands = {o.index: o for o in variant.operands}
+    found: Latencies = {}
+    for pair, one in facts.items():
+        if pair.source not in operands or pair.target not in operands:
+            continue
+        for source in _sources(operands[pair.source], pair.part):
+            for target in _targets(operands[pair.target]):
+                found[source, target] = one.cycles
+    return found
+
+
+def _sources(operand: Operand, part: LatencyPart) -> tuple[Endpoint, ...]:
+    if operand.kind is OperandKind.FLAGS:
+        return tuple(Endpoint(operand.index, flag=flag) for flag in read_flags(operand))
+    if operand.kind is OperandKind.AGEN and part is LatencyPart.NONE:
+        return address_inputs(operand)
+    if operand.kind is OperandKind.MEMORY and part is LatencyPart.NONE:
+        return (Endpoint(operand.index, LatencyPart.MEMORY),)
+    known = part is not LatencyPart.NONE or tracked(operand)
+    return (Endpoint(operand.index, part),) if known else ()
+
+
+def _targets(operand: Operand) -> tuple[Endpoint, ...]:
+    if operand.kind is OperandKind.FLAGS:
+        return tuple(Endpoint(operand.index, flag=flag) for flag in written_flags(operand))
+    if operand.kind is OperandKind.MEMORY:
+        return (Endpoint(operand.index, LatencyPart.MEMORY),)
+    return (Endpoint(operand.index),) if tracked(operand) else ()
+
+
+def _without_memory(variant: InstructionVariant, facts: Mapping[LatencyPair, Cycles], core: CoreConstants) -> Latencies:
+    """Return the latencies with those through memory as if nothing came between a store and a load."""
+    stated = _endpoints(variant, facts)
+    found = {pair: cycles for pair, cycles in stated.items() if LatencyPart.MEMORY not in _parts(pair)}
+    for operand in variant.operands:
+        if operand.kind is not OperandKind.MEMORY:
+            continue
+        place = Endpoint(operand.index, LatencyPart.MEMORY)
+        computed = _computed_cycles(operand, stated, core)
+        if is_memory_result(operand):
+            moved = set(address_updates(variant))
+            known = {source for source, _ in stated}
+            sources = [source for source in value_inputs(variant) if source in known and source not in moved]
+            found |= {(source, place): _until_flags(source, stated, computed) for source in sources}
+        if operand.read and computed:
+            found |= {(place, end): computed for end in [*value_outputs(variant), place]}
+        elif operand.read:
+            found |= {(place, end): cycles for end, cycles in _behind_load(variant, operand, facts, core)}
+    return found
+
+
+def _parts(pair: tuple[Endpoint, Endpoint]) -> tuple[LatencyPart, LatencyPart]:
+    return (pair[0].part, pair[1].part)
+
+
+def _until_flags(source: Endpoint, stated: Latencies, default: int) -> int:
+    """Return the cycles from a source to the first flag, which is there when what is stored is."""
+    flags = (cycles for (start, end), cycles in stated.items() if start == source and end.flag)
+    return min(flags, default=default)
+
+
+def _computed_cycles(operand: Operand, stated: Latencies, core: CoreConstants) -> int:
+    """Return the cycles from what is read to what is stored in an operand in memory; 0 if it is not both.
+
+    A file states them if every such place is renamed. Else flags that come out of a register tell.
+    """
+    if not operand.read or not is_memory_result(operand):
+        return 0
+    assert core.memory_renaming is not None
+    place = Endpoint(operand.index, LatencyPart.MEMORY)
+    if (
+        operand.width_bits in core.memory_renaming.widths
+        and not core.memory_renaming.bases
+        and (place, place) in stated
+    ):
+        return max(1, stated[place, place])
+    flags = [cycles for (source, end), cycles in stated.items() if source.part is LatencyPart.NONE and end.flag]
+    return min(flags, default=1)
+
+
+def _behind_load(
+    variant: InstructionVariant, operand: Operand, facts: Mapping[LatencyPair, Cycles], core: CoreConstants
+) -> Iterator[tuple[Endpoint, int]]:
+    """Yield the results of a load, and how many cycles after a plain load of that kind of register they are there.
+
+    That is nothing where only an upper bound is known, and nothing else is read.
+    """
+    narrow, middle, _ = core.memory.load_latency
+    load = middle if uses_vectors(variant) else narrow
+    operands = {o.index: o for o in variant.operands}
+    moved = set(address_updates(variant))
+    alone = all(source in moved for source in value_inputs(variant))
+    for pair, one in facts.items():
+        if pair.source == operand.index and pair.part in ADDRESS_PARTS and pair.target in operands:
+            for end in _targets(operands[pair.target]):
+                if end not in moved:
+                    yield end, 0 if alone and one.bounded and not uses_vectors(variant) else max(0, one.cycles - load)
+
+
+def _waited_cycles(variant: InstructionVariant, core: CoreConstants) -> int:
+    """Return the cycles from the data of a plain store to a load of them that waits, less one; 0 for other variants.
+
+    Stores of 8 and 16 bits are measured with other loads.
+    """
+    places = [o for o in variant.operands if o.kind is OperandKind.MEMORY]
+    if any(o.read or (o.width_bits or 0) < 32 for o in places) or not core.ports.load:
+        return 0
+    return core.memory.forwarding - 1 + (core.memory.vector_cycles if uses_vectors(variant) else 0)
