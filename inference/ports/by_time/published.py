@@ -2,6 +2,8 @@
 
 ZEN4   VPABSB (XMM, XMM)         FP01
 ZEN4   VPSHUFB (XMM, XMM, XMM)   FP12      so the port that both have is FP1
+
+Two ports that facts do not tell apart get these names only if no set that was found tells them apart either.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from generator.facts import read_facts
+from inference.ports.by_time.hypotheses import components
 from results.model import PortUsage
 
 if TYPE_CHECKING:
@@ -18,7 +21,10 @@ if TYPE_CHECKING:
 
 
 def published_names(architecture: str, members: Mapping[PortSet, Sequence[str]]) -> dict[str, str]:
-    """Return the published name of each port that has one; none if the facts do not fit what was found.
+    """Return the published names of ports; none if the facts do not fit what was found.
+
+    Sets that are connected by common ports get these names all together, or not at all: one name of several that fit
+    would be a guess. On Ice Lake `SARX` alone says which two ports are p06, but not which of them is p0.
 
     Args:
         architecture: the microarchitecture's name.
@@ -34,21 +40,24 @@ def published_names(architecture: str, members: Mapping[PortSet, Sequence[str]])
         for ports, variants in members.items()
         if row["variant"] in variants
     ]
-    if any(len(ours) != len(theirs) for ours, theirs in pairs):
+    letters = _alike([ours for ours, _ in pairs])
+    names = _alike([theirs for _, theirs in pairs])
+    if any(len(letters.get(places, ())) != len(names.get(places, ())) for places in letters.keys() | names.keys()):
         return {}
-    return _named(sorted(frozenset().union(*(ours for ours, _ in pairs))), pairs, {}) or {}
+    cells = {frozenset(cell) for cell in _alike(list(members)).values()}
+    told = {
+        letter: name
+        for places, some in letters.items()
+        if any(cell.issuperset(some) for cell in cells)
+        for letter, name in zip(some, names[places], strict=True)
+    }
+    whole = [frozenset().union(*part.basic) for part in components(members)]
+    return {letter: told[letter] for part in whole if part <= told.keys() for letter in sorted(part)}
 
 
-def _named(
-    letters: Sequence[str], pairs: Sequence[tuple[PortSet, PortSet]], names: dict[str, str]
-) -> dict[str, str] | None:
-    """Return names with which both sets of every pair are the same, None if there are none."""
-    if not letters:
-        return names
-    letter, *others = letters
-    for name in sorted(frozenset().union(*(theirs for _, theirs in pairs)) - set(names.values())):
-        if all((letter in ours) == (name in theirs) for ours, theirs in pairs):
-            found = _named(others, pairs, {**names, letter: name})
-            if found is not None:
-                return found
-    return None
+def _alike(sets: Sequence[PortSet]) -> dict[frozenset[int], list[str]]:
+    """Return the ports that are in the same sets, by the places of these sets."""
+    found: dict[frozenset[int], list[str]] = {}
+    for port in sorted(frozenset().union(*sets)):
+        found.setdefault(frozenset(place for place, ports in enumerate(sets) if port in ports), []).append(port)
+    return found

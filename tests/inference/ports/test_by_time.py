@@ -628,6 +628,22 @@ def test_ports_get_published_names_where_facts_fit() -> None:
     assert published_names("ZEN4", wrong) == {}
 
 
+def test_ports_that_facts_do_not_tell_apart_get_no_published_names() -> None:
+    """`SARX` says that two ports are p06. Which is p0 is not known, as long as some set has only one of them."""
+    both = {frozenset("13"): ("SARX (R64, R64, R64)",), frozenset("67"): ("MOV (R64, M64)",)}
+    one = {frozenset("3"): ("KMOVD (K, K)",)}
+    assert published_names("ICX", both) == {"1": "0", "3": "6", "6": "2", "7": "3"}
+    assert published_names("ICX", both | one) == {"6": "2", "7": "3"}
+
+
+def test_sets_with_common_ports_get_published_names_together() -> None:
+    """No set has a published name for one port and none for another."""
+    known = {frozenset("0"): ("IMUL (R64, R64)",), frozenset("67"): ("MOV (R64, M64)",)}
+    assert published_names("ICX", known) == {"0": "1", "6": "2", "7": "3"}
+    larger = {frozenset("03"): ("VCMPPS (XMM, XMM, XMM, I8)",)}
+    assert published_names("ICX", known | larger) == {"6": "2", "7": "3"}
+
+
 def group(catalogue: Catalogue, size: int, *names: str) -> _Class:
     return _Class([Member(catalogue.by_string(name), size, Fraction(1), Fraction(1, size)) for name in names])
 
