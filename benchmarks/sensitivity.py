@@ -57,6 +57,11 @@ MACHINES = {
     "decoders random:small:3": 4,
     "divider SKX": 8,
     "divider ICX": 8,
+    "fusion HSW": 1,
+    "clock HSW": 12,
+    "clock random:outliers:1": 4,
+    "clock random:drift:1": 4,
+    "random:sample2:1": 4,
     "forwarding typical": 60,
     "forwarding renaming": 60,
     "forwarding merging": 60,
@@ -69,7 +74,7 @@ MACHINES = {
 }
 """How many variants (or cases) of each machine are asked about: so few that a trial takes about 20 s.
 
-What a first word like `time` means, `benchmarks.verdicts_apart` says."""
+What a first word like `time` means, `benchmarks.verdicts_apart` says; `clock` is a machine without counters."""
 
 TIME_LIMIT_SECONDS = 1800
 """For one trial: most take less than a minute, so what takes longer asks without end."""
@@ -223,7 +228,8 @@ def version() -> str:
     digest = hashlib.blake2b(digest_size=4)
     folders = ("inference", "generator", "runner", "simulator", "results")
     paths = [path for folder in folders for path in (CHECKOUT / folder).rglob("*.py")]
-    own = [Path(__file__).with_name(name) for name in ("constants.py", "sensitivity.py", "verdicts.py")]
+    here = Path(__file__).parent
+    own = [here / "constants.py", here / "sensitivity.py", *sorted(here.glob("verdicts*.py"))]
     for path in [*sorted(paths), *own, CHECKOUT / "docs" / "constants.py"]:
         digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -8,6 +8,7 @@ The first word of a machine's name says which part is judged:
 | `decoders HSW` | decoders of made-up instructions, on the core's front end, by counters and by time |
 | `decoders random:small:3` | variants of a machine without a front end, where no decoder may be stated |
 | `divider SKX` | cycles on the divider, by time alone |
+| `fusion HSW` | the jumps with which instructions fuse, by counters and by time |
 | `forwarding renaming` | outcomes and cycles of store forwarding |
 | `levels` | levels of cache, on made-up curves |
 | `policies` | replacement policies, ways, and single accesses of first-level caches |
@@ -30,9 +31,11 @@ from generator.memory.chase import PAGE_STRIDE
 from generator.memory.forwarding import LINE_BYTES, begin, cells
 from generator.memory.sequences import SetLines, parse
 from generator.operands.values import kinds_of
+from generator.sequences.fusion import JUMPS
 from generator.sequences.throughput import LENGTHS, ThroughputFactory
 from inference.attributes.decoding import COMPLEX, MICROCODE, MITE, SIMPLE, measure_decoding
 from inference.attributes.divider import BUSY, measure_divider
+from inference.attributes.fusion import infer_fusion
 from inference.builder import ConclusionBuilder
 from inference.characterizer import Characterizer
 from inference.experiment import Measured, Want
@@ -50,6 +53,7 @@ from runner.measuring.protocol import Measurer
 from runner.measuring.session import Limits, Session
 from runner.verification import by_time
 from runner.verification.run import chosen
+from simulator.core.compiler import unfused_jumps
 from simulator.machines.machine import MachineModel, Origin, Parameters
 from simulator.memory.caches import hits
 from simulator.memory.parameters import TYPICAL, CacheLevel, ForwardingParameters, MemoryParameters
@@ -86,6 +90,9 @@ DECODED = tuple(
 BY_TIME_TOO = COMPLEX, SIMPLE
 FRONT = (MITE, MICROCODE, COMPLEX, SIMPLE)
 
+FUSING = ("TEST (R64, R64)", "CMP (R32, I8)", "DEC (R64)", "OR_0B (R64, R64)")
+"""Instructions that fuse with all jumps, with some, and with none."""
+
 FILES = [(store, load) for store in ("general", "vector") for load in ("general", "vector")]
 FORWARDING = {
     "typical": TYPICAL.forwarding,
@@ -103,6 +110,8 @@ CURVES = {
 }
 """Bytes and cycles of levels, memory last."""
 
+CONDITIONS = tuple(itertools.chain.from_iterable(JUMPS))
+
 POLICIES = (("LRU", 4), ("FIFO", 4), ("PLRU", 4), ("QLRU_H00_M1_R0_U1", 2), ("LRU", 12))
 MISS = 12
 SEQUENCE = "A? B? C? A? D? B? A?"
@@ -118,6 +127,7 @@ class Apart:
             "time": self._time,
             "decoders": self._decoders,
             "divider": self._divider,
+            "fusion": self._fusion,
             "forwarding": self._forwarding,
             "levels": self._levels,
             "policies": self._policies,
@@ -170,6 +180,20 @@ class Apart:
             variant = self._catalogue.by_string(string)
             attributes = self._attributes(machine, variant, measure_divider, source, counted=False)
             found[f"{string} {BUSY}"] = judged(attributes.get(BUSY), busy[string])
+        return found
+
+    def _fusion(self, name: str, _count: int, source: Kept) -> Verdicts:
+        machine = open_machine(name)
+        backend = SimBackend(machine, self._catalogue)
+        found = {}
+        for variant in map(self._catalogue.by_string, FUSING):
+            fuses = variant.iclass in machine.parameters.fusing
+            true = set(CONDITIONS) - unfused_jumps().get(variant.iclass, frozenset()) if fuses else set()
+            for counters in (backend.info().counters, ("core_cycles",)):
+                session = session_of(backend, source.part(f"{variant.string} {len(counters)}"))
+                fusion = session.run_one(infer_fusion(self._cache.instructions, variant, counters))
+                verdict = "none" if fusion.jumps is None else "right" if set(fusion.jumps) == true else "wrong"
+                found[f"{variant.string} {'by time' if len(counters) == 1 else 'by counters'}"] = verdict
         return found
 
     def _attributes(
