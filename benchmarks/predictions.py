@@ -149,7 +149,6 @@ class Predictor:
         block, simulation, usual = bounds.block, self.simulation, self.simulation.parameters
         program = simulation.programs.program(block, followed)
         unfetched = program.changed(lambda _c, _p, step: None if step[0] == FETCH else step)
-        alone = program.changed(lambda _c, _p, step: (*step[:3], (), *step[4:]))
         whole = replace(followed, forwardings=tuple(replace(one, whole=True) for one in followed.forwardings))
         pages = replace(followed, streams=(), far=frozenset())
         page_cycles = float(simulation.run(block, followed, loop=False).page_cycles)
@@ -157,7 +156,6 @@ class Predictor:
         fewest = replace(usual, binding=Binding.FEWEST_WAITING)
         changed = {
             "front end": (unfetched, replace(usual, front=None)),
-            "dependencies": (alone, usual),
             "buffers of limited size": (program, deep),
             "Intel's rule of binding": (program, fewest),
         }
@@ -165,6 +163,8 @@ class Predictor:
             name: page_cycles + float(simulation.simulate(one, how, loop=False).cycles)
             for name, (one, how) in changed.items()
         }
+        alone = simulation.simulate(program, usual, loop=False, independent=True)
+        found["dependencies"] = page_cycles + float(alone.cycles)
         for name, other in (
             ("dependencies through memory", replace(followed, forwardings=())),
             ("failed forwarding", whole),

@@ -6,5 +6,6 @@ Reading order:
 - `code`: bytes to instructions of a machine; what it knows nothing of is named (`CodeReader`, `Block`);
 - `effects`: what an instruction reads and writes, and the cycles between; its µops by port set;
 - `commits`: how long stores take on their way into the cache;
+- `pointers`: which loads take a cycle less because a load made their base;
 - `addresses`: which store a load reads from: addresses followed through arithmetic and over iterations.
 """

@@ -20,6 +20,7 @@ from simulator.core.compiler import BRANCHES
 from simulator.core.core import TICKS
 from simulator.core.delivery import Fetched, usual_decoding
 from simulator.core.opcode import opcode_offset
+from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,7 +39,15 @@ class Output:
     stored: bool
     """Whether the result is in memory."""
     is_load: bool
-    """Whether it comes straight out of a load."""
+    """Whether it comes straight out of a load that may make the base of a fast one (`POINTER_LOADS`)."""
+    copied: str = ""
+    """The register that a move copies which rename eliminates ("": it is no such move, or not of 64 bits)."""
+
+
+POINTER_LOADS = ("MOV", "MOVSXD", "POP")
+"""Loads of 32 bits or more behind which a load by their result may be fast (uiCA, ICS 2022, and its artifact)."""
+
+POINTER_BITS, LEAST_LOADED_BITS = 64, 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +128,12 @@ def _outputs(one: Compiled) -> tuple[Output, ...]:
                 row[source] = max(cycles, row.get(source, cycles))
     if one.stack_change and not one.resets_stack:
         rows.pop("RSP", None)
-    is_load = one.variant.iclass in ("MOV", "POP")
-    return tuple(_grouped(rows, is_load=is_load))
+    written = max(
+        [o.width_bits or 0 for o in one.variant.operands if o.kind is OperandKind.REGISTER and o.written], default=0
+    )
+    is_load = one.variant.iclass in POINTER_LOADS and written >= LEAST_LOADED_BITS
+    is_eliminated = bool(one.uneliminated) and written == POINTER_BITS
+    return tuple(_grouped(rows, is_load=is_load, is_eliminated=is_eliminated))
 
 
 def _arrivals(uops: Iterable[LocatedUop]) -> list[dict[Location, int]]:
@@ -135,7 +148,7 @@ def _arrivals(uops: Iterable[LocatedUop]) -> list[dict[Location, int]]:
     return found
 
 
-def _grouped(rows: dict[Location, dict[Location, int]], *, is_load: bool) -> Iterable[Output]:
+def _grouped(rows: dict[Location, dict[Location, int]], *, is_load: bool, is_eliminated: bool) -> Iterable[Output]:
     """Make one result of all that have the same latencies."""
     groups: dict[tuple[bool, tuple[tuple[Location, int], ...]], list[str]] = {}
     for target, waits in rows.items():
@@ -146,4 +159,6 @@ def _grouped(rows: dict[Location, dict[Location, int]], *, is_load: bool) -> Ite
         loaded = [cycles for source, cycles in row if isinstance(source, tuple)]
         wait = max(loaded) if loaded else None
         values = tuple((source, cycles) for source, cycles in row if isinstance(source, str))
-        yield Output(tuple(names), values, wait, stored=stored, is_load=is_load and loaded != [] and not stored)
+        copied = values[0][0] if is_eliminated and len(values) == 1 else ""
+        straight = is_load and loaded != [] and not stored
+        yield Output(tuple(names), values, wait, stored=stored, is_load=straight, copied=copied)

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from analysis.block.pointers import quick_loads
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -87,19 +89,20 @@ def synchronizations(block: Block) -> set[int]:
 class _Wiring:
     """Connects the results of a block.
 
-    `made` has, by location, the node whose result is there at the end of an iteration, and whether that is a load.
-    `here` is the same within the iteration, up to the present instruction.
+    `made` has, by location, the node whose result is there at the end of an iteration. `here` is the same within the
+    iteration, up to the present instruction.
     """
 
     def __init__(self, block: Block, forwardings: Sequence[ForwardedLoad], core: CoreConstants | None) -> None:
         self.items = block.items
-        self.fast = core is not None and core.memory.fast_pointer_chasing
+        fast = core is not None and core.memory.fast_pointer_chasing
+        self.quick = quick_loads(self.items, forwardings) if fast else set()
         self.forwarding = core.memory.forwarding if core is not None else 0
         self.failed = core.memory.failed_forwarding if core is not None else 0
         self.ways = core.memory.ways if core is not None and core.memory_renaming is not None else (0, 0)
         self.nodes: list[Node] = []
         self.first: list[int] = []
-        self.made: dict[str, tuple[int, bool]] = {}
+        self.made: dict[str, int] = {}
         self.stores: dict[int, list[ForwardedLoad]] = {}
         for one in forwardings:
             self.stores.setdefault(one.load, []).append(one)
@@ -108,22 +111,22 @@ class _Wiring:
         for position, item in enumerate(self.items):
             if position in synchronized:
                 self.nodes.append(Node(position, (STACK_POINTER,), []))
-                self.made[STACK_POINTER] = (len(self.nodes) - 1, False)
+                self.made[STACK_POINTER] = len(self.nodes) - 1
             self.first.append(len(self.nodes))
             self.nodes += [Node(position, output.names, []) for output in item.effects.outputs]
             self._note(position, self.made)
-        self.here: dict[str, tuple[int, bool]] = {}
+        self.here: dict[str, int] = {}
         for position in range(len(self.items)):
             if position in synchronized:
                 self._synchronize(self.first[position] - 1)
             self._connect(position)
             self._note(position, self.here)
 
-    def _note(self, position: int, known: dict[str, tuple[int, bool]]) -> None:
+    def _note(self, position: int, known: dict[str, int]) -> None:
         """Note who made what an instruction writes."""
         for number, output in enumerate(self.items[position].effects.outputs, self.first[position]):
             for name in output.names:
-                known[name] = (number, output.is_load)
+                known[name] = number
 
     def _connect(self, position: int) -> None:
         """Add the edges to the results of one instruction."""
@@ -132,19 +135,19 @@ class _Wiring:
         for number, output in enumerate(effects.outputs, self.first[position]):
             edges = self.nodes[number].edges
             for name, cycles in output.waits:
-                source = here.get(name) or made.get(name)
+                source = here.get(name, made.get(name))
                 if source is None:
                     continue
-                quick = self.fast and source[1] and name == effects.pointer and not output.stored
-                edges.append(Edge(source[0], cycles - 1 if quick else cycles, 0 if name in here else 1))
+                quick = position in self.quick and name == effects.pointer and not output.stored
+                edges.append(Edge(source, cycles - 1 if quick else cycles, 0 if name in here else 1))
             if output.loads_wait is not None:
                 edges += self._stored(position, output.loads_wait)
 
     def _synchronize(self, number: int) -> None:
         """Let RSP be ready a cycle later: what the stack engine did is added to it."""
-        source = self.here.get(STACK_POINTER) or self.made[STACK_POINTER]
-        self.nodes[number].edges.append(Edge(source[0], 1, 0 if STACK_POINTER in self.here else 1))
-        self.here[STACK_POINTER] = (number, False)
+        source = self.here.get(STACK_POINTER, self.made[STACK_POINTER])
+        self.nodes[number].edges.append(Edge(source, 1, 0 if STACK_POINTER in self.here else 1))
+        self.here[STACK_POINTER] = number
 
     def _stored(self, position: int, cycles: int) -> Iterator[Edge]:
         """Yield the edges from the stores that an instruction reads from.

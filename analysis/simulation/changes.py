@@ -68,7 +68,8 @@ def _tried(study: Study) -> Iterator[WhatIf]:
         yield tried("front end without limits", unfetched, replace(usual, front=None))
     yield tried("issue and retirement without limits", program, wide)
     yield tried("reorder buffer and scheduler without limits", program, deep)
-    yield tried("no dependencies", program.changed(_independent))
+    independent = simulation.simulate(program, usual, loop=study.loop, independent=True)
+    yield WhatIf("no dependencies", independent.cycles + pages)
     if pages or any(step[0] == COMMIT for step in program.steps):
         memory = simulation.programs.program(study.block, _perfect(study))
         yield WhatIf("perfect memory", simulation.simulate(memory, usual, loop=study.loop).cycles)
@@ -86,11 +87,6 @@ def _perfect(study: Study) -> Followed:
     """Return what was followed, with every load forwarded and no page new."""
     forwardings = tuple(replace(one, whole=True) for one in study.followed.forwardings)
     return Followed(forwardings)
-
-
-def _independent(_copy: int, _position: int, step: Step) -> Step:
-    """Let a µop wait for nothing."""
-    return (*step[:3], (), *step[4:])
 
 
 def _undivided(_copy: int, _position: int, step: Step) -> Step:

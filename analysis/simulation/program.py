@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from analysis.block.pointers import quick_loads
 from analysis.bounds.components import forwarding_units
 from analysis.bounds.dependencies import STACK_POINTER, synchronizations
 from analysis.bounds.front_end import unknown_fetched
@@ -144,11 +145,10 @@ class Programs:
         return self._numbering.of(register)
 
     def _templates_of(self, block: Block, followed: Followed) -> list[tuple[int, _Template]]:
-        forwarded, far = {one.load for one in followed.forwardings}, followed.far
+        far = followed.far
         besides = self._besides(block, followed)
         read = flags_read(block.items)
-        quick = quick_loads(block.items) if self._fast else set()
-        quick -= forwarded
+        quick = quick_loads(block.items, followed.forwardings) if self._fast else set()
         found: list[tuple[int, _Template]] = []
         fused = block.fused
         for position, item in enumerate(block.items):
@@ -327,22 +327,6 @@ class _Places:
 def flags_read(items: Sequence[Item]) -> frozenset[str]:
     """Return the flags that any instruction of a block reads."""
     return frozenset([name for item in items for name in item.effects.flags_read])
-
-
-def quick_loads(items: Sequence[Item]) -> set[int]:
-    """Return the loads whose base is the result of a plain load."""
-    holds: dict[str, bool] = {}
-    found: set[int] = set()
-    for _ in range(2):
-        found.clear()
-        for position, item in enumerate(items):
-            effects = item.effects
-            if effects.pointer and holds.get(effects.pointer, False):
-                found.add(position)
-            for output in effects.outputs:
-                for name in output.names:
-                    holds[name] = output.is_load
-    return found
 
 
 def _needed(uops: Sequence[LocatedUop]) -> tuple[LocatedUop, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from analysis.simulation.program import PAGE_CYCLES, Programs
 from analysis.simulation.results import Explanation, InstanceTimes, Simulated
 from analysis.simulation.waits import Watcher
-from simulator.core.core import FETCH, Core, RepeatedRun
+from simulator.core.core import FETCH, Core, ReadyLocations, RepeatedRun
 from simulator.core.delivery import CodeLayout
 from simulator.core.locations import VECTORS
 
@@ -72,10 +72,24 @@ class Simulation:
         pages = page_cycles(followed)
         return Simulated(found.cycles + pages, found.ports, found.iterations, pages)
 
-    def simulate(self, program: Program, parameters: Parameters, *, loop: bool, copies: int = MANY_COPIES) -> Simulated:
-        """Simulate a program on a core, which may be another one than that of the machine."""
+    def simulate(
+        self,
+        program: Program,
+        parameters: Parameters,
+        *,
+        loop: bool,
+        copies: int = MANY_COPIES,
+        independent: bool = False,
+    ) -> Simulated:
+        """Simulate a program on a core, which may be another one than that of the machine.
+
+        Of an `independent` program no µop waits for a value. Which registers a move reads and writes still counts.
+        """
         steps = program.steps
-        run = RepeatedRun(self._core(program, parameters, loop=loop, copies=copies), steps)
+        core = self._core(program, parameters, loop=loop, copies=copies)
+        if independent:
+            core.locations = ReadyLocations(core.locations)
+        run = RepeatedRun(core, steps)
         few = -(-FEW_INSTRUCTIONS // max(1, len(program.groups)))
         more = few + -(-MORE_INSTRUCTIONS // max(1, len(program.groups)))
         found = []

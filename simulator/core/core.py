@@ -17,7 +17,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simulator.core.binding import BY_SLOT, LAST, RULES, WAITING
 from simulator.core.delivery import Delivery
@@ -129,6 +129,17 @@ class Counts:
         if self.front is None or other.front is None:
             return self.front
         return (self.front[0] + times * other.front[0], self.front[1] + times * other.front[1])
+
+
+class ReadyLocations(list[int]):
+    """Locations whose values are always there: whatever is written, no µop waits for it."""
+
+    def __setitem__(self, _index: Any, _cycle: Any) -> None:  # noqa: ANN401 - a list takes slices, too
+        """Forget when a value is there."""
+
+    def copy(self) -> ReadyLocations:
+        """Return as many that are ready, too."""
+        return ReadyLocations(self)
 
 
 class Core:

@@ -71,6 +71,21 @@ def test_changes_gain_what_they_should_and_come_in_order() -> None:
     assert found["line 1 without latency (IMUL RAX, RBX)"] == pytest.approx(3, abs=1)
 
 
+@pytest.mark.parametrize(
+    ("text", "alone", "cycles"),
+    [
+        ("mov rax, rbx; imul rbx, rax; imul rbx, rcx", 2, 6),  # the move is eliminated; both others are on port 1
+        ("mov ah, bl; imul rax, rcx", 1, None),  # the high byte is renamed apart, and put together with its register
+    ],
+)
+def test_without_dependencies_moves_and_high_bytes_are_still_renamed(
+    text: str, alone: float, cycles: float | None
+) -> None:
+    assert changes(text)["no dependencies"] == pytest.approx(alone, abs=1)
+    if cycles is not None:
+        assert float(study(text).cycles) == cycles
+
+
 def test_a_pointer_has_no_second_accumulator() -> None:
     assert not any("accumulator" in change for change in some(changes("mov rax, [rax]")))
 

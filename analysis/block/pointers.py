@@ -1,0 +1,33 @@
+"""Which loads take a cycle less because a load made their base.
+
+Such a load begins with its base before the tag of the other load is known to be right (Intel's Optimization Reference
+Manual, chapter 2, section on the data cache). A move that rename eliminates between the two changes nothing. Behind a
+store that is forwarded a load takes its usual time. Source of both: Abel and Reineke, uiCA (ICS 2022), and its
+artifact.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from analysis.block.addresses import ForwardedLoad
+    from analysis.block.code import Item
+
+
+def quick_loads(items: Sequence[Item], forwardings: Iterable[ForwardedLoad]) -> set[int]:
+    """Return the positions of the loads whose base came out of a load, in code that is repeated."""
+    loaded: set[str] = set()
+    found: set[int] = set()
+    for _ in range(2):
+        found.clear()
+        for position, item in enumerate(items):
+            effects = item.effects
+            if effects.pointer in loaded:
+                found.add(position)
+            names = {name for one in effects.outputs for name in one.names}
+            kept = {name for one in effects.outputs if one.is_load or one.copied in loaded for name in one.names}
+            loaded = loaded - names | kept
+    return found - {one.load for one in forwardings}
