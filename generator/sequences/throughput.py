@@ -131,6 +131,17 @@ class ThroughputFactory:
         """
         values = values_of(self.variant, shape.kind)
         instances = self.instances(shape)
+        body = self._body(shape, instances, values)
+        return Microbenchmark(
+            self._setup(shape, instances, values),
+            tuple(body) * shape.repeats,
+            self._purpose(shape, instances),
+            len(instances) * shape.repeats,
+            self.variant.cpl == 0,
+        )
+
+    def _body(self, shape: SequenceShape, instances: Sequence[Instance], values: Values) -> list[Line]:
+        """Return the instances, each with its prologue and epilogue, and what stands between them."""
         carried = self.carried() if shape.breakers else frozenset()
         body = not_taken_lines(self.instructions, self.variant) if shape.not_taken else []
         cleared = _free_register(instances) if shape.idiom else ""
@@ -145,12 +156,17 @@ class ThroughputFactory:
                 body += self.breakers(instance, values, overwritten, cleared)
         if shape.balanced:
             body += balance(self.instructions, self.variant, len(instances))
+        return body
+
+    def _purpose(self, shape: SequenceShape, instances: Sequence[Instance]) -> str:
+        """Say what the sequence is for, and how it differs from the plain one."""
+        cleared = shape.idiom and bool(_free_register(instances))
         after = f" after every {shape.every}" if shape.every > 1 else ""
         forms = [
             text
             for text, wanted in (
                 (f"with breakers{after}", shape.breakers and not cleared),
-                (f"with zeroing idioms as breakers{after}", shape.breakers and bool(cleared)),
+                (f"with zeroing idioms as breakers{after}", shape.breakers and cleared),
                 (f"with what they write renewed{after}", shape.renewed),
                 ("that write a cache line each", shape.apart),
                 ("not taken", shape.not_taken),
@@ -162,16 +178,17 @@ class ThroughputFactory:
         ]
         if self.has_prologue:
             forms.append(f"with {_names(prologue_and_epilogue(self.instructions, instances[0]))} beside each")
-        purpose = " ".join([f"throughput of {self.variant.string}: {len(instances)} instances", *forms])
-        # The same with breakers, without, and in a loop
+        return " ".join([f"throughput of {self.variant.string}: {len(instances)} instances", *forms])
+
+    def _setup(self, shape: SequenceShape, instances: Sequence[Instance], values: Values) -> tuple[Line, ...]:
+        """Return the code before the copies; it is the same with breakers, without, and in a loop."""
         key = (shape.count, shape.form, shape.apart, shape.kind)
         if key not in self._setups:
             self._setups[key] = setup_of(self.instructions, instances, values)
-        setup = self._setups[key]
-        if self.writes_masks:
-            setup += free_masks(self.instructions, instances, (COPIES["K"],) if shape.breakers or shape.renewed else ())
-        divisor = len(instances) * shape.repeats
-        return Microbenchmark(setup, tuple(body) * shape.repeats, purpose, divisor, self.variant.cpl == 0)
+        if not self.writes_masks:
+            return self._setups[key]
+        broken = (COPIES["K"],) if shape.breakers or shape.renewed else ()
+        return self._setups[key] + free_masks(self.instructions, instances, broken)
 
     @property
     def writes_masks(self) -> bool:
