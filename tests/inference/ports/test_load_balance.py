@@ -64,7 +64,7 @@ def test_the_likeliest_usage_explains_the_loads_then_has_the_fewest_new_sets() -
     assert likeliest([usage("01", "5A"), usage("01", "5")], known, even, LAYOUT) == [usage("01", "5A")]
 
 
-def test_stranger_sets_that_loads_say_nothing_about_do_not_win_over_known_ones() -> None:
+def test_novel_sets_that_loads_say_nothing_about_do_not_win_over_known_ones() -> None:
     known, novel = PortUsage({ports("05"): 2}), usage("05", "5")
     loads = alone(p0=14 / 16, p5A=18 / 16)
     assert is_uneven(known, loads, LAYOUT)

@@ -140,12 +140,12 @@ STRANGE: dict[str, VariantFacts] = {
 
 @pytest.mark.parametrize("name", ["NHM", "HSW", "ADL-P", "ZEN5"])
 @pytest.mark.parametrize("facts", STRANGE.values(), ids=STRANGE)
-def test_strange_numbers_of_a_file_are_simulated_in_no_time(name: str, facts: VariantFacts) -> None:
+def test_unusual_numbers_of_a_file_are_simulated_in_no_time(name: str, facts: VariantFacts) -> None:
     variant, core = catalogue().by_string("IMUL (R64, R64)"), core_of(name)
-    strange = behaviour_from(variant, facts, core)
+    unusual = behaviour_from(variant, facts, core)
     one = Behaviour((Uop(frozenset(), 1, ()),), 1)
     parameters = replace(Parameters.of(core), front=core)
-    lookup = lambda asked: strange if asked.string == variant.string else one  # noqa: E731 - a table with a default
+    lookup = lambda asked: unusual if asked.string == variant.string else one  # noqa: E731 - a table with a default
     machine = SimBackend(MachineModel(name, parameters, Origin("a test", "none"), lookup), catalogue())
     code = benchmark(line("IMUL (R64, R64)", "RAX", "RBX"), line("NOP"))
     for iterations in (0, 5):

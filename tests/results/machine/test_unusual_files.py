@@ -1,4 +1,4 @@
-"""Files of other CPUs: whatever attributes are there, missing or strange, a machine is made, or the file is refused."""
+"""Unusual files, as of other CPUs: whatever attributes are there or missing, a machine is made, or the file is refused."""
 
 from __future__ import annotations
 
