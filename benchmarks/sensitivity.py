@@ -257,8 +257,8 @@ def untried(trial: Trial, rows: Rows) -> bool:
 
 
 def write(path: Path, rows: Rows, every: Iterable[Trial]) -> None:
-    """Write the table, constants in the order of their files."""
-    known = [rows[key] for one in every if (key := name(one)) in rows]
+    """Write the table, constants in the order of their files; that no machine looks at one must hold still."""
+    known = [row for one in every if (row := rows.get(name(one))) and not (row["machines"] == "0" and one.machines)]
     lines = ["\t".join(HEADING), *("\t".join(one[column] for column in HEADING) for one in known)]
     with atomic_write(path) as file:
         file.write("\n".join([*lines, ""]).encode())
@@ -269,7 +269,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--only", default="", help="only constants with this in their names")
-    parser.add_argument("--machines", nargs="+", default=[""], help="only machines whose names begin so")
+    parser.add_argument("--machines", nargs="+", default=(), help="only machines whose names begin so")
     parser.add_argument("--untried", action="store_true", help="only what the table lacks, or no machine looked at")
     parser.add_argument("--kept", action="store_true", help="do no trial; write the table with those that were done")
     parser.add_argument("--table", type=Path, default=TABLE)
@@ -283,9 +283,9 @@ def main() -> None:
         return
     work = options.work / version()
     work.mkdir(parents=True, exist_ok=True)
-    before = unchanged([one for one in MACHINES if one.startswith(tuple(options.machines))], work)
+    before = unchanged([one for one in MACHINES if one.startswith(tuple(options.machines) or "")], work)
     every, rows = list(trials(before)), read(options.table)
-    wanted = [one for one in every if options.only in str(one.constant)]
+    wanted = [one for one in every if options.only in str(one.constant) and (one.machines or not options.machines)]
     if options.untried:
         wanted = [one for one in wanted if untried(one, rows)]
     if options.kept:
