@@ -54,7 +54,7 @@ RESULT = "result_dependency"
 """This attribute is a latency in cycles: from a register that the instruction only writes to its result there."""
 
 APART = "renamed_apart"
-"""This attribute says whether a part of a register (8 or 16 bits) is renamed apart from the rest of it."""
+"""This attribute says whether a part of a register (8 or 16 bits) is renamed separately from the rest of it."""
 
 MERGE, MERGE_UOPS = "merge_cycles", "merge_uops"
 """Attributes: cycles from the rest of a register, through a write to a part of it, to a read of all of it; and µops

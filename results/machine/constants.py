@@ -176,9 +176,9 @@ class EliminationSlots:
 class PartialRegisters:
     """What happens to AH, BH, CH and DH at rename.
 
-    They may be renamed apart from the rest of their register. Then writing AH does not wait for RAX, and a µop on one
-    of `merge_ports` puts both together before AX, EAX or RAX are read. If `merge_ports` is "", nothing is renamed
-    apart: writing AH keeps the rest of RAX, and waits for it.
+    They may be renamed separately from the rest of their register. Then writing AH does not wait for RAX, and a µop on
+    one of `merge_ports` puts both together before AX, EAX or RAX are read. If `merge_ports` is "", nothing is renamed
+    separately: writing AH keeps the rest of RAX, and waits for it.
     """
 
     merge_ports: str

@@ -41,7 +41,7 @@ PORT, NO_PORT, SHARED, ROTATE, UNIT, FETCH, COMMIT, PARTIAL = range(8)
 - FETCH: the begin of an instruction where there is a front end.
 - COMMIT: the way of a store into the cache. It begins when all that stands before is retired, a cycle behind that of
   the store before.
-- PARTIAL: what happens to a high byte that is renamed apart from its register (`HighByte`).
+- PARTIAL: what happens to a high byte that is renamed separately from its register (`HighByte`).
 """
 
 

@@ -52,7 +52,7 @@ class Run:
 
     @property
     def has_high_bytes(self) -> bool:
-        """Whether it uses a high byte that is renamed apart from its register."""
+        """Whether it uses a high byte that is renamed separately from its register."""
         return any(one.partial is not None and one.partial.high for one in self.code)
 
     @property
@@ -201,7 +201,7 @@ def values_matter(runs: Sequence[Run | Repetition]) -> bool:
 
 
 def has_high_bytes(segment: Segment) -> bool:
-    """Whether a high byte that is renamed apart from its register is used in it."""
+    """Whether a high byte that is renamed separately from its register is used in it."""
     return any(has_high_bytes(run.runs) if isinstance(run, Repetition) else run.has_high_bytes for run in segment)
 
 

@@ -1,4 +1,4 @@
-"""How many moves rename eliminates, and parts of registers that are renamed apart: on machines of both kinds."""
+"""How many moves rename eliminates, and parts of registers that are renamed separately: on machines of both kinds."""
 
 from __future__ import annotations
 

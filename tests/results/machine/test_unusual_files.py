@@ -1,4 +1,4 @@
-"""Unusual files, as of other CPUs: whatever attributes are there or missing, a machine is made, or the file is refused."""
+"""Unusual files, as of other CPUs: with any attributes there or missing, a machine is made, or the file is refused."""
 
 from __future__ import annotations
 
