@@ -36,10 +36,11 @@ from runner.host.kmod.passes import (
     without_events,
 )
 from runner.host.kmod.preflight import Preflight
+from runner.host.kmod.settings import flags_of
 from runner.uarch import tables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from runner.backend import ExecutionEnvironment
     from runner.own_code.counters import MsrCounter, OwnEvent
@@ -71,9 +72,6 @@ BY_CLOCK = NO_PMU + "core cycles by the clock and a calibration chain of IMULs b
 SMI = "{count} system management interrupts during the job, {attempts} times: the firmware takes the CPU away"
 FREQUENCY = "the core's frequency changed by {change:.0%} during the job: that changes ticks, but not core cycles"
 
-UNGUARDED = "UOPSCOPE_UNGUARDED"
-MASK_LVT = "UOPSCOPE_MASK_LVT"
-CONTIGUOUS = "UOPSCOPE_CONTIGUOUS"
 STATES = {
     abi.JobStatus.OK: Status.OK,
     abi.JobStatus.FAULT: Status.FAULTED,
@@ -97,7 +95,7 @@ class KmodBackend:
         """
         self._cpu = cpus.read_cpu(cpus.choose(cpu))
         cpus.check_architecture(self._cpu, architecture)
-        self._flags = _flags(os.environ)
+        self._flags = flags_of(os.environ)
         self._r14_bytes = 0
         self._device: Device | None = Device(self._cpu.number, self._flags)
         information = self._device.information
@@ -160,7 +158,7 @@ class KmodBackend:
         if asked.r14_bytes % abi.R14_STEP or asked.r14_bytes > abi.MAX_R14_BYTES:
             raise BackendError(f"{asked.r14_bytes} bytes for R14 are not a multiple of 64 KiB, or more than 1 GiB")
         wishes = {abi.BatchFlag.CONTIGUOUS: asked.contiguous, abi.BatchFlag.PARK: asked.idle_siblings}
-        self._flags = _flags(os.environ)
+        self._flags = flags_of(os.environ)
         for flag in (flag for flag, wanted in wishes.items() if wanted):
             self._flags |= flag
         self._r14_bytes = asked.r14_bytes
@@ -381,19 +379,6 @@ def _with_cycles(uarch: tables.Microarchitecture | None, hardware: Hardware) -> 
 
 def _hardware(info: abi.uops_info) -> Hardware:
     return Hardware.of_masks(info.prog_mask, info.fixed_mask, info.config_mask)
-
-
-def _flags(environment: Mapping[str, str]) -> abi.BatchFlag:
-    names = {
-        UNGUARDED: abi.BatchFlag.UNGUARDED,
-        MASK_LVT: abi.BatchFlag.MASK_LVT,
-        CONTIGUOUS: abi.BatchFlag.CONTIGUOUS,
-    }
-    flags = abi.BatchFlag(0)
-    for name, flag in names.items():
-        if environment.get(name, "0") not in ("", "0"):
-            flags |= flag
-    return flags
 
 
 def create(cpu: int | None = None, architecture: str | None = None) -> KmodBackend:

@@ -7,6 +7,7 @@ loop does not count.
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from runner.host.interrupts.sampler import FIRST_ITERATIONS, TRIAL_SECONDS, TRIA
 from runner.host.kmod import abi
 from runner.host.kmod.device import BlobJob, BlobResult, Device
 from runner.host.kmod.passes import CLOCK
+from runner.host.kmod.settings import flags_of
 
 if TYPE_CHECKING:
     from generator.harness.style import Style
@@ -56,7 +58,7 @@ class ModuleSampler:
         """
         self._benchmark, self._style = benchmark, style
         self._delay_ns = period_ns // 2
-        self._device = Device(cpu)
+        self._device = Device(cpu, flags_of(os.environ))
         self._blob = render(benchmark, 1, ENDLESS, RDTSC, style)
         self.runs: list[InterruptedRuns] = []
 
@@ -135,5 +137,5 @@ def _check(result: BlobResult) -> None:
     if result.status is abi.JobStatus.TIME_OUT:
         raise BackendError("no interrupt ended the code in time: it switches interrupts off, or does not end")
     if result.status is abi.JobStatus.REFUSED:
-        raise BackendError("the module refuses to interrupt code", hint="it needs the local APIC's timer")
+        raise BackendError("the module refuses to interrupt code", hint="it needs the local APIC's timer; leave out UOPSCOPE_MASK_LVT")
     raise BackendError(f"the code left the CPU in another state: {result.changed!s}")

@@ -17,7 +17,7 @@ from runner.backend import BackendError, Conditions, ExecutionEnvironment, Job, 
 from runner.backends import kmod
 from runner.campaigns.start import check_number
 from runner.host import cpu as cpus
-from runner.host.kmod import abi, device
+from runner.host.kmod import abi, device, settings
 from runner.host.kmod.device import BlobJob, BlobResult, Device, lkrg_is_loaded
 from runner.host.kmod.passes import plan
 from runner.own_code.counters import MsrCounter, read_config
@@ -227,13 +227,13 @@ def test_areas_and_siblings_are_as_asked_for_until_something_else_is(monkeypatch
 
 
 def test_with_the_vector_table_masked_campaigns_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(kmod.MASK_LVT, "1")
+    monkeypatch.setenv(settings.MASK_LVT, "1")
     info = backend_with(monkeypatch, [])[0].info()
     assert kmod.MASKED in info.caveats
     check_number(info, kmod.MASKED_AT_MOST)
     with pytest.raises(BackendError, match="too many"):
         check_number(info, kmod.MASKED_AT_MOST + 1)
-    monkeypatch.delenv(kmod.MASK_LVT)
+    monkeypatch.delenv(settings.MASK_LVT)
     check_number(backend_with(monkeypatch, [])[0].info(), 100_000)
 
 

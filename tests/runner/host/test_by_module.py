@@ -13,7 +13,7 @@ from generator.microbenchmark import Line, Microbenchmark
 from runner.backend import BackendError
 from runner.host.interrupts import by_module, sampler
 from runner.host.interrupts.sample import Sampled, Sampling, Source, Visit, sample
-from runner.host.kmod import abi
+from runner.host.kmod import abi, settings
 from runner.host.kmod.device import BlobJob, BlobResult
 
 if TYPE_CHECKING:
@@ -36,6 +36,13 @@ class InterruptingDevice:
         self.information = abi.uops_info(tsc_khz=2_000_000)
         self.jobs: list[BlobJob] = []
         self.iterations = 0
+        self.flags = abi.BatchFlag(0)
+
+    def opened(self, cpu: int, flags: abi.BatchFlag) -> InterruptingDevice:
+        """Take the flags that it is opened with, on the first CPU."""
+        assert cpu == 0
+        self.flags = flags
+        return self
 
     def run(self, jobs: Sequence[BlobJob]) -> list[BlobResult]:
         self.jobs += jobs
@@ -59,7 +66,7 @@ class InterruptingDevice:
 
 
 def sampled(monkeypatch: pytest.MonkeyPatch, device: InterruptingDevice, samples: int = 300) -> Sampled:
-    monkeypatch.setattr(by_module, "Device", lambda _: device)
+    monkeypatch.setattr(by_module, "Device", device.opened)
     return sample(LOOP, STARTS, 0, Sampling(samples, 20_000), Visit(source=Source.KMOD))
 
 
@@ -80,6 +87,14 @@ def test_jobs_ask_for_an_interrupt_within_the_period(monkeypatch: pytest.MonkeyP
     assert (interrupted.flags, interrupted.delay_ns) == (abi.JobFlag.INTERRUPT, 10_000)
     assert interrupted.samples_each == abi.INTERRUPT_SAMPLES
     assert by_module.ENDLESS.to_bytes(4, "little") in interrupted.blob
+
+
+def test_the_settings_of_the_environment_are_those_of_the_backend(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On one CPU nothing could end a loop, so the module wants to be told that this is known."""
+    monkeypatch.setenv(settings.UNGUARDED, "1")
+    device = InterruptingDevice([(BODY, 1)])
+    sampled(monkeypatch, device)
+    assert device.flags == abi.BatchFlag.UNGUARDED
 
 
 def test_runs_of_a_loop_that_was_slower_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
