@@ -380,14 +380,14 @@ class PartialWrite(Step):
     """Cycles of writes to a part of a register, and of the same with a read of the whole register after each write.
 
     `read` are the cycles of that read alone; `uops` are additional µops, of neither the write nor the read (None: not
-    counted). `apart`: the part is renamed separately.
+    counted). `apart`: the part is renamed separately (None: nothing tells).
     """
 
     written: Fraction
     both: Fraction
     read: Fraction
     uops: Fraction | None
-    apart: bool
+    apart: bool | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -260,6 +260,7 @@ def _(value: findings.PartialWrite) -> str:
     uops = "" if value.uops is None else f" and {_decimal(value.uops)} µops more"
     both = f"{_decimal(value.both)} with a read of the whole register{uops}, which takes {_decimal(value.read)} alone"
     told = f"the part is {'' if value.apart else 'not '}renamed separately"
+    told = "nothing tells whether the part is renamed separately" if value.apart is None else told
     return f"writing a part of a register takes {_decimal(value.written)} cycles, {both}: {told}"
 
 

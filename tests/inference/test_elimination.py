@@ -64,9 +64,9 @@ def eliminated(limits: Limits, string: str) -> ConclusionBuilder:
 
 
 @cache
-def written(merge_ports: str, string: str) -> ConclusionBuilder:
-    backend = SimBackend(open_machine("HSW").with_parameters(merge_ports=merge_ports), catalogue())
-    return measured(backend, string, measure_result)
+def written(merge_ports: str, string: str, machine: str = "HSW", *, hide_counters: bool = False) -> ConclusionBuilder:
+    model = open_machine(machine).with_parameters(merge_ports=merge_ports)
+    return measured(SimBackend(model, catalogue(), hide_counters=hide_counters), string, measure_result)
 
 
 @pytest.mark.parametrize(
@@ -155,6 +155,29 @@ def test_parts_of_registers_are_renamed_as_on_the_machine(
     assert {name: value for name, value in found.items() if name in PARTS} == expected
     waits = found.get("result_dependency")
     assert waits == (1 if expected.get("renamed_apart") == 0 else None)
+
+
+@pytest.mark.parametrize(
+    ("merge_ports", "string", "expected"),
+    [
+        ("15", "SETBE (R8h)", {"renamed_apart": 1, "merge_cycles": 1, "merge_uops": 1}),
+        ("15", "SETBE (R8l)", {"merge_cycles": 1, "merge_uops": 0}),
+        ("", "SETBE (R8h)", {"merge_cycles": 1, "merge_uops": 0}),
+    ],
+)
+def test_where_ports_take_as_long_as_a_wait_the_merging_uop_tells(
+    merge_ports: str, string: str, expected: dict[str, int]
+) -> None:
+    """SETBE has two µops for two ports on Sandy Bridge: a cycle each, whatever it waits for."""
+    found = written(merge_ports, string, "SNB").attributes
+    assert {name: value for name, value in found.items() if name in PARTS} == expected
+
+
+def test_without_counters_nothing_tells_what_ports_take_as_long_for() -> None:
+    found = written("15", "SETBE (R8h)", "SNB", hide_counters=True)
+    assert {name: value for name, value in found.attributes.items() if name in PARTS} == {"merge_cycles": 1}
+    (derivation,) = (one for one in found.derivations if one.quantity == "merge_cycles")
+    assert lines(derivation)[0].endswith(": nothing tells whether the part is renamed separately")
 
 
 def test_the_derivation_says_what_a_read_of_the_whole_register_took() -> None:

@@ -137,5 +137,7 @@ def _check(result: BlobResult) -> None:
     if result.status is abi.JobStatus.TIME_OUT:
         raise BackendError("no interrupt ended the code in time: it switches interrupts off, or does not end")
     if result.status is abi.JobStatus.REFUSED:
-        raise BackendError("the module refuses to interrupt code", hint="it needs the local APIC's timer; leave out UOPSCOPE_MASK_LVT")
+        raise BackendError(
+            "the module refuses to interrupt code", hint="it needs the local APIC's timer; leave out UOPSCOPE_MASK_LVT"
+        )
     raise BackendError(f"the code left the CPU in another state: {result.changed!s}")

@@ -17,7 +17,7 @@ from runner.measuring.session import Session
 from simulator.judging.latency import judge, missing
 from tests.inference.simulated import SimulatedLab, candidates, catalogue
 
-MACHINES = (("HSW", "15"), ("SKL", "15"), ("random:7", "01"), ("HSW", ""))
+MACHINES = (("HSW", "15"), ("SKL", "15"), ("SNB", "15"), ("random:7", "01"), ("HSW", ""))
 """Machines, and the ports on which they merge high bytes."""
 
 VARIANTS = (
