@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.vm.cache import CACHE, Unavailable, locked
 from tests.vm.kernels import ROOT
 
-PACKAGES = ("xed_convert", "results", "simulator", "generator", "inference", "runner", "tests")
+PACKAGES = ("xed_convert", "results", "simulator", "analysis", "generator", "inference", "runner", "tests")
 NOT_NEEDED = {"test", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip", "site-packages", "dist-packages"}
 PYTHON = "/mnt/python"
 PROJECT = "/mnt/project"

@@ -31,6 +31,8 @@ PARAMETERS = (
 7.2 reads code before it looks for changes of it. A CPU that reads while another one patches keeps the INT3 of the
 patching, and the kernel ends with "Oops: int3". So the other CPUs start when the kernel has started, and kprobes stay
 as they are. The rest keeps a busy host from looking like a broken timer or a hung kernel."""
+ICOUNT = ("-icount", "shift=0,sleep=off")
+"""One nanosecond per instruction, and a TSC of 1 GHz: the clock counts instructions, whatever the host does."""
 LONGEST_SECONDS = 900
 """What boots run for at most unless a test says otherwise: several times what the longest takes on a quiet host."""
 

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
+from runner.host.interrupts.sample import OFFSETS
+from tests.nonempty import some
 from tests.vm import images, kernels
 from tests.vm.cache import Unavailable
 from tests.vm.fakepmu import free_running_records
 from tests.vm.kernels import KernelImage
-from tests.vm.machine import Machine, boot
+from tests.vm.machine import ICOUNT, Machine, MachineOutput, boot
 from tests.vm.reads import check_reads
 from tests.vm.simulate import record, summary
-from tests.vm.test_timing import ICOUNT
 from xed_convert.catalogue.catalogue import Catalogue
 
 pytestmark = pytest.mark.vm
@@ -29,7 +30,13 @@ python -m tests.vm.inside.clock
 python -m runner.cli.characterize --backend kmod --instr "LAHF" --csv /tmp/table.csv >/tmp/output 2>&1
 echo "CODE $?"
 sed 's/^/OUT /' /tmp/output; sed 's/^/CSV /' /tmp/table.csv
+python -m runner.cli.uopscope interrupts --source kmod --asm "imul rax, rax; nop" --samples 100 --rounds 1 \
+    --json /tmp/landed.json 2>&1 | sed 's/^/TABLE /'
+sed 's/^/LANDED /' /tmp/landed.json
 """
+LOOP = ("IMUL RAX,RAX", "NOP", "DEC R15", "JNE 0")
+CALIBRATION_CORE_CYCLES = 90
+"""Of one of the chain's 100 iterations."""
 
 
 def test_without_a_pmu_the_clock_is_what_counts(one_kernel: KernelImage) -> None:
@@ -46,6 +53,7 @@ def test_without_a_pmu_the_clock_is_what_counts(one_kernel: KernelImage) -> None
     assert any(line.startswith("OUT ") and "no PMU counts core cycles here" in line for line in output.lines)
     rows = list(csv.DictReader(line.removeprefix("CSV ") for line in output.lines if line.startswith("CSV ")))
     assert [row["iform"] for row in rows] == ["LAHF"] * len(rows) != []
+    check_interrupts(output)
 
 
 def check_report(report: dict[str, Any]) -> None:
@@ -60,6 +68,19 @@ def check_report(report: dict[str, Any]) -> None:
     assert min(few[1]["contention_probe"]) > PROBE_LEAST
     assert wrong[0] == "faulted"
     assert wrong[2] == "#UD invalid opcode in the body at offset 1 (copy 0)"
+
+
+def check_interrupts(output: MachineOutput) -> None:
+    """Where every instruction takes a nanosecond, `uopscope interrupts` catches each of them as often."""
+    assert [line for line in output.lines if line.startswith("TABLE IMUL RAX,RAX ")], output.text
+    (line,) = (line for line in output.lines if line.startswith("LANDED "))
+    found = json.loads(line.removeprefix("LANDED "))
+    assert [(one["source"], one["samples"] >= 90) for one in found["layouts"]] == [("kmod", True)] * len(OFFSETS)
+    assert [one["text"] for one in found["instructions"]] == list(LOOP)
+    for one in some(found["instructions"]):
+        assert one["measured"] == pytest.approx(1 / len(LOOP), abs=0.1)
+    expected = CALIBRATION_CORE_CYCLES * len(LOOP) / (30 + LOOP_INSTRUCTIONS)
+    assert found["core_cycles"] == pytest.approx(expected, rel=0.01)
 
 
 APERF_SCRIPT = """

@@ -1,8 +1,10 @@
-"""Interrupts at random times: they land in the loop, other CPUs' are answered, and bad code is contained with them.
+"""By a clock that counts instructions: exact counts, how fast a batch is, and interrupts at random times.
 
 With -icount every instruction takes a nanosecond, and QEMU takes an interrupt between any two. Else it takes them only
 where a translated block ends. All CPUs share QEMU's thread then, and an access to the local APIC passes it on. So the
 idle CPU has to halt: MWAIT, which Linux 7.3 prefers, is a loop under TCG.
+
+The interrupts land in the loop, other CPUs' are answered, and bad code is contained with them.
 """
 
 import errno
@@ -18,10 +20,9 @@ from runner.host.interrupts.by_module import ENDLESS
 from tests.nonempty import some
 from tests.vm.cache import Unavailable
 from tests.vm.kernels import KernelImage
-from tests.vm.machine import Machine, MachineOutput, boot
+from tests.vm.machine import ICOUNT, Machine, boot
 from tests.vm.programs import program
 from tests.vm.test_contain import KINDS
-from tests.vm.test_timing import ICOUNT
 
 pytestmark = pytest.mark.vm
 
@@ -44,42 +45,88 @@ BLOBS = {
     "no_stack": "31e4ebfe",  # XOR ESP, ESP; JMP $
     "int_timer": "cdec",
 }
+ADD = Microbenchmark((), (Line(bytes.fromhex("4801c0"), "ADD RAX, RAX"),), "counting")
+COPIES = (10, 100)
+REPETITIONS = 20
+UNGUARDED = 4
+MOST_QUIET_NS = 100_000
+"""Around an empty blob, at a nanosecond per instruction."""
 SCRIPT = f"""
 insmod /uopscope.ko
+echo "--- part counts"
+echo 0 > /sys/devices/system/cpu/cpu1/online
+for again in 1 2; do runblob {UNGUARDED} {REPETITIONS} {" ".join(f"/add{copies}" for copies in COPIES)}; done
+echo 1 > /sys/devices/system/cpu/cpu1/online
+echo "--- part speed"
+runblob speed 1000 1; runblob speed 200 20
+echo "--- part loop"
 landed 1 0 /loop {DELAY_NS} {SAMPLES}
-echo "BLOB barriers"; landed 1 0 /loop 10000 {SAMPLES} barriers
-for blob in {" ".join(BLOBS)}; do echo "BLOB $blob"; landed 1 0 /$blob {DELAY_NS} 2; done
-echo "BLOB no_policy"; landed 1 2 /loop 10000 2
+echo "--- part barriers"
+landed 1 0 /loop 10000 {SAMPLES} barriers
+for blob in {" ".join(BLOBS)}; do echo "--- part $blob"; landed 1 0 /$blob {DELAY_NS} 2; done
+echo "--- part no_policy"
+landed 1 2 /loop 10000 2
+echo "--- part bad code"
 DELAY=20000 contain 1 1 0 -only_ any
 DELAY=1000000000 contain 1 1 0
 """
 
 
-def run(machine: Machine, files: dict[str, Path], script: str, seconds: float = 900) -> MachineOutput:
+@pytest.fixture(scope="module")
+def parts(kernel: KernelImage, module: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Boot once; return what each part of the script printed."""
+    folder = tmp_path_factory.mktemp("blobs")
+    blobs = {name: bytes(8) + bytes.fromhex(code) for name, code in BLOBS.items()}
+    blobs |= {"loop": render(LOOP, 1, ENDLESS, RDTSC)}
+    blobs |= {f"add{copies}": render(ADD, copies) for copies in COPIES}
+    for name, blob in blobs.items():
+        (folder / name).write_bytes(blob)
+    files = {f"/{name}": folder / name for name in blobs} | {"/uopscope.ko": module}
     try:
-        output = boot(machine, files, script, seconds)
+        files |= {"/bin/contain": program("contain", "blobs.S"), "/bin/runblob": program("runblob")}
+        files |= {"/bin/landed": program("landed", flags=("-pthread",))}
+        output = boot(Machine(kernel, 2, HALTS, arguments=ICOUNT), files, SCRIPT)
     except Unavailable as reason:
         pytest.skip(str(reason))
     assert output.ended, output.everything
     assert output.complaints == "", output.everything
-    return output
+    found = re.split(r"^--- part (.*)\n", output.text, flags=re.MULTILINE)[1:]
+    return dict(zip(found[::2], found[1::2], strict=True))
 
 
-def test_interrupts_land_in_the_loop_whatever_the_code_is(kernel: KernelImage, module: Path, tmp_path: Path) -> None:
-    shape = layout(LOOP, 1, ENDLESS, RDTSC)
-    (tmp_path / "loop").write_bytes(render(LOOP, 1, ENDLESS, RDTSC))
-    for name, code in BLOBS.items():
-        (tmp_path / name).write_bytes(bytes(8) + bytes.fromhex(code))
-    files = {f"/{name}": tmp_path / name for name in ("loop", *BLOBS)}
-    files |= {"/uopscope.ko": module, "/bin/contain": program("contain", "blobs.S")}
-    files |= {"/bin/landed": program("landed", flags=("-pthread",))}
-    output = run(Machine(kernel, 2, HALTS, arguments=ICOUNT), files, SCRIPT)
-    first, *others = re.split(r"^BLOB (\w+)\n", output.text, flags=re.MULTILINE)
-    check_loop(first, shape)
-    check_blobs(dict(zip(others[::2], others[1::2], strict=True)))
-    summaries = re.findall(r"^contain: (\d+) kinds, (\d+) runs, (\d+) failures", output.text, re.MULTILINE)
+def test_90_more_instructions_count_90_more(parts: dict[str, str]) -> None:
+    """On one CPU, so that no other one's instructions count."""
+    found: dict[str, list[tuple[int, ...]]] = {}
+    for match in re.finditer(r"^SAMPLES /(\w+) status 1 (.*)$", parts["counts"], re.MULTILINE):
+        found.setdefault(match[1], []).append(tuple(map(int, match[2].split())))
+    assert [len(runs) for runs in found.values()] == [2, 2], parts["counts"]
+    few, many = (found[f"add{copies}"] for copies in COPIES)
+    assert len({*few[0], *few[1]}) == 1
+    assert {b - a for a, b in zip(few[0] + few[1], many[0] + many[1], strict=True)} == {90}
+
+
+def test_a_batch_of_jobs_costs_less_than_an_ioctl_for_each(parts: dict[str, str]) -> None:
+    """Counted in instructions, so that a busy host changes nothing; an ioctl starts the guard on a second CPU."""
+    form = r"^SPEED jobs \d+ repetitions \d+ batch (\d+)/s single (\d+)/s outside-blob ([\d.]+) max-quiet-ns (\d+)"
+    one, many = re.finditer(form, parts["speed"], re.MULTILINE)
+    assert int(one[1]) > int(one[2]), parts["speed"]
+    assert 0 < float(many[3]) < 1
+    assert int(many[4]) < MOST_QUIET_NS
+
+
+def test_interrupts_land_in_the_loop(parts: dict[str, str]) -> None:
+    check_loop(parts["loop"], layout(LOOP, 1, ENDLESS, RDTSC))
+
+
+def test_interrupts_land_whatever_the_code_is(parts: dict[str, str]) -> None:
+    check_blobs({name: parts[name] for name in ("barriers", *BLOBS, "no_policy")})
+
+
+def test_bad_code_that_is_interrupted_is_contained(parts: dict[str, str]) -> None:
+    """Interrupted at once, or in its midst; then so late that it goes wrong first."""
+    summaries = re.findall(r"^contain: (\d+) kinds, (\d+) runs, (\d+) failures", parts["bad code"], re.MULTILINE)
     kinds = str(KINDS - ABOUT_INTERRUPTS)
-    assert summaries == [(kinds, kinds, "0")] * 2, output.text
+    assert summaries == [(kinds, kinds, "0")] * 2, parts["bad code"]
 
 
 def told(text: str) -> tuple[int, int, int, int]:
