@@ -21,7 +21,7 @@
 #include <unistd.h>
 #include "uopscope_uapi.h"
 
-#define REPETITIONS 60
+#define REPETITIONS 30
 
 static int device;
 static unsigned long long flags, r14_bytes;
