@@ -2,8 +2,8 @@
 
 Reading order:
 
-- `infer` runs `stages` over a `probe` (their state); `ask` blocks a set of ports and counts, `load`
-  judges the counts;
+- `infer` runs `stages` over a `probe` (their state); `questions` chooses the set to block next, out of those that are
+  `conceivable`; `ask` blocks it and counts, `load` judges the counts;
 - `usages` (port usages that fit the measurements), `alone` (measurements with no port blocked);
 - `blocking_instructions`, and `blocking`, which finds them with `shared_counters`;
 - `scheduling` (how the core chooses among free ports);

@@ -6,35 +6,32 @@ earlier one found. `infer` runs the stages whose `when` holds; the last state ha
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
-from functools import reduce
-from itertools import islice, product
-from operator import and_, or_
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from inference.ports.alone.isolation import is_integral
 from inference.ports.alone.load_balance import evenly_loaded, is_uneven, likeliest
 from inference.ports.ask import ask, conclude, doubt, lengthened, look, measure
-from inference.ports.blocking_instructions import FEW_UOPS, SATURATED, Blockers
+from inference.ports.blocking_instructions import FEW_UOPS, Blockers
+from inference.ports.conceivable import conceivable_sets, groups_of, joined_groups, sets_within
 from inference.ports.equalize import equalize_queues
 from inference.ports.load import load_of
-from inference.ports.usages.every_usage import another_usage, every_usage, known_usages, subsets_of
+from inference.ports.questions import driving_sets, is_answerable, telling_set, unverified_set
+from inference.ports.usages.every_usage import another_usage, every_usage, known_usages
 from inference.ports.usages.hypotheses import Answer
 from inference.ports.usages.timing import consistent_with_time, is_slower
 from results.findings import FractionalUops, NoUsage, OnlyBounds, TooManyUops, TooManyUsages, UopsDisagree
 from results.model import PortUsage
-from results.ports import PortSet, confined, mask_of, mask_unions, moved, pairs_of, threes_of
+from results.ports import PortSet, confined, moved
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from inference.experiment import Procedure
-    from inference.ports.alone.layout import PortLayout
     from inference.ports.probe import PortProbe
-    from inference.ports.usages.hypotheses import HypothesisSpace
 
 STEADY = (150, 600, 720)
 """Blocking instructions for long microcode: about as many as wait, then more than any reorder buffer holds (512
@@ -145,7 +142,7 @@ def block_known_sets(probe: PortProbe) -> Procedure[PortProbe]:
         usages = likeliest(usages, tuple(probe.blocking.instructions), space.isolated, space.layout)
         if len(usages) != 1:
             return replace(probe, usage=None)
-        question = _unverified(probe, usages[0])
+        question = unverified_set(probe, usages[0])
         if question is None:
             return replace(probe, usage=usages[0])
         probe = yield from ask(probe, question)
@@ -171,20 +168,20 @@ def list_all(probe: PortProbe) -> Procedure[PortProbe]:
     tells apart are indistinguishable. There may be a usage, but too many others to list. Then an integer linear program
     finds another one, and a question tells it from the first, until there is none.
     """
-    groups = _groups(probe)
+    groups = groups_of(probe)
     for ports in groups if len(groups) > 1 else ():
-        if _is_answerable(probe, ports) and ports not in probe.space.answers:
+        if is_answerable(probe, ports) and ports not in probe.space.answers:
             probe = yield from ask(probe, ports)
-    groups = _joined_groups(probe, groups)
+    groups = joined_groups(probe, groups)
     while True:
-        sets = _conceivable(probe, groups)
+        sets = sets_within(probe, groups)
         found = every_usage(probe.space, sets)
         if not found.usages and found.complete and len(groups) > 1:
             groups = [frozenset().union(*groups)]
             continue
         listed = found.complete or probe.usage is None
         usages: Sequence[PortUsage] = found.usages if listed else _two_of_many(probe, sets)
-        question = _telling(probe, usages)
+        question = telling_set(probe, usages)
         if question is not None:
             probe = yield from ask(probe, question)
         elif found.complete or (not listed and len(usages) < 2):
@@ -203,34 +200,12 @@ def _drive_out(probe: PortProbe, usages: Sequence[PortUsage]) -> Procedure[tuple
     """
     if not 1 < len(usages) <= MOST_FITTING:
         return probe, usages
-    for ports in islice(_driving(probe, usages), MOST_DRIVEN):
+    for ports in islice(driving_sets(probe, usages), MOST_DRIVEN):
         probe = yield from look(probe, ports)
         usages = [usage for usage in usages if probe.space.agrees(usage)]
         if len(usages) < 2:
             break
     return probe, usages
-
-
-def _driving(probe: PortProbe, usages: Sequence[PortUsage]) -> Iterator[PortSet]:
-    """Yield sets that could exclude one of several usages if they were busy, those first that block most other ports.
-
-    Such a set lies within a union of the usage's sets that lacks a port which other usages have.
-    """
-    able = {ports for usage in usages for ports, count in usage.uops.items() if count}
-    differing = {mask_of(ports) for ports in able if len({usage.uops.get(ports, 0) for usage in usages}) > 1}
-    every = reduce(or_, differing, 0)
-    common = reduce(and_, differing, every)
-    unions = {
-        union
-        for usage in usages
-        for union in mask_unions(mask_of(ports) for ports, count in usage.uops.items() if count)
-        if every & ~common & ~union and any(not mask & ~union for mask in differing)
-    }
-    known, space = probe.blocking.sets(), probe.space
-    sets = {*probe.askable, *_joined(probe, pairs_of(known)), *_joined(probe, threes_of(known))} - {*space.answers}
-    within = [ports for ports in sets if any(not mask_of(ports) & ~union for union in unions)]
-    within.sort(key=lambda one: (-(mask_of(one) & common).bit_count(), len(one), sorted(one)))
-    return (ports for ports in within if _is_answerable(probe, ports))
 
 
 def _as_loaded(probe: PortProbe, usages: Sequence[PortUsage]) -> Sequence[PortUsage]:
@@ -244,149 +219,12 @@ def _as_loaded(probe: PortProbe, usages: Sequence[PortUsage]) -> Sequence[PortUs
     return [usage for usage in usages if not is_uneven(usage, isolated, layout)] or usages
 
 
-def conceivable_sets(probe: PortProbe) -> list[PortSet]:
-    """Return all sets that a µop may have, as far as the answers say."""
-    return _conceivable(probe, _joined_groups(probe, _groups(probe)))
-
-
 def _two_of_many(probe: PortProbe, sets: Sequence[PortSet]) -> list[PortUsage]:
     """Return the usage that was found and another one, each if it agrees with everything."""
     if probe.usage is None or not probe.space.agrees(probe.usage):
         return []
     other = another_usage(probe.space, probe.usage, sets)
     return [probe.usage] if other is None else [probe.usage, other]
-
-
-def _groups(probe: PortProbe) -> list[PortSet]:
-    """Return the ports in question in groups that known sets join, smaller ones first.
-
-    Ports of no known set may be joined with any.
-    """
-    reached = _reached(probe)
-    groups = [frozenset(port) for port in sorted(reached)]
-    joining = [ports & reached for ports in probe.blocking.sets()]
-    if reached - frozenset().union(*joining):
-        joining.append(reached)
-    for ports in (*joining, *(counted & reached for counted in probe.space.layout.counters.values())):
-        touched = [group for group in groups if group & ports]
-        if touched:
-            groups = [group for group in groups if group not in touched] + [frozenset().union(*touched)]
-    return sorted(groups, key=lambda one: (len(one), sorted(one)))
-
-
-def _joined_groups(probe: PortProbe, groups: Sequence[PortSet]) -> list[PortSet]:
-    """Return the groups with used ports, all joined into one unless no µop can use ports of two groups.
-
-    µops of two groups show when one of the groups is blocked. No µop can use both the ports of loads and stores and
-    other ports.
-    """
-    answers, computing = probe.space.answers, _computing(probe)
-    used = [one for one in groups if one & probe.space.isolated.used(probe.space.layout)]
-    if not any(one & computing and not (one in answers and answers[one].exact) for one in used):
-        return used
-    joined = [one for one in groups if one & computing]
-    return [frozenset().union(*joined), *(one for one in used if one not in joined)]
-
-
-def _computing(probe: PortProbe) -> PortSet:
-    """Return the ports that are used by something else than loads and stores."""
-    known = probe.blocking.instructions.values()
-    memory = frozenset().union(*(one.ports for one in known if one.of_memory))
-    return probe.space.layout.ports - memory | frozenset().union(*(one.ports for one in known if not one.of_memory))
-
-
-def _reached(probe: PortProbe) -> PortSet:
-    """Return the ports that µops may be able to use: those of isolation, and others if it does not show all.
-
-    Isolation may hide ports in three cases. An answer contradicts it. The core does not use all ports by turns, unless
-    one µop has kept its ports busy. Or issue alone limits the instruction, so that some ports of its sets are never
-    needed.
-    """
-    space, known = probe.space, frozenset().union(*probe.blocking.sets())
-    used = space.isolated.used(space.layout)
-    if any(not ports <= used for ports in space.universe):
-        return space.layout.ports
-    if not probe.blocking.scheduling.takes_turns and not (space.isolated.total == 1 and _is_saturated(space, used)):
-        return space.layout.ports
-    return space.layout.ports if space.issue_limited and not space.layout.ports <= known else used
-
-
-def _is_saturated(space: HypothesisSpace, ports: PortSet) -> bool:
-    """Whether alone the instruction kept all of these ports busy, and nothing else limited it."""
-    isolated = space.isolated
-    loads = [isolated.uops[name] / len(space.layout.counters[name]) for name in space.layout.touching(ports)]
-    return min(loads) >= SATURATED * isolated.cycles and isolated.free and not space.issue_limited
-
-
-def _is_answerable(probe: PortProbe, ports: PortSet) -> bool:
-    """Whether blocking a set can give an exact count: issue is wider than the set, and the set stays busy."""
-    known = probe.blocking.instructions
-    if len(ports) >= probe.blocking.width:
-        return False
-    if ports in known:
-        return known[ports].saturates
-    pairs, threes = probe.unions(ports)
-    return any(all(known[part].saturates for part in one) for one in (*pairs, *threes))
-
-
-def _telling(probe: PortProbe, usages: Sequence[PortUsage]) -> PortSet | None:
-    """Return the set that leaves the fewest usages if the one that was found is true; None if no set tells any apart.
-
-    If that usage is excluded, return the set that leaves the fewest in the worst case. Among equals, sets that counters
-    can tell apart come first, then smaller ones. Sets that need three blocking instructions follow. Last come those of
-    two that have ports in common, where only time tells: of these there are bounds only.
-    """
-    pairs = pairs_of(probe.blocking.sets())
-    found = _best_of(probe, usages, [*probe.askable, *_joined(probe, pairs)])
-    found = found or _best_of(probe, usages, _joined(probe, threes_of(probe.blocking.sets())))
-    return found or _best_of(probe, usages, _joined(probe, pairs, uneven=True))
-
-
-def _best_of(probe: PortProbe, usages: Sequence[PortUsage], sets: Iterable[PortSet]) -> PortSet | None:
-    """Return the best of some sets to ask about, None if none tells any usages apart."""
-    space, best = probe.space, None
-    uops = [[(mask_of(able), count) for able, count in usage.uops.items()] for usage in usages]
-    for ports in dict.fromkeys(sets):
-        if ports in space.answers or not _is_answerable(probe, ports):
-            continue
-        rest = ~mask_of(ports)
-        sizes = Counter([sum([count for able, count in one if not able & rest]) for one in uops])
-        if len(sizes) < 2:
-            continue
-        left = max(sizes.values())
-        if probe.usage is not None and probe.usage in usages:
-            left = sizes[confined(probe.usage, ports)]
-        rank = (left, not space.layout.separable(ports), len(ports), sorted(ports))
-        best = rank if best is None else min(best, rank)
-    return None if best is None else frozenset(best[-1])
-
-
-def _conceivable(probe: PortProbe, groups: Sequence[PortSet]) -> list[PortSet]:
-    """Return all subsets of groups of ports, and what else is considered.
-
-    Of ports that only loads and stores use, only known sets are considered, because memory µops are those of loads and
-    stores. They may also use a part of the ports that share a counter, if loads and stores do not keep these busy. And
-    a load or store that was seen on some ports may have further ones, if nothing has shown that it used all.
-    """
-    space, known = probe.space, [*probe.blocking.sets(), *probe.space.universe]
-    computing = _computing(probe)
-    sets: list[PortSet] = []
-    for group in groups:
-        sets += subsets_of(group & computing if len(groups) > 1 else group)
-    sets += (one for one in known if one <= frozenset().union(*groups))
-    for one in probe.blocking.instructions.values():
-        sets += [] if one.saturates else _parts(one.ports, space.layout)
-    for seen in probe.blocking.unshown:
-        sets += [
-            seen | more for group in groups if seen <= group for more in (frozenset[str](), *subsets_of(group - seen))
-        ]
-    return list(dict.fromkeys([*sets, *space.universe]))
-
-
-def _parts(ports: PortSet, layout: PortLayout) -> list[PortSet]:
-    """Return the sets that the same counters count, each at least a port of each counter."""
-    counted = [layout.counters[name] & ports for name in layout.touching(ports)]
-    return [frozenset().union(*chosen) for chosen in product(*map(subsets_of, counted))]
 
 
 def ask_again(probe: PortProbe) -> Procedure[PortProbe]:
@@ -442,7 +280,7 @@ def exclude_others(probe: PortProbe) -> Procedure[PortProbe]:
     slower = consistent_with_time(usage, space) if usage.total > MOST_SMALLER or is_slower(usage, space) else []
     others = [other for other in [*smaller, *fitting, *slower] if space.agrees(other)]
     left = [usage, *others]
-    while (question := _telling(probe, left)) is not None:
+    while (question := telling_set(probe, left)) is not None:
         probe = yield from ask(probe, question)
         left = [other for other in left if probe.space.agrees(other)]
     return (yield from equalize_queues(probe, left))
@@ -545,60 +383,7 @@ def _usage(probe: PortProbe) -> PortUsage:
     return probe.usage
 
 
-def _unverified(probe: PortProbe, usage: PortUsage) -> PortSet | None:
-    """Return a set of the usage whose µops could also use ports that isolation happened not to use; None if none.
-
-    There are no such ports if the instruction alone kept the set busy. Nor are there any if its µops were spread over
-    the set, so that no port took whole ones.
-    """
-    space = probe.space
-    used = space.isolated.used(space.layout)
-    sets = [ports for ports, count in usage.uops.items() if count]
-    for ports in sorted(sets, key=lambda one: (len(one), sorted(one))):
-        if ports in space.answers or ports not in probe.askable:
-            continue
-        if any(_overlapping(probe, ports, other) for other in sets if other != ports):
-            return ports
-        if not any(ports < other and not other <= used for other in probe.blocking.instructions):
-            continue
-        if not _reaches_all(space, ports):
-            return ports
-    return None
-
-
-def _overlapping(probe: PortProbe, one: PortSet, other: PortSet) -> bool:
-    """Whether some instruction can use ports of both sets, so that their µops could be of one larger set."""
-    return any(ports & one and ports & other for ports in probe.blocking.instructions)
-
-
-def _reaches_all(space: HypothesisSpace, ports: PortSet) -> bool:
-    """Whether isolation shows that µops on these ports went to all ports that they can use."""
-    isolated = space.isolated
-    names = space.layout.touching(ports)
-    loads = [isolated.uops[name] / len(space.layout.counters[name]) for name in names]
-    if _is_saturated(space, ports):
-        return True
-    return len(loads) > 1 and max(loads) < SATURATED and min(loads) * 2 >= max(loads)
-
-
 def _with_unused(probe: PortProbe) -> PortProbe:
     """Return the probe that considers sets with ports that were not used in isolation, too."""
     used = probe.space.isolated.used(probe.space.layout)
     return probe.consider(ports for ports in probe.blocking.sets() if ports & used)
-
-
-def _joined(probe: PortProbe, together: Iterable[Sequence[PortSet]], *, uneven: bool = False) -> list[PortSet]:
-    """Return the used sets that can be blocked by several instructions `together`.
-
-    `uneven`: also where only time tells what ran on them, and the instructions have ports in common.
-    """
-    layout = probe.space.layout
-    used = probe.space.isolated.used(layout)
-    joined = ((frozenset[str]().union(*parts), sum(map(len, parts))) for parts in together)
-    return list(
-        dict.fromkeys(
-            ports
-            for ports, size in joined
-            if ports & used and (uneven or layout.separable(ports) or size == len(ports))
-        )
-    )

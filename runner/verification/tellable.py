@@ -23,9 +23,9 @@ from inference.port_usage import subject_of
 from inference.ports.alone.isolation import isolated_of
 from inference.ports.ask import measure
 from inference.ports.blocking_instructions import Blockers, Pace, blockers_for
+from inference.ports.conceivable import conceivable_sets
 from inference.ports.infer import begin
 from inference.ports.load import CLEAR, load_of
-from inference.ports.stages import conceivable_sets
 from inference.ports.usages.bounds import Observation
 from inference.ports.usages.every_usage import another_usage, every_usage
 from inference.ports.usages.hypotheses import Answer
