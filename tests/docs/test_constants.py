@@ -108,5 +108,5 @@ def test_a_trial_that_changes_a_conclusion_has_a_row_with_its_first_change() -> 
 
 
 def test_no_trial_made_a_conclusion_wrong() -> None:
-    trials = some(figures(CHECKOUT / "benchmarks" / SENSITIVITY), 300)
+    trials = some(figures(CHECKOUT / "benchmarks" / SENSITIVITY), 200)
     assert [row for row in trials if row["wrong"] not in {"", "0"}] == []
