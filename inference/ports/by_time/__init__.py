@@ -2,7 +2,9 @@
 
 Reading order:
 
-- `mixes` (what one mix says), `machine` (the sets of ports that can be kept busy), `diagram` (which ports sets share);
+- `mixes` (what one mix says), `members` (instructions that show a set);
+- `machine` (the sets of ports that can be kept busy);
+- `diagram` (which ports sets share), `blockers` (the instruction to block a set with);
 - `published` (published names of ports), `hypotheses` (usages of known sets), `infer` (one variant);
 - `fit` (loads and classes out of given times of any mixes).
 

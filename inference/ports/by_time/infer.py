@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from generator.sequences.blocking import is_wide, kind_of, register_files
 from generator.support.prologue import extra_code_of
 from inference.ports.by_time.hypotheses import Hypothesis, PortComponent, UopBounds, components
-from inference.ports.by_time.machine import MEMORY, SHARES, domains
+from inference.ports.by_time.members import MEMORY, SHARES, domains
 from inference.ports.by_time.mixes import (
     FARTHEST,
     MANY,

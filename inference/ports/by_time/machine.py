@@ -18,12 +18,14 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from generator.microbenchmark import Microbenchmark
-from generator.sequences.blocking import CodeKind, fits, register_files
+from generator.sequences.blocking import register_files
 from generator.sequences.elimination import MoveFactory
 from generator.sequences.filler import MOVE, NOP, RESULTS, SOURCE, SlotFiller, as_filler
 from generator.sequences.renaming import is_move
 from inference.experiment import Procedure, Request
+from inference.ports.by_time.blockers import proved_blockers
 from inference.ports.by_time.diagram import Lying, consistent, named
+from inference.ports.by_time.members import MEMORY, SHARES, Member, MemberClass, domains, preference
 from inference.ports.by_time.mixes import (
     CONFIRMS,
     FARTHEST,
@@ -40,12 +42,12 @@ from inference.ports.by_time.mixes import (
 from inference.ports.by_time.published import published_names
 from results.model import PortUsage
 from xed_convert.errors import UopscopeError
-from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from generator.factory import InstructionFactory
+    from generator.sequences.blocking import CodeKind
     from inference.ports.blocking_instructions import Candidate
     from results.ports import PortSet
     from xed_convert.model import InstructionVariant
@@ -103,18 +105,12 @@ DOUBTFUL = Fraction(1, 3)
 ENOUGH_TESTS = 3
 """Answers that are needed to judge an instruction by `DOUBTFUL`: of fewer, one is a third already."""
 
-SHARES = Fraction(7, 10)
-"""µops on a set, of an instruction that has one: with more it is confined to the set."""
-
 MANY_MORE = Fraction(3, 2)
 """Factor: another pool of candidates is taken if so many times as many of it can be used, so that chance does not
 choose."""
 
 VECTOR_BITS = 128
 """Width from which on an operand is a vector."""
-
-MEMORY = "memory"
-"""The domain of what accesses memory; register files are the other domains."""
 
 DELAYS = 2
 """If an instruction with one slot seems to have several µops on so many sets, it delays what shares no port."""
@@ -133,16 +129,6 @@ mixes, so that chance in one does not decide. Each further attempt lasts a cycle
 NEAR = Fraction(6, 100)
 """Share of its time by which a mix of two sets may be off the prediction for a number of common ports. One port more
 among eight makes twice that."""
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """An instruction with one slot: the number of its ports; its own chain and its reciprocal throughput in cycles."""
-
-    variant: InstructionVariant
-    size: int
-    chain: Fraction
-    cycles: Fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,44 +198,6 @@ class TimedMachine:
 
 
 @dataclass
-class _Class:
-    members: list[Member]
-    doubts: int = 0
-    tests: int = 0
-
-    @property
-    def first(self) -> Member:
-        return self.members[0]
-
-    def without_other_uops(self) -> _Class:
-        """Return the members of one µop: if others need no memory, one that does has a µop elsewhere, too.
-
-        A slot may hold both. On Zen 5 vector stores and moves to general registers leave by the same two pipes, and
-        all stores share two others.
-        """
-        pure = [one for one in self.members if not _has_memory(one.variant)]
-        return _Class(pure or self.members, self.doubts, self.tests)
-
-    def may_need_both(self, larger: _Class) -> bool:
-        """Whether its instructions may have a µop on the ports of a larger set besides the one on their own ports.
-
-        That is so if each of them belongs to two domains, and the larger set only to one of these. On Zen 5 a store
-        needs an ALU for its value, and a move from a vector to a general register for its result.
-        """
-        return all(larger.may_hold_another_of(one) for one in self.members)
-
-    def may_hold_another_of(self, smaller: Member) -> bool:
-        """Return the same of one instruction: whether it may have a µop on these ports besides the one on its own."""
-        own = domains(smaller.variant)
-        here = frozenset[str]().union(*(domains(one.variant) for one in self.members))
-        return len(own) > 1 and not own <= here and MEMORY not in own & here
-
-    def at(self, place: int) -> Member:
-        """Return the member at a place; after the last one the first ones come again."""
-        return self.members[place % len(self.members)]
-
-
-@dataclass
 class Discovery:
     """Finds the sets of a machine; what it has found so far.
 
@@ -293,14 +241,15 @@ class Discovery:
         fitting, _, left_out = consistent(lying)
         classes = [one for number, one in enumerate(classes) if number not in left_out]
         ports = named(fitting[0], len(classes))
+        proved = yield from proved_blockers(classes, ports, self._ask)
         sets = [
             TimedSet(
                 one,
                 tuple(member.variant.string for member in found.members),
-                _blockers(found.members),
+                blockers,
                 frozenset().union(*(register_files(member.variant) for member in found.members)),
             )
-            for one, found in zip(ports, classes, strict=True)
+            for one, found, blockers in zip(ports, classes, proved, strict=True)
         ]
         names = published_names(self.architecture, {one.ports: one.members for one in sets})
         return TimedMachine(self.width, self.filler, off, tuple(sets), names, self._blockable(sets))
@@ -437,19 +386,19 @@ class Discovery:
                 ]
         return found
 
-    def _classes(self, members: Sequence[Member]) -> Procedure[list[_Class]]:
+    def _classes(self, members: Sequence[Member]) -> Procedure[list[MemberClass]]:
         """Group members by their sets, smaller sets first."""
         steady = yield from self._steady(members)
         # Each of them has its own µop on its own set, so that these times show noise first
         self.noise = max(self.noise, noise_of(_off(self.residuals)))
-        found: list[_Class] = []
+        found: list[MemberClass] = []
         for size in sorted({one.size for one in steady}):
-            left = sorted((one for one in steady if one.size == size), key=_preference)
+            left = sorted((one for one in steady if one.size == size), key=preference)
             while left:
                 first, *rest = left
                 pairs = [pair for one in rest for pair in ((one, first), (first, one))]
                 answers = iter((yield from self._ask(pairs)) if pairs else [])
-                group, left = _Class([first]), []
+                group, left = MemberClass([first]), []
                 for member in rest:
                     both = [one.answer.uops if one.answer else None for one in (next(answers), next(answers))]
                     group.tests += 1
@@ -459,7 +408,7 @@ class Discovery:
                         group.doubts += both != [0, 0]
                         left.append(member)
                 if group.tests >= ENOUGH_TESTS and group.doubts > DOUBTFUL * group.tests:
-                    left = sorted([*left, *group.members[1:]], key=_preference)
+                    left = sorted([*left, *group.members[1:]], key=preference)
                 else:
                     found.append(group.without_other_uops())
         return (yield from self._merged(found))
@@ -481,7 +430,7 @@ class Discovery:
             }
         return [one for one in members if one.variant.string in steady]
 
-    def _merged(self, classes: Sequence[_Class]) -> Procedure[list[_Class]]:
+    def _merged(self, classes: Sequence[MemberClass]) -> Procedure[list[MemberClass]]:
         """Merge classes that have the same set, but were kept apart by one disturbed answer about their first members.
 
         Members vote for one set if each is confined to the other's, against it if one is not. If both always wait for
@@ -503,7 +452,7 @@ class Discovery:
             (i, o) for i, o in combinations(range(len(classes)), 2) if classes[i].first.size == classes[o].first.size
         ]
         votes = yield from _voted(classes, pairs, of_one_set)
-        merged: dict[int, _Class] = {}
+        merged: dict[int, MemberClass] = {}
         contested = [pair for pair, count in waits.items() if not votes[pair] and count >= ENOUGH_VOTES]
         dropped = {min(pair, key=lambda number: len(classes[number].members)) for pair in contested}
         for number, one in enumerate(classes):
@@ -516,7 +465,7 @@ class Discovery:
                 same.members += one.members
         return list(merged.values())
 
-    def _lying(self, classes: Sequence[_Class]) -> Procedure[tuple[list[_Class], Lying]]:
+    def _lying(self, classes: Sequence[MemberClass]) -> Procedure[tuple[list[MemberClass], Lying]]:
         """Find which sets are nested, and how many ports pairs of others have together; return the sets that count.
 
         An instruction with one slot that seems to have several µops on other sets delays instructions with which it
@@ -562,7 +511,7 @@ class Discovery:
         return left, Lying(tuple(one.first.size for one in left), nested, together)
 
     def _together(
-        self, classes: Sequence[_Class], pairs: Sequence[_Places]
+        self, classes: Sequence[MemberClass], pairs: Sequence[_Places]
     ) -> Procedure[dict[_Places, tuple[int, int]]]:
         """Return of pairs the least and the most ports that both sets can have together, as mixes of both show.
 
@@ -584,7 +533,7 @@ class Discovery:
         return found
 
     def _mixed(
-        self, classes: Sequence[_Class], pairs: Sequence[_Places], place: int
+        self, classes: Sequence[MemberClass], pairs: Sequence[_Places], place: int
     ) -> Procedure[dict[_Places, tuple[int, int]]]:
         """Return the least and the most ports that mixes of the members at a place show for each pair of classes."""
         assert self.filler is not None
@@ -646,7 +595,7 @@ _Places = tuple[int, int]
 
 
 def _voted(
-    classes: Sequence[_Class],
+    classes: Sequence[MemberClass],
     pairs: Sequence[_Places],
     ballot: Callable[[Sequence[_Places], Sequence[tuple[Member, Member]]], Procedure[list[bool | None]]],
 ) -> Procedure[dict[_Places, list[bool]]]:
@@ -676,46 +625,3 @@ def _waits_longer(asked: Asked) -> bool:
 def _won(votes: Sequence[bool]) -> bool:
     """Whether more than half vote for it."""
     return 2 * sum(votes) > len(votes)
-
-
-def domains(variant: InstructionVariant) -> frozenset[str]:
-    """Return the register files of a variant, and `MEMORY` if it accesses any. Flags are with general registers."""
-    found = set(register_files(variant)) - {"OTHER"}
-    found |= {MEMORY} if _has_memory(variant) else set()
-    found |= {"GPR"} if any(operand.kind is OperandKind.FLAGS for operand in variant.operands) else set()
-    return frozenset(found)
-
-
-def _has_memory(variant: InstructionVariant) -> bool:
-    return any(operand.kind is OperandKind.MEMORY for operand in variant.operands)
-
-
-def _preference(member: Member) -> tuple[bool, bool, Fraction, bool]:
-    """Order instructions by how well they block: without memory, then without reading what they write, short chains."""
-    chained = any(o.explicit and o.read and o.written for o in member.variant.operands)
-    return (
-        _has_memory(member.variant),
-        chained,
-        Fraction(round(member.chain)),
-        member.variant.attributes.get("vex") != "1",
-    )
-
-
-def _blockers(members: Sequence[Member]) -> dict[CodeKind, InstructionVariant]:
-    """Return the instruction to block with in each kind of code."""
-    found = {}
-    for kind in CodeKind:
-        fitting = [one for one in members if fits(one.variant, kind) or _goes_with_sse(one.variant, kind)]
-        if fitting:
-            found[kind] = min(fitting, key=_preference).variant
-    return found
-
-
-def _goes_with_sse(variant: InstructionVariant, kind: CodeKind) -> bool:
-    """Whether it may stand in code without AVX nevertheless: 128 bits wide it leaves the upper halves clean.
-
-    Only dirty upper halves cost transitions (Intel optimization manual, section on mixing AVX and SSE code). SSE
-    instructions read what they write, so that few of them keep several ports busy.
-    """
-    widths = [operand.width_bits or 0 for operand in variant.operands]
-    return kind is CodeKind.WITHOUT_AVX and variant.attributes.get("vex") == "1" and max(widths) <= 128

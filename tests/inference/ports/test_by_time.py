@@ -19,10 +19,12 @@ from generator.sequences.filler import SlotFiller
 from inference.characterizer import Characterizer
 from inference.experiment import Measured, Request
 from inference.ports.blocking_instructions import Candidate
+from inference.ports.by_time.blockers import proved_blockers
 from inference.ports.by_time.diagram import Lying, consistent, diagrams, named, ports_in
 from inference.ports.by_time.hypotheses import UopBounds, components
 from inference.ports.by_time.infer import TimedProbe, _ask_largest, doubt, infer_by_time, slots_among_filler
-from inference.ports.by_time.machine import Discovery, Member, TimedMachine, TimedSet, _Class
+from inference.ports.by_time.machine import Discovery, TimedMachine, TimedSet
+from inference.ports.by_time.members import Member, MemberClass
 from inference.ports.by_time.mixes import (
     MANY,
     MOST_BLOCKERS,
@@ -377,7 +379,7 @@ class Counted(Discovery):
         return found
 
     def _together(
-        self, _classes: Sequence[_Class], _pairs: Sequence[tuple[int, int]]
+        self, _classes: Sequence[MemberClass], _pairs: Sequence[tuple[int, int]]
     ) -> Procedure[dict[tuple[int, int], tuple[int, int]]]:
         yield from ()
         return {}
@@ -387,7 +389,7 @@ class Counted(Discovery):
 def test_what_delays_several_sets_blocks_nothing(catalogue: Catalogue, uops: dict[int, int], kept: int) -> None:
     """On Zen 3 `PDEP` takes two cycles of the four ALUs and one of two of them; a move from a vector delays both."""
     classes = [
-        _Class([Member(catalogue.by_string(name), size, Fraction(1), Fraction(1, size)) for name in names])
+        MemberClass([Member(catalogue.by_string(name), size, Fraction(1), Fraction(1, size)) for name in names])
         for size, names in (
             (1, ("PDEP (R64, R64, R64)", "PEXT (R64, R64, R64)")),
             (2, ("RORX (R64, R64, I8)", "SHLX (R64, R64, R64)")),
@@ -409,7 +411,7 @@ class Shown(Discovery):
     asked: int
 
     def _mixed(
-        self, _classes: Sequence[_Class], pairs: Sequence[tuple[int, int]], place: int
+        self, _classes: Sequence[MemberClass], pairs: Sequence[tuple[int, int]], place: int
     ) -> Procedure[dict[tuple[int, int], tuple[int, int]]]:
         yield from ()
         self.asked += 1
@@ -644,8 +646,8 @@ def test_sets_with_common_ports_get_published_names_together() -> None:
     assert published_names("ICX", known | larger) == {"6": "2", "7": "3"}
 
 
-def group(catalogue: Catalogue, size: int, *names: str) -> _Class:
-    return _Class([Member(catalogue.by_string(name), size, Fraction(1), Fraction(1, size)) for name in names])
+def group(catalogue: Catalogue, size: int, *names: str) -> MemberClass:
+    return MemberClass([Member(catalogue.by_string(name), size, Fraction(1), Fraction(1, size)) for name in names])
 
 
 def test_what_needs_memory_has_a_uop_besides(catalogue: Catalogue) -> None:
@@ -716,3 +718,40 @@ def test_one_disturbed_answer_makes_no_class_of_its_own(catalogue: Catalogue, is
         next(procedure)
     classes = [sorted(one.variant.string for one in found.members) for found in ended.value.value]
     assert sorted(classes) == sorted(sorted(name for name in sets if sets[name] == port) for port in "01")
+
+
+ADDERS = {"VADDPS (XMM, XMM, XMM)": "23", "VMINPS (XMM, XMM, XMM)": "23"}
+PIPES = {"KMOVW (K, K)": "23", **ADDERS, "VPSHUFB (XMM, XMM, XMM)": "12", "VPACKUSDW (XMM, XMM, XMM)": "12"}
+
+
+@pytest.mark.parametrize(
+    ("delaying", "blocks_23"),
+    [
+        (set(), "KMOVW (K, K)"),
+        ({"KMOVW (K, K)"}, "VADDPS (XMM, XMM, XMM)"),
+        ({"KMOVW (K, K)", "VADDPS (XMM, XMM, XMM)"}, "VMINPS (XMM, XMM, XMM)"),
+        ({"KMOVW (K, K)", *ADDERS}, "KMOVW (K, K)"),  # all of them do, and one has to be taken
+    ],
+)
+def test_what_keeps_another_sets_instructions_waiting_does_not_block(
+    catalogue: Catalogue, delaying: set[str], blocks_23: str
+) -> None:
+    told = Told(MixFactory(InstructionFactory(catalogue)))
+    told.sets, told.disturbed = {**PIPES, "VANDPS (XMM, XMM, XMM)": "0123"}, set()
+
+    def ask(pairs: Sequence[tuple[Member, Member]]) -> Procedure[list[Asked]]:
+        found = yield from told._ask(pairs)
+        return [
+            replace(one, answer=MixAnswer(1, 1, (Fraction(1),) * 2)) if blocker.variant.string in delaying else one
+            for one, (_, blocker) in zip(found, pairs, strict=True)
+        ]
+
+    classes = [
+        group(catalogue, 2, *(name for name in PIPES if PIPES[name] == "23")),
+        group(catalogue, 2, *(name for name in PIPES if PIPES[name] == "12")),
+        group(catalogue, 4, "VANDPS (XMM, XMM, XMM)"),
+    ]
+    with pytest.raises(StopIteration) as ended:
+        next(proved_blockers(classes, [frozenset("23"), frozenset("12"), frozenset("0123")], ask))
+    chosen = [each[CodeKind.WITHOUT_SSE].string for each in ended.value.value]
+    assert chosen == [blocks_23, "VPSHUFB (XMM, XMM, XMM)", "VANDPS (XMM, XMM, XMM)"]

@@ -1,0 +1,94 @@
+"""Instructions that show a set of ports: what is known of each, and how well it blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from generator.sequences.blocking import register_files
+from xed_convert.model import OperandKind
+
+if TYPE_CHECKING:
+    from xed_convert.model import InstructionVariant
+
+MEMORY = "memory"
+"""The domain of what accesses memory; register files are the other domains."""
+
+SHARES = Fraction(7, 10)
+"""µops on a set, of an instruction that has one: with more it is confined to the set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """An instruction with one slot: the number of its ports; its own chain and its reciprocal throughput in cycles."""
+
+    variant: InstructionVariant
+    size: int
+    chain: Fraction
+    cycles: Fraction
+
+
+@dataclass
+class MemberClass:
+    """Instructions that were found to have one set. The first one blocked others in `tests`; `doubts` were unclear."""
+
+    members: list[Member]
+    doubts: int = 0
+    tests: int = 0
+
+    @property
+    def first(self) -> Member:
+        """The member that was tried first."""
+        return self.members[0]
+
+    def without_other_uops(self) -> MemberClass:
+        """Return the members of one µop: if others need no memory, one that does has a µop elsewhere, too.
+
+        A slot may hold both. On Zen 5 vector stores and moves to general registers leave by the same two pipes, and
+        all stores share two others.
+        """
+        pure = [one for one in self.members if not has_memory(one.variant)]
+        return MemberClass(pure or self.members, self.doubts, self.tests)
+
+    def may_need_both(self, larger: MemberClass) -> bool:
+        """Whether its instructions may have a µop on the ports of a larger set besides the one on their own ports.
+
+        That is so if each of them belongs to two domains, and the larger set only to one of these. On Zen 5 a store
+        needs an ALU for its value, and a move from a vector to a general register for its result.
+        """
+        return all(larger.may_hold_another_of(one) for one in self.members)
+
+    def may_hold_another_of(self, smaller: Member) -> bool:
+        """Return the same of one instruction: whether it may have a µop on these ports besides the one on its own."""
+        own = domains(smaller.variant)
+        here = frozenset[str]().union(*(domains(one.variant) for one in self.members))
+        return len(own) > 1 and not own <= here and MEMORY not in own & here
+
+    def at(self, place: int) -> Member:
+        """Return the member at a place; after the last one the first ones come again."""
+        return self.members[place % len(self.members)]
+
+
+def domains(variant: InstructionVariant) -> frozenset[str]:
+    """Return the register files of a variant, and `MEMORY` if it accesses any. Flags are with general registers."""
+    found = set(register_files(variant)) - {"OTHER"}
+    found |= {MEMORY} if has_memory(variant) else set()
+    found |= {"GPR"} if any(operand.kind is OperandKind.FLAGS for operand in variant.operands) else set()
+    return frozenset(found)
+
+
+def has_memory(variant: InstructionVariant) -> bool:
+    """Whether a variant accesses memory."""
+    return any(operand.kind is OperandKind.MEMORY for operand in variant.operands)
+
+
+def preference(member: Member) -> tuple[bool, bool, Fraction, bool]:
+    """Order instructions by how well they block: without memory, then without reading what they write, short chains."""
+    chained = any(o.explicit and o.read and o.written for o in member.variant.operands)
+    return (
+        has_memory(member.variant),
+        chained,
+        Fraction(round(member.chain)),
+        member.variant.attributes.get("vex") != "1",
+    )
