@@ -43,6 +43,11 @@ class MemoryShape:
     index: str = ""
     segment: str = ""
 
+    @property
+    def elements(self) -> int:
+        """How many elements of a vector the memory is broadcast to (`{1to8}`), else 1."""
+        return int(self.suffix[len("{1to") : -1]) if self.suffix.startswith("{1to") else 1
+
 
 @dataclass(frozen=True, slots=True)
 class Operand:

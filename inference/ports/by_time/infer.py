@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import chain, combinations, combinations_with_replacement, product
 from math import ceil, floor, isqrt, prod
+from statistics import median
 from typing import TYPE_CHECKING
 
 from generator.sequences.blocking import is_wide, kind_of, register_files
@@ -122,6 +123,7 @@ class TimedProbe:
     chain: Fraction = Fraction(0)
     slots: int | None = None
     most_slots: int = 1
+    filled: list[tuple[int, Fraction]] = field(default_factory=list)
     asked: dict[PortSet, Asked] = field(default_factory=dict)
     bounds: dict[PortSet, UopBounds] = field(default_factory=dict)
     delayed: set[PortSet] = field(default_factory=set)
@@ -132,6 +134,11 @@ class TimedProbe:
     def kind(self) -> CodeKind:
         """The kind of code that it may stand in."""
         return kind_of(self.variant)
+
+    @property
+    def least_filler(self) -> int:
+        """How much filler is issued for longer than the instruction waits for itself."""
+        return self.machine.width * (ceil(self.chain) + FIRST_FILLER_CYCLES)
 
     @property
     def has_halves(self) -> bool:
@@ -257,6 +264,8 @@ def infer_by_time(
             break
         yield from _ask(probe, mixes, wanted)
     found = _conclude(probe)
+    if isinstance(found.failure, Unplaced) and (yield from _among_more_filler(probe, mixes)):
+        found = _conclude(probe)  # a slot without a µop may come from a disturbed time
     usage = found.failure.usage if isinstance(found.failure, Unplaced) else found.usage
     return found if usage is None else (yield from _part_of_set(probe, mixes, found, usage))
 
@@ -272,47 +281,63 @@ def _alone(probe: TimedProbe, mixes: MixFactory) -> Procedure[Failure | None]:
         probe.experiments.append(alone.request.benchmark.id)
         if chain > LONGEST_CHAIN:
             return Unexplained((chain,))
-        width = probe.machine.width
-        first = width * (ceil(chain) + FIRST_FILLER_CYCLES)
-        times = yield from _among_filler(probe, mixes, (first, first + width * FILLER_CYCLES))
-        if times and probe.most_slots != probe.slots:
-            further = range(first + 1, first + 1 + FURTHER_MIXES * FURTHER_STEP, FURTHER_STEP)
-            times = yield from _among_filler(probe, mixes, further, times)
+        first = probe.least_filler
+        has_run = yield from _among_filler(probe, mixes, (first, first + probe.machine.width * FILLER_CYCLES))
+        if has_run and (probe.most_slots != probe.slots or not _shows_slots(probe)):
+            has_run = yield from _among_more_filler(probe, mixes)
     except UopscopeError:
         return Unexplained(())
-    return None if times else Unexplained(())
+    return None if has_run else Unexplained(())
 
 
-def _among_filler(
-    probe: TimedProbe, mixes: MixFactory, counts: Iterable[int], known: Sequence[tuple[int, Fraction]] = ()
-) -> Procedure[list[tuple[int, Fraction]]]:
-    """Count slots among so much filler; return all times of a front end with the full width ([]: one did not run)."""
+def _shows_slots(probe: TimedProbe) -> bool:
+    """Whether all times among filler show the same number of slots, but for noise."""
+    width = probe.machine.width
+    values = [cycles * width - count for count, cycles in probe.filled]
+    noise = probe.machine.noise * width * max(cycles for _, cycles in probe.filled)
+    return max(values) - min(values) <= FARTHEST + noise
+
+
+def _among_more_filler(probe: TimedProbe, mixes: MixFactory) -> Procedure[bool]:
+    """Count slots among further filler, once; return whether all of it ran."""
+    first = probe.least_filler + 1
+    counts = range(first, first + FURTHER_MIXES * FURTHER_STEP, FURTHER_STEP)
+    if {*counts} & {count for count, _ in probe.filled}:
+        return True
+    try:
+        return (yield from _among_filler(probe, mixes, counts))
+    except UopscopeError:
+        return False
+
+
+def _among_filler(probe: TimedProbe, mixes: MixFactory, counts: Iterable[int]) -> Procedure[bool]:
+    """Count slots among so much filler; return whether all of it ran. Times are those of a front end of full width."""
     width, filler = probe.machine.width, probe.machine.filler
     pairs = [(count, mixes.among(filler, count, [], probe.variant)) for count in counts]
     answers = iter((yield [request for _, pair in pairs for request in pair]))
     measured = [(count, next(answers), undisturbed(issue_rate(next(answers), width), width)) for count, _ in pairs]
     times = [(count, c, rate) for count, one, rate in measured if (c := cycles_of(one)) is not None]
     if len(times) < len(pairs):
-        return []
+        return False
     probe.experiments += [request.benchmark.id for _, pair in pairs for request in pair]
     probe.steps += [SlotsFound(Blocked(count, filler.string), c, rate) for count, c, rate in times]
-    scaled = [*known, *((count, c * rate / width) for count, c, rate in times)]
-    probe.slots, probe.most_slots = slots_among_filler(scaled, width, probe.machine.noise)
-    return scaled
+    probe.filled += [(count, c * rate / width) for count, c, rate in times]
+    probe.slots, probe.most_slots = slots_among_filler(probe.filled, width, probe.machine.noise)
+    return True
 
 
 def slots_among_filler(times: Sequence[tuple[int, Fraction]], width: int, noise: Fraction) -> tuple[int | None, int]:
     """Return how many slots an instruction has among so much filler (None: that is not clear), and at most.
 
-    But for noise and for what a loop's first copies take, no mix is issued faster than its slots allow. So the mean of
-    several is an upper bound.
+    But for noise and for what a loop's first copies take, no mix is issued faster than its slots allow. So the median
+    of several is an upper bound, and one disturbed time among them decides nothing.
     """
     values = [cycles * width - count for count, cycles in times]
-    mean = sum(values, Fraction(0)) / len(values)
+    center = median(values)
     slack = noise * width * max(cycles for _, cycles in times) * 100 / isqrt(10_000 * len(times))
-    most = max(1, floor(mean + slack + STARTS_FASTER))
-    near = round(mean)
-    return (near if near >= 1 and abs(mean - near) <= min(FARTHEST, ROUNDING + slack) else None), most
+    most = max(1, floor(center + slack + STARTS_FASTER))
+    near = round(center)
+    return (near if near >= 1 and abs(center - near) <= min(FARTHEST, ROUNDING + slack) else None), most
 
 
 def _ask(probe: TimedProbe, mixes: MixFactory, sets: Iterable[PortSet]) -> Procedure[None]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, floor, isqrt
+from statistics import median
 from typing import TYPE_CHECKING
 
 from generator.sequences.filler import as_filler
@@ -55,7 +56,8 @@ DISTURBED = Fraction(1, 10)
 slowly, it was disturbed. A tenth, because such lines change it by less on Zen 5: 7.8 to 8.4 per cycle of 8."""
 
 REPEATS = 4
-"""Mixes of about the same strength, if one of each does not settle a number: the mean of four is half as noisy."""
+"""Mixes of about the same strength, if one of each does not settle a number: the median of four is about half as noisy,
+and one disturbed time among them does not matter."""
 
 MANY = 6
 """Instances of the instruction in the mix that bounds its µops on a set from above: noise per instance is a sixth."""
@@ -74,8 +76,8 @@ SHORT_CHAIN = 4
 class MixAnswer:
     """What mixes say about a set: how many µops are confined to it, exactly (`uops`, None: not known) and at most.
 
-    `values` are t · |S| - k for one instance, weakly and strongly blocked (means of several mixes). `bound` is the same
-    per instance of many (None: not asked), and may have `confirmed` the number.
+    `values` are t · |S| - k for one instance, weakly and strongly blocked (medians of several mixes). `bound` is the
+    same per instance of many (None: not asked), and may have `confirmed` the number.
     """
 
     uops: int | None
@@ -139,11 +141,11 @@ def judge(times: Sequence[tuple[int, Fraction]], size: int, noise: Fraction) -> 
 
     The weaker and the stronger half agree if both are near the same integer. But for noise, the share by which a time
     may be off, times are never less than the ports allow. They may be more: ports idle where results of different
-    latency come out at once.
+    latency come out at once. Medians count, so that one disturbed time among several decides nothing.
     """
     middle = len(times) // 2
     halves = [[(cycles * size - count, cycles) for count, cycles in half] for half in (times[:middle], times[middle:])]
-    values = tuple(sum((value for value, _ in half), Fraction(0)) / len(half) for half in halves)
+    values = tuple(Fraction(median(value for value, _ in half)) for half in halves)
     slack = [ROUNDING + noise * size * max(cycles for _, cycles in half) / isqrt(len(half)) for half in halves]
     near = [max(0, floor(value + min(FARTHEST, each))) for value, each in zip(values, slack, strict=True)]
     agree = len(set(near)) == 1 and all(value - near[0] <= FARTHEST for value in values)
@@ -296,7 +298,7 @@ class Asked:
 def ask(mixes: MixFactory, questions: Sequence[Question], noise: Fraction) -> Procedure[list[Asked]]:
     """Time the mixes of all questions; return an answer to each.
 
-    One mix of each strength comes first. If these leave a doubt, all others follow, and means count. If one instance
+    One mix of each strength comes first. If these leave a doubt, all others follow, and medians count. If one instance
     seems to have µops on the set, many instances are measured: first among a few blocking instructions. If that leaves
     the number open, they are measured among so many that these last longer than the instances.
     """

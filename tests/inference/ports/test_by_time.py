@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from generator.factory import InstructionFactory
 from generator.microbenchmark import Microbenchmark
-from generator.sequences.blocking import CodeKind
+from generator.sequences.blocking import CodeKind, is_wide
 from generator.sequences.filler import SlotFiller
 from inference.characterizer import Characterizer
 from inference.experiment import Measured, Request
@@ -755,3 +755,17 @@ def test_what_keeps_another_sets_instructions_waiting_does_not_block(
         next(proved_blockers(classes, [frozenset("23"), frozenset("12"), frozenset("0123")], ask))
     chosen = [each[CodeKind.WITHOUT_SSE].string for each in ended.value.value]
     assert chosen == [blocks_23, "VPSHUFB (XMM, XMM, XMM)", "VANDPS (XMM, XMM, XMM)"]
+
+
+def test_one_disturbed_time_decides_nothing() -> None:
+    times = [(count, Fraction(count + 1, 3)) for count in range(12, 36, 3)]
+    disturbed = [(count, cycles + 9 * (count in {15, 27})) for count, cycles in times]
+    answers = [judge(one, 3, Fraction(1, 200)) for one in (times, disturbed)]
+    assert [one.values for one in answers] == [(Fraction(1), Fraction(1))] * 2
+    filled = [(count, Fraction(count + 1, 6)) for count in (30, 42, 31, 33, 35, 37, 39, 41)]
+    assert slots_among_filler([*filled[:-1], (41, Fraction(60))], 6, Fraction(1, 200))[0] == 1
+
+
+def test_an_element_that_is_broadcast_is_as_wide_as_the_vector(catalogue: Catalogue) -> None:
+    strings = ("VCVTPD2DQ_EVEX (YMM, M64_1to8)", "VCVTPD2DQ_EVEX (XMM, M64_1to4)", "VCVTPD2DQ_EVEX (XMM, M64_1to2)")
+    assert [is_wide(catalogue.by_string(one)) for one in strings] == [True, False, False]
