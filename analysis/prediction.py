@@ -19,7 +19,7 @@ from analysis.simulation.run import Simulation
 from analysis.simulation.study import Study
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Container, Sequence
     from fractions import Fraction
 
     from analysis.block.addresses import Environment
@@ -125,14 +125,20 @@ class Tools:
             machine, CodeReader(machine, self.reader.decoder), Analyzer(machine, self.analyzer.follower.environment)
         )
 
-    def predict(self, code: bytes, running: Running, mode: PredictionMode = PredictionMode.BOUNDS) -> Prediction:
-        """Predict what code takes.
+    def predict(
+        self,
+        code: bytes,
+        running: Running,
+        mode: PredictionMode = PredictionMode.BOUNDS,
+        taken: Container[int] = (),
+    ) -> Prediction:
+        """Predict what code takes; `taken` are the ends of conditional jumps forward that are taken.
 
         Raises:
             AnalysisError: it cannot be analyzed, or not run like that.
         """
-        bounds = self.analyzer.bounds(self.reader.block(code), running)
+        bounds = self.analyzer.bounds(self.reader.block(code, taken), running)
         study = Study(self.simulation, self.analyzer.follower, bounds) if mode is PredictionMode.SIMULATION else None
         short = self.shortest
-        shortest = None if short is None else lambda: short.predict(code, running, mode).exact_cycles
+        shortest = None if short is None else lambda: short.predict(code, running, mode, taken).exact_cycles
         return Prediction(bounds, self.machine, study=study, shortest=shortest)

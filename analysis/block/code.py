@@ -6,7 +6,7 @@ on no value. Such instructions are listed in `Block.unknown`, since a prediction
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,8 @@ from xed_convert.assembly.formatting import format_instance
 from xed_convert.errors import DecodingError
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from simulator.core.compiler import Compiled
     from simulator.machines.machine import MachineModel
     from xed_convert.encoding.decoder import Decoder
@@ -112,10 +114,17 @@ class CodeReader:
         """Keep the machine and the decoder of the catalogue."""
         self.machine, self.decoder = machine, decoder
         self._known: dict[bytes, Item] = {}
+        self._not_taken: dict[Item, Item] = {}
+        core, names = machine.parameters.front, machine.parameters.ports
+        self._quiet_ports = tuple(sorted(map(names.index, core.ports.not_taken))) if core is not None else ()
         self._lengths: dict[bytes, list[int]] = {}
 
-    def block(self, code: bytes) -> Block:
+    def block(self, code: bytes, taken: Container[int] = ()) -> Block:
         """Take code apart.
+
+        Args:
+            code: its bytes.
+            taken: where conditional jumps end that lead forward and are taken. Others that lead forward are not.
 
         Raises:
             AnalysisError: there is none or far too much, or bytes are no instruction that any decoder knows.
@@ -126,12 +135,26 @@ class CodeReader:
         offset = 0
         while offset < len(code):
             item = self._at(code, offset)
-            items.append(item)
             offset += len(item.data)
+            items.append(item if offset in taken else self._passed(item))
             if len(items) > MOST_INSTRUCTIONS:
                 message = f"the code has more than {MOST_INSTRUCTIONS:,} instructions"
                 raise AnalysisError(message, hint="mark the part that matters, or name its function")
         return Block(tuple(items))
+
+    def _passed(self, item: Item) -> Item:
+        """Return an instruction as it is where control passes it: a jump that is not taken has more ports."""
+        one = item.compiled
+        if one is None or not one.uops or one.variant.category != "COND_BR" or not self._quiet_ports:
+            return item
+        *others, last = one.uops
+        leads_back = one.fetched is not None and one.fetched.jumps_bytes is not None
+        if leads_back or not last.ports or not set(last.ports) < set(self._quiet_ports):
+            return item
+        if item not in self._not_taken:
+            other = replace(one, uops=(*others, replace(last, ports=self._quiet_ports)))
+            self._not_taken[item] = Item(item.data, other, effects_of(other, item.data))
+        return self._not_taken[item]
 
     def _at(self, code: bytes, offset: int) -> Item:
         lengths = self._lengths.setdefault(code[offset : offset + 3], [])
@@ -142,6 +165,7 @@ class CodeReader:
         item = self._read(code, offset)
         if len(self._known) >= MOST_REMEMBERED:
             self._known.clear()
+            self._not_taken.clear()
         self._known[item.data] = item
         if len(item.data) not in lengths:
             lengths.append(len(item.data))

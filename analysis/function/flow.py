@@ -110,6 +110,16 @@ class Flow:
         """Return the code of some blocks, one behind the other."""
         return b"".join(self.code[self.blocks[one].begin : self.blocks[one].end] for one in blocks)
 
+    def taken_in(self, way: Way) -> frozenset[int]:
+        """Return where branches end that are taken on a way, in bytes from the beginning of its code."""
+        found, end = set(), 0
+        for begin, after in zip(way.blocks, (*way.blocks[1:], way.blocks[0]), strict=True):
+            block = self.blocks[begin]
+            end += block.end - begin
+            if block.target == after and block.behind != after:
+                found.add(end)
+        return frozenset(found)
+
     def innermost(self) -> Loop:
         """Return the loop that most likely takes the time: the deepest one, of several that with most instructions.
 

@@ -11,7 +11,7 @@ from analysis.function.flow import Way, ways_through
 from results.ports import fullest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
 
     from analysis.bounds.components import Bounds
     from analysis.explanation import PredictionFacts, SourceLine
@@ -59,7 +59,7 @@ class LoopPrediction:
 
 
 def predict_loop(
-    predict: Callable[[bytes, Running], PredictionFacts],
+    predict: Callable[[bytes, Running, Container[int]], PredictionFacts],
     flow: Flow,
     loop: Loop,
     taken: Mapping[int, float] | None = None,
@@ -68,7 +68,7 @@ def predict_loop(
     """Predict what an iteration of an innermost loop takes.
 
     Args:
-        predict: predicts code on one machine.
+        predict: predicts code on one machine; it is told where jumps end that are taken.
         flow: the function.
         loop: the loop.
         taken: how likely branches are taken (see `ways_through`).
@@ -78,7 +78,10 @@ def predict_loop(
         AnalysisError: there is no way through the loop, or its code cannot be analyzed.
     """
     ways, left_out = ways_through(flow, loop, taken or {})
-    found = [_with_lines(predict(flow.code_of(way.blocks), Running.LOOP), flow, way, line_at) for way in ways]
+    found = [
+        _with_lines(predict(flow.code_of(way.blocks), Running.LOOP, flow.taken_in(way)), flow, way, line_at)
+        for way in ways
+    ]
     shares = [Fraction(round(way.probability * FINEST), FINEST) for way in ways]
     total = sum(shares)
     shares = [share / total for share in shares]

@@ -37,7 +37,8 @@ class Ports:
     `load`, `store_address` and `store_data` µops have no ports but these ("": not known). `alternating` are those that
     loads and stores take by turns (groups with spaces between), `binding` is the rule for all others (a name of
     `simulator.machines.machine.Binding`). `shared_counters` are groups that one counter counts, `no_index` ports that
-    form no store address with an index. `resources` gives letters to resources that files name otherwise (`FP0`).
+    form no store address with an index. A conditional jump that is not taken may go to any of `not_taken` (""): to the
+    same ports as one that is taken). `resources` gives letters to resources that files name otherwise (`FP0`).
     """
 
     all: str
@@ -49,6 +50,7 @@ class Ports:
     no_index: str
     source: str
     binding: str = "intel"
+    not_taken: str = ""
     resources: Mapping[str, str] = field(default_factory=dict)
 
 

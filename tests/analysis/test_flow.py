@@ -116,17 +116,38 @@ def test_a_loop_takes_the_mean_of_its_ways() -> None:
     loop = found.innermost()
     (branch,) = branches_in(found, loop)
     for share in (0.0, 0.25, 1.0):  # of the way with the addition
-        made = predict_loop(lambda code, how: tools.predict(code, how).facts, found, loop, {branch.end: share})
+        made = predict_loop(
+            lambda code, how, ends: tools.predict(code, how, taken=ends).facts, found, loop, {branch.end: share}
+        )
         assert made.bounds["dependencies"] == share * 1 + (1 - share) * 3
         assert made.bounds[TAKEN_BRANCHES] == 2
         assert float(made.cycles) == max(2, 3 - 2 * share)
+
+
+def test_a_branch_that_is_not_taken_has_a_second_port() -> None:
+    tools = Tools.of(haswell(), reader().decoder)
+    found = flow("a: test rax, rax; jz next; mov rbx, [rsi]; next: mov rdx, [rdi]; test rcx, rcx; jnz a")
+    loop = found.innermost()
+    (branch,) = branches_in(found, loop)
+    both, first = (found.loops[0].head, branch.behind), (found.loops[0].head, branch.target)
+    assert branch.target is not None
+    ports = {}
+    for share in (0.0, 1.0):
+        made = predict_loop(
+            lambda code, how, ends: tools.predict(code, how, taken=ends).facts, found, loop, {branch.end: share}
+        )
+        (way,) = made.ways
+        assert way.blocks[:2] == (first if share else both)
+        assert len(found.taken_in(way)) == way.taken
+        ports[share] = made.bounds["ports"]
+    assert ports == {0.0: 1, 1.0: 2}  # two taken branches share port 6
 
 
 def test_all_ways_share_the_ports() -> None:
     tools = Tools.of(haswell(), reader().decoder)
     text = "a: test rax, rax; jz odd; imul r8, rbx; imul r9, rbx; jmp next; odd: vaddps xmm0, xmm1, xmm2; next: "
     found = flow(text + "dec rcx; jnz a")
-    made = predict_loop(lambda code, how: tools.predict(code, how).facts, found, found.innermost())
+    made = predict_loop(lambda code, how, ends: tools.predict(code, how, taken=ends).facts, found, found.innermost())
     alone = [one.bounds.cycles_of for one in made.facts]
     mean = sum(float(cycles) for bounds in alone for name, cycles in bounds.items() if name.value == "ports") / 2
     assert float(made.bounds["ports"]) <= mean

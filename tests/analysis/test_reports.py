@@ -47,7 +47,7 @@ def facts(text: str = LOOP, *, is_known: bool = True) -> PredictionFacts:
 def loop_of(text: str) -> LoopPrediction:
     tools = Tools.of(haswell(), reader().decoder)
     flow = flow_of(assemble(text), 0x401000)
-    return predict_loop(lambda code, how: tools.predict(code, how).facts, flow, flow.innermost())
+    return predict_loop(lambda code, how, ends: tools.predict(code, how, taken=ends).facts, flow, flow.innermost())
 
 
 def test_json_is_as_its_schema_says() -> None:

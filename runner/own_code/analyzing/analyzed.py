@@ -103,7 +103,9 @@ class Given:
             if address - self.address not in ends:
                 raise AnalysisError(f"no block of the loop ends at {address:#x}", hint="the report lists its branches")
         offsets = {address - self.address: share for address, share in taken.items()}
-        return predict_loop(lambda code, how: tools.predict(code, how, mode).facts, flow, loop, offsets, self.line_at)
+        return predict_loop(
+            lambda code, how, ends: tools.predict(code, how, mode, ends).facts, flow, loop, offsets, self.line_at
+        )
 
 
 def _loop(flow: Flow, chosen: str) -> Loop:

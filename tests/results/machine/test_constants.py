@@ -32,7 +32,8 @@ def test_every_core_has_a_front_end() -> None:
 def test_ports_with_a_task_are_ports_of_the_core() -> None:
     for core in some(cores()):
         ports = core.ports
-        named = ports.load + ports.store_address + ports.store_data + ports.alternating + ports.no_index
+        stores = ports.store_address + ports.store_data
+        named = ports.load + stores + ports.alternating + ports.no_index + ports.not_taken
         assert set(named) - {" "} <= set(ports.all) <= set(PORT_LETTERS)
         assert {port for group in ports.shared_counters for port in group} <= set(ports.all)
         assert set(ports.resources.values()) <= set(ports.all)
@@ -65,8 +66,8 @@ def test_an_unknown_core_is_refused_with_what_there_is() -> None:
         ("[back_end]", "[[back_end]]", r"H.toml: \[back_end\]: a table is expected"),
         ("[back_end]", "[back_end", r"H.toml: Expected"),
         (
-            'shared_counters = []\nno_index = "7"\nsource = "',
-            'shared_counters = []\nno_index = "7"\nsource = " " # ',
+            'not_taken = "06"\nsource = "',
+            'not_taken = "06"\nsource = " " # ',
             "the source is empty",
         ),
     ],
