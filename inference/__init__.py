@@ -6,6 +6,6 @@ Reading order:
 - `characterizer` (entry point for campaigns), `calibration` (times of chain links);
 - `variant` (all steps for one variant), `builder` (collects conclusions), `forms` (plain, same register, indexed);
 - `throughput`, `port_usage` with `ports`, `latency`: one conclusion each; `attributes`: the smaller ones;
-- `memory` (store forwarding, load and store times, caches);
+- `memory` (store forwarding, load and store times, caches), `bypass` (delays between classes of instructions);
 - `version` (of inference, stored with each conclusion).
 """

@@ -19,6 +19,7 @@ from simulator.core.pmu import Simulator
 from simulator.core.runs import STATIC
 from simulator.core.trace import Copies
 from simulator.errors import SimulatedFaultError, SimulatedHangError
+from simulator.machines.bypass import EACH_WAY
 from simulator.machines.late_rules import late_rules
 from simulator.machines.machine import Binding, MachineModel
 from simulator.machines.measured import machine_of
@@ -46,7 +47,7 @@ CAVEAT = "a simulated core: every number is the model's, nothing is measured"
 OPTIONS: dict[str, Callable[[MachineModel], MachineModel]] = {
     "separate": lambda machine: machine.with_parameters(shared_counters=()),
     "memory": lambda machine: machine.with_parameters(memory=TYPICAL),
-    "bypass": lambda machine: machine.with_parameters(bypass_cycles=1),
+    "bypass": lambda machine: machine.with_parameters(bypass=EACH_WAY),
     "producer": lambda machine: machine.with_parameters(late_rules=late_rules()),
     "job1": lambda machine: machine.with_parameters(noise=CounterNoise(job_percent=1)),
     "job2": lambda machine: machine.with_parameters(noise=CounterNoise(job_percent=2)),

@@ -24,7 +24,7 @@ from simulator.core.core import (
     HighByte,
 )
 from simulator.core.delivery import Fetched, usual_decoding
-from simulator.core.domains import Domain, domain_of, seen_by_integers
+from simulator.core.domains import domain_of, seen_by
 from simulator.core.locations import GENERAL, STACK, VECTORS, high_byte_of, is_high_byte, location_of, merges, width_of
 from simulator.core.opcode import OPERAND_SIZE, opcode_offset, prefix_bytes
 from simulator.core.sharing import RegisterFile
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from results.machine.constants import CoreConstants
     from results.machine.graph import Behaviour, Uop
     from simulator.core.core import Step
+    from simulator.machines.bypass import BypassDelays
     from simulator.machines.machine import MachineModel
     from xed_convert.model import InstructionVariant, Operand, OperandValue
 
@@ -85,8 +86,8 @@ class Compiled:
     x87 push, +1 or +2 for pops. `fuses` says that a conditional jump after it becomes a part of it, if it is one of
     `jumps` (None: by the rule for all machines). It occupies a unit of its own for `unit_ticks`. A move without ports
     because it is eliminated runs on those of `uneliminated` where it cannot be. `partial` is None where no high byte
-    is renamed apart; else AH is a location of its own. `domain` is that of its vectors (`Domain.NONE` where there is no
-    bypass delay). `data_paths` are the ticks for which it occupies the ways of data of loads and stores; they limit
+    is renamed apart; else AH is a location of its own. `domain` is that of its vectors ("" where there is no bypass
+    delay). `data_paths` are the ticks for which it occupies the ways of data of loads and stores; they limit
     only where one of them `is_wide`, or where the ports are not known. `fetched` is what the front end sees (None:
     there is none).
     `fast_form` is the same with operand values of the fast kind (None: values do not matter). Equality is identity: the
@@ -109,7 +110,7 @@ class Compiled:
     fast_form: Compiled | None = None
     uneliminated: tuple[int, ...] = ()
     partial: PartialAccess | None = None
-    domain: Domain = Domain.NONE
+    domain: str = ""
     data_paths: tuple[tuple[str, int], ...] = ()
     is_wide: bool = False
 
@@ -183,7 +184,7 @@ def compile_instruction(
         _fetched(variant, values, behaviour, data, machine),
         uneliminated=tuple(sorted(port_index[port] for port in behaviour.uneliminated)),
         partial=locator.partial_access(),
-        domain=domain_of(variant) if machine.parameters.bypass_cycles else Domain.NONE,
+        domain=domain_of(variant, machine.parameters.bypass) if machine.parameters.bypass else "",
         data_paths=_paths_of_data(variant, uops, machine.parameters.front),
         is_wide=machine.parameters.front is not None and _limits(variant, machine.parameters.front),
     )
@@ -435,15 +436,15 @@ class Numbering:
 
     `fetched` are the instructions that steps of the kind FETCH begin. `known` keeps the steps of instructions (with
     fused jumps), by the bytes that the stack has moved. `merging` are the ports of the µop that puts a high byte and
-    its register together, where the code has any that is renamed apart (none: it has not). `bypass_cycles` are those
-    between the domains of vectors.
+    its register together, where the code has any that is renamed apart (none: it has not). `bypass` are the delays
+    between the domains of vectors (None: there are none).
     """
 
     numbers: dict[Location, int] = field(default_factory=dict)
     known: dict[tuple[Compiled, Compiled | None, int], list[Step]] = field(default_factory=dict)
     fetched: list[Fetched] = field(default_factory=list)
     merging: tuple[int, ...] = ()
-    bypass_cycles: int = 0
+    bypass: BypassDelays | None = None
 
     def __len__(self) -> int:
         """Return how many numbers there are."""
@@ -484,7 +485,7 @@ def _known_steps(one: Compiled, jump: Compiled | None, numbering: Numbering, off
     found = numbering.known.get((one, jump, offset))
     if found is None:
         made = _instruction_steps(one, numbering, offset)
-        made = _with_bypass(made, one.domain, numbering) if numbering.bypass_cycles else made
+        made = _with_bypass(made, one.domain, numbering, numbering.bypass) if numbering.bypass else made
         made = made if jump is None else _fused_steps(made, jump)
         made = _with_high_bytes(made, one.partial, numbering) if numbering.merging and one.partial else made
         if one.fetched is not None:
@@ -493,21 +494,21 @@ def _known_steps(one: Compiled, jump: Compiled | None, numbering: Numbering, off
     return found
 
 
-def _with_bypass(steps: list[Step], domain: Domain, numbering: Numbering) -> list[Step]:
-    """Let an instruction read vectors as its domain sees them, and the other domain see its results later."""
+def _with_bypass(steps: list[Step], domain: str, numbering: Numbering, bypass: BypassDelays) -> list[Step]:
+    """Let an instruction read vectors as its domain sees them, and other domains see its results later."""
     registers = [one for one in numbering.numbers if isinstance(one, str) and one in VECTORS]
-    integers = {numbering.of(one): numbering.of(seen_by_integers(one)) for one in registers}
-    views = {
-        number: (other, number) if domain is Domain.INTEGER else (number, other) for number, other in integers.items()
-    }
-    delay = numbering.bypass_cycles if domain else 0
+    views = {numbering.of(one): {name: numbering.of(seen_by(name, one)) for name in bypass.names} for one in registers}
+    own = domain or bypass.names[0]
+    delays = [(name, bypass.between(domain, name)) for name in bypass.names if name != own]
     found: list[Step] = []
     for step in steps:
-        sources = tuple([views[place][0] if place in views else place for place in step[3]])
-        targets = tuple([views[place][0] if place in views else place for place in step[4]])
+        sources = tuple([views[place][own] if place in views else place for place in step[3]])
+        targets = tuple([views[place][own] if place in views else place for place in step[4]])
         found.append((*step[:3], sources, targets, *step[5:]))
         written = [views[place] for place in step[4] if place in views]
-        found += [(NO_PORT, (), delay, (own,), (other,), 0, 0, 0) for own, other in written]
+        found += [
+            (NO_PORT, (), cycles, (seen[own],), (seen[name],), 0, 0, 0) for seen in written for name, cycles in delays
+        ]
     return found
 
 

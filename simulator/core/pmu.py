@@ -209,9 +209,7 @@ class Simulator:
         if apart not in self._numberings:
             ports = self.parameters.ports
             merging = tuple(number for number, port in enumerate(ports) if port in self.parameters.merge_ports)
-            self._numberings[apart] = Numbering(
-                merging=merging if apart else (), bypass_cycles=self.parameters.bypass_cycles
-            )
+            self._numberings[apart] = Numbering(merging=merging if apart else (), bypass=self.parameters.bypass)
         return self._numberings[apart]
 
     def _simulate(self, segment: Segment, order: Order) -> SegmentResult:

@@ -6,6 +6,7 @@ Reading order:
 - `shipped`: models in `simulator/models/`; `scheduling_model`: makes graphs from a scheduling model; `graph_rules`:
   changes them; `convert_llvm`: makes the shipped tables; `measured`: makes a machine from an instructions.xml;
 - `random_shape`: the parameters of a random machine, and the kinds of these machines; `random_machine`: its behaviour
-  per variant; `noise`: errors of counters; `late_rules`: late forms; `units`: counters by execution unit;
+  per variant; `noise`: errors of counters; `late_rules`: late forms; `bypass`: bypass delays; `units`: counters by
+  execution unit;
 - `truth`: the right conclusions.
 """

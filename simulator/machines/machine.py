@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from results.machine.constants import CoreConstants
+    from simulator.machines.bypass import BypassDelays
     from simulator.machines.late_rules import LateRule
     from simulator.memory.parameters import MemoryParameters
     from xed_convert.model import InstructionVariant
@@ -54,8 +55,8 @@ class Parameters:
     µops are counted by what they do as well (`simulator.machines.units`). `elimination` are the slots for moves between
     general-purpose and between vector registers that are eliminated, and how many moves are in one cycle. With
     `merge_ports` high bytes are renamed apart, and a µop on these ports merges them ("": they are not).
-    `bypass_cycles` is how much later a vector is there for instructions of the other domain
-    (`simulator.core.domains`). `late_rules` say what takes longer behind some producers
+    `bypass` says how much later a vector is there for instructions of another domain (None: it is not).
+    `late_rules` say what takes longer behind some producers
     (`simulator.core.late_forms`). `pipeline` is `cycles` and `all_overwritten` of
     `results.machine.constants.EliminationSlots` (None: slots are known at once). With `whole_groups` a cycle issues
     nothing while the scheduler has fewer free entries than the cycle has issue slots.
@@ -81,7 +82,7 @@ class Parameters:
     pipeline: tuple[int, bool] | None = None
     whole_groups: bool = False
     merge_ports: str = ""
-    bypass_cycles: int = 0
+    bypass: BypassDelays | None = None
     late_rules: tuple[LateRule, ...] = ()
 
     @classmethod

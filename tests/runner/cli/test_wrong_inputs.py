@@ -84,6 +84,8 @@ ROWS = (
     Wrong("uopscope catalogue list --cpu NOPE", 2, "no chip is called 'NOPE'"),
     Wrong("uopscope convert folder -o out.xml", 2, "no XED datafiles here"),
     Wrong("uopscope interrupts --asm nop --source moon", 2, "there is no such source"),
+    Wrong("uopscope bypass --classes nothing --backend sim --arch HSW", 2, "no class 'nothing'"),
+    Wrong("uopscope bypass --classes 512 --backend sim --arch HSW", 2, "no class '512' on this CPU"),
     Wrong("uopscope memory --from text.txt", 2, "text.txt"),
     Wrong("uopscope memory nonsense --backend sim --arch SKX:memory", 2, "PART nonsense: not one of"),
     Wrong("uopscope nightly --purge", 2, "--purge removes what --uninstall would keep"),
