@@ -15,14 +15,13 @@ from math import floor
 from operator import or_
 from typing import TYPE_CHECKING
 
-from inference.ports.alone.isolation import UNUSED
 from inference.ports.usages.hypotheses import THROUGHPUT_TOLERANCE
 from inference.ports.usages.integer_program import IntegerProgram
 from results.model import PORT_LETTERS, PortUsage
-from results.ports import PortSet, mask_of, ports_of
+from results.ports import PortSet, mask_of, mask_unions, ports_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from inference.ports.usages.hypotheses import HypothesisSpace
@@ -58,39 +57,104 @@ def another_usage(space: HypothesisSpace, usage: PortUsage, sets: Sequence[PortS
     """Return a usage of these sets other than the given one that agrees with all measurements; None if there is none.
 
     Each measurement is a linear condition on how many µops have which set. So an integer linear program, solved by
-    HiGHS, finds the usage that differs most, however many µops there are.
+    HiGHS, finds a usage that differs much, however many µops there are.
+
+    Ports that are added to a µop break no condition, as long as it stays confined to the same sets of exact answers. So
+    largest sets are enough for the program. If it finds only the given usage, any other one becomes the given one by
+    adding ports. Then one whose last step is left to do agrees, too: of it, one µop has fewer ports.
     """
-    possible = [one for one in sets if space.limit(one)]
-    masks = [mask_of(one) for one in possible]
-    conditions = [
-        ([not mask & ~mask_of(ports) for mask in masks], least, most) for ports, least, most in _conditions(space, sets)
-    ]
-    counted = [ports for name, ports in space.layout.counters.items() if space.isolated.uops[name] > UNUSED]
-    conditions += [([bool(mask & mask_of(ports)) for mask in masks], 1, space.isolated.total) for ports in counted]
-    program = IntegerProgram.of(space.isolated.total, len(possible), conditions)
-    given = [usage.uops.get(one, 0) for one in possible]
-    used = [at for at, count in enumerate(given) if count]
-    for wanted in [[at for at, count in enumerate(given) if not count], *([at] for at in used)]:
-        counts = program.most(wanted)
-        if counts is None:
-            return None
-        if counts != given:
-            return PortUsage({one: count for one, count in zip(possible, counts, strict=True) if count})
+    possible = sorted({mask_of(one) for one in sets if space.limit(one)}, key=lambda one: (-one.bit_count(), one))
+    asked = [mask_of(ports) for ports, answer in space.answers.items() if answer.exact]
+    kinds: dict[tuple[bool, ...], list[int]] = {}
+    for one in possible:
+        kinds.setdefault(tuple(not one & ~ports for ports in asked), []).append(one)
+    largest = [one for kind in kinds.values() for one in _maximal(kind)]
+    everything = mask_of(space.layout.ports.union(*sets))
+    conditions = _conditions(space, [*map(mask_of, sets), *mask_unions(largest)], everything)
+    given = Counter({mask_of(one): count for one, count in usage.uops.items() if count})
+    found = _most_different(space, given, largest, conditions)
+    if found is None or found != given:
+        return None if found is None else _usage_of(found)
+    for kind in kinds.values():
+        for able in given.keys() & set(kind):
+            for part in _maximal(one for one in kind if one != able and not one & ~able):
+                other = given - Counter([able]) + Counter([part])
+                if space.agrees(_usage_of(other)) and _fulfils(other, conditions):
+                    return _usage_of(other)
     return None
 
 
-def _conditions(space: HypothesisSpace, sets: Iterable[PortSet]) -> Iterator[tuple[PortSet, int, int]]:
-    """Yield each set of which something is known, with how many µops are confined to it at least and at most."""
+def _maximal(masks: Iterable[int]) -> list[int]:
+    """Return the sets that are no part of another one; larger ones have to come first."""
+    found: list[int] = []
+    for one in masks:
+        if all(one & ~other for other in found):
+            found.append(one)
+    return found
+
+
+def _usage_of(counts: Mapping[int, int]) -> PortUsage:
+    return PortUsage({ports_of(mask): count for mask, count in counts.items()})
+
+
+def _conditions(space: HypothesisSpace, sets: Iterable[int], everything: int) -> dict[int, tuple[int, int]]:
+    """Return, of each set of which something is known, how many µops are confined to it at least and at most."""
+    total, times = space.isolated.total, _times(space)
+    found = {everything: (total, total)}
+
+    def narrow(ports: int, least: int, most: int) -> None:
+        before = found.get(ports, (0, total))
+        if least > before[0] or most < before[1]:
+            found[ports] = max(least, before[0]), min(most, before[1])
+
+    for asked, answer in space.answers.items():
+        narrow(mask_of(asked), answer.count if answer.exact else 0, answer.count)
+    for one in sets:
+        for ports in (one, everything & ~one):
+            narrow(ports, 0, min(space.limit_of(ports), times[ports.bit_count()]))
+    return found
+
+
+def _times(space: HypothesisSpace) -> list[int]:
+    """Return for each number of ports how many µops had the time to run on them in isolation."""
+    time = space.isolated.cycles * (1 + THROUGHPUT_TOLERANCE)
+    return [floor(size * time) for size in range(len(PORT_LETTERS) + 1)]
+
+
+def _fulfils(usage: Mapping[int, int], conditions: Mapping[int, tuple[int, int]]) -> bool:
+    """Whether as many µops are confined to each set as are at least and at most."""
+    uops = list(usage.items())
+    return all(
+        least <= sum([count for able, count in uops if not able & ~ports]) <= most
+        for ports, (least, most) in conditions.items()
+    )
+
+
+def _most_different(
+    space: HypothesisSpace, given: Mapping[int, int], sets: Sequence[int], conditions: Mapping[int, tuple[int, int]]
+) -> Counter[int] | None:
+    """Return the usage of these sets that differs most from the given one; the given one if no other one agrees.
+
+    None: none agrees.
+    """
     total = space.isolated.total
-    everything = space.layout.ports.union(*sets)
-    yield everything, total, total
-    for ports, answer in space.answers.items():
-        yield ports, answer.count if answer.exact else 0, answer.count
-    for ports in dict.fromkeys([*sets, *(everything - one for one in sets)]):
-        time = floor(len(ports) * space.isolated.cycles * (1 + THROUGHPUT_TOLERANCE))
-        most = min(space.limit(ports), time)
-        if most < total:
-            yield ports, 0, most
+    rows: dict[tuple[bool, ...], tuple[int, int]] = {}
+    for ports, (least, most) in conditions.items():
+        inside = tuple([not one & ~ports for one in sets])
+        before = rows.get(inside, (0, total))
+        rows[inside] = max(before[0], least), min(before[1], most)
+    reached = ([bool(one & mask_of(ports)) for one in sets] for ports in space.isolated.must_be_reached(space.layout))
+    several = [(members, least, most) for members, (least, most) in rows.items()]
+    program = IntegerProgram.of(total, len(sets), [*several, *((members, 1, total) for members in reached)])
+    wanted = [[at for at, one in enumerate(sets) if one not in given]]
+    for at in (*wanted, *([at] for at, one in enumerate(sets) if one in given)):
+        counts = program.most(at)
+        if counts is None:
+            return None
+        found = Counter({one: count for one, count in zip(sets, counts, strict=True) if count})
+        if found != given:
+            return found
+    return Counter(given)
 
 
 def subsets_of(ports: PortSet) -> list[PortSet]:
@@ -134,8 +198,7 @@ class _Search:
             one: [place for place, (asked, _) in enumerate((*goals, *bounds)) if not one & ~asked] for one in masks
         }
         self.counted = [mask_of(ports) for ports in space.isolated.must_be_reached(space.layout)]
-        time = space.isolated.cycles * (1 + THROUGHPUT_TOLERANCE)
-        self.times = [floor(size * time) for size in range(len(PORT_LETTERS) + 1)]
+        self.times = _times(space)
         self.chosen: list[int] = []
         complete = self._fill(0, 0, frozenset())
         return Enumeration(tuple(self.found), complete)

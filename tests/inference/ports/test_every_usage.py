@@ -1,4 +1,4 @@
-"""The enumeration of usages finds just those that agree with everything, as trying all of them does."""
+"""Usages that agree with everything are found: all of them, or another one than the given one if there is one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from inference.ports.alone.isolation import Isolated
 from inference.ports.alone.layout import PortLayout
-from inference.ports.usages.every_usage import every_usage, subsets_of
+from inference.ports.usages.every_usage import another_usage, every_usage, subsets_of
 from inference.ports.usages.hypotheses import Answer, HypothesisSpace
 from results.model import PortUsage
 
@@ -43,3 +43,13 @@ def test_what_is_listed_is_all_that_agrees(space: HypothesisSpace) -> None:
     assert found.complete
     listed = sorted(map(str, found.usages))
     assert listed == sorted(str(usage) for usage in every if space.agrees(usage))
+
+
+@settings(max_examples=300)
+@given(spaces())
+def test_another_usage_is_found_if_and_only_if_one_agrees(space: HypothesisSpace) -> None:
+    listed = every_usage(space, SETS).usages
+    for usage in listed:
+        other = another_usage(space, usage, SETS)
+        assert (other is None) == (len(listed) == 1)
+        assert other is None or (other in listed and other != usage)
