@@ -4,6 +4,9 @@ Of a variant they can say what it does alone. For each set of ports that up to t
 they can tell how many µops are confined to it. They can also tell what ran on all other ports. So all of these sets are
 blocked, the true counts are taken as answers, and every other usage is looked for. Only a core whose µops keep away
 from busy ports lets anything but zero be concluded from a count (`inference.ports.scheduling`).
+
+A usage is not tellable either if the instruction takes longer than its ports, namely as long as some of the µops would
+take on fewer of the ports that share a counter. No counter shows then that all of these ports are used.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from inference.experiment import Procedure, Want
 from inference.forms import measure_first
 from inference.port_usage import subject_of
 from inference.ports.alone.isolation import isolated_of
-from inference.ports.ask import measure
+from inference.ports.ask import lengthened, measure
 from inference.ports.blocking_instructions import Blockers, Pace, blockers_for
 from inference.ports.conceivable import conceivable_sets
 from inference.ports.infer import begin
@@ -29,6 +32,7 @@ from inference.ports.load import CLEAR, load_of
 from inference.ports.usages.bounds import Observation
 from inference.ports.usages.every_usage import another_usage, every_usage
 from inference.ports.usages.hypotheses import Answer
+from inference.ports.usages.timing import consistent_with_time, is_slower
 from inference.throughput import Search
 from results.ports import PortSet, confined, joined
 
@@ -59,8 +63,17 @@ class Observer:
         sets = list(dict.fromkeys([*conceivable_sets(probe), *self.true.uops]))
         found = every_usage(probe.space, sets)
         if found.complete or len(found.usages) > 1:
-            return [usage.uops for usage in found.usages] == [self.true.uops]
-        return probe.space.agrees(self.true) and another_usage(probe.space, self.true, sets) is None
+            only = [usage.uops for usage in found.usages] == [self.true.uops]
+        else:
+            only = probe.space.agrees(self.true) and another_usage(probe.space, self.true, sets) is None
+        return only and not (yield from self._may_have_fewer_ports(probe))
+
+    def _may_have_fewer_ports(self, probe: PortProbe) -> Procedure[bool]:
+        """Return whether fewer ports of a shared counter explain the time in isolation, where the true ones do not."""
+        if not is_slower(self.true, probe.space):
+            return False
+        probe = yield from lengthened(probe)
+        return any(map(probe.space.agrees, consistent_with_time(self.true, probe.space)))
 
     def _observe(self) -> Procedure[PortProbe | None]:
         """Block everything that can be blocked; None if the variant does not run."""
