@@ -65,9 +65,10 @@ def sets_within(probe: PortProbe, groups: Sequence[PortSet]) -> list[PortSet]:
     sets: list[PortSet] = []
     for group in groups:
         sets += subsets_of(group & computing if len(groups) > 1 else group)
-    sets += (one for one in known if one <= frozenset().union(*groups))
+    reached = frozenset[str]().union(*groups)
+    sets += (one for one in known if one <= reached)
     for one in probe.blocking.instructions.values():
-        sets += [] if one.saturates else _parts(one.ports, space.layout)
+        sets += [] if one.saturates else (part for part in _parts(one.ports, space.layout) if part <= reached)
     for seen in probe.blocking.unshown:
         sets += [
             seen | more for group in groups if seen <= group for more in (frozenset[str](), *subsets_of(group - seen))

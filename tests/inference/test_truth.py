@@ -108,6 +108,12 @@ def test_what_stands_around_an_instruction_is_not_counted_with_it(string: str) -
     assert found.uops == found.attributes["uops_issued"] == found.ports.total
 
 
+def test_what_loads_does_not_use_a_port_of_stores_on_which_it_never_ran() -> None:
+    """Stores do not keep their ports busy, so they may have fewer; but port 2 is beyond what a load was seen on."""
+    found = characterized("random:small:5112", "VFIXUPIMMPS (ZMM, ZMM, M512, I8)")
+    assert found.ports == PortUsage.parse("1*p367+1*p04")
+
+
 def test_of_usages_with_what_stands_around_an_instruction_those_without_its_uops_are_ruled_out() -> None:
     """The count is set before every repeated instruction: one of the usages of both does not have that µop."""
     found = characterized("random:hidden:3001", "MOVSQ_REPNE")
