@@ -89,7 +89,8 @@ def _ask_with(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure
         return probe
     if not answer.exact:
         probe, blockers = yield from _ask_for_longer(probe, ports, blockers.filling(measured.cycles))
-    if not probe.space.layout.separable(ports) or probe.space.isolated.total > FEW_UOPS:
+    few = min(FEW_UOPS, probe.blocking.scheduling.holds)
+    if not probe.space.layout.separable(ports) or probe.space.isolated.total > few:
         probe = yield from _confirm(probe, ports, blockers)
     return (yield from doubt(probe, ports, blockers.doubled()))
 

@@ -5,8 +5,8 @@ they can tell how many µops are confined to it. They can also tell what ran on 
 blocked, the true counts are taken as answers, and every other usage is looked for. Only a core whose µops keep away
 from busy ports lets anything but zero be concluded from a count (`inference.ports.scheduling`).
 
-A usage is not tellable either if the instruction takes longer than its ports, namely as long as some of the µops would
-take on fewer of the ports that share a counter. No counter shows then that all of these ports are used.
+An instruction may take longer than its ports, and just as long as it would with fewer ports of a shared counter. Then
+no counter shows that all of these ports are used, and the usage is not tellable either.
 """
 
 from __future__ import annotations

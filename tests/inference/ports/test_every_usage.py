@@ -49,7 +49,6 @@ def test_what_is_listed_is_all_that_agrees(space: HypothesisSpace) -> None:
 @given(spaces())
 def test_another_usage_is_found_if_and_only_if_one_agrees(space: HypothesisSpace) -> None:
     listed = every_usage(space, SETS).usages
-    for usage in listed:
-        other = another_usage(space, usage, SETS)
-        assert (other is None) == (len(listed) == 1)
-        assert other is None or (other in listed and other != usage)
+    found = [another_usage(space, usage, SETS) for usage in listed]
+    assert [other in listed for other in found] == [len(listed) > 1] * len(listed)
+    assert [other == usage for other, usage in zip(found, listed, strict=True)] == [False] * len(listed)

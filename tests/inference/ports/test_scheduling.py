@@ -40,6 +40,12 @@ def test_what_strays_from_a_small_scheduler_excludes_no_true_usage() -> None:
     assert [str(usage) for usage in named(found.failures)].count("1*p48A+2*p04+2*p1") == 1
 
 
+def test_few_uops_stray_from_a_small_scheduler_too() -> None:
+    """Beside 16 blocking instructions of p45, one µop of p345 runs on p45 in every copy; beside 32 none does."""
+    found = characterized("random:small:5116", "VFMADDSUB231PD_Z (XMM, K, XMM, M64_1to2)")
+    assert [str(usage) for usage in named(found.failures)].count("2*p345+1*p12+1*p45") == 1
+
+
 def observed(machine: str) -> Scheduling:
     backend = SimBackend(open_machine(machine), catalogue())
     characterizer = Characterizer(catalogue(), backend.info().capabilities, candidates=candidates())
