@@ -14,19 +14,20 @@ import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from generator.operands.values import kinds_of
 from generator.sequences.throughput import LENGTHS, ThroughputFactory
-from inference.attributes.decoding import measure_decoding
+from inference.attributes.decoding import JUMPS, MOST_NOPS, measure_decoding
 from inference.builder import ConclusionBuilder
 from inference.characterizer import Characterizer
 from inference.experiment import Want
 from inference.port_usage import measure_prologues
 from inference.throughput import Search
 from results.database.xml import latency_attributes, measurement_attributes
-from results.findings import Indistinguishable, NoPorts
+from results.findings import BufferFull, DecoderGroups, Indistinguishable, NoPorts
 from results.machine.file import read_machine
 from results.model import Form, PortUsage
 from results.ports import throughput_of
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 SAME, UNKNOWN, DIFFERS = "same", "not found out", "differs"
 ATTRIBUTES = ("uops", "uops_retire_slots", "uops_MITE", "uops_MS", "complex_decoder", "available_simple_decoders")
 """Attributes that exist for each form."""
+
+DECODERS = ("complex_decoder", "available_simple_decoders")
 
 DEFAULTS = {"complex_decoder": "0"}
 """What it means that a file leaves an attribute out; in a special form it is as in the plain one."""
@@ -82,7 +85,7 @@ def compare(
     ours, theirs = measurement_attributes(result), row.result.measurement
     for form in Form:
         for name in ATTRIBUTES:
-            _compare_attribute(table, result.string, name, form, ours, theirs)
+            _compare_attribute(table, result, variant, name, form, theirs)
         if decoding:
             continue
         _compare_ports(table, result, form, theirs)
@@ -102,20 +105,44 @@ def _value(values: Mapping[str, str], name: str, form: Form) -> str | None:
 
 
 def _compare_attribute(
-    table: OutcomeTable, string: str, name: str, form: Form, ours: Mapping[str, str], theirs: Mapping[str, str]
+    table: OutcomeTable,
+    result: Characterization,
+    variant: InstructionVariant,
+    name: str,
+    form: Form,
+    theirs: Mapping[str, str],
 ) -> None:
     if name + form.suffix not in theirs and not (form is Form.PLAIN and name in DEFAULTS):
         return
-    published = _value(theirs, name, form)
+    ours, published, string = measurement_attributes(result), _value(theirs, name, form), result.string
     known = name in ours or f"{name}{form.suffix}" in ours
     if name == "available_simple_decoders" and _value(ours, "complex_decoder", form) == "0":
         known, found = "complex_decoder" in ours, None
     else:
         found = _value(ours, name, form) if known else None
     outcome = SAME if known and found == published else DIFFERS if known else UNKNOWN
+    if outcome == UNKNOWN and name in DECODERS:
+        outcome = _why_no_decoders(result, variant, form)
     if name == "uops" and outcome == DIFFERS and _ports_total(theirs, form) != int(published or 0):
         outcome = "the file's ports have another number of µops"
     table.note(string, name + form.suffix, outcome, found, published)
+
+
+def _why_no_decoders(result: Characterization, variant: InstructionVariant, form: Form) -> str:
+    """Say why it is not known which decoders take a form: by what was measured for it."""
+    if variant.category in JUMPS:
+        return "a jump, which ends a group of decoders anyhow"
+    quantity = f"complex_decoder{form.suffix}"
+    found = next((one.steps for one in result.derivations if one.quantity == quantity), ())
+    if any(isinstance(one, BufferFull) for one in found):
+        return "a chain that lasts as long fills the reorder buffer, too"
+    groups = next((one for one in found if isinstance(one, DecoderGroups)), None)
+    if groups is None:
+        return f"it takes longer than {MOST_NOPS} NOPs"
+    slots = result.attributes.get("uops_retire_slots", 0)
+    if groups.times[0].cycles > Fraction(groups.times[0].nops + slots, groups.width) + 1:
+        return "it takes more cycles than its slots, however many NOPs there are"
+    return "its time steps neither as of the first decoder nor as of any"
 
 
 def _ports_total(values: Mapping[str, str], form: Form) -> int:

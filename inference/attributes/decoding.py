@@ -224,7 +224,11 @@ def _decoders(
 
 
 def _stall(factory: ThroughputFactory, form: Form, nops: int, each: Fraction) -> Procedure[BufferFull | None]:
-    """Time a chain that lasts as long as an instance, with as many NOPs; None if that could not be measured."""
+    """Time a chain that lasts as long as an instance, with NOPs; None if that could not be measured.
+
+    There are as many NOPs as beside an instance, and more where the links take longer on their port than the slots: a
+    cycle each. Else the port would look like a full buffer.
+    """
     short, long = CHAINS
     alone = [Request(fenced_chain(factory.instructions, links)) for links in CHAINS]
     one, *chains = yield [Request(fenced(factory, form)), *alone]
@@ -232,6 +236,7 @@ def _stall(factory: ThroughputFactory, form: Form, nops: int, each: Fraction) ->
         return None
     link = (chains[1].cycles - chains[0].cycles) / (long - short)
     links = max(1, short + ceil((one.cycles - chains[0].cycles) / link))
+    nops = max(nops, ceil(links / each) - 1 - links)
     (measured,) = yield [Request(slow_chains(factory.instructions, links, nops))]
     if not measured.ok:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -29,6 +30,9 @@ from simulator.machines.measured import machine_of
 from tests.inference.simulated import candidates, catalogue
 from tests.nonempty import some
 from tests.shared import measured_haswell
+
+if TYPE_CHECKING:
+    from xed_convert.model import InstructionVariant
 
 NAMES = ("uops_MITE", "uops_MS", "complex_decoder", "available_simple_decoders")
 
@@ -94,10 +98,11 @@ def test_a_measured_haswell_gives_its_attributes_back(string: str) -> None:
 
 
 @cache
-def machine(name: str, decoding: Decoding) -> MachineModel:
+def machine(name: str, decoding: Decoding, latency: int = 1) -> MachineModel:
     """A core on which CMC is decoded as told, and all else is one µop that any decoder makes."""
     one = Behaviour((Uop(frozenset(), 1, ()),), 1, decoding=Decoding(1))
-    special = replace(one, slots=decoding.decoded + decoding.microcoded, decoding=decoding)
+    uops = (Uop(frozenset(), latency, ()),)
+    special = replace(one, uops=uops, slots=decoding.decoded + decoding.microcoded, decoding=decoding)
     core = core_of(name)
     parameters = replace(Parameters.of(core), front=core)
 
@@ -105,6 +110,16 @@ def machine(name: str, decoding: Decoding) -> MachineModel:
         return special if getattr(variant, "iclass", "") == "CMC" else one
 
     return MachineModel(name, parameters, Origin("a test", "none"), lookup)
+
+
+def haswell_with(special: MachineModel) -> MachineModel:
+    """The measured Haswell, with CMC as on another machine."""
+    usual = haswell()
+
+    def lookup(variant: InstructionVariant) -> Behaviour | None:
+        return (special if variant.iclass == "CMC" else usual).lookup(variant)
+
+    return MachineModel("HSW", usual.parameters, usual.origin, lookup, usual.stand_ins)
 
 
 @pytest.mark.parametrize("name", ["NHM", "SNB", "HSW", "SKL", "ICX", "ADL-P"])
@@ -115,6 +130,14 @@ def test_every_number_of_simple_decoders_is_found_on_every_core(name: str, simpl
     assert attributes["uops_MITE"] == 1
     assert attributes["complex_decoder"] == (simple is not None)
     assert attributes.get("available_simple_decoders") == simple
+
+
+@pytest.mark.parametrize("latency", range(12, 25, 3))
+def test_the_port_of_the_chain_that_is_compared_is_not_taken_for_a_full_buffer(latency: int) -> None:
+    """The links of a chain as long as the instance take a cycle each on their port: more than its slots take."""
+    model = machine("HSW", Decoding(2, complex=True, simple=0), latency)
+    attributes = decoded(haswell_with(model), "CMC").attributes
+    assert (attributes["complex_decoder"], attributes["available_simple_decoders"]) == (1, 0)
 
 
 @pytest.mark.parametrize(("decoded_uops", "microcoded"), [(2, 0), (4, 0), (1, 3), (1, 8), (4, 30), (0, 5)])
