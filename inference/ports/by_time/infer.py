@@ -234,7 +234,9 @@ class TimedProbe:
         elif answer.uops is not None and answer.is_exact(self.chain):
             self.bounds[ports] = UopBounds(answer.uops, answer.uops)
         elif self.chain <= SHORT_CHAIN and (answer.bound is None or SHARES < answer.bound <= most + WAITS):
-            self.bounds[ports] = UopBounds(min(most, int(min(answer.values) > SHARES)), most)
+            # What waits for much longer than its µops take waits for something else, and may have none there
+            waits = min(answer.values) > SHARES and max(answer.values) <= most + WAITS
+            self.bounds[ports] = UopBounds(min(most, int(waits)), most)
         else:
             self.bounds[ports] = UopBounds(0, most)
 

@@ -99,9 +99,12 @@ class MixAnswer:
             return MixAnswer(self.uops, self.most, self.values, bound, confirmed)
         return MixAnswer(0 if most == 0 else None, most, self.values, bound)
 
-    def settled(self) -> MixAnswer:
-        """Return the answer after many instances among so many blocking instructions that these never run dry."""
-        if self.uops is None and self.bound is not None and abs(self.bound - self.most) <= CONFIRMS:
+    def settled(self, last: Fraction) -> MixAnswer:
+        """Return the answer after `last`, the µops per instance among so many blocking instructions that none run dry.
+
+        If these took longer than the least of all mixes, something else than ports slows them down.
+        """
+        if self.uops is None and max(abs(last - self.most), abs((self.bound or 0) - self.most)) <= CONFIRMS:
             return MixAnswer(self.most, self.most, self.values, self.bound, confirmed=True)
         return self
 
@@ -270,6 +273,10 @@ class Many:
     blockers: int
     cycles: Fraction
 
+    def uops(self, size: int) -> Fraction:
+        """Return the µops per instance for which so many ports had time besides the blocking instructions."""
+        return (self.cycles * size - self.blockers) / self.instances
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -314,7 +321,9 @@ def ask(mixes: MixFactory, questions: Sequence[Question], noise: Fraction) -> Pr
     wanted = [one.question.more if one.is_open else None for one in found]
     found = yield from _with_many(mixes, found, wanted, noise)
     return [
-        replace(one, answer=one.answer.settled()) if numbers and one.answer and len(one.many) > 1 else one
+        replace(one, answer=one.answer.settled(one.many[-1].uops(one.question.size)))
+        if numbers and one.answer and len(one.many) > 1
+        else one
         for one, numbers in zip(found, wanted, strict=True)
     ]
 
