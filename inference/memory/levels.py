@@ -8,6 +8,8 @@ fit a level only in part. The size of a level is its largest buffer, its latency
 
 Memory has pages of 4 KiB, and a large buffer misses the TLB. The cost of these misses is measured separately, with one
 pointer in each page, and subtracted.
+
+A larger buffer is never faster. A size that takes longer than a larger one was disturbed, and counts as that one.
 """
 
 from __future__ import annotations
@@ -81,7 +83,7 @@ def levels(chased: Sequence[Chased]) -> tuple[tuple[MeasuredLevel, ...], tuple[s
     level and all behind it are left out: which one of the levels they are is not known.
     """
     groups: list[list[Chased]] = []
-    for one in chased:
+    for one in _undisturbed(chased):
         middle = _middle(groups[-1]) if groups else Fraction(0)
         if groups and one.cache_cycles <= middle + max(ALIKE_CYCLES, middle * ALIKE_SHARE):
             groups[-1].append(one)
@@ -94,6 +96,17 @@ def levels(chased: Sequence[Chased]) -> tuple[tuple[MeasuredLevel, ...], tuple[s
         if len(group) >= LEAST_SIZES:
             found.append(MeasuredLevel(group[-1].size_bytes, hundredths(_middle(group)), is_last=group is groups[-1]))
     return tuple(found), ()
+
+
+def _undisturbed(chased: Sequence[Chased]) -> list[Chased]:
+    """Return the sizes with times that never fall: each has the least of its own and of larger sizes."""
+    found: list[Chased] = []
+    cycles = page_cycles = None
+    for one in reversed(chased):
+        cycles = one.cycles if cycles is None else min(cycles, one.cycles)
+        page_cycles = one.page_cycles if page_cycles is None else min(page_cycles, one.page_cycles)
+        found.append(Chased(one.size_bytes, cycles, page_cycles))
+    return found[::-1]
 
 
 def _middle(group: Sequence[Chased]) -> Fraction:

@@ -8,9 +8,10 @@ not tell general-purpose registers of different widths apart. So
   (shifts by 0 or 1), the widest;
 - a latency is written only if it is exact: an upper bound is no value, and the form has none then;
 - it is that from registers and flags, on which loops wait, and only where none is read that from the address;
+- if only some µops have known ports, the port pressure is that of those, and a comment counts such variants;
 - operands stand in the order of AT&T syntax, destination last.
 
-Masked and locked variants, repeated ones (REP), and those without a port usage are left out. A file in ~/.osaca/data
+Masked and locked variants, repeated ones (REP), and those without a known port are left out. A file in ~/.osaca/data
 with the name of an architecture replaces OSACA's own.
 """
 
@@ -82,7 +83,7 @@ def write_osaca(entries: Iterable[Entry], architecture: str, file: IO[bytes]) ->
 
 def _is_written(variant: InstructionVariant, result: ArchitectureResult) -> bool:
     values = result.measurement or {}
-    known = "ports" in values or values.get("uops") == "0"
+    known = _port_text(values) != "" or values.get("uops") == "0"
     prefixes = set(variant.asm.split()[:-1])
     is_timed = "TP_unrolled" in values or "TP_loop" in values
     return known and is_timed and variant.attributes.get("mask", "0") == "0" and prefixes <= ENCODINGS
@@ -94,16 +95,20 @@ Rank = tuple[bool, bool, bool, int]
 
 @dataclass(slots=True)
 class _Machine:
-    """What the file says; `forms` are the forms by name and operands."""
+    """What the file says: `forms` by name and operands, and the variants whose ports are known in part."""
 
     architecture: str
     forms: dict[str, tuple[Rank, dict[str, object]]] = field(default_factory=dict)
     common: dict[str, ArchitectureResult] = field(default_factory=dict)
+    in_part: set[str] = field(default_factory=set)
     is_model: bool = False
 
     def add(self, variant: InstructionVariant, result: ArchitectureResult) -> None:
         """Take in a variant under all of its names."""
-        self.is_model = self.is_model or is_model(result.measurement)
+        values = result.measurement or {}
+        self.is_model = self.is_model or is_model(values)
+        if "some_ports" in values and "ports" not in values:
+            self.in_part.add(variant.string)
         if variant.string in (LOAD, STORE):
             self.common[variant.string] = result
         *prefixes, mnemonic = variant.asm.split()
@@ -130,6 +135,8 @@ class _Machine:
         latency = _load_latency(self.common)
         if latency is None:
             yield "# The latency of loads is not known: 0 stands for it, since OSACA adds it to those of instructions."
+        if self.in_part:
+            yield f"# Of {len(self.in_part)} variants only some µops have known ports. Their pressure is too low."
         yield from (f"{key}: {json.dumps(value)}" for key, value in self._head(name, latency or 0.0, forms).items())
         yield "instruction_forms:"
         yield from (f"- {json.dumps(form)}" for form in forms)
@@ -188,9 +195,14 @@ def _form(mnemonic: str, operands: list[dict[str, object] | None], result: Archi
 
 def _pressure(values: Mapping[str, str]) -> list[list[object]]:
     """Return `[[1, "06"], ...]`: cycles and the ports that share them; a list where they have longer names."""
-    usage = PortUsage.parse(values.get("ports", ""))
+    usage = PortUsage.parse(_port_text(values))
     pressure = [(count, sorted(ports, key=port_order)) for ports, count in usage.uops.items()]
     return [[count, "".join(ports) if all(len(one) == 1 for one in ports) else ports] for count, ports in pressure]
+
+
+def _port_text(values: Mapping[str, str]) -> str:
+    """Return the port usage, or the part of it that is known ("": nothing is)."""
+    return values.get("ports", values.get("some_ports", ""))
 
 
 def _latency(rows: Sequence[LatencyRow]) -> float | None:

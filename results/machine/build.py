@@ -27,7 +27,7 @@ from results.machine.graph import Behaviour, Decoding, Uop, UopKind, tracked, va
 from results.machine.graph_builder import GraphBuilder
 from results.machine.latencies import dependencies, latencies_of
 from results.machine.occupied import occupied_cycles
-from results.machine.roles import MOST_UOPS, port_sets
+from results.machine.roles import MOST_UOPS, roles_of
 from results.model import Form, PortUsage
 from results.ports import throughput_of
 from xed_convert.model import OperandKind
@@ -92,7 +92,7 @@ def _form(
     if facts.divider_cycles:
         uops = _divided(uops, facts)
     slots = form.retire_slots if form.retire_slots is not None else max(1, fused_uops(uops))
-    certain = _certain(variant, _lettered(form.some_ports, core)) if usage is None else ()
+    certain = _certain(variant, _lettered(form.some_ports, core), core) if usage is None else ()
     fusible = facts.macro_fusible
     made = Behaviour(
         (*uops, *certain),
@@ -119,10 +119,14 @@ def _lettered(usage: PortUsage | None, core: CoreConstants) -> PortUsage | None:
     return PortUsage({frozenset(names[port] for port in ports): count for ports, count in usage.uops.items()})
 
 
-def _certain(variant: InstructionVariant, usage: PortUsage | None) -> tuple[Uop, ...]:
+def _certain(variant: InstructionVariant, usage: PortUsage | None, core: CoreConstants) -> tuple[Uop, ...]:
     """Return the µops that are certain among others that are not known: they use ports, and pass nothing on."""
     inputs = value_inputs(variant)
-    return tuple(Uop(ports, 1, inputs) for ports in port_sets(usage))
+    places = [operand for operand in variant.operands if operand.kind is OperandKind.MEMORY]
+    roles = roles_of(usage, core, reads=any(one.read for one in places), writes=sum(one.written for one in places))
+    of_kind = {UopKind.COMPUTE: roles.compute, UopKind.LOAD: roles.loads, UopKind.STORE_DATA: roles.store_data}
+    of_kind[UopKind.STORE_ADDRESS] = roles.store_addresses
+    return tuple(Uop(ports, 1, inputs, kind=kind) for kind, sets in of_kind.items() for ports in sets)
 
 
 def _decoding(form: FormFacts, slots: int) -> Decoding | None:

@@ -161,6 +161,9 @@ def read_machine(path: Path, architecture: str = "", core: CoreConstants | None 
     )
 
 
+MOVES = ("DATAXFER",)
+"""Categories of instructions that do nothing but move values."""
+
 PLAIN_LOADS = ("MOV (R64, M64)", "MOVAPS (XMM, M128)")
 """Loads into a general-purpose and into a vector register that do nothing else."""
 
@@ -185,12 +188,17 @@ def with_stated_ways(
 def _timed_usages(
     found: Iterable[tuple[InstructionVariant, ArchitectureResult]],
 ) -> Iterator[tuple[InstructionVariant, PortUsage]]:
-    """Yield the port usages that were inferred by time; thousands of variants share some hundred texts."""
+    """Yield the port usages that were inferred by time; thousands of variants share some hundred texts.
+
+    Of plain moves the µops that are certain count, too: they show which ports load and store.
+    """
     known: dict[str, PortUsage] = {}
     for variant, result in found:
         values = result.measurement or {}
-        if "ports_by_time" in values and "ports" in values:
-            text = values["ports"]
+        text = values.get("ports") if "ports_by_time" in values else None
+        if text is None and variant.category in MOVES:
+            text = values.get("some_ports")
+        if text is not None:
             if text not in known:
                 known[text] = PortUsage.parse(text)
             yield variant, known[text]

@@ -47,7 +47,9 @@ def memory(
     from_file: Annotated[
         Path | None,
         typer.Option(
-            "--from", metavar="FILE", help="Measure nothing: show a file of --json, or shipped results (ICX, ZEN3)."
+            "--from",
+            metavar="FILE",
+            help="Measure nothing: show a file of --json, or what is shipped: ICX, ZEN3, ZEN4.",
         ),
     ] = None,
     json_file: Annotated[

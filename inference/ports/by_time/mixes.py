@@ -104,7 +104,9 @@ class MixAnswer:
 
         If these took longer than the least of all mixes, something else than ports slows them down.
         """
-        if self.uops is None and max(abs(last - self.most), abs((self.bound or 0) - self.most)) <= CONFIRMS:
+        if self.uops is not None or self.bound is None:
+            return self
+        if abs(last - self.most) <= CONFIRMS and abs(self.bound - self.most) <= CONFIRMS:
             return MixAnswer(self.most, self.most, self.values, self.bound, confirmed=True)
         return self
 

@@ -79,6 +79,20 @@ def test_a_single_size_between_two_levels_is_none() -> None:
     assert [level.cycles for level in levels(between)[0]] == [4, 14, 100]
 
 
+def test_what_is_slower_than_a_larger_ring_is_no_level() -> None:
+    caches = [(32 << 10, 4), (768 << 10, 14), (16 << 20, 46)]
+    disturbed = {2 << 20: 70, 3 << 20: 68, 6 << 20: 120, 256 << 10: 19}
+    found, doubts = levels(
+        [
+            Chased(one.size_bytes, Fraction(disturbed.get(one.size_bytes, one.cycles)), Fraction(0))
+            for one in curve(caches, 400)
+        ]
+    )
+    expected = [(size, Fraction(cycles)) for size, cycles in [*caches, (64 << 20, 400)]]
+    assert [(level.size_bytes, level.cycles) for level in found] == expected
+    assert not doubts
+
+
 def test_a_level_that_may_be_two_ends_what_is_stated() -> None:
     plain = curve([(32768, 4), (1 << 18, 12), (1 << 20, 15)], 100, 8 << 20)
     found, (doubt,) = levels(plain)

@@ -610,9 +610,10 @@ def test_what_delays_others_is_not_proved_to_be_confined(catalogue: Catalogue) -
     machine = TimedMachine(8, SlotFiller("NOP"), Fraction(1, 100), (one,))
     variant = catalogue.by_string("PDEP (R64, R64, R64)")
     parts = components([one.ports])
-    for bound, least in ((Fraction(17, 10), 0), (Fraction(14, 10), 1)):
+    slower, enough = Fraction(17, 10), Fraction(14, 10)
+    for bound, among_more, least in ((slower, 2, 0), (enough, 2, 0), (enough, 1, 1)):
         probe = TimedProbe(machine, variant, Fraction(1, 3), parts)
-        answer = MixAnswer(None, 1, (Fraction(2), Fraction(2)), bound)
+        answer = MixAnswer(None, 1, (Fraction(among_more), Fraction(among_more)), bound)
         probe.take(one.ports, Asked(Question(variant, variant, 3, (12, 18)), answer))
         assert probe.bounds[one.ports] == UopBounds(least, 1)
 

@@ -102,10 +102,10 @@ def test_commands_read_it(arguments: Sequence[str], code: int, said: str, capfd:
 
 
 def test_ports_that_were_inferred_by_time_can_be_queried(capfd: pytest.CaptureFixture[str]) -> None:
-    assert db("query", "ports has r1", "--arch", "ZEN4") == 0
+    assert db("query", "ports has r0", "--arch", "ZEN4") == 0
     rows = capfd.readouterr().out.splitlines()
     assert len(rows) > 2
-    assert all("*r1" in row for row in rows[1:-1])
+    assert all("*r0" in row for row in rows[1:-1])
 
 
 def test_it_does_not_differ_from_itself(capfd: pytest.CaptureFixture[str]) -> None:

@@ -119,6 +119,18 @@ def test_osaca_knows_one_width_and_it_is_the_widest() -> None:
     assert len(forms) == 4
 
 
+def test_osaca_gets_the_part_of_a_port_usage_that_is_known() -> None:
+    store = entry(STORE, "MOV", [operand(1), operand(2, GPR)], "1*p4", 2)
+    measurement = dict(store.results["SKX"].measurement or {})
+    measurement["some_ports"] = measurement.pop("ports")
+    file = io.BytesIO()
+    write_osaca([dataclasses.replace(store, results={"SKX": ArchitectureResult("SKX", measurement)})], "SKX", file)
+    text = file.getvalue().decode()
+    assert '"port_pressure": [[1, "4"]]' in text
+    assert "Of 1 variants only some µops have known ports" in text
+    assert "known ports" not in written()
+
+
 def test_osaca_without_ports_is_an_error_that_says_so() -> None:
     with pytest.raises(DatabaseError, match="no instruction has a port usage"):
         written("ZEN5")
