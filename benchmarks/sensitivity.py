@@ -11,7 +11,8 @@ Columns of `sensitivity.tsv`: the constant, its value, the factor and the value 
 is looked at; `verdicts` that were compared (ports, µops, throughput, each latency); `lost`: right before, not stated
 after; `gained`: the reverse; `wrong`: wrong after, and not before; `mended`: the reverse; `other`: stated in neither
 case, differently ("named" and "none"); `measurements` in percent of those that are taken otherwise; `inference`, the
-version that was tried; the first change, or an error.
+version that was tried; the first change, or an error. Where inference asks without end, it is stopped and states
+nothing.
 """
 
 from __future__ import annotations
@@ -66,6 +67,8 @@ MACHINES = {
     "forwarding merging": 60,
     "levels": 1,
     "policies": 1,
+    "rings": 1,
+    "fit": 1,
     "attributes bypass": 1,
     "attributes producers": 1,
     "attributes values": 1,
@@ -117,7 +120,7 @@ def characterize(trial: Trial, work: Path) -> Found:
     """Characterize the variants in this process; what breaks is an outcome, too."""
     changed = str(trial.constant) if trial.constant else ""
     looked_at = import_changed(changed, trial.factor, note=not changed)
-    from benchmarks.verdicts import VerdictSource  # noqa: PLC0415 - it imports inference, which is changed here
+    from benchmarks.verdicts import STOPPED, VerdictSource  # noqa: PLC0415 - it imports inference, changed here
 
     source, verdicts, measurements, seen = VerdictSource(work), {}, {}, {}
     at_import = set(looked_at)
@@ -126,6 +129,8 @@ def characterize(trial: Trial, work: Path) -> Found:
             looked_at.clear()
             verdicts[name], measurements[name] = source.verdicts(name, MACHINES[name])
             seen[name] = sorted(looked_at | at_import)
+            if trial.constant is None and STOPPED in verdicts[name].values():
+                return Found(error="inference asks for more than a session's limits allow")
     except Exception as error:  # noqa: BLE001 - whatever a changed constant breaks is what is asked about
         place = traceback.extract_tb(error.__traceback__)[-1]
         return Found(error=f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})")

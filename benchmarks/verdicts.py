@@ -15,7 +15,7 @@ from inference.characterizer import CandidateCache, Characterizer
 from results.model import LEFT_OUT, Form
 from runner.backends.sim import SimBackend, open_machine
 from runner.measuring.protocol import Measurer
-from runner.measuring.session import Limits, Session, Task
+from runner.measuring.session import EndlessError, Limits, Session, Task
 from runner.verification.indistinguishable import named
 from runner.verification.judge import visible_ports
 from runner.verification.port_names import renamed
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from benchmarks.verdicts_apart import Verdicts
     from results.model import Characterization, PortUsage
     from simulator.machines.machine import MachineModel
     from simulator.machines.truth import Truth
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 TOLERANCE = Fraction(1, 50)
 """Share by which a throughput may differ from the machine's."""
+
+STOPPED = "stopped without an end"
+"""The verdict about inference of a variant that asks for more measurements than a session's limits allow."""
 
 CLOCK = "clock "
 """How the name of a machine begins if it has only a clock, as a CPU without a PMU: all code runs in loops."""
@@ -67,21 +71,24 @@ class VerdictSource:
     def _characterized(self, name: str, count: int, kept: Kept) -> dict[str, str]:
         """Characterize so many variants of a machine."""
         machine = open_machine(name.removeprefix(CLOCK))
-        results = [(variant, result) for variant, result, _ in self.conclusions(machine, name, count, kept)]
+        stopped: Verdicts = {}
+        results = [(variant, result) for variant, result, _ in self.conclusions(machine, name, count, kept, stopped)]
         names = port_names(machine, results)
-        return {
+        return stopped | {
             f"{variant.string} {about}": verdict
             for variant, result in results
             for about, verdict in verdicts_of(variant, machine.truth(variant), result, names).items()
         }
 
     def conclusions(
-        self, machine: MachineModel, name: str, count: int, kept: Kept
+        self, machine: MachineModel, name: str, count: int, kept: Kept, stopped: Verdicts | None = None
     ) -> Iterator[tuple[InstructionVariant, Characterization, tuple[str, ...]]]:
         """Yield so many variants of a machine with the conclusions about them, and the keys of their requests.
 
+        A variant about which inference asks without end has no conclusions: `stopped` gets a verdict about it.
+
         Raises:
-            RuntimeError: inference failed.
+            RuntimeError: inference failed, or asks without end although nobody wants to know (`stopped` is None).
         """
         variants = self._variants(machine, name, count)
         is_clock = name.startswith(CLOCK)
@@ -93,6 +100,9 @@ class VerdictSource:
         by_key = {variant.key: variant for variant in variants}
         tasks = (Task(variant.key, characterizer.characterize(variant, context)) for variant in variants)
         for one in session.run(tasks):
+            if stopped is not None and isinstance(one.error, EndlessError):
+                stopped[f"{by_key[one.name].string} inference"] = STOPPED
+                continue
             if one.result is None:
                 raise RuntimeError(f"{name} {by_key[one.name].string}: {one.error}")
             yield by_key[one.name], one.result, one.requests

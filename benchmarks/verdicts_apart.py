@@ -12,6 +12,8 @@ The first word of a machine's name says which part is judged:
 | `forwarding renaming` | outcomes and cycles of store forwarding |
 | `levels` | levels of cache, on made-up curves |
 | `policies` | replacement policies, ways, and single accesses of first-level caches |
+| `rings` | bypass delays between classes of instructions |
+| `fit` | loads and contention that are fitted to times of mixes |
 | `attributes bypass` | attributes on a machine where they are unusual (`benchmarks.verdicts_attributes`) |
 
 A verdict says whether inference found the truth (`benchmarks.verdicts`). `benchmarks.sensitivity` compares verdicts.
@@ -20,6 +22,7 @@ A verdict says whether inference found the truth (`benchmarks.verdicts`). `bench
 from __future__ import annotations
 
 import itertools
+import random
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
@@ -43,17 +46,21 @@ from inference.memory.asked import measure_asked
 from inference.memory.forwarding import measure_forwarding
 from inference.memory.levels import levels, measure_levels, sizes
 from inference.memory.replacement import measure_replacement
+from inference.ports.by_time.fit import TimedMix, fit, split
 from inference.throughput import Search
 from results.machine.constants import core_of
 from results.machine.graph import Behaviour, Decoding, Uop
 from results.memory.model import ForwardingOutcome, LineCrossing
-from results.model import Status
+from results.model import PortUsage, Status
+from results.ports import joined, throughput_of
 from runner.backends.sim import SimBackend, open_machine
+from runner.bypass import measure_bypass_delays
 from runner.measuring.protocol import Measurer
 from runner.measuring.session import Limits, Session
 from runner.verification import by_time
 from runner.verification.run import chosen
 from simulator.core.compiler import unfused_jumps
+from simulator.machines.bypass import BypassDelays
 from simulator.machines.machine import MachineModel, Origin, Parameters
 from simulator.memory.caches import hits
 from simulator.memory.parameters import TYPICAL, CacheLevel, ForwardingParameters, MemoryParameters
@@ -65,6 +72,7 @@ if TYPE_CHECKING:
     from generator.memory.forwarding import ForwardingCase
     from inference.characterizer import CandidateCache
     from inference.experiment import Procedure
+    from results.bypass.model import BypassCell
     from results.memory.model import MeasuredLevel, Replacement
     from xed_convert.catalogue.catalogue import Catalogue
     from xed_convert.model import InstructionVariant
@@ -112,6 +120,29 @@ CURVES = {
 
 CONDITIONS = tuple(itertools.chain.from_iterable(JUMPS))
 
+DOMAINS = {
+    "adder": ("VPADDD", "integer_add/128"),
+    "multiplier": ("VPMULUDQ", "integer_multiply/128"),
+    "shuffle": ("VPSHUFD", "integer_shuffle/128"),
+    "float_adder": ("VADDPS", "float_add/128"),
+}
+"""Domains of a machine with bypass delays: the instruction of each, and its class."""
+
+DELAYS = {("adder", "multiplier"): 2, ("shuffle", "float_adder"): 1, ("float_adder", "shuffle"): 1}
+"""Cycles, from a domain to another one (else none)."""
+
+MIXED = tuple(map(PortUsage.parse, ("1*p0", "1*p01", "1*p5+1*p01", "1*p23", "1*p0156", "2*p5")))
+"""Kinds of instructions in mixes that a mapping is fitted to."""
+
+MIXED_INSTRUCTIONS, MIXES = 48, 1500
+"""Instructions of all kinds: more than one of the numbers of classes that are tried. And mixes of several."""
+
+SLOWER_TOGETHER, SHARE_LONGER = (0, 3), 0.2
+"""Two kinds that take this share longer together than their ports do."""
+
+FITTED = 0.05
+"""Mean error of the mixes that were held back, as a share of their times: twice that on PMEvo's mixes, and noise."""
+
 POLICIES = (("LRU", 4), ("FIFO", 4), ("PLRU", 4), ("QLRU_H00_M1_R0_U1", 2), ("LRU", 12))
 MISS = 12
 SEQUENCE = "A? B? C? A? D? B? A?"
@@ -131,6 +162,8 @@ class Apart:
             "forwarding": self._forwarding,
             "levels": self._levels,
             "policies": self._policies,
+            "rings": self._rings,
+            "fit": self._fit,
             "attributes": self._of_attributes,
         }
 
@@ -282,6 +315,33 @@ class Apart:
                 found[f"{policy} {ways} access {one.number}"] = verdict
         return found
 
+    def _rings(self, _name: str, _count: int, _source: Kept) -> Verdicts:
+        delays = BypassDelays(
+            tuple((one, other, cycles) for (one, other), cycles in DELAYS.items()),
+            tuple((iclass, domain) for domain, (iclass, _) in DOMAINS.items()),
+        )
+        backend = SimBackend(open_machine("HSW").with_parameters(bypass=delays), self._catalogue)
+        labels = {domain: label for domain, (_, label) in DOMAINS.items()}
+        (matrix,) = measure_bypass_delays(backend, self._catalogue, tuple(labels.values())).matrices
+        return {
+            f"{one} → {other}": is_delay(matrix.cell(labels[one], labels[other]), DELAYS.get((one, other), 0))
+            for one, other in itertools.permutations(DOMAINS, 2)
+        }
+
+    def _fit(self, _name: str, _count: int, _source: Kept) -> Verdicts:
+        kept, held = split(timed_mixes(), 1)
+        mapping = fit(kept, MIXED_INSTRUCTIONS)
+        contends = {
+            tuple(sorted((one % len(MIXED), other % len(MIXED))))
+            for one, other in itertools.combinations(range(MIXED_INSTRUCTIONS), 2)
+            if tuple(sorted((mapping.class_of[one], mapping.class_of[other]))) in mapping.contention
+        }
+        # Further pairs are no mistake: by definition they take longer than their loads say
+        return {
+            "mixes that were held back": "right" if mapping.error(held) <= FITTED else "none",
+            "contention": "right" if SLOWER_TOGETHER in contends else "none",
+        }
+
 
 def evenly(everything: Sequence[Found], count: int) -> Sequence[Found]:
     """Return so many of a sequence, at equal distances."""
@@ -353,6 +413,31 @@ def is_level(found: MeasuredLevel | None, true: tuple[int, int] | None) -> str:
         return "none"
     right = true is not None and found.size_bytes == true[0] and found.cycles == true[1]
     return "right" if right else "wrong"
+
+
+def is_delay(found: BypassCell | None, true: int) -> str:
+    """Return the verdict about a delay in cycles: a range that holds the true one is "named"."""
+    if found is None or found.least is None or found.most is None:
+        return "none"
+    return "wrong" if not found.least <= true <= found.most else "right" if found.is_exact else "named"
+
+
+def timed_mixes() -> list[TimedMix]:
+    """Return exact times of mixes on a machine with ports, on which two kinds of instructions delay each other."""
+    source = random.Random(3)
+    everything = range(MIXED_INSTRUCTIONS)
+    several = [tuple(source.choices(everything, k=source.randint(2, 5))) for _ in range(MIXES)]
+    return [TimedMix(one, mix_cycles(one)) for one in (*((number,) for number in everything), *several)]
+
+
+def mix_cycles(instructions: Sequence[int]) -> float:
+    """Return the cycles of a mix of instructions, by their numbers."""
+    kinds = [number % len(MIXED) for number in instructions]
+    usage = PortUsage({})
+    for kind in kinds:
+        usage = joined(usage, MIXED[kind])
+    longer = 1 + SHARE_LONGER if set(SLOWER_TOGETHER) <= set(kinds) else 1
+    return max(float(throughput_of(usage)), len(kinds) / 4) * longer
 
 
 def is_policy(found: Replacement, true: str) -> str:

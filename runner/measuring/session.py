@@ -34,6 +34,10 @@ class SessionError(UopscopeError):
     """A procedure asks for too much, or broke down."""
 
 
+class EndlessError(SessionError):
+    """A procedure asks for more measurements, or rounds of them, than `Limits` allows."""
+
+
 class MeasurementSource(Protocol):
     """Where measurements are kept: the campaign's file, or nothing."""
 
@@ -271,7 +275,9 @@ class Session:
         except UopscopeError as error:
             return Finished(entry.task.name, None, error, tuple(entry.used))
         except Exception as error:  # noqa: BLE001 - a fault in one variant's inference must not end a campaign
-            return self._broken(entry, f"internal error: {type(error).__name__}: {error}", error)
+            broken = _fault(SessionError, entry, f"internal error: {type(error).__name__}: {error}")
+            broken.__cause__ = error
+            return Finished(entry.task.name, None, broken, tuple(entry.used))
         entry.rounds += 1
         requests, rounds = (
             entry.task.most_requests or self._limits.requests_per_procedure,
@@ -279,18 +285,17 @@ class Session:
         )
         if len(entry.used) + len(entry.wanted) > requests or entry.rounds > rounds:
             entry.task.procedure.close()
-            most = f"{requests} measurements or {rounds} rounds"
-            return self._broken(entry, f"asks for more than {most}", None)
+            endless = _fault(EndlessError, entry, f"asks for more than {requests} measurements or {rounds} rounds")
+            return Finished(entry.task.name, None, endless, tuple(entry.used))
         return None
-
-    def _broken(self, entry: _Active[Result], message: str, cause: Exception | None) -> Finished[Result]:
-        error = SessionError(f"{entry.task.name}: {message}", hint="this is a fault of uopscope, please report it")
-        error.__cause__ = cause
-        return Finished(entry.task.name, None, error, tuple(entry.used))
 
     def _report(self) -> None:
         if self._on_progress:
             self._on_progress(Progress(self._requests, self._measured))
+
+
+def _fault(kind: type[SessionError], entry: _Active[Result], message: str) -> SessionError:
+    return kind(f"{entry.task.name}: {message}", hint="this is a fault of uopscope, please report it")
 
 
 def sample_of(request: Request, measurement: Measurement) -> Sample:

@@ -10,7 +10,17 @@ from results.campaign.store import Store
 from results.model import Measurement, Status
 from runner.backend import BackendError, Job
 from runner.measuring.protocol import Measurer
-from runner.measuring.session import Finished, Limits, Progress, Session, SessionError, StoredOnly, StoreSource, Task
+from runner.measuring.session import (
+    EndlessError,
+    Finished,
+    Limits,
+    Progress,
+    Session,
+    SessionError,
+    StoredOnly,
+    StoreSource,
+    Task,
+)
 from tests.runner.fake_backend import PROVENANCE, FakeBackend
 from xed_convert.errors import UopscopeError
 
@@ -94,7 +104,7 @@ def test_errors_end_their_own_procedure_only() -> None:
 def test_a_procedure_that_never_ends_is_ended(requests: list[Request]) -> None:
     _, runs = session(limits=Limits(rounds_per_procedure=20))
     (outcome,) = list(runs.run([Task("endless", endless(requests))]))
-    assert isinstance(outcome.error, SessionError)
+    assert isinstance(outcome.error, EndlessError)
     _, runs = session(limits=Limits(requests_per_procedure=3))
     (outcome,) = list(runs.run([Task("greedy", endless([request(n) for n in range(1, 5)]))]))
     assert "more than 3" in str(outcome.error)
@@ -103,7 +113,7 @@ def test_a_procedure_that_never_ends_is_ended(requests: list[Request]) -> None:
 def test_a_preparation_may_ask_for_more_than_one_variant_may() -> None:
     _, runs = session(limits=Limits(requests_per_procedure=3, requests_alone=5))
     assert runs.run_one(total([[1, 2, 3, 4, 5]])) == 15
-    with pytest.raises(SessionError, match="preparation: asks for more than 5 measurements"):
+    with pytest.raises(EndlessError, match="preparation: asks for more than 5 measurements"):
         runs.run_one(total([[1, 2, 3, 4, 5, 6]]))
 
 
