@@ -1,7 +1,13 @@
 """Fixtures of the tests that boot kernels; what cannot be had here is a reason to skip.
 
-UOPSCOPE_VM_KERNELS names other kernels, separated by commas: those of `tests.vm.kernels`, or releases that Debian's
-backports have, such as 7.2.12+deb13-cloud-amd64.
+UOPSCOPE_VM_KERNELS names other kernels, separated by commas: those of `tests.vm.machines.kernels`, or releases that
+Debian's backports have, such as 7.2.12+deb13-cloud-amd64.
+
+The folders beside the tests:
+
+- `machines`: kernels, disk images and programs, and what boots them (QEMU in `machine`, Bochs in `bochs`);
+- `pmu`: what the emulated PMU has to answer, and the simulated core that says what it counts; `fakepmu` is its module;
+- `guest` and `inside`: programs and scripts that run in the guest.
 """
 
 import os
@@ -10,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.vm import images, kernels
-from tests.vm.cache import Unavailable
-from tests.vm.kernels import KernelImage
+from tests.vm.machines import images, kernels
+from tests.vm.machines.cache import Unavailable
+from tests.vm.machines.kernels import KernelImage
 
 KERNELS = os.environ.get("UOPSCOPE_VM_KERNELS", "6.1,newest").split(",")
 EVERY_KERNEL = os.environ.get("UOPSCOPE_VM_KERNELS", "6.1,6.12,newest").split(",")

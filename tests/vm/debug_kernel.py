@@ -13,10 +13,10 @@ import sys
 import time
 from pathlib import Path
 
-from tests.vm import kernels
-from tests.vm.kernels import ROOT, KernelImage
-from tests.vm.machine import Machine, boot
-from tests.vm.programs import program
+from tests.vm.machines import kernels
+from tests.vm.machines.kernels import ROOT, KernelImage
+from tests.vm.machines.machine import Machine, boot
+from tests.vm.machines.programs import program
 
 SOURCE = "linux-source-6.12"
 CONFIGURATION = Path(__file__).parent / "debug_kernel.config"

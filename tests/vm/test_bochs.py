@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from runner.host.kmod import abi
-from tests.vm import bochs, kernels
-from tests.vm.bochs import BochsMachine
-from tests.vm.cache import Unavailable
 from tests.vm.conftest import kernel_or_skip
+from tests.vm.machines import bochs, kernels
+from tests.vm.machines.bochs import BochsMachine
+from tests.vm.machines.cache import Unavailable
+from tests.vm.machines.programs import program
 from tests.vm.on_demand import BLOBS, ENTRY
-from tests.vm.programs import program
 from tests.vm.test_contain import KINDS, check
 from tests.vm.test_on_demand import check_faults, check_pages
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.nonempty import some
-from tests.vm import chroot, kernels
-from tests.vm.cache import CACHE, Unavailable
 from tests.vm.conftest import kernel_or_skip
-from tests.vm.kernels import ROOT, KernelImage
+from tests.vm.machines import chroot, kernels
+from tests.vm.machines.cache import CACHE, Unavailable
+from tests.vm.machines.kernels import ROOT, KernelImage
 
 pytestmark = pytest.mark.vm
 

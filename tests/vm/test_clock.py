@@ -9,13 +9,13 @@ import pytest
 
 from runner.host.interrupts.sample import OFFSETS
 from tests.nonempty import some
-from tests.vm import images, kernels
-from tests.vm.cache import Unavailable
-from tests.vm.fakepmu import free_running_records
-from tests.vm.kernels import KernelImage
-from tests.vm.machine import ICOUNT, Machine, MachineOutput, boot
-from tests.vm.reads import check_reads
-from tests.vm.simulate import record, summary
+from tests.vm.machines import images, kernels
+from tests.vm.machines.cache import Unavailable
+from tests.vm.machines.kernels import KernelImage
+from tests.vm.machines.machine import ICOUNT, Machine, MachineOutput, boot
+from tests.vm.pmu.fakepmu import free_running_records
+from tests.vm.pmu.reads import check_reads
+from tests.vm.pmu.simulate import record, summary
 from xed_convert.catalogue.catalogue import Catalogue
 
 pytestmark = pytest.mark.vm

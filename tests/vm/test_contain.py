@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.vm import kernels
-from tests.vm.cache import Unavailable
 from tests.vm.conftest import kernel_or_skip
-from tests.vm.kernels import KernelImage
-from tests.vm.machine import Machine, boot
-from tests.vm.programs import program
+from tests.vm.machines import kernels
+from tests.vm.machines.cache import Unavailable
+from tests.vm.machines.kernels import KernelImage
+from tests.vm.machines.machine import Machine, boot
+from tests.vm.machines.programs import program
 
 pytestmark = pytest.mark.vm
 

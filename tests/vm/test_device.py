@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.vm.cache import Unavailable
-from tests.vm.kernels import KernelImage
-from tests.vm.machine import Machine, MachineOutput, boot
-from tests.vm.programs import program
+from tests.vm.machines.cache import Unavailable
+from tests.vm.machines.kernels import KernelImage
+from tests.vm.machines.machine import Machine, MachineOutput, boot
+from tests.vm.machines.programs import program
 
 pytestmark = pytest.mark.vm
 

@@ -14,15 +14,15 @@ from runner.host.kmod.passes import Hardware
 from simulator.machines.machine import MachineModel
 from simulator.machines.shipped import load_machine
 from tests.nonempty import some
-from tests.vm import images, kernels
-from tests.vm.cache import Unavailable
-from tests.vm.cores import CORES
-from tests.vm.kernels import KernelImage
-from tests.vm.machine import Machine, MachineOutput, boot
-from tests.vm.reads import check_reads
-from tests.vm.recording import RecordingKmod
-from tests.vm.sample import sample
-from tests.vm.simulate import record, summary
+from tests.vm.machines import images, kernels
+from tests.vm.machines.cache import Unavailable
+from tests.vm.machines.kernels import KernelImage
+from tests.vm.machines.machine import Machine, MachineOutput, boot
+from tests.vm.pmu.cores import CORES
+from tests.vm.pmu.reads import check_reads
+from tests.vm.pmu.recording import RecordingKmod
+from tests.vm.pmu.sample import sample
+from tests.vm.pmu.simulate import record, summary
 from xed_convert.catalogue.catalogue import Catalogue
 
 pytestmark = pytest.mark.vm

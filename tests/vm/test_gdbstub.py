@@ -16,11 +16,11 @@ import pytest
 
 from generator.harness.harness import CounterReader, render
 from generator.microbenchmark import Line, Microbenchmark
-from tests.vm import machine as machines
-from tests.vm.cache import Unavailable
-from tests.vm.kernels import KernelImage
-from tests.vm.machine import Machine
-from tests.vm.programs import program
+from tests.vm.machines import machine as machines
+from tests.vm.machines.cache import Unavailable
+from tests.vm.machines.kernels import KernelImage
+from tests.vm.machines.machine import Machine
+from tests.vm.machines.programs import program
 
 pytestmark = pytest.mark.vm
 

@@ -18,10 +18,10 @@ from generator.harness.harness import RDTSC, BlobLayout, layout, render
 from generator.microbenchmark import Line, Microbenchmark
 from runner.host.interrupts.by_module import ENDLESS
 from tests.nonempty import some
-from tests.vm.cache import Unavailable
-from tests.vm.kernels import KernelImage
-from tests.vm.machine import ICOUNT, Machine, boot
-from tests.vm.programs import program
+from tests.vm.machines.cache import Unavailable
+from tests.vm.machines.kernels import KernelImage
+from tests.vm.machines.machine import ICOUNT, Machine, boot
+from tests.vm.machines.programs import program
 from tests.vm.test_contain import KINDS
 
 pytestmark = pytest.mark.vm

@@ -8,10 +8,10 @@ import pytest
 
 from results.model import Status
 from runner.host.kmod import abi
-from tests.vm import images
-from tests.vm.cache import Unavailable
-from tests.vm.kernels import KernelImage
-from tests.vm.machine import Machine, boot
+from tests.vm.machines import images
+from tests.vm.machines.cache import Unavailable
+from tests.vm.machines.kernels import KernelImage
+from tests.vm.machines.machine import Machine, boot
 from tests.vm.on_demand import BLOBS, BLOCKS, ENTRY
 
 pytestmark = pytest.mark.vm

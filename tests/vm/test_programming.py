@@ -10,12 +10,12 @@ import pytest
 from runner.host.kmod import abi
 from runner.uarch import tables
 from tests.nonempty import some
-from tests.vm import images
-from tests.vm.cache import Unavailable
-from tests.vm.cores import CORES
-from tests.vm.fakepmu import AMD, CLOCKS, INTEL, SMI_COUNT, Pmu, RegisterAccess
-from tests.vm.kernels import KernelImage
-from tests.vm.machine import Machine, boot
+from tests.vm.machines import images
+from tests.vm.machines.cache import Unavailable
+from tests.vm.machines.kernels import KernelImage
+from tests.vm.machines.machine import Machine, boot
+from tests.vm.pmu.cores import CORES
+from tests.vm.pmu.fakepmu import AMD, CLOCKS, INTEL, SMI_COUNT, Pmu, RegisterAccess
 
 pytestmark = pytest.mark.vm
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.vm import images
-from tests.vm.cache import Unavailable
-from tests.vm.machine import Machine, boot
+from tests.vm.machines import images
+from tests.vm.machines.cache import Unavailable
+from tests.vm.machines.machine import Machine, boot
 
 if TYPE_CHECKING:
-    from tests.vm.kernels import KernelImage
+    from tests.vm.machines.kernels import KernelImage
 
 pytestmark = pytest.mark.vm
 

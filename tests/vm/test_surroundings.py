@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.host.kmod.abi import BatchFlag
-from tests.vm.cache import Unavailable
-from tests.vm.machine import Machine, boot
-from tests.vm.programs import program
+from tests.vm.machines.cache import Unavailable
+from tests.vm.machines.machine import Machine, boot
+from tests.vm.machines.programs import program
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.vm.kernels import KernelImage
+    from tests.vm.machines.kernels import KernelImage
 
 pytestmark = pytest.mark.vm
 

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from runner.backends.kmod import create
-from tests.vm.simulate import characterize, summary
+from tests.vm.pmu.simulate import characterize, summary
 from xed_convert.catalogue.catalogue import Catalogue
 
 

@@ -1,4 +1,4 @@
-"""Inside the guest: every counter of every core of `tests.vm.cores`, programmed by the module; prints the accesses."""
+"""Inside the guest: the module programs every counter of every core of `tests.vm.pmu.cores`; prints the accesses."""
 
 import json
 from pathlib import Path
@@ -10,8 +10,8 @@ from runner.host.kmod import abi
 from runner.host.kmod.device import BlobJob, Device
 from runner.host.kmod.passes import Hardware, Slot, countable, plan
 from runner.uarch import tables
-from tests.vm.cores import CORES, REGISTER_SETS, REGISTERS, UNCORE_COUNTER
-from tests.vm.fakepmu import accesses, register_records
+from tests.vm.pmu.cores import CORES, REGISTER_SETS, REGISTERS, UNCORE_COUNTER
+from tests.vm.pmu.fakepmu import accesses, register_records
 
 FAKE = Path("/dev/fakepmu")
 HELD = Path("/sys/module/fakepmu/parameters/held")

@@ -1,7 +1,7 @@
 """Inside the guest: a Python that has imported the project, and forks for each program that a script runs.
 
-Imports take ten seconds under TCG. The shell function `python` (`tests.vm.images`) writes what is to run, a line each:
-the number of the shell's process, whose output the program gets, and the arguments of `python`.
+Imports take ten seconds under TCG. The shell function `python` (`tests.vm.machines.images`) writes what is to run, a
+line each: the number of the shell's process, whose output the program gets, and the arguments of `python`.
 """
 
 import gc
@@ -13,7 +13,12 @@ from pathlib import Path
 
 REQUEST, ENVIRONMENT = Path("/tmp/python.request"), Path("/tmp/python.environment")  # noqa: S108 - the guest is ours
 REQUESTS, ANSWERS = Path("/tmp/python.requests"), Path("/tmp/python.answers")  # noqa: S108
-MODULES = ("runner.cli.support.characterize", "runner.cli.uopscope", "runner.host.kmod.selftest", "tests.vm.simulate")
+MODULES = (
+    "runner.cli.support.characterize",
+    "runner.cli.uopscope",
+    "runner.host.kmod.selftest",
+    "tests.vm.pmu.simulate",
+)
 """What the programs need."""
 
 

@@ -15,8 +15,8 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
-from tests.vm.cache import CACHE, Unavailable, locked
-from tests.vm.kernels import ROOT
+from tests.vm.machines.cache import CACHE, Unavailable, locked
+from tests.vm.machines.kernels import ROOT
 
 PACKAGES = ("xed_convert", "results", "simulator", "analysis", "generator", "inference", "runner", "tests")
 NOT_NEEDED = {"test", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip", "site-packages", "dist-packages"}

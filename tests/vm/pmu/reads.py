@@ -2,7 +2,7 @@
 
 import re
 
-from tests.vm.machine import MachineOutput
+from tests.vm.machines.machine import MachineOutput
 
 
 def check_reads(output: MachineOutput) -> None:

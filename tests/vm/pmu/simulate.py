@@ -11,7 +11,7 @@ from runner.backends.sim import create
 from runner.campaigns.campaign import Campaign
 from runner.measuring.protocol import Measurer
 from runner.measuring.recording import info_to_json
-from tests.vm.recording import RecordingKmod
+from tests.vm.pmu.recording import RecordingKmod
 from xed_convert.catalogue.catalogue import Catalogue
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.vm.cache import CACHE, Unavailable, locked
+from tests.vm.machines.cache import CACHE, Unavailable, locked
 
 SUITE = "trixie"
 BACKPORTS = f"{SUITE}-backports"

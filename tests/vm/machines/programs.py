@@ -6,10 +6,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.vm.cache import CACHE, Unavailable
-from tests.vm.kernels import ROOT
+from tests.vm.machines.cache import CACHE, Unavailable
+from tests.vm.machines.kernels import ROOT
 
-GUEST = Path(__file__).parent / "guest"
+GUEST = Path(__file__).parents[1] / "guest"
 HEADERS = ROOT / "kmod"
 
 

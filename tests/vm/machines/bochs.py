@@ -3,9 +3,9 @@
 That is IBT, PCID, TSC deadlines, AMX, a local APIC that can be switched off and on, and exceptions as in the manuals.
 
 Debian 12's Bochs 2.7 does not do: its CPUID leaf 0DH contradicts itself, and Linux 7.3 panics at the start. So Bochs
-3.0 runs in the Debian 13 of `tests.vm.chroot`, where GRUB also makes the CD to boot from. It executes some ten million
-instructions per second: a boot takes two minutes. Debian builds it with its debugger, which waits for a command on a
-terminal.
+3.0 runs in the Debian 13 of `tests.vm.machines.chroot`, where GRUB also makes the CD to boot from. It executes some
+ten million instructions per second: a boot takes two minutes. Debian builds it with its debugger, which waits for a
+command on a terminal.
 """
 
 import os
@@ -15,9 +15,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.vm import chroot
-from tests.vm.kernels import KernelImage
-from tests.vm.machine import HEAD, PARAMETERS, TAIL, MachineOutput, make_initramfs, parse
+from tests.vm.machines import chroot
+from tests.vm.machines.kernels import KernelImage
+from tests.vm.machines.machine import HEAD, PARAMETERS, TAIL, MachineOutput, make_initramfs, parse
 
 PACKAGES = ("bochs", "bochs-term", "bochsbios", "vgabios", "grub-pc-bin", "grub-common", "xorriso", "mtools")
 MENU = """set timeout=0

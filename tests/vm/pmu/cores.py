@@ -4,7 +4,7 @@ Sources: Intel SDM volume 3, 20.2 to 20.3 (architectural versions by generation,
 Architecture Instruction Set Extensions Reference, leaf 23H, for Lion Cove; AMD PPR for family 19h model 11h.
 """
 
-from tests.vm.fakepmu import AMD, INTEL, Pmu
+from tests.vm.pmu.fakepmu import AMD, INTEL, Pmu
 
 CORES = {
     "NHM": Pmu(INTEL, version=3, programmable=4, fixed=3, full_write=False),

@@ -1,8 +1,8 @@
 """Kernels to test on: Debian's images with their headers, unpacked into a cache, never installed here.
 
-Those of Debian 12 are built here, newer ones in a Debian 13 (`tests.vm.chroot`): their headers need its compiler and C
-library. The headers come from the packages below, and the image that belongs to them is fetched and unpacked. `build`
-compiles the module, or a test's, for such a kernel.
+Those of Debian 12 are built here, newer ones in a Debian 13 (`tests.vm.machines.chroot`): their headers need its
+compiler and C library. The headers come from the packages below, and the image that belongs to them is fetched and
+unpacked. `build` compiles the module, or a test's, for such a kernel.
 """
 
 import functools
@@ -15,10 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.vm import chroot
-from tests.vm.cache import CACHE, Unavailable, locked
+from tests.vm.machines import chroot
+from tests.vm.machines.cache import CACHE, Unavailable, locked
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 HEADERS = {"6.1": "linux-headers-cloud-amd64", "6.12": "linux-headers-6.12-cloud-amd64"}
 """Of Debian 12."""
 BACKPORTS = {"newest": "linux-headers-cloud-amd64", "newest-rt": "linux-headers-rt-amd64"}
@@ -127,7 +127,7 @@ def checked_module(target: KernelImage) -> tuple[Path, str]:
 
 def fake(target: KernelImage) -> Path:
     """Return the folder of the tests' own modules, compiled for a kernel."""
-    return build(target, Path(__file__).parent / "fakepmu")[0]
+    return build(target, Path(__file__).parents[1] / "fakepmu")[0]
 
 
 def build(target: KernelImage, sources: Path, *, arguments: tuple[str, ...] = ()) -> tuple[Path, str]:

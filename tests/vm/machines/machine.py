@@ -9,8 +9,8 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.vm.cache import CACHE, Unavailable
-from tests.vm.kernels import KernelImage
+from tests.vm.machines.cache import CACHE, Unavailable
+from tests.vm.machines.kernels import KernelImage
 
 QEMU = "qemu-system-x86_64"
 BUSYBOX = Path("/bin/busybox")

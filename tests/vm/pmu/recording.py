@@ -16,7 +16,7 @@ from runner.backends.kmod import blob_job
 from runner.host.kmod import abi
 from runner.host.kmod.passes import FREE_RUNNING, Hardware, countable, needed, plan
 from runner.uarch import tables
-from tests.vm.fakepmu import COUNT, FIXED_SELECTOR, FREE_SELECTOR, RECORD, blob_key
+from tests.vm.pmu.fakepmu import COUNT, FIXED_SELECTOR, FREE_SELECTOR, RECORD, blob_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
