@@ -28,7 +28,14 @@ class IntegerProgram:
         """Return the program of so many numbers, each at most `limit`."""
         import highspy  # noqa: PLC0415 - loading the solver takes longer than all the rest of a start
 
-        solver = highspy.Highs()  # type: ignore[no-untyped-call] # highspy does not annotate it
+        class SilentHighs(highspy.Highs):
+            """HiGHS without output: 1.16 prints a banner when the constructor enables callbacks."""
+
+            def enableCallbacks(self) -> None:  # noqa: N802 - highspy's name
+                self.silent()
+                super().enableCallbacks()  # type: ignore[no-untyped-call] # highspy does not annotate it
+
+        solver = SilentHighs()  # type: ignore[no-untyped-call] # likewise
         solver.silent()
         model = highspy.HighsLp()
         model.num_col_, model.num_row_ = count, len(conditions)

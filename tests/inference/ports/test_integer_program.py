@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import product
+from subprocess import run
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -42,3 +44,10 @@ def test_the_greatest_sum_is_that_of_all_combinations(
 
 def test_of_no_numbers_there_is_no_solution() -> None:
     assert IntegerProgram.of(1, 0, []).most([]) is None
+
+
+def test_the_solver_prints_nothing_on_the_output_of_a_command() -> None:
+    """Its buffers are written when the process ends."""
+    code = "from inference.ports.usages.integer_program import IntegerProgram as P; print(P.of(2, 1, []).most([0]))"
+    done = run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr, done.returncode) == ("[2]\n", "", 0)
