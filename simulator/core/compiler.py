@@ -66,7 +66,7 @@ class LocatedUop:
 
 @dataclass(frozen=True, slots=True)
 class PartialAccess:
-    """How an instruction uses the registers that have a high byte, by location, where that is renamed apart.
+    """How an instruction uses the registers that have a high byte, by location, where that is renamed separately.
 
     It reads or writes `high` bytes, and writes those of `high_written`; it reads and writes more than 8 bits of others.
     """
@@ -86,8 +86,8 @@ class Compiled:
     x87 push, +1 or +2 for pops. `fuses` says that a conditional jump after it becomes a part of it, if it is one of
     `jumps` (None: by the rule for all machines). It occupies a unit of its own for `unit_ticks`. A move without ports
     because it is eliminated runs on those of `uneliminated` where it cannot be. `partial` is None where no high byte
-    is renamed apart; else AH is a location of its own. `domain` is that of its vectors ("" where there is no bypass
-    delay). `data_paths` are the ticks for which it occupies the ways of data of loads and stores; they limit
+    is renamed separately; else AH is a location of its own. `domain` is that of its vectors ("" where there is no
+    bypass delay). `data_paths` are the ticks for which it occupies the ways of data of loads and stores; they limit
     only where one of them `is_wide`, or where the ports are not known. `fetched` is what the front end sees (None:
     there is none).
     `fast_form` is the same with operand values of the fast kind (None: values do not matter). Equality is identity: the
@@ -392,7 +392,7 @@ class _Locator:
         return name if self._is_apart(name) else location_of(name)
 
     def partial_access(self) -> PartialAccess | None:
-        """Return how it uses registers that have a high byte, None if none is renamed apart."""
+        """Return how it uses registers that have a high byte, None if none is renamed separately."""
         if not self.apart:
             return None
         named = [(o, name) for o in self.variant.operands if tracked(o) for name in self.register_names(o)]
@@ -436,7 +436,7 @@ class Numbering:
 
     `fetched` are the instructions that steps of the kind FETCH begin. `known` keeps the steps of instructions (with
     fused jumps), by the bytes that the stack has moved. `merging` are the ports of the µop that puts a high byte and
-    its register together, where the code has any that is renamed apart (none: it has not). `bypass` are the delays
+    its register together, where the code has any that is renamed separately (none: it has not). `bypass` are the delays
     between the domains of vectors (None: there are none).
     """
 

@@ -204,7 +204,7 @@ class Simulator:
         return result
 
     def _numbering_for(self, segment: Segment) -> Numbering:
-        """Return the numbering for a segment: high bytes that are renamed apart cost steps of their own."""
+        """Return the numbering for a segment: high bytes that are renamed separately cost steps of their own."""
         apart = has_high_bytes(segment)
         if apart not in self._numberings:
             ports = self.parameters.ports

@@ -54,7 +54,7 @@ class Parameters:
     the same if they are written the same way). `computing` are the ports that neither load nor store. With `by_task`
     µops are counted by what they do as well (`simulator.machines.units`). `elimination` are the slots for moves between
     general-purpose and between vector registers that are eliminated, and how many moves are in one cycle. With
-    `merge_ports` high bytes are renamed apart, and a µop on these ports merges them ("": they are not).
+    `merge_ports` high bytes are renamed separately, and a µop on these ports merges them ("": they are not).
     `bypass` says how much later a vector is there for instructions of another domain (None: it is not).
     `late_rules` say what takes longer behind some producers
     (`simulator.core.late_forms`). `pipeline` is `cycles` and `all_overwritten` of

@@ -75,7 +75,7 @@ def test_changes_gain_what_they_should_and_come_in_order() -> None:
     ("text", "alone", "cycles"),
     [
         ("mov rax, rbx; imul rbx, rax; imul rbx, rcx", 2, 6),  # the move is eliminated; both others are on port 1
-        ("mov ah, bl; imul rax, rcx", 1, None),  # the high byte is renamed apart, and put together with its register
+        ("mov ah, bl; imul rax, rcx", 1, None),  # the high byte is renamed separately, then merged
     ],
 )
 def test_without_dependencies_moves_and_high_bytes_are_still_renamed(
