@@ -217,18 +217,25 @@ def read_blocks(lines: Iterable[str], where: str) -> Iterator[bytes]:
     """Yield the blocks of a table: the first column is code in hexadecimal; a first line without any is a header.
 
     Raises:
-        MeasureError: a line has no code; the message names it.
+        MeasureError: a line has no code, and the message names it; or no line has.
     """
+    hint = "one block per line, as in: 4801d8480fafd8"
+    is_empty = True
     for number, line in enumerate(lines, 1):
         text = line.partition(",")[0].strip().strip('"')
         if not text:
             continue
         try:
-            yield bytes.fromhex(text)
+            code = bytes.fromhex(text)
         except ValueError:
             if number > 1:
                 message = f"{where}:{number}: {text[:60]!r} is not code in hexadecimal"
-                raise MeasureError(message, hint="one block per line, as in: 4801d8480fafd8") from None
+                raise MeasureError(message, hint=hint) from None
+            continue
+        is_empty = False
+        yield code
+    if is_empty:
+        raise MeasureError(f"{where}: no line has a block", hint=hint)
 
 
 class BlockMeasurer:

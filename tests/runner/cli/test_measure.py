@@ -152,6 +152,12 @@ def test_a_line_that_is_no_block_is_named() -> None:
     assert "-:3: 'xyz' is not code in hexadecimal" in str(result.exception)
 
 
+@pytest.mark.parametrize("text", ["", "hex\n", "\x7fELF\x02"])
+def test_a_table_without_a_block_is_refused(text: str) -> None:
+    result = RUN.invoke(app, ["--blocks", "-", "--backend", "tsc"], input=text)
+    assert "no line has a block" in str(result.exception)
+
+
 HOSTILE = {
     "exit": "mov eax, 231; xor edi, edi; syscall",
     "fork": "mov eax, 57; syscall",
