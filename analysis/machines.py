@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 
+UNTRACKED = frozenset({"ENDBR32", "ENDBR64"})
+"""Mnemonics that do nothing where indirect branches are not tracked (Intel SDM volume 2A, ENDBR64)."""
+
+
 def open_machine(architecture: str = "", data: Path | None = None) -> MachineModel:
     """Return a machine by name, out of a file if there is one ("": the only one of the file), to analyze code on.
 
@@ -39,7 +43,7 @@ def open_machine(architecture: str = "", data: Path | None = None) -> MachineMod
         ModelError: the file has no measurements of that name, or its core is not known.
         AnalysisError: without a file: nothing of that name is shipped, or no name is given.
     """
-    return _opened(architecture, data).with_parameters(merge_ports="")
+    return _opened(architecture, data).with_parameters(merge_ports="").with_stand_ins(UNTRACKED)
 
 
 def _opened(architecture: str, data: Path | None) -> MachineModel:

@@ -7,6 +7,7 @@ on no value. Such instructions are listed in `Block.unknown`, since a prediction
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -14,17 +15,29 @@ from iced_x86 import Decoder as IcedDecoder
 
 from analysis.block.effects import InstructionEffects, effects_of
 from analysis.errors import AnalysisError
-from results.machine.graph import ModelError
-from simulator.core.compiler import compile_instruction
+from results.machine.graph import Decoding, ModelError
+from simulator.core.compiler import BRANCHES, compile_instruction
+from simulator.core.locations import GENERAL, location_of
 from xed_convert.assembly.formatting import format_instance
 from xed_convert.errors import DecodingError
+from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Iterator, Sequence
 
     from simulator.core.compiler import Compiled
     from simulator.machines.machine import MachineModel
     from xed_convert.encoding.decoder import Decoder
+
+NOPS = frozenset({"NOP", "ENDBR64"})
+"""Mnemonics of what fuses with the instruction before it where NOPs do."""
+
+UNFUSED = frozenset({*BRANCHES, "PREFETCH"})
+"""The categories of instructions with which no NOP fuses; nor does it with those that use vectors or the x87 stack, or
+have an immediate of 64 bits. All of it was measured on a Zen 4, by rows of instructions and NOPs."""
+
+LONGEST_IMMEDIATE = 32
+"""Bits of an immediate that leaves room for a NOP."""
 
 MOST_REMEMBERED = 200_000
 """Instructions, by their bytes: some hundred bytes each."""
@@ -115,8 +128,10 @@ class CodeReader:
         self.machine, self.decoder = machine, decoder
         self._known: dict[bytes, Item] = {}
         self._not_taken: dict[Item, Item] = {}
+        self._riding: dict[Item, Item] = {}
         core, names = machine.parameters.front, machine.parameters.ports
         self._quiet_ports = tuple(sorted(map(names.index, core.ports.not_taken))) if core is not None else ()
+        self._nops_fuse = core is not None and core.fusion.nops
         self._lengths: dict[bytes, list[int]] = {}
 
     def block(self, code: bytes, taken: Container[int] = ()) -> Block:
@@ -140,7 +155,25 @@ class CodeReader:
             if len(items) > MOST_INSTRUCTIONS:
                 message = f"the code has more than {MOST_INSTRUCTIONS:,} instructions"
                 raise AnalysisError(message, hint="mark the part that matters, or name its function")
-        return Block(tuple(items))
+        return Block(tuple(self._with_nops(items)) if self._nops_fuse else tuple(items))
+
+    def _with_nops(self, items: Sequence[Item]) -> Iterator[Item]:
+        """Yield instructions as they are where a NOP fuses with the one before: it takes no place then."""
+        free = False
+        for item in items:
+            rides = free and _mnemonic(item) in NOPS
+            free = not rides and _takes_nop(item)
+            yield self._without_place(item) if rides else item
+
+    def _without_place(self, nop: Item) -> Item:
+        """Return a NOP that takes no place in the fused domain."""
+        if nop not in self._riding:
+            one, fetched = nop.compiled, nop.effects.fetched
+            seen = None if fetched is None else replace(fetched, decoding=Decoding(0))
+            other = None if one is None else replace(one, uops=(), slots=0, unit_ticks=0, fetched=seen)
+            effects = replace(nop.effects, port_masks=(), fused_masks=(), slots=0, occupies=Fraction(0), fetched=seen)
+            self._riding[nop] = Item(nop.data, other, effects)
+        return self._riding[nop]
 
     def _passed(self, item: Item) -> Item:
         """Return an instruction as it is where control passes it: a jump that is not taken has more ports."""
@@ -166,6 +199,7 @@ class CodeReader:
         if len(self._known) >= MOST_REMEMBERED:
             self._known.clear()
             self._not_taken.clear()
+            self._riding.clear()
         self._known[item.data] = item
         if len(item.data) not in lengths:
             lengths.append(len(item.data))
@@ -191,3 +225,20 @@ class CodeReader:
             raise AnalysisError(f"the code is no sequence of instructions: {error.message}") from error
         data = code[offset : offset + found.len]
         return Item(data, None, effects_of(None, data))
+
+
+def _mnemonic(item: Item) -> str:
+    """Return the mnemonic, "" if it is not known."""
+    return "" if item.compiled is None else item.compiled.variant.iclass
+
+
+def _takes_nop(item: Item) -> bool:
+    """Whether a NOP behind it fuses with it, where NOPs fuse."""
+    one = item.compiled
+    if one is None or one.uops is None or one.variant.category in UNFUSED:
+        return False
+    operands = one.variant.operands
+    if any(o.kind is OperandKind.IMMEDIATE and (o.width_bits or 0) > LONGEST_IMMEDIATE for o in operands):
+        return False
+    names = {location_of(name) for o in operands if o.kind is OperandKind.REGISTER for name in o.registers}
+    return names.issubset(GENERAL)

@@ -59,12 +59,13 @@ class FusibleMnemonics:
     """The mnemonics that a following conditional jump can fuse with.
 
     `interruptible`: an interrupt that comes while such a pair is the oldest catches the jump. Else it catches what is
-    behind the jump.
+    behind the jump. `nops`: a NOP becomes one µop with the instruction before it.
     """
 
     mnemonics: tuple[str, ...]
     source: str
     interruptible: bool = False
+    nops: bool = False
 
 
 @dataclass(frozen=True, slots=True)

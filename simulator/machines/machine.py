@@ -161,6 +161,13 @@ class MachineModel:
             made.shortest = lambda: shortest().with_parameters(**changes)
         return made
 
+    def with_stand_ins(self, mnemonics: frozenset[str]) -> MachineModel:
+        """Return the same machine with stand-ins for more mnemonics."""
+        made = MachineModel(self.name, self.parameters, self.origin, self.lookup, self.stand_ins | mnemonics)
+        if (shortest := self.shortest) is not None:
+            made.shortest = lambda: shortest().with_stand_ins(mnemonics)
+        return made
+
     def changed(self, graphs: Mapping[str, str]) -> MachineModel:
         """Return a machine on which some variants are otherwise: by pattern (as in `graphs.tsv`) a graph or word.
 
