@@ -7,5 +7,6 @@ Reading order:
 - `effects`: what an instruction reads and writes, and the cycles between; its µops by port set;
 - `commits`: how long stores take on their way into the cache;
 - `pointers`: which loads take a cycle less because a load made their base;
+- `uppers`: which instructions wait because AVX and older vector instructions are mixed;
 - `addresses`: which store a load reads from: addresses followed through arithmetic and over iterations.
 """

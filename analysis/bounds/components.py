@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from analysis.block.addresses import AddressFollower
+from analysis.block.uppers import transitions
 from analysis.bounds.dependencies import Cycle, Node, graph_of, search_slowest, synchronizations
 from analysis.bounds.front_end import (
     cache_bound,
@@ -50,6 +51,7 @@ class Component(StrEnum):
     STORES = "stores"
     DIVIDER = "divider"
     UNIT = "unit"
+    TRANSITIONS = "AVX transitions"
 
 
 class Running(StrEnum):
@@ -177,6 +179,8 @@ class Analyzer:
         found = {Component.ISSUE: Fraction(slots, self.machine.parameters.issue_width)}
         if followed.commit_cycles:
             found[Component.STORES] = followed.commit_cycles
+        if mixed := transition_cycles(self.core, block):
+            found[Component.TRANSITIONS] = Fraction(sum(mixed.values()))
         if divider:
             found[Component.DIVIDER] = Fraction(divider)
         if units:
@@ -198,6 +202,12 @@ def forwarding_units(core: CoreConstants | None, followed: Followed) -> dict[int
         return {}
     cycles = Fraction(core.memory.forwarding_cycles)
     return {one.store: ("forwarding", cycles) for one in followed.forwardings if one.whole}
+
+
+def transition_cycles(core: CoreConstants | None, block: Block) -> dict[int, int]:
+    """Return the cycles of the changes between AVX and older vector instructions, by position."""
+    cycles = core.transitions.cycles if core is not None and core.transitions is not None else 0
+    return dict.fromkeys(transitions(block.items), cycles) if cycles else {}
 
 
 def _data_paths(item: Item) -> Iterator[tuple[str, Fraction]]:

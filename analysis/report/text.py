@@ -109,6 +109,7 @@ _REASONS = {
     Component.STORES: "the way of stores into the cache",
     Component.DIVIDER: "the divider",
     Component.UNIT: "an instruction whose next instance has to wait",
+    Component.TRANSITIONS: "AVX mixed with older vector instructions, where VZEROUPPER is missing",
 }
 
 

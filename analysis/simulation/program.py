@@ -19,7 +19,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from analysis.block.pointers import quick_loads
-from analysis.bounds.components import forwarding_units
+from analysis.bounds.components import Component, forwarding_units, transition_cycles
 from analysis.bounds.dependencies import STACK_POINTER, synchronizations
 from analysis.bounds.front_end import unknown_fetched
 from results.machine.graph import FLAGS
@@ -171,6 +171,8 @@ class Programs:
             stores = [n for n, item in enumerate(block.items) if any(o.stored for o in item.effects.outputs)]
             for position in stores:
                 found[position] = [("way into the cache", round(followed.commit_cycles * TICKS / len(stores)))]
+        for position, changing in transition_cycles(self._core, block).items():
+            found.setdefault(position, []).append((Component.TRANSITIONS.value, changing * TICKS))
         for position, (name, cycles) in forwarding_units(self._core, followed).items():
             found.setdefault(position, []).append((name, round(cycles * TICKS)))
         return found

@@ -260,6 +260,14 @@ class LoopBuffer:
 
 
 @dataclass(frozen=True, slots=True)
+class Transitions:
+    """Cycles of a change between AVX and older vector instructions while upper halves of vectors are not zero."""
+
+    cycles: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class CoreConstants:
     """A microarchitecture. The parts of the front end are None where nothing is known of it.
 
@@ -277,6 +285,7 @@ class CoreConstants:
     partial_registers: PartialRegisters
     memory_renaming: MemoryRenaming | None = None
     store_commit: StoreCommit | None = None
+    transitions: Transitions | None = None
     front_end: FrontEnd | None = None
     uop_cache: UopCache | None = None
     microcode: Microcode | None = None
@@ -292,6 +301,7 @@ _TABLES: dict[str, type[Any]] = {
     "partial_registers": PartialRegisters,
     "memory_renaming": MemoryRenaming,
     "store_commit": StoreCommit,
+    "transitions": Transitions,
     "front_end": FrontEnd,
     "uop_cache": UopCache,
     "microcode": Microcode,

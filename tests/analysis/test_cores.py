@@ -11,6 +11,7 @@ import pytest
 from analysis.block.code import CodeReader
 from analysis.bounds.components import Analyzer, Bounds, Component, Running
 from analysis.machines import open_machine
+from analysis.report.text import sentence
 from analysis.simulation.run import Simulation
 from analysis.simulation.study import Study
 from results.machine.build import behaviour_from
@@ -18,6 +19,7 @@ from results.machine.constants import core_of
 from results.machine.facts import Cycles, FormFacts, LatencyPair, VariantFacts
 from results.model import Form, LatencyPart, PortUsage
 from simulator.machines.machine import MachineModel, Origin, Parameters
+from tests.nonempty import some
 from xed_convert.assembly.assembler import assemble, shipped_assembler
 
 
@@ -205,3 +207,24 @@ def test_endbr64_is_a_nop_where_the_data_have_nothing_of_it(architecture: str) -
     found = bounds("endbr64; imul rax, rbx", architecture)
     assert not found.block.unknown
     assert found.cycles == bounds("nop; imul rax, rbx", architecture).cycles
+
+
+@pytest.mark.parametrize(
+    ("text", "times"),
+    [
+        ("vaddps ymm0, ymm1, ymm2; addps xmm3, xmm4", 2),  # into the older one, and back
+        ("vaddps ymm0, ymm1, ymm2; addps xmm3, xmm4; movaps xmm5, [rsi]; vaddps xmm0, xmm1, xmm2", 2),
+        ("vaddps ymm0, ymm1, ymm2; vzeroupper; addps xmm3, xmm4", 0),
+        ("vaddps ymm0, ymm1, ymm2; addps xmm3, xmm4; vzeroupper", 1),
+        ("vaddps xmm0, xmm1, xmm2; addps xmm3, xmm4", 0),  # VEX of 128 bits zeroes upper halves
+        ("vmovaps [rdi], ymm0; addps xmm3, xmm4", 0),  # a store makes nothing dirty
+        ("vaddps ymm0, ymm1, ymm2; add rax, rbx; paddd mm0, mm1; prefetcht0 [rsi]", 0),
+    ],
+)
+def test_avx_beside_older_vector_instructions_costs_transitions_up_to_a_broadwell(text: str, times: int) -> None:
+    for architecture in some(("HSW", "BDW")):
+        assert bounds(text, architecture).cycles_of.get(Component.TRANSITIONS, 0) == 70 * times
+        if times:
+            assert cycles(text, architecture) == pytest.approx(70 * times, rel=0.05)
+            assert "VZEROUPPER" in sentence(bounds(text, architecture))
+    assert Component.TRANSITIONS not in bounds(text, "SKL").cycles_of
