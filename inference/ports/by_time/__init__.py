@@ -5,7 +5,9 @@ Reading order:
 - `mixes` (what one mix says), `members` (instructions that show a set);
 - `machine` (the sets of ports that can be kept busy);
 - `diagram` (which ports sets share), `blockers` (the instruction to block a set with);
-- `published` (published names of ports), `hypotheses` (usages of known sets), `infer` (one variant);
+- `published` (published names of ports), `hypotheses` (usages of known sets);
+- `timed_probe` (what is known of one variant), `slots` (its issue slots), `infer` (what to ask about it), `conclude`
+  (what the answers amount to);
 - `fit` (loads and classes out of given times of any mixes).
 
 `generator.sequences.mixes` makes the code; port arithmetic is in `results.ports`.

@@ -20,9 +20,10 @@ from inference.characterizer import Characterizer
 from inference.experiment import Measured, Request
 from inference.ports.blocking_instructions import Candidate
 from inference.ports.by_time.blockers import proved_blockers
+from inference.ports.by_time.conclude import doubt
 from inference.ports.by_time.diagram import Lying, consistent, diagrams, named, ports_in
 from inference.ports.by_time.hypotheses import UopBounds, components
-from inference.ports.by_time.infer import TimedProbe, _ask_largest, doubt, infer_by_time, slots_among_filler
+from inference.ports.by_time.infer import _ask_largest, infer_by_time
 from inference.ports.by_time.machine import Discovery, TimedMachine, TimedSet
 from inference.ports.by_time.members import Member, MemberClass
 from inference.ports.by_time.mixes import (
@@ -41,6 +42,8 @@ from inference.ports.by_time.mixes import (
     undisturbed,
 )
 from inference.ports.by_time.published import published_names
+from inference.ports.by_time.slots import slots_among_filler
+from inference.ports.by_time.timed_probe import TimedProbe
 from results.findings import Confined, Indistinguishable, OnlyBounds, TooNoisy
 from results.machine.constants import core_of
 from results.model import PortUsage, Status, port_set_name

@@ -1,0 +1,161 @@
+"""The state of an inference by time: one instruction, the answers about it, and the bounds that follow from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from generator.sequences.blocking import is_wide, kind_of
+from inference.ports.by_time.hypotheses import Hypothesis, PortComponent, UopBounds
+from inference.ports.by_time.members import MEMORY, SHARES, domains
+from inference.ports.by_time.mixes import SHORT_CHAIN, WAITS, Asked, Question, strengths
+from results.findings import Blocked, ManyInstances, PortAnswer
+
+if TYPE_CHECKING:
+    from generator.sequences.blocking import CodeKind
+    from inference.ports.by_time.machine import TimedMachine, TimedSet
+    from results.model import Step
+    from results.ports import PortSet
+    from xed_convert.model import InstructionVariant
+
+UOPS_OF_SLOT = 4
+"""µops that one slot may stand for if there is a memory operand or a wide vector: two halves, each loaded and
+computed."""
+
+SPLIT_BITS = 256
+"""Width of vectors that cores may execute in two halves: vector units are 128 bits wide at least."""
+
+SLOWER = Fraction(103, 100)
+"""Factor: a usage is wrong if its ports need more than so many times the measured time. 3 % is the most that noise is
+taken to be."""
+
+
+@dataclass
+class TimedProbe:
+    """What is known of one variant so far."""
+
+    machine: TimedMachine
+    variant: InstructionVariant
+    cycles: Fraction
+    parts: list[PortComponent]
+    chain: Fraction = Fraction(0)
+    slots: int | None = None
+    most_slots: int = 1
+    filled: list[tuple[int, Fraction]] = field(default_factory=list)
+    asked: dict[PortSet, Asked] = field(default_factory=dict)
+    bounds: dict[PortSet, UopBounds] = field(default_factory=dict)
+    delayed: set[PortSet] = field(default_factory=set)
+    steps: list[Step] = field(default_factory=list)
+    experiments: list[str] = field(default_factory=list)
+
+    @property
+    def kind(self) -> CodeKind:
+        """The kind of code that it may stand in."""
+        return kind_of(self.variant)
+
+    @property
+    def has_halves(self) -> bool:
+        """Whether it may have two µops where a narrower form has one: vectors may be wider than a port."""
+        return any((operand.width_bits or 0) >= SPLIT_BITS for operand in self.variant.operands if operand.registers)
+
+    @property
+    def is_split(self) -> bool:
+        """Whether a slot may hold several µops."""
+        return self.has_halves or any(operand.memory is not None for operand in self.variant.operands)
+
+    @property
+    def most_uops(self) -> int:
+        """How many µops it can have at most."""
+        return self.most_slots * UOPS_OF_SLOT if self.is_split else self.most_slots
+
+    def most_on(self, ports: PortSet) -> int:
+        """Return how many µops it can have on ports that hang together: one of each slot, or two halves of a vector."""
+        (part,) = (part for part in self.parts if ports in part.basic)
+        return self.most_slots * (2 if self.has_halves and any(one.takes_vectors for one in self.sets_of(part)) else 1)
+
+    def sets_of(self, part: PortComponent) -> list[TimedSet]:
+        """Return the basic sets of a component."""
+        return [one for one in self.machine.sets if one.ports in part.basic]
+
+    def tightened(self) -> dict[PortSet, UopBounds]:
+        """Return the bounds of all sets: µops of a set are in all that it lies in, too."""
+        return {
+            ports: UopBounds(
+                max(other.least for inner, other in self.bounds.items() if inner <= ports),
+                min(other.most for outer, other in self.bounds.items() if ports <= outer),
+            )
+            for ports in self.bounds
+        }
+
+    def is_told(self, part: PortComponent) -> bool:
+        """Whether answers say how many µops are confined to the sets of a component.
+
+        It may delay what has one of these for longer than by its µops. All is told nevertheless of a 512-bit one
+        that has both halves of each slot confined to a smaller set.
+        """
+        if not self.delayed.intersection(part.basic):
+            return True
+        known = [(ports, self.bounds[ports]) for ports in part.basic if ports in self.bounds]
+        return is_wide(self.variant) and any(one.least == one.most == self.most_on(ports) for ports, one in known)
+
+    def is_likely(self, one: TimedSet) -> bool:
+        """Whether instructions with this set have its registers, or memory as it does."""
+        own = domains(self.variant)
+        return MEMORY in own if one.is_of_memory else not own.isdisjoint(one.files)
+
+    def askable(self) -> dict[PortSet, TimedSet]:
+        """Return the basic sets that can be blocked in its kind of code."""
+        return {one.ports: one for one in self.machine.sets if self.kind in one.blockers}
+
+    def question(self, one: TimedSet) -> Question:
+        """Return the question how many of its µops are confined to a set."""
+        size = len(one.ports)
+        counts = strengths(size, self.machine.width, self.most_slots, self.chain)
+        return Question(self.variant, one.blockers[self.kind], size, counts, self.chain, self.cycles)
+
+    def take(self, ports: PortSet, asked: Asked) -> None:
+        """Take in the answer about a set."""
+        self.asked[ports] = asked
+        answer = asked.answer
+        if answer is None:
+            return
+        self.experiments += asked.experiments
+        blocker = asked.question.blocker.string
+        self.steps += [
+            PortAnswer(
+                self.machine.public(ports),
+                (Blocked(count, blocker),),
+                cycles * len(ports),
+                count,
+                timed=True,
+                most=None if answer.uops is not None else answer.most,
+            )
+            for count, cycles in asked.times
+        ]
+        self.steps += [
+            ManyInstances(
+                self.machine.public(ports), Blocked(many.blockers, blocker), many.instances, many.cycles * len(ports)
+            )
+            for many in asked.many
+        ]
+        most = min(answer.most, self.most_on(ports))
+        if most < (answer.most if answer.uops is None else answer.uops):
+            # Ports stand still for a cycle, as if each had a µop: on Zen 4 for a vector's way to a general register
+            self.bounds[ports] = UopBounds(0, most)
+            if answer.uops is not None:
+                self.delayed.add(ports)
+        elif answer.uops is not None and answer.is_exact(self.chain):
+            self.bounds[ports] = UopBounds(answer.uops, answer.uops)
+        elif self.chain <= SHORT_CHAIN and (answer.bound is None or SHARES < answer.bound <= most + WAITS):
+            # What waits for much longer than its µops take waits for something else, and may have none there
+            waits = min(answer.values) > SHARES and max(answer.values) <= most + WAITS
+            self.bounds[ports] = UopBounds(min(most, int(waits)), most)
+        else:
+            self.bounds[ports] = UopBounds(0, most)
+
+
+def hypotheses_of(probe: TimedProbe, part: PortComponent) -> list[Hypothesis] | None:
+    """Return the usages of a component's sets that agree with all answers; None if there are too many."""
+    total = sum(probe.bounds[top].most if top in probe.bounds else probe.most_uops for top in part.tops)
+    return part.hypotheses(probe.bounds, min(total, probe.most_uops))
