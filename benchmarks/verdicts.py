@@ -39,6 +39,9 @@ TOLERANCE = Fraction(1, 50)
 STOPPED = "stopped without an end"
 """The verdict about inference of a variant that asks for more measurements than a session's limits allow."""
 
+CHOSEN = {"SPR": ("VDIVPH (XMM, XMM, M128)", "VDIVPH (ZMM, ZMM, M16_1to32)")}
+"""Variants of machines on which these show what few others do: µops that execute in bursts."""
+
 CLOCK = "clock "
 """How the name of a machine begins if it has only a clock, as a CPU without a PMU: all code runs in loops."""
 
@@ -108,7 +111,9 @@ class VerdictSource:
             yield by_key[one.name], one.result, one.requests
 
     def _variants(self, machine: MachineModel, name: str, count: int) -> list[InstructionVariant]:
-        """Return variants of all extensions: other ones for each random machine."""
+        """Return variants of all extensions, other ones for each random machine; or those that are chosen."""
+        if name in CHOSEN:
+            return [self.catalogue.by_string(string) for string in CHOSEN[name]]
         seed = name.rpartition(":")[2]
         if seed.isdecimal():
             return sample(self._measurable, machine, int(seed), count)

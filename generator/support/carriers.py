@@ -79,7 +79,6 @@ class Carrier:
     """A row of the table; lines are variants' strings with the names of their operands."""
 
     place: str
-    role: str
     name: str
     setup: tuple[LineTemplate, ...]
     code: tuple[LineTemplate, ...]
@@ -118,7 +117,7 @@ class Carrier:
 def carriers(place: str, role: str) -> tuple[Carrier, ...]:
     """Return the rows for a place that are `producer`s or `reader`s, in order."""
     return tuple(
-        Carrier(row["place"], row["role"], row["name"], parse_lines(row["setup"]), parse_lines(row["code"]))
+        Carrier(row["place"], row["name"], parse_lines(row["setup"]), parse_lines(row["code"]))
         for row in read_facts("carriers.tsv", COLUMNS, ("place", "role", "name"))
         if (row["place"], row["role"]) == (place, role)
     )
