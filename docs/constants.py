@@ -100,12 +100,15 @@ def text(value: object) -> str:
 Trials = Sequence[Mapping[str, str]]
 """Rows of `sensitivity.tsv`, by column (none: nothing was tried)."""
 
+Reasons = Mapping[str, str]
+"""Why constants cannot be tried (rows of `untried.tsv`), by their names without the package."""
 
-def tables(found: Sequence[Constant], trials: Trials) -> dict[str, str]:
+
+def tables(found: Sequence[Constant], trials: Trials, reasons: Reasons) -> dict[str, str]:
     """Return the Markdown tables of `docs/constants.md` by their names."""
     current = [row for one in found for row in trials_of(one, trials)]
     return {
-        "constants": table(found, trials),
+        "constants": table(found, trials, reasons),
         "trials": summary(found, trials),
         "changes": _rows(
             ("constant", "tried", *COUNTS, "first change, or what broke"),
@@ -133,12 +136,28 @@ def summary(found: Sequence[Constant], trials: Trials) -> str:
     return _rows(("constants", "tried", "used on some machine", "where some conclusion changed"), [map(str, counts)])
 
 
-def table(found: Sequence[Constant], trials: Trials) -> str:
-    """Return a row per constant: value, reason, and what its trials changed."""
+def unexplained(found: Sequence[Constant], trials: Trials, reasons: Reasons) -> list[str]:
+    """Return what is wrong with the trials: no trial and no reason, both, or a reason for a constant that is not there.
+
+    Trials of another value do not count: that value has to be tried.
+    """
+    tried = {_short(one) for one in found if trials_of(one, trials)}
+    names = {_short(one) for one in found}
+    return [
+        *(f"{name}: neither tried nor a reason in untried.tsv" for name in sorted(names - tried - reasons.keys())),
+        *(f"{name}: tried, but untried.tsv has a reason" for name in sorted(tried & reasons.keys())),
+        *(f"{name}: in untried.tsv, but no constant" for name in sorted(reasons.keys() - names)),
+    ]
+
+
+def table(found: Sequence[Constant], trials: Trials, reasons: Reasons) -> str:
+    """Return a row per constant: value, reason, and what its trials changed, or why it was not tried."""
     rows = []
     for one in found:
         tried = trials_of(one, trials)
         cells = [_outcome([row for row in tried if row["factor"] == factor]) for factor in ("1/2", "2")]
+        if not tried and (reason := reasons.get(_short(one))):
+            cells = [f"not tried: {reason}", ""]
         rows.append((f"`{_short(one)}`", text(one.value), _cell(one.reason), *map(_cell, cells)))
     return _rows(("constant", "value", "unit and reason", "half", "twice"), rows)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 CAMPAIGN, RANDOM, SENSITIVITY = "truth_campaign.tsv", "random_machines.tsv", "sensitivity.tsv"
-KINDS = "random_kinds.tsv"
+KINDS, UNTRIED = "random_kinds.tsv", "untried.tsv"
 
 _BEGIN = re.compile(r"^<!-- begin table: (?P<name>.*?) -->\n", re.MULTILINE)
 
@@ -238,8 +238,12 @@ def update(checkout: Path, *, write: bool) -> list[str]:
     Raises `TableError` for what cannot be read, and for a table of `TABLES` that no document has.
     """
     made = {name: render(table, checkout / "benchmarks") for name, table in TABLES.items()}
-    trials = checkout / "benchmarks" / SENSITIVITY
-    made |= constants.tables(constants.constants(checkout), figures(trials) if trials.exists() else [])
+    trials, reasons = (checkout / "benchmarks" / name for name in (SENSITIVITY, UNTRIED))
+    made |= constants.tables(
+        constants.constants(checkout),
+        figures(trials) if trials.exists() else [],
+        {row["constant"]: row["reason"] for row in figures(reasons)} if reasons.exists() else {},
+    )
     unused, found = set(made), []
     for path in [checkout / "README.md", *sorted(checkout.glob("docs/*.md")), checkout / "benchmarks" / "README.md"]:
         place = str(path.relative_to(checkout))

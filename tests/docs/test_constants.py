@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from docs.constants import CHECKOUT, COUNTS, Constant, constants, table, tables
-from docs.tables import SENSITIVITY, figures
+from docs.constants import CHECKOUT, COUNTS, Constant, constants, table, tables, unexplained
+from docs.tables import SENSITIVITY, UNTRIED, figures
 from tests.nonempty import some
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def trial(**changed: str) -> dict[str, str]:
     ],
 )
 def test_a_trial_counts_for_the_constant_and_value_that_it_was_done_with(row: dict[str, str], cell: str) -> None:
-    made = table([CLEAR], [row])
+    made = table([CLEAR], [row], {})
     assert made.splitlines()[2] == rf"| `ports.ask.CLEAR` | 1/5 | µops \| per copy. | {cell} |  |"
 
 
@@ -98,15 +98,51 @@ def test_a_trial_counts_for_the_constant_and_value_that_it_was_done_with(row: di
     ],
 )
 def test_constants_are_counted_by_how_far_they_were_tried(rows: list[dict[str, str]], counts: str) -> None:
-    assert tables([CLEAR, IDLE], rows)["trials"].splitlines()[2:] == [f"| {counts} |"]
+    assert tables([CLEAR, IDLE], rows, {})["trials"].splitlines()[2:] == [f"| {counts} |"]
 
 
 def test_a_trial_that_changes_a_conclusion_has_a_row_with_its_first_change() -> None:
     rows = [trial(), trial(factor="2", tried="2/5", lost="3", example="HSW NOP ports: right, then none")]
-    made = tables([CLEAR, IDLE], rows)["changes"].splitlines()
+    made = tables([CLEAR, IDLE], rows, {})["changes"].splitlines()
     assert made[2:] == ["| `ports.ask.CLEAR` | 2/5 | 3 | 0 | 0 | 0 | 0 | HSW NOP ports: right, then none |"]
 
 
-def test_no_trial_made_a_conclusion_wrong() -> None:
+REASONS = {"ports.ask.IDLE": "only on a real clock"}
+
+
+def test_a_constant_that_cannot_be_tried_has_its_reason_in_the_table() -> None:
+    made = table([CLEAR, IDLE], [trial()], REASONS).splitlines()
+    assert made[2].endswith("| 1/10: all the same; measurements 98% |  |")
+    assert made[3] == "| `ports.ask.IDLE` | 3 | Cycles. | not tried: only on a real clock |  |"
+
+
+@pytest.mark.parametrize(
+    ("rows", "reasons", "wrong"),
+    [
+        ([trial()], REASONS, []),
+        ([trial(value="1/4")], REASONS, ["ports.ask.CLEAR: neither tried nor a reason in untried.tsv"]),
+        ([trial()], {}, ["ports.ask.IDLE: neither tried nor a reason in untried.tsv"]),
+        (
+            [trial()],
+            {**REASONS, "ports.ask.CLEAR": "why"},
+            ["ports.ask.CLEAR: tried, but untried.tsv has a reason"],
+        ),
+        ([trial()], {**REASONS, "ports.ask.NONE": "why"}, ["ports.ask.NONE: in untried.tsv, but no constant"]),
+    ],
+)
+def test_a_constant_is_tried_or_a_reason_says_why_not(
+    rows: list[dict[str, str]], reasons: dict[str, str], wrong: list[str]
+) -> None:
+    assert unexplained([CLEAR, IDLE], rows, reasons) == wrong
+
+
+def test_every_constant_of_inference_is_tried_or_says_why_not() -> None:
+    trials = figures(CHECKOUT / "benchmarks" / SENSITIVITY)
+    reasons = {row["constant"]: row["reason"] for row in figures(CHECKOUT / "benchmarks" / UNTRIED)}
+    assert unexplained(some(constants(), 200), trials, reasons) == []
+
+
+def test_no_trial_made_a_conclusion_wrong_but_one_that_contradicts_a_fact_about_front_ends() -> None:
     trials = some(figures(CHECKOUT / "benchmarks" / SENSITIVITY), 200)
-    assert [row for row in trials if row["wrong"] not in {"", "0"}] == []
+    wrong = [(row["constant"], row["tried"]) for row in trials if row["wrong"] not in {"", "0"}]
+    assert wrong == [("throughput.FRONT_END", "2")]
