@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 SNAP = Fraction(1, 20)
 """Share of a link's latency in cycles. Within so much of an integer it is that integer, so that noise does not add up
-over links. More than the 3 % by which a clock may drift, and less than the 10 % of a link that takes another way every
-tenth time."""
+over links. A clock may drift by 3 %, which is less. A link that takes another way every tenth time is off by 10 %,
+which is more."""
 
 COUNTER = "uops_issued"
 """The counter that shows whether several NOPs are issued as one."""

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from results.model import LatencyResult
 
 NEAR_WHOLE = Fraction(1, 20)
-"""Cycles. A latency that is no further from a whole number is that number: half of the least fraction that rhythms of a
-core make of a latency (one cycle in ten)."""
+"""Cycles. A latency so near to a whole number is that number. Rhythms of a core make fractions of a tenth of a cycle at
+least; this is half of that."""
 
 UNTOLD = 50
 """Cycles. A measurement is called stable if it spreads by 1 %: half a cycle of so many, and more than one whole number

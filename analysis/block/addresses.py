@@ -46,8 +46,7 @@ LINE_BYTES = 64
 """Bytes of a cache line of all cores."""
 
 ITERATIONS = 4
-"""Iterations after which the store that a load reads from stays the same, except in loops that turn around in
-memory."""
+"""After so many iterations a load always reads from the same store, except in loops that turn around in memory."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,8 +152,8 @@ class _Wiring:
     def _stored(self, position: int, cycles: int) -> Iterator[Edge]:
         """Yield the edges from the stores that an instruction reads from.
 
-        A store that is not forwarded retires behind all that stands before it, loads that waited likewise too.
-        Where loads can be renamed, the latencies of stores and loads are without the way between them.
+        A store that is not forwarded retires after everything before it, and so does a load that waited. Where loads
+        can be renamed, the latencies of stores and loads are without the way between them.
         """
         for one in self.stores.get(position, ()):
             way = 0 if one.renamed else self.ways[one.vectors]

@@ -272,7 +272,7 @@ FORWARDED = (_Data.FORWARDED, _Data.FORWARDED_VECTOR)
 
 
 class _Places:
-    """Numbers for what the stores of each copy of a block write: as data, in the cache, and as data that is forwarded.
+    """Numbers for the results of stores in each copy of a block: as data, in the cache, and as forwarded data.
 
     The first and the last are one number unless the way between store and load stands `apart` from both. If any load
     waits for the cache, all stores on the way there count; those that no load reads share one number.

@@ -69,8 +69,8 @@ class InstanceTimes:
 class LineTimes:
     """Means of one instruction over the iterations that were looked at.
 
-    `ports` are µops on each port. `waits` are cycles by what it waited for, of the µop that waited longest. `caused`
-    are cycles that others waited for its result, for a port that it used, or for an entry that it held.
+    `ports` are µops on each port. `waits` are the cycles of its longest waiting µop, by cause. `caused` are cycles for
+    which others waited because of it: for its result, its port, or its entry.
     """
 
     ports: Mapping[str, Fraction] = field(default_factory=dict)

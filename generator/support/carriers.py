@@ -46,7 +46,7 @@ _STACK = "RSP"
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A register that a chain goes through: its place in the table, what it holds, and a register that is free."""
+    """A register in a chain: its place in the table, what it holds, and a free register."""
 
     register: str
     place: str

@@ -38,8 +38,8 @@ SHORTEST = Fraction(9, 10)
 """Cycles per instance. A chain takes a cycle at least; what takes less waits for nothing, so it counts as none."""
 
 AGREE = Fraction(1, 4)
-"""Cycles by which what a copy takes longer may differ between two lengths of code, and be off a whole number: more is
-noise, or due to the producer's own µops."""
+"""Cycles. Two lengths of code may disagree by so much about how much longer a copy takes, and it may be so far off a
+whole number. More is noise, or due to the producer's own µops."""
 
 
 def measure_producers(

@@ -24,8 +24,8 @@ IDLE = Fraction(1, 2)
 """Cycles per copy, summed over its ports, that a blocked set may be idle. In more of them a µop could stray."""
 
 MOST_BLURRED = Fraction(2)
-"""µops by which a count may be off so that more measurements can help: together they leave about a third of the error,
-since the accuracy of counters is taken for half as bad again (`MARGIN`)."""
+"""µops by which a count may be off, if more measurements are to help. Together they leave about a third of the error:
+counters are taken to be half as bad again as they seem (`MARGIN`)."""
 
 FEWEST_POINTS = 4
 """Measurements through which a line is drawn: two would fit any line, and a third shows little of the error."""
@@ -88,8 +88,8 @@ class Load:
         """Return the load that several measurements show together, with other numbers of blocking instructions.
 
         Each count lies within its own error, so the true one is in all of these ranges. If there is none, this load is
-        all that is known. A clock that is off by the same share in all of them shows as the slope of the line through
-        their times; the rest is what each of them takes besides.
+        all that is known. The line through their times has two parts. Its slope is a clock's error, the same share in
+        all of them. The rest is time that each of them takes besides.
         """
         loads = [self, *others]
         least, most = max(one.count - one.error for one in loads), min(one.count + one.error for one in loads)

@@ -1,7 +1,7 @@
 """Makes a graph of µops from the measurements of a variant: ports, µops, and the latency of each pair of operands.
 
-Measurements do not show the work of each µop. The graph is made by fixed rules, such that each µop has its measured
-ports, and that the longest path between two operands is the measured latency:
+Measurements do not show the work of each µop. Fixed rules make the graph. Each µop has its measured ports, and the
+longest path between two operands is the measured latency:
 
 - `roles`: which µops load, store and compute;
 - `latencies`: the latencies that have to come out, with the way through memory counted once;

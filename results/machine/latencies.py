@@ -3,9 +3,9 @@
 - **The way through memory** is stated twice, with the store and with the load, each time as the whole way less a cycle
   (Abel and Reineke, ASPLOS 2019, section 5.2.4). The load's part of the way is a cycle. So a load loses what the way of
   a plain load of that kind has beyond a cycle. A variant that also stores does not: that is one round trip. A store of
-  8 or 16 bits is measured with a load that merges what it reads, which is a cycle more: that is taken off. The least
-  measured way may be that of a load that came late, which some cores forward to sooner: a store passes its data on no
-  sooner than the core's constants say for a load that waits.
+  8 or 16 bits is measured with a load that merges what it reads. That is a cycle more, and is taken off. On some cores
+  a load that comes late gets its data sooner. So the least measured way may be too short for a load that waits, and is
+  not taken if it is less than the core's constants.
 - **Where loads are renamed** the way between store and load stands by itself, so neither contains it. A store passes
   its data on when it is computed. What a load brings takes what its latency from the address has beyond a plain load.
   What a file states about memory is then not used, but for what loads and stores at once: it was measured renamed.

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant, Operand
 
 UNEXPLAINED = Fraction(3, 2)
-"""A throughput of a cycle and more that exceeds all that explains it by this factor, or by a cycle, has another cause.
+"""Factor, for throughputs of a cycle and more. One that exceeds every explanation by this factor, or by a cycle, has
+another cause.
 
 Less than a cycle may come from dependency breakers that used the same ports, or from moves that are not always
 eliminated.

@@ -459,7 +459,7 @@ def _text(value: str | float | None) -> str:
 
 
 def _write_found(found: Iterable[Entry], wanted: Query, file: IO[bytes]) -> None:
-    """Write all that is known of what was found as CSV, with a column for each computed value that was asked about."""
+    """Write the variants that were found as CSV: all that is known, and a column per computed value of the query."""
     from results.exports.tidy import tables  # noqa: PLC0415 - `--help` does not need it
     from results.rows import Rows  # noqa: PLC0415 - likewise
 

@@ -139,7 +139,7 @@ def interrupted(
 def predicted_loop(
     body: bytes, architecture: str, layouts: tuple[Sampled, ...], data: Path | None = None
 ) -> Interrupted:
-    """Predict a loop, of which there are samples or none, by what is shipped, or by a file of measurements.
+    """Predict a loop from the shipped measurements, or from those of a file; there may be samples of it.
 
     Raises:
         InterruptsError: there is neither a prediction nor a sample.

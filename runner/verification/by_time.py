@@ -184,8 +184,8 @@ def _count(
 def _without_names(found: PortConclusion | None, truth: PortUsage, basic: Mapping[PortSet, PortUsage]) -> Verdict:
     """Compare what blocking shows of the true usage and of the found one, where no renaming makes the sets the model's.
 
-    On Sandy Bridge a store needs p4, and p23 for its address. In all mixes that looks as if stores had one of the ports
-    of loads: two loads or store addresses run per cycle, of which at most one is a store.
+    On Sandy Bridge a store needs p4, and p23 for its address. All mixes look as if stores had one of the ports of
+    loads: two loads, or a load and a store, run per cycle.
     """
     if found is None:
         return Verdict.UNSTATED

@@ -102,7 +102,7 @@ def check(report: Report, variant: InstructionVariant, found: Characterization, 
 def _judge_ports(
     variant: InstructionVariant, found: Characterization, ports: PortUsage, known: KnownMachine
 ) -> tuple[str, str]:
-    """Return the column that a port usage, or what stands for it, counts in, and what was stated."""
+    """Return the column for a port usage (or for its failure), and what was stated."""
     if found.ports is None:
         return _judge_failure(variant, found, ports, known)
     stated = renamed(found.ports, known.names)

@@ -233,7 +233,7 @@ def is_memory(location: Location) -> bool:
 def loading(
     uops: Sequence[LocatedUop], extra: int, forwarded: Forwarded | None, *, shadows: bool
 ) -> tuple[LocatedUop, ...]:
-    """Return µops of which those that read memory take longer, and wait for what is forwarded.
+    """Return the µops; those that read memory take longer, and wait for what is forwarded.
 
     Args:
         uops: those of the instruction.

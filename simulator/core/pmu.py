@@ -82,7 +82,7 @@ class SegmentResult:
 class Readings:
     """What was read: per counter index (-1: RDTSC) and event, at the start and at the end.
 
-    A moment is a pair of rows that are to be added: what was before the segment of the read, and what was in it.
+    A moment is the sum of two rows: what was counted before the segment of the read, and within it.
     """
 
     names: Mapping[str, int]
