@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 DIVISIBLE = 12
 """Instances in a second attempt: it gives whole counts for instructions that do something every third time."""
 
+DIVIDER = "div_cycles"
+
 OTHER_LOAD = Fraction(1, 20)
 """µops per instruction. The load of a port must change by more to call for another inference of ports.
 
@@ -71,8 +73,7 @@ def measure_plain(found: ConclusionBuilder, context: Context) -> Procedure[None]
         search = Search(factory, kinds[0], balanced=context.loops_only)
         bound = None
     yield from search_unrolled(search, bound, want)
-    if search.unrolled and (divider := rounded_count(search.unrolled[0].per_instruction("divider_active"))):
-        found.attributes["div_cycles"] = divider
+    _note_divider(found, search)
     yield from search_loop(search)
     yield from confirm(search, bound)
     yield from settle(search)
@@ -107,6 +108,7 @@ def measure_same_register(found: ConclusionBuilder, context: Context) -> Procedu
         return
     if found.first is not None:
         _note_other_counts(found, found.first, search.unrolled[0], _units_of(found.first))
+    _note_divider(found, search)
     if context.counts_ports:
         yield from infer_form(found, search, context)
     yield from search_as_plain(search, found.fastest)
@@ -127,7 +129,9 @@ def measure_indexed(found: ConclusionBuilder, context: Context) -> Procedure[Non
         return
     factory = ThroughputFactory(context.instructions, found.variant)
     search = Search(factory, fastest.shape.kind, Form.INDEXED, balanced=context.loops_only)
-    yield from search.measure([replace(fastest.shape, form=Form.INDEXED)], Want.CYCLES)
+    want = Want.ALL if DIVIDER in found.attributes else Want.CYCLES
+    yield from search.measure([replace(fastest.shape, form=Form.INDEXED)], want)
+    _note_divider(found, search)
     yield from search_others(search, fastest)
     yield from search_form_in_loop(search, fastest, found.fastest_loop)
     yield from settle(search, (fastest, found.fastest_loop))
@@ -141,6 +145,15 @@ def measure_indexed(found: ConclusionBuilder, context: Context) -> Procedure[Non
             yield from infer_form(found, counted, context)
     if search.unrolled:
         found.note_throughput(search)
+
+
+def _note_divider(found: ConclusionBuilder, search: Search) -> None:
+    """Note for how many cycles a form keeps the divider busy; of special forms only what is not as in the plain one."""
+    if not search.unrolled:
+        return
+    cycles = rounded_count(search.unrolled[0].per_instruction("divider_active"))
+    if cycles is not None and cycles != found.attributes.get(DIVIDER, 0):
+        found.attributes[DIVIDER + search.form.suffix] = cycles
 
 
 def _units_of(sequence: Sequence) -> list[str]:

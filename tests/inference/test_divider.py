@@ -19,16 +19,19 @@ from inference.throughput import Search
 from results.campaign.tagged import decode_step, encode_tagged
 from results.findings import DivisionTimes
 from results.machine.file import read_machine
+from results.model import Form
 from results.sentences import step
 from runner.backends.sim import SimBackend, open_machine
 from runner.measuring.protocol import Measurer
 from runner.measuring.session import Session
+from simulator.machines.machine import MachineModel
 from simulator.machines.measured import machine_of
 from tests.inference.simulated import candidates, catalogue
 from tests.shared import measured_haswell
 
 if TYPE_CHECKING:
-    from simulator.machines.machine import MachineModel
+    from results.machine.graph import Behaviour
+    from xed_convert.model import InstructionVariant
 
 
 def divided(machine: MachineModel, string: str, counters: tuple[str, ...] = ("core_cycles",)) -> ConclusionBuilder:
@@ -106,6 +109,39 @@ def test_divisions_that_other_uops_delay_do_not_count() -> None:
         "the rest is the instance's: 12",
     ]
     assert found.attributes["div_cycles"] == 12
+
+
+def busier(machine: MachineModel, string: str, form: Form, more: int) -> MachineModel:
+    """Return a machine on which another form of a variant keeps the divider busy for so many cycles more."""
+
+    def lookup(variant: InstructionVariant) -> Behaviour | None:
+        behaviour = machine.lookup(variant)
+        if behaviour is None or variant.string != string:
+            return behaviour
+        uops = tuple(
+            replace(one, divider_cycles=one.divider_cycles + more) if one.divider_cycles else one
+            for one in behaviour.uops
+        )
+        busy = replace(behaviour, uops=uops)
+        return replace(behaviour, indexed=busy) if form is Form.INDEXED else replace(behaviour, same_register=busy)
+
+    return MachineModel(machine.name, machine.parameters, machine.origin, lookup, machine.stand_ins)
+
+
+@pytest.mark.parametrize(
+    ("string", "form"), [("VDIVPS (XMM, XMM, XMM)", Form.SAME_REGISTER), ("VDIVPS (XMM, XMM, M128)", Form.INDEXED)]
+)
+def test_a_counter_says_that_another_form_keeps_the_divider_busy_for_longer(string: str, form: Form) -> None:
+    found = []
+    for more in (0, 3):
+        backend = SimBackend(busier(open_machine("HSW"), string, form, more), catalogue())
+        method = Characterizer(catalogue(), backend.info().capabilities, candidates=candidates())
+        session, variant = Session(Measurer(backend)), catalogue().by_string(string)
+        context = session.run_one(method.prepare([variant]))
+        attributes = session.run_one(method.characterize(variant, context)).attributes
+        found.append({name: count for name, count in attributes.items() if name.startswith("div_cycles")})
+    usual = found[0]["div_cycles"]
+    assert found == [{"div_cycles": usual}, {"div_cycles": usual, f"div_cycles{form.suffix}": usual + 3}]
 
 
 def test_a_machine_from_a_file_has_the_cycles_of_the_file() -> None:
