@@ -46,9 +46,12 @@ def check(lines: list[str], least_kinds: int, rounds: int) -> None:
         assert int(summary[3]) == 0
 
 
+PREEMPTIBLE = "preempt=full"
+"""Debian's kernels decide at their start whether code of the kernel is preempted; else they do it at few places."""
+PREEMPTED = "Dynamic Preempt: full"
 MACHINES = {
     "one CPU": (1, "pti=on", "max"),
-    "four CPUs": (4, "pti=on", "max"),
+    "four CPUs, preemptible": (4, f"pti=on {PREEMPTIBLE}", "max"),
     "without mitigations": (2, "mitigations=off", "Haswell"),
     "with the default mitigations": (2, "", "Skylake-Client-v3,-hle,-rtm"),
     "without AVX": (2, "", "Nehalem"),
@@ -62,7 +65,9 @@ def test_every_kind_of_bad_code_is_contained(kernel: KernelImage, module: Path, 
     cpus, parameters, model = MACHINES[name]
     flags = UNGUARDED if cpus == 1 else INTERRUPTS_OFF
     kinds = KINDS - (ENDLESS if cpus == 1 else 0)
-    lines = run(Machine(kernel, cpus, parameters, model=model), module, f"contain {cpus - 1} {ROUNDS} {flags}")
+    script = f'dmesg | grep "Dynamic Preempt"; contain {cpus - 1} {ROUNDS} {flags}'
+    lines = run(Machine(kernel, cpus, parameters, model=model), module, script)
+    assert any(PREEMPTED in line for line in lines) == (PREEMPTIBLE in parameters)
     check(lines, kinds, ROUNDS)
 
 

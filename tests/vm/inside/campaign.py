@@ -12,6 +12,8 @@ from xed_convert.catalogue.catalogue import Catalogue
 def main(names: Path) -> None:
     catalogue = Catalogue.load()
     backend = create()
+    for caveat in backend.info().caveats:
+        print("CAVEAT", caveat)
     started = time.monotonic()
     variants = [catalogue.by_string(line) for line in names.read_text().splitlines()]
     for result in characterize(backend, variants).values():
