@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from generator.chains.domains import crossing_pair, domain_routes
 from inference.latency.conclusions import WITHOUT_LINKS, key_of
+from inference.tolerances import AGREE
 from results.findings import DomainTime
 from results.model import BYPASS, Bound, Derivation
 from xed_convert.errors import UopscopeError
@@ -33,9 +34,6 @@ what both chains show is the way, and no contention."""
 
 LEAST_DELAY = Fraction(3, 4)
 """Cycles. A way takes a whole cycle more or none; a quarter of one is more than the noise of two short chains."""
-
-AGREE = Fraction(1, 4)
-"""Cycles by which the delay may differ between the two lengths: more is contention, or noise."""
 
 
 def measure_bypass(found: ConclusionBuilder, plan: LatencyPlan, calibrations: Calibrations) -> Procedure[None]:

@@ -16,8 +16,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from generator.chains.carried import carried_chains, reader_chains
-from inference.attributes.producers import AGREE, LEAST_CYCLES, LEAST_SHARE
+from inference.attributes.producers import LEAST_CYCLES, LEAST_SHARE
 from inference.attributes.value_classes import SPREADS
+from inference.tolerances import AGREE, WAITS
 from results.findings import CarriedTime
 from results.model import PRODUCERS, Derivation
 
@@ -27,10 +28,6 @@ if TYPE_CHECKING:
     from inference.builder import ConclusionBuilder
     from inference.calibration import Calibrations
     from inference.experiment import Measured, Procedure
-
-WAITS = Fraction(9, 10)
-"""Share of a time in cycles. A chain that takes no less than this share of its time without its dependency does not
-wait for it: then a producer's cycles are hidden, and nothing can be told."""
 
 
 def measure_carried(
@@ -76,7 +73,7 @@ def _measure(
         return
     cut, *answers = yield [calibrations.request(one) for one in (chain.cut, *(one.benchmark for one in through))]
     if not cut.ok or cut.cycles > WAITS * usual.cycles:
-        return
+        return  # it does not wait for its dependency, which would hide the cycles of a producer
     times = {name: measured.cycles - own[name] for name, measured in zip(names, answers, strict=True) if measured.ok}
     slower = _slower(times, dict(zip(names, answers, strict=True)), 1)
     if not slower:

@@ -21,6 +21,7 @@ from generator.sequences.flags import partial_flags
 from generator.sequences.throughput import ThroughputFactory
 from inference.experiment import Request, Want
 from inference.throughput import rounded_count
+from inference.tolerances import WAITS
 from results.findings import PartialFlagsTime
 from results.model import Derivation
 from xed_convert.errors import EncodingError
@@ -37,9 +38,6 @@ APART = "flags_renamed_apart"
 
 MERGE, MERGE_UOPS = "flags_merge_cycles", "flags_merge_uops"
 """Attributes: cycles that a read of both kinds of flags takes more with the instruction between; and µops."""
-
-WAITS = Fraction(9, 10)
-"""Share of a time in cycles. Code waits for something if it takes no less than this share of the chain."""
 
 CLOSE = Fraction(1, 4)
 """Cycles by which the difference of two chains may be off a whole number: noise of chains of a few cycles is less."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from generator.chains.producers import COPIES, produced_chains
 from inference.attributes.value_classes import SPREADS
+from inference.tolerances import AGREE
 from results.findings import ProducerTime
 from results.model import PRODUCERS, Derivation
 
@@ -36,10 +37,6 @@ LEAST_SHARE = Fraction(1, 100)
 
 SHORTEST = Fraction(9, 10)
 """Cycles per instance. A chain takes a cycle at least; what takes less waits for nothing, so it counts as none."""
-
-AGREE = Fraction(1, 4)
-"""Cycles. Two lengths of code may disagree by so much about how much longer a copy takes, and it may be so far off a
-whole number. More is noise, or due to the producer's own µops."""
 
 
 def measure_producers(

@@ -24,7 +24,6 @@ What takes a cycle by its ports alone (SETBE on Sandy Bridge) takes as long eith
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from generator.errors import GenerationError
@@ -41,11 +40,14 @@ from generator.sequences.throughput import ThroughputFactory
 from inference.experiment import Procedure, Request, Want
 from inference.latency.evidence import NEAR
 from inference.throughput import rounded_count
+from inference.tolerances import WAITS
 from results.findings import MovedToItself, PartialWrite, WrittenOver
 from results.model import Bound, Derivation, Form
 from xed_convert.errors import EncodingError
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from inference.builder import ConclusionBuilder
     from inference.context import Context
     from inference.experiment import Measured
@@ -61,9 +63,6 @@ APART = "renamed_apart"
 MERGE, MERGE_UOPS = "merge_cycles", "merge_uops"
 """Attributes: cycles from the rest of a register, through a write to a part of it, to a read of all of it; and µops
 beyond those of the write and the read."""
-
-WAITS = Fraction(9, 10)
-"""Share of a time in cycles. Code waits for something if it takes less than this share without it."""
 
 
 def note_idioms(found: ConclusionBuilder) -> None:

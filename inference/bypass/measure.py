@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from generator.sequences.bypass import FILES, BypassClass
 from inference.bypass.solve import ContradictionError, DelayRange, reference_of, solve
 from inference.experiment import Request
+from inference.tolerances import AGREE
 from results.bypass.model import BypassCell, BypassMatrix, ClassLatency, FileMatrix, FileSum, MeasuredRing
 
 if TYPE_CHECKING:
@@ -28,10 +29,6 @@ if TYPE_CHECKING:
 LENGTHS = ((2, 4), (3, 5))
 """Instances of each class in a row: two rings that must agree, and two more if they do not. In a longer ring µops have
 more time to wait for busy ports: what both show is the way around, and no contention."""
-
-AGREE = Fraction(1, 4)
-"""Cycles by which two lengths may differ, a value from a whole number, and half of the samples from each other. A way
-takes whole cycles, so half of that is noise."""
 
 
 WHOLE = Fraction(1, 16)

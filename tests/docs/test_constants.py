@@ -42,6 +42,12 @@ def test_every_constant_of_inference_has_its_reason() -> None:
     assert [str(one) for one in some(constants(), 50) if len(one.reason.split()) < 4] == []
 
 
+def test_constants_of_one_name_and_value_are_one() -> None:
+    """Each has its own meaning, or another module imports it."""
+    names = [(one.name, one.value) for one in constants()]
+    assert [one for one in some(names, 200) if names.count(one) > 1] == []
+
+
 def unnamed(source: str) -> list[str]:
     """Return the fractions and floating-point numbers in functions, but for 0 and 1."""
     functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
