@@ -7,6 +7,8 @@ loop has all blocks from which that edge is reached without its head (Aho, Sethi
 An iteration of a loop may take several ways. Each has a probability: that of the branches on it, which are given, or
 equal. The time of a component is the mean over the ways. The highest mean is the prediction, because a core that
 predicts its branches works on several iterations at a time. Branches that are mispredicted are not counted.
+
+Where loops are inside it must be given how often each of them runs. A way then passes their blocks that often.
 """
 
 from __future__ import annotations
@@ -22,12 +24,14 @@ from iced_x86 import Decoder, FlowControl
 from analysis.errors import AnalysisError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 MOST_WAYS = 64
 """Ways through a loop that are looked at, the likeliest ones."""
 MOST_STEPS = 20_000
 """Blocks that are visited while ways are looked for."""
+MOST_EXPANDED = 1_500
+"""Instructions of a way with those of the loops inside, each time: about what a µop cache holds."""
 
 
 class Ending(StrEnum):
@@ -143,16 +147,21 @@ class Flow:
         """Return a loop by its number in the listing, from 1.
 
         Raises:
-            AnalysisError: there is no such loop, or it has loops inside.
+            AnalysisError: there is no such loop.
         """
         if not 1 <= number <= len(self.loops):
             raise AnalysisError(f"there is no loop {number}", hint=f"the function has {len(self.loops)}")
-        found = self.loops[number - 1]
-        if not found.is_innermost:
-            inside = [n for n, one in enumerate(self.loops, 1) if one.is_innermost and one.blocks < found.blocks]
-            message = f"loop {number} has loops inside, and nobody knows how often they run"
-            raise AnalysisError(message, hint=f"inside are: {', '.join(map(str, inside))}")
-        return found
+        return self.loops[number - 1]
+
+    def hidden_jumps(self, loop: Loop) -> list[int]:
+        """Return where jumps end, in a loop or just behind its branches, whose targets the code does not show."""
+        near = loop.blocks.union(*(self.blocks[begin].successors for begin in loop.blocks))
+        found = (self.blocks[begin] for begin in sorted(near))
+        return [block.end for block in found if block.ending is Ending.INDIRECT]
+
+    def inside(self, loop: Loop) -> dict[int, Loop]:
+        """Return the loops inside a loop by their numbers."""
+        return {number: one for number, one in enumerate(self.loops, 1) if one.blocks < loop.blocks}
 
 
 def flow_of(code: bytes, address: int = 0) -> Flow:
@@ -282,32 +291,55 @@ def _reachable(flow: Flow) -> list[int]:
     return order[::-1]
 
 
-def ways_through(flow: Flow, loop: Loop, taken: Mapping[int, float]) -> tuple[list[Way], float]:
-    """Return the ways through an iteration of an innermost loop, the likeliest first, and how likely others are.
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A way that does not lead back yet. `visits` is how often the head of each loop inside was come to since then."""
+
+    blocks: tuple[int, ...]
+    probability: float
+    taken: int
+    instructions: int
+    visits: Mapping[int, int]
+
+
+def ways_through(
+    flow: Flow, loop: Loop, taken: Mapping[int, float], times: Mapping[int, int] | None = None
+) -> tuple[list[Way], float]:
+    """Return the ways through an iteration of a loop, the likeliest first, and how likely others are.
 
     Args:
         flow: the function.
         loop: one of its loops.
         taken: how likely branches are taken, by the offset of their block's last byte plus one (its `end`). A branch
             that is not named is taken or not alike; one that would leave the loop never does.
+        times: how often the loops inside run whenever they are entered, by their heads.
 
     Raises:
-        AnalysisError: no way leads back to the head, or a branch that is named never stays in the loop.
+        AnalysisError: no way leads back to the head, a branch that is named never stays in the loop, it is not said
+            how often a loop inside runs, or a way has too many instructions.
     """
+    inside = _inside(flow, loop, times or {})
     found: list[Way] = []
-    waiting: list[tuple[tuple[int, ...], float, int]] = [((loop.head,), 1.0, 0)]
+    waiting = [_Begun((loop.head,), 1.0, 0, flow.blocks[loop.head].instructions, {})]
     for _ in range(MOST_STEPS):
         if not waiting:
             break
-        waiting.sort(key=lambda one: one[1])
-        blocks, probability, count = waiting.pop()
-        for target, share, is_taken in _choices(flow.blocks[blocks[-1]], loop, taken):
+        waiting.sort(key=lambda one: one.probability)
+        way = waiting.pop()
+        begin = way.blocks[-1]
+        for target, share, is_taken in _choices(flow.blocks[begin], loop, taken, _allowed(way, begin, inside)):
+            probability, count = way.probability * share, way.taken + is_taken
             if not share:
                 continue
             if target == loop.head:
-                found.append(Way(blocks, probability * share, count + is_taken))
-            elif target not in blocks:
-                waiting.append(((*blocks, target), probability * share, count + is_taken))
+                found.append(Way(way.blocks, probability, count))
+            elif target not in way.blocks or any({begin, target} <= one.blocks for one, _ in inside):
+                size = way.instructions + flow.blocks[target].instructions
+                if size > MOST_EXPANDED and inside:
+                    message = f"an iteration of the loop has more than {MOST_EXPANDED:,} instructions"
+                    raise AnalysisError(message, hint="let the loops inside run fewer times")
+                visits = _visits(way, begin, target, inside)
+                waiting.append(_Begun((*way.blocks, target), probability, count, size, visits))
         if len(found) >= MOST_WAYS:
             break
     if not found:
@@ -317,9 +349,48 @@ def ways_through(flow: Flow, loop: Loop, taken: Mapping[int, float]) -> tuple[li
     return sorted(ways, key=lambda way: (-way.probability, way.blocks)), max(0.0, 1 - kept)
 
 
-def _choices(block: FlowBlock, loop: Loop, taken: Mapping[int, float]) -> list[tuple[int, float, bool]]:
+def _inside(flow: Flow, loop: Loop, times: Mapping[int, int]) -> list[tuple[Loop, int]]:
+    """Return the loops inside with how often they run."""
+    found = flow.inside(loop)
+    missing = [number for number, one in found.items() if one.head not in times]
+    if missing:
+        message = f"loop {1 + flow.loops.index(loop)} has loops inside, and it is not said how often they run"
+        raise AnalysisError(message, hint=" ".join(f"--times {number}=10" for number in missing))
+    return [(one, times[one.head]) for one in found.values()]
+
+
+def _visits(way: _Begun, begin: int, target: int, inside: Sequence[tuple[Loop, int]]) -> Mapping[int, int]:
+    """Count visits of heads: anew where a loop is entered."""
+    for one, _ in inside:
+        if one.head == target:
+            return {**way.visits, target: way.visits[target] + 1 if begin in one.blocks else 1}
+    return way.visits
+
+
+def _allowed(way: _Begun, begin: int, inside: Sequence[tuple[Loop, int]]) -> Callable[[Sequence[int]], list[int]]:
+    """Return what leaves those successors of a block to which control goes, by how often the loops inside have run.
+
+    A loop that ends with its branch back has run when its head was come to that often. One that is left elsewhere,
+    such as at its head, comes there once more.
+    """
+
+    def allowed(successors: Sequence[int]) -> list[int]:
+        left = list(successors)
+        for one, times in inside:
+            leaving = [to for to in left if to not in one.blocks]
+            if begin in one.blocks and leaving:
+                has_run = way.visits[one.head] > times - (one.head in left)
+                left = leaving if has_run else [to for to in left if to in one.blocks]
+        return left
+
+    return allowed
+
+
+def _choices(
+    block: FlowBlock, loop: Loop, taken: Mapping[int, float], allowed: Callable[[Sequence[int]], list[int]]
+) -> list[tuple[int, float, bool]]:
     """Return where control goes from a block within a loop, how likely that is, and whether a branch is taken there."""
-    stays = [one for one in block.successors if one in loop.blocks]
+    stays = allowed([one for one in block.successors if one in loop.blocks])
     if len(stays) < 2:
         return [(one, 1.0, one == block.target) for one in stays]
     assert block.target is not None
@@ -329,6 +400,12 @@ def _choices(block: FlowBlock, loop: Loop, taken: Mapping[int, float]) -> list[t
 
 
 def branches_in(flow: Flow, loop: Loop) -> list[FlowBlock]:
-    """Return the blocks of a loop that end with a branch both of whose ways stay in the loop."""
-    chosen = (flow.blocks[begin] for begin in sorted(loop.blocks))
-    return [one for one in chosen if len([to for to in one.successors if to in loop.blocks]) > 1]
+    """Return the blocks of a loop whose branch goes either way: both stay, and it does not end a loop inside."""
+    inside = flow.inside(loop).values()
+
+    def goes_either_way(begin: int) -> bool:
+        stays = [to for to in flow.blocks[begin].successors if to in loop.blocks]
+        around = [one for one in inside if begin in one.blocks]
+        return len(stays) > 1 and all(one.blocks.issuperset(stays) for one in around)
+
+    return [flow.blocks[begin] for begin in sorted(loop.blocks) if goes_either_way(begin)]

@@ -64,8 +64,9 @@ def predict_loop(
     loop: Loop,
     taken: Mapping[int, float] | None = None,
     line_at: Callable[[int], SourceLine | None] = lambda _offset: None,
+    times: Mapping[int, int] | None = None,
 ) -> LoopPrediction:
-    """Predict what an iteration of an innermost loop takes.
+    """Predict what an iteration of a loop takes.
 
     Args:
         predict: predicts code on one machine; it is told where jumps end that are taken.
@@ -73,11 +74,13 @@ def predict_loop(
         loop: the loop.
         taken: how likely branches are taken (see `ways_through`).
         line_at: returns where the instruction at an offset in the function comes from.
+        times: how often loops inside run, by their heads (see `ways_through`).
 
     Raises:
-        AnalysisError: there is no way through the loop, or its code cannot be analyzed.
+        AnalysisError: there is no way through the loop, its code cannot be analyzed, or it is not said how often loops
+            inside run.
     """
-    ways, left_out = ways_through(flow, loop, taken or {})
+    ways, left_out = ways_through(flow, loop, taken or {}, times)
     found = [
         _with_lines(predict(flow.code_of(way.blocks), Running.LOOP, flow.taken_in(way)), flow, way, line_at)
         for way in ways

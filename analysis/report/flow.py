@@ -63,7 +63,15 @@ def flow_lines(flow: Flow, function: str, chosen: Loop | None) -> Iterator[str]:
         inner = "" if loop.is_innermost else ", has loops inside"
         size = f"{counted(len(loop.blocks), 'block')}, {counted(flow.size_of(loop), 'instruction')}"
         yield f"{mark} loop {number} at {flow.address + loop.head:#x}: {size}{inner}"
-    for block in branches_in(flow, chosen) if chosen is not None else ():
+    if chosen is None:
+        return
+    calls = sum(flow.blocks[begin].calls for begin in chosen.blocks)
+    if calls:
+        yield f"! {counted(calls, 'call')} in it: the time of what is called is not counted."
+    for end in flow.hidden_jumps(chosen):
+        where = f"The jump before {flow.address + end:#x}"
+        yield f"! {where} leads to addresses that the code does not show: those ways are not counted."
+    for block in branches_in(flow, chosen):
         end = flow.address + block.end
         yield f"  its branch before {end:#x} goes either way: --taken {end:#x}=0.5"
 

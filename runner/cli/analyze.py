@@ -47,6 +47,10 @@ def analyze(
         list[str] | None,
         typer.Option(metavar="ADDRESS=P", help="With --loop: how likely a branch is taken. May be repeated."),
     ] = None,
+    times: Annotated[
+        list[str] | None,
+        typer.Option(metavar="N=COUNT", help="With --loop: how often loop N, which is inside, runs. May be repeated."),
+    ] = None,
     blocks: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Basic blocks, one per line in hexadecimal (- is standard input)."),
@@ -115,8 +119,9 @@ def analyze(
         return
     if csv_file is not None:
         raise UsageError("--csv goes with --blocks", hint="--json FILE for one piece of code")
-    if loop is None and (taken or graph == "flow"):
-        raise UsageError(f"{'--taken' if taken else '--graph flow'} needs a loop", hint="--loop auto")
+    if loop is None and (taken or times or graph == "flow"):
+        option = "--taken" if taken else "--times" if times else "--graph flow"
+        raise UsageError(f"{option} needs a loop", hint="--loop auto")
     if arch and all(map(_is_aarch64, arch)):
         if any((hexadecimal, object_file, symbol, loop, data, html_file, svg_file, dot_file, measure)):
             raise UsageError("AArch64 kernels come from FILE or --asm, and are written as text or with --json")
@@ -136,6 +141,7 @@ def analyze(
         bhive,
         loop,
         _probabilities(taken or []),
+        _times(times or []),
         measure,
         cpu,
         output_format,
@@ -205,6 +211,17 @@ def _probabilities(taken: list[str]) -> dict[int, float]:
         if not equals or not 0 <= probability <= 1:
             raise UsageError(f"--taken {text}: not an address and a probability", hint="as in --taken 0x1243=0.9")
         found[place] = probability
+    return found
+
+
+def _times(given: list[str]) -> dict[int, int]:
+    """Return how often loops run, by their numbers."""
+    found = {}
+    for text in given:
+        number, _, count = text.partition("=")
+        if not (number.isdecimal() and count.isdecimal() and int(count)):
+            raise UsageError(f"--times {text}: not a loop and a number from 1", hint="as in --times 2=10")
+        found[int(number)] = int(count)
     return found
 
 

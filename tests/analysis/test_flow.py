@@ -8,7 +8,9 @@ from analysis.errors import AnalysisError
 from analysis.function.flow import Ending, Flow, branches_in, flow_of, ways_through
 from analysis.function.loops import TAKEN_BRANCHES, predict_loop
 from analysis.prediction import Tools
+from analysis.report.flow import flow_lines
 from tests.analysis.machine import haswell, reader
+from tests.nonempty import some
 from xed_convert.assembly.assembler import assemble
 
 NESTED = """
@@ -56,8 +58,11 @@ def test_loops_are_found_with_their_nesting() -> None:
     assert outer.blocks == set(begins[1:7])
     assert inner.blocks == set(begins[2:6])
     assert found.innermost() == inner
-    with pytest.raises(AnalysisError, match="has loops inside"):
-        found.loop_number(1)
+    assert found.loop_number(1) == outer
+    assert found.inside(outer) == {2: inner}
+    with pytest.raises(AnalysisError, match="loop 1 has loops inside") as caught:
+        ways_through(found, outer, {})
+    assert caught.value.hint == "--times 2=10"
     with pytest.raises(AnalysisError, match="no loop 3"):
         found.loop_number(3)
 
@@ -151,3 +156,58 @@ def test_all_ways_share_the_ports() -> None:
     alone = [one.bounds.cycles_of for one in made.facts]
     mean = sum(float(cycles) for bounds in alone for name, cycles in bounds.items() if name.value == "ports") / 2
     assert float(made.bounds["ports"]) <= mean
+
+
+def test_a_loop_around_another_one_is_predicted_if_it_is_said_how_often_that_runs() -> None:
+    tools = Tools.of(haswell(), reader().decoder)
+    text = "outer: mov ecx, 6; {reset}inner: imul rax, rbx; dec ecx; jnz inner; dec rdx; jnz outer"
+    for reset, per_run in (("", 3), ("xor eax, eax; ", 0)):
+        found = flow(text.format(reset=reset))
+        outer, inner = found.loops
+        for times in some((1, 4, 9)):
+            made = predict_loop(
+                lambda code, how, ends: tools.predict(code, how, taken=ends).facts,
+                found,
+                outer,
+                times={inner.head: times},
+            )
+            (way,) = made.ways
+            assert way.blocks.count(inner.head) == times
+            assert made.left_out == 0
+            assert made.bounds["dependencies"] == max(1, per_run * times)
+            assert made.bounds["ports"] >= times  # of IMUL there is one
+
+
+@pytest.mark.parametrize(
+    ("text", "bodies"),
+    [
+        ("o: nop; h: dec rcx; jz x; inc rax; jmp h; x: dec rdx; jnz o", 3),  # left at the head
+        ("o: nop; h: inc rax; cmp rax, rbx; jz x; dec rcx; jnz h; x: dec rdx; jnz o", 3),  # broken off, which is not so
+        ("o: jmp c; h: inc rax; c: dec rcx; jnz h; dec rdx; jnz o", 3),  # entered at its end
+    ],
+)
+def test_a_loop_inside_runs_as_often_as_is_said_wherever_it_is_left(text: str, bodies: int) -> None:
+    found = flow(text)
+    outer, inner = found.loops
+    (way,), _ = ways_through(found, outer, {}, {inner.head: 3})
+    assert found.code_of(way.blocks).count(assemble("inc rax")) == bodies
+
+
+def test_loops_inside_loops_inside_run_anew_each_time() -> None:
+    text = "a: nop; b: mov ecx, 3; c: inc rax; dec ecx; jnz c; dec rsi; jnz b; dec rdx; jnz a"
+    found = flow(text)
+    outer, middle, inner = found.loops
+    (way,), _ = ways_through(found, outer, {}, {middle.head: 4, inner.head: 3})
+    assert found.code_of(way.blocks).count(assemble("inc rax")) == 12
+    assert branches_in(found, outer) == []
+    with pytest.raises(AnalysisError, match="more than 1,500 instructions"):
+        ways_through(found, outer, {}, {middle.head: 100, inner.head: 100})
+
+
+def test_what_is_not_counted_is_said() -> None:
+    found = flow("a: call rax; jz s; b: dec rcx; jnz a; ret; s: jmp [rdi+rsi*8]")
+    lines = list(flow_lines(found, "f", found.innermost()))
+    assert "! 1 call in it: the time of what is called is not counted." in lines
+    assert sum("does not show: those ways are not counted" in line for line in lines) == 1
+    plain = flow("a: dec rcx; jnz a")
+    assert not any(line.startswith("!") for line in flow_lines(plain, "f", plain.innermost()))

@@ -45,6 +45,7 @@ class AnalyzeOptions:
     bhive: bool
     loop: str | None
     taken: Mapping[int, float]
+    times: Mapping[int, int]
     measure: bool
     cpu: int | None
     format: str
@@ -106,7 +107,7 @@ def _predict(given: Given, wanted: AnalyzeOptions, architecture: str) -> CpuPred
     tools = tools_for(architecture, wanted.data, BHIVE if wanted.bhive else None)
     if wanted.loop is None:
         return CpuPrediction(_worked_out(given.predict(tools, wanted.running, wanted.mode)), None)
-    loop = given.predict_loop(tools, wanted.loop, wanted.taken, wanted.mode)
+    loop = given.predict_loop(tools, wanted.loop, wanted.taken, wanted.mode, wanted.times)
     return CpuPrediction(loop.facts[0], loop)
 
 
@@ -129,8 +130,9 @@ def _measured(found: Sequence[CpuPrediction], given: Given, wanted: AnalyzeOptio
 
     code = given.code
     if found[0].loop is not None:
-        if len(found[0].loop.ways) > 1:
-            raise AnalysisError("a loop with several ways cannot be measured", hint="leave out --measure")
+        if len(found[0].loop.ways) > 1 or not found[0].loop.loop.is_innermost:
+            message = "a loop with several ways or with loops inside cannot be measured"
+            raise AnalysisError(message, hint="leave out --measure")
         code = found[0].loop.flow.code_of(found[0].loop.ways[0].blocks)
     with closing(open_backend("auto", cpu=wanted.cpu)) as backend:
         timings = measure_code(code, backend)

@@ -83,7 +83,12 @@ class Given:
         return flow_of(self.code, self.address)
 
     def predict_loop(
-        self, tools: Tools, chosen: str, taken: Mapping[int, float], mode: PredictionMode = PredictionMode.BOUNDS
+        self,
+        tools: Tools,
+        chosen: str,
+        taken: Mapping[int, float],
+        mode: PredictionMode = PredictionMode.BOUNDS,
+        times: Mapping[int, int] | None = None,
     ) -> LoopPrediction:
         """Predict what a loop in it takes.
 
@@ -92,6 +97,7 @@ class Given:
             chosen: "auto", or the number of a loop.
             taken: how likely branches are taken, by the address behind them.
             mode: how each way through it is predicted.
+            times: how often loops inside run whenever they are entered, by their numbers.
 
         Raises:
             AnalysisError: there is no such loop, or no branch there.
@@ -103,8 +109,18 @@ class Given:
             if address - self.address not in ends:
                 raise AnalysisError(f"no block of the loop ends at {address:#x}", hint="the report lists its branches")
         offsets = {address - self.address: share for address, share in taken.items()}
+        inside = flow.inside(loop)
+        if others := [number for number in times or {} if number not in inside]:
+            hint = f"inside are: {', '.join(map(str, inside)) or 'none'}"
+            raise AnalysisError(f"--times: loop {others[0]} is not inside the chosen one", hint=hint)
+        heads = {inside[number].head: count for number, count in (times or {}).items()}
         return predict_loop(
-            lambda code, how, ends: tools.predict(code, how, mode, ends).facts, flow, loop, offsets, self.line_at
+            lambda code, how, ends: tools.predict(code, how, mode, ends).facts,
+            flow,
+            loop,
+            offsets,
+            self.line_at,
+            heads,
         )
 
 

@@ -151,6 +151,19 @@ def test_given_probabilities_count(capsys: pytest.CaptureFixture[str]) -> None:
     assert [way["taken_branches"] for way in found["ways"]] == [2]
 
 
+def test_a_loop_around_another_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "a: mov ecx, 5; b: imul rax, rbx; dec ecx; jnz b; dec rdx; jnz a"
+    page = tmp_path / "page.html"
+    found = []
+    for mode in some(("bounds", "simulation")):
+        options = ("--mode", mode, "--loop", "1", "--times", "2=5", "--json", "-", "--html", str(page))
+        assert run(*HASWELL, "--asm", text, *options) == 0
+        found += json.loads(capsys.readouterr().out)
+    jsonschema.validate(found, schema())
+    assert [one["cycles_per_iteration"] for one in found] == pytest.approx([15, 15], rel=0.02)
+    assert page.read_text().count("IMUL") >= 5
+
+
 def test_a_function_of_an_object_file_and_its_loop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     compiler = shutil.which("gcc")
     if compiler is None:
@@ -227,6 +240,10 @@ def test_odd_code_gets_an_answer(arguments: tuple[str, ...], said: str, capsys: 
         (("--asm", "a: jmp a", "--loop", "auto", "--taken", "0x99=0.5"), "no block of the loop ends at 0x99"),
         (("--asm", "a: jmp a", "--loop", "auto", "--runs", "unrolled"), "contradict"),
         (("--asm", "nop", "--taken", "0x5=0.5"), "--taken needs a loop"),
+        (("--asm", "nop", "--times", "2=3"), "--times needs a loop"),
+        (("--asm", "a: jmp a", "--loop", "1", "--times", "1=x"), "--times 1=x"),
+        (("--asm", "a: jmp a", "--loop", "1", "--times", "1=2"), "loop 1 is not inside"),
+        (("--asm", "a: nop; b: dec rcx; jnz b; dec rdx; jnz a", "--loop", "1"), "--times 2=10"),
         (("--asm", "nop", "--graph", "flow"), "--graph flow needs a loop"),
         (("--asm", "nop", "--format", "gcc"), "--format gcc"),
         (("--asm", "nop", "--function", "f"), "no label 'f'"),
