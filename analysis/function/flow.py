@@ -315,8 +315,8 @@ def ways_through(
         times: how often the loops inside run whenever they are entered, by their heads.
 
     Raises:
-        AnalysisError: no way leads back to the head, a branch that is named never stays in the loop, it is not said
-            how often a loop inside runs, or a way has too many instructions.
+        AnalysisError: no way leads back to the head, or a branch that is named never stays in the loop. Or it is not
+            said how often a loop inside runs, or a way has too many instructions.
     """
     inside = _inside(flow, loop, times or {})
     found: list[Way] = []

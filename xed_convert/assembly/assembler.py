@@ -124,11 +124,14 @@ class Assembler:
         for _ in range(_MOST_ROUNDS):
             starts = list(accumulate(sizes, initial=0))[:-1]
             labels = {label: start for one, start in zip(pieces, starts, strict=True) for label in one.labels}
-            chosen = [
-                known or self._piece(one, labels, start, size)
-                for one, known, start, size in zip(pieces, fixed, starts, sizes, strict=True)
-            ]
-            new_sizes = [len(one) if isinstance(one, bytes) else len(one.data) for one in chosen]
+            chosen: list[Match | bytes] = []
+            new_sizes: list[int] = []
+            at = 0  # fillers fit what is before them in this round: else each of many would need a round of its own
+            for one, known, start, size in zip(pieces, fixed, starts, sizes, strict=True):
+                made = one.at(at) if isinstance(one, AlignedData) else known or self._labelled(one, labels, start, size)
+                chosen.append(made)
+                new_sizes.append(len(made) if isinstance(made, bytes) else len(made.data))
+                at += new_sizes[-1]
             if new_sizes == sizes:
                 return chosen
             sizes = new_sizes
@@ -184,10 +187,8 @@ class Assembler:
             return None
         return Match(decoded.variant, decoded.values, code) if fits else None
 
-    def _piece(self, piece: Statement | AlignedData, labels: dict[str, int], start: int, size: int) -> Match | bytes:
-        if isinstance(piece, AlignedData):
-            return piece.at(start)
-        return self._choose(_without_labels(piece, labels, start), size)
+    def _labelled(self, statement: Statement, labels: dict[str, int], start: int, size: int) -> Match:
+        return self._choose(_without_labels(statement, labels, start), size)
 
     def _choose(self, statement: Statement, least: int) -> Match:
         """Choose a variant: keystone's choice if the statement can mean it, else the shortest.

@@ -178,6 +178,14 @@ def test_statements_keep_their_bytes_and_lines_when_many_are_encoded_together() 
     assert listing.labels["l399"] == listing.places[3 * 399].offset
 
 
+def test_many_aligned_labels_settle() -> None:
+    """As in a `switch` of GCC. Where a branch grows, all that is behind it moves, and the fillers change."""
+    count = 60
+    rows = (f".p2align 4\n.L{n}:\n\taddl $1, %eax\n\tjne .L{7 * n % count}\n" for n in range(count))
+    code = of_text("".join(rows)).code
+    assert [code[16 * n : 16 * n + 3] for n in range(count)] == [b"\x83\xc0\x01"] * count
+
+
 def test_a_function_of_a_text() -> None:
     text = "f: nop\n.L1: dec rcx\njnz .L1\ng: ret\n"
     assert of_text(text, function="f").code == list_text("nop\na: dec rcx\njnz a").code
