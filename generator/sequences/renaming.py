@@ -90,6 +90,11 @@ def is_move(variant: InstructionVariant) -> bool:
     )
 
 
+def may_be_eliminated(variant: InstructionVariant) -> bool:
+    """Whether rename may eliminate some or all instances of a variant: it only moves a register to one like it."""
+    return variant.category == "DATAXFER" and is_move(variant)
+
+
 def moved_to_itself(factory: ThroughputFactory) -> Microbenchmark:
     """Return instances of a move, each of which has one register as source and result; `divisor` is how many.
 

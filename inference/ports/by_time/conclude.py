@@ -119,9 +119,15 @@ def _of_parts(probe: TimedProbe, usage: PortUsage) -> list[PortUsage] | None:
     """Return the usage, and those that have parts of its sets instead; None if there are too many.
 
     An instruction that is done once per port and cycle shows a set whole, but only for registers of its own file. In
-    LLVM's model of Golden Cove x87 instructions load from two of the three ports that other loads have.
+    LLVM's model of Golden Cove x87 instructions load from two of the three ports that other loads have. It shows
+    nothing of instructions that are not pipelined. A divider has one port, which no other instruction may have alone.
     """
-    sets = [(ports, count) for ports, count in usage.uops.items() if len(ports) > 1 and not _is_shown(probe, ports)]
+    is_pipelined = probe.cycles <= UNPIPELINED * throughput_of(usage)
+    sets = [
+        (ports, count)
+        for ports, count in usage.uops.items()
+        if len(ports) > 1 and not (is_pipelined and _is_shown(probe, ports))
+    ]
     choices = [list(combinations_with_replacement(_parts_of(ports), count)) for ports, count in sets]
     if prod(map(len, choices)) > MOST_COMBINED:
         return None

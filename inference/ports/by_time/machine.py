@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING
 
 from generator.microbenchmark import Microbenchmark
 from generator.sequences.blocking import register_files
-from generator.sequences.elimination import MoveFactory
 from generator.sequences.filler import MOVE, NOP, RESULTS, SOURCE, SlotFiller, as_filler
-from generator.sequences.renaming import is_move
+from generator.sequences.renaming import is_move, may_be_eliminated
 from inference.experiment import Procedure, Request
 from inference.ports.by_time.blockers import proved_blockers
 from inference.ports.by_time.diagram import Lying, consistent, named
@@ -335,35 +334,18 @@ class Discovery:
                 for file in domains(candidate.variant) - {MEMORY}:
                     self.most_often[file] = max(self.most_often.get(file, rate), rate)
             size = round(rate)
+            if may_be_eliminated(candidate.variant):
+                continue
             if 1 <= size < self.width and SLOWEST * size <= rate <= min(FASTEST * size, size + TOO_MANY):
                 fitting.append((candidate, size, rate))
         twins = [as_filler(self.instructions, self.filler, one.benchmark) for one, *_ in fitting]
         issued = iter((yield [Request(one, loop=True) for one in twins]) if twins else [])
-        waiting = [
+        return [
             (candidate.variant, size, 1 / rate)
             for candidate, size, rate in fitting
             if rate * len(candidate.benchmark.body)
             < NOT_ISSUED * candidate.benchmark.divisor * issue_rate(next(issued), self.width)
         ]
-        eliminated = yield from self._eliminated([variant for variant, *_ in waiting])
-        return [one for one in waiting if one[0].string not in eliminated]
-
-    def _eliminated(self, variants: Sequence[InstructionVariant]) -> Procedure[set[str]]:
-        """Return which of these are moves that take no time in a chain: they need no port, but rename limits them."""
-        requests = []
-        moves = [MoveFactory(self.instructions, variant) for variant in variants if is_move(variant)]
-        for factory in moves:
-            if factory.has_pair:
-                try:
-                    requests.append((factory.variant.string, Request(factory.to_and_fro(), loop=True)))
-                except UopscopeError:
-                    continue
-        measured = (yield [request for _, request in requests]) if requests else []
-        return {
-            string
-            for (string, request), one in zip(requests, measured, strict=True)
-            if (cycles := cycles_of(one)) is not None and cycles / request.benchmark.divisor <= UNDER_A_CYCLE
-        }
 
     def _ask(self, pairs: Sequence[tuple[Member, Member]], more_cycles: int = 0) -> Procedure[list[Asked]]:
         """Ask of each pair (subject, blocker) how many µops of the subject are confined to the blocker's set.

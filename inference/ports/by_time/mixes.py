@@ -102,11 +102,13 @@ class MixAnswer:
     def settled(self, last: Fraction) -> MixAnswer:
         """Return the answer after `last`, the µops per instance among so many blocking instructions that none run dry.
 
-        If these took longer than the least of all mixes, something else than ports slows them down.
+        If these took longer than the least of all mixes, something else than ports slows them down. If one instance
+        took less time than so many µops need, it has fewer.
         """
         if self.uops is not None or self.bound is None:
             return self
-        if abs(last - self.most) <= CONFIRMS and abs(self.bound - self.most) <= CONFIRMS:
+        reached = max(self.values, default=last) >= self.most - CONFIRMS
+        if reached and abs(last - self.most) <= CONFIRMS and abs(self.bound - self.most) <= CONFIRMS:
             return MixAnswer(self.most, self.most, self.values, self.bound, confirmed=True)
         return self
 
