@@ -84,17 +84,6 @@ class MoveFactory:
         purpose = f"{self.variant.string} in a chain, while {pairs} pairs of registers share a physical one"
         return self._benchmark([*moves, there, back], body, purpose, 2 * LINKS)
 
-    def to_and_fro(self) -> Microbenchmark:
-        """Return moves between two registers, each of which waits for the one before; `divisor` is how many.
-
-        Raises:
-            EncodingError: an instruction cannot be encoded.
-        """
-        one, other, *_ = self.names
-        moves = [self._move(other, one), self._move(one, other)]
-        purpose = f"{self.variant.string}: to and fro"
-        return self._benchmark(moves, list(map(assemble, moves)) * LINKS, purpose, 2 * LINKS)
-
     def slow_alone(self) -> Microbenchmark:
         """Return the chain without moves; `divisor` is as if they were there.
 

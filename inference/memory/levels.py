@@ -15,6 +15,7 @@ A larger buffer is never faster. A size that takes longer than a larger one was 
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import accumulate
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -100,13 +101,11 @@ def levels(chased: Sequence[Chased]) -> tuple[tuple[MeasuredLevel, ...], tuple[s
 
 def _undisturbed(chased: Sequence[Chased]) -> list[Chased]:
     """Return the sizes with times that never fall: each has the least of its own and of larger sizes."""
-    found: list[Chased] = []
-    cycles = page_cycles = None
-    for one in reversed(chased):
-        cycles = one.cycles if cycles is None else min(cycles, one.cycles)
-        page_cycles = one.page_cycles if page_cycles is None else min(page_cycles, one.page_cycles)
-        found.append(Chased(one.size_bytes, cycles, page_cycles))
-    return found[::-1]
+    largest_first = chased[::-1]
+    cycles = accumulate((one.cycles for one in largest_first), min)
+    page_cycles = accumulate((one.page_cycles for one in largest_first), min)
+    found = map(Chased, (one.size_bytes for one in largest_first), cycles, page_cycles)
+    return list(found)[::-1]
 
 
 def _middle(group: Sequence[Chased]) -> Fraction:

@@ -16,6 +16,7 @@ from results.exports.exporters import is_model
 from results.model import SPECIAL_FORMS, Form, PortUsage, port_set_name
 from results.rows import Rows
 from xed_convert.catalogue.catalogue import Catalogue
+from xed_convert.numbers import decimal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -119,8 +120,9 @@ def _variant_row(entry: Entry, result: ArchitectureResult) -> dict[str, object]:
 
 def number(text: str) -> object:
     """Return an int or a float if the text is one, else the text."""
+    whole = decimal(text)
     try:
-        return int(text) if text.isdigit() else float(text)
+        return float(text) if whole is None else whole
     except ValueError:
         return text
 

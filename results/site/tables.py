@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from results.database.cycles import exact_cycles, longest
 from results.site.views import latency_range
+from xed_convert.numbers import decimal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -76,7 +77,7 @@ def _compact(table: object) -> str:
 
 
 def _whole(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdigit() else None
+    return None if text is None else decimal(text)
 
 
 def _cycles(result: ArchitectureResult) -> Iterable[float]:

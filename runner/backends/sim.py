@@ -32,6 +32,7 @@ from simulator.memory.parameters import TYPICAL
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.encoding.decoder import Decoder
 from xed_convert.errors import UopscopeError
+from xed_convert.numbers import decimal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -245,13 +246,14 @@ def open_machine(architecture: str | None) -> MachineModel:
 
 def _open_random(architecture: str, options: Sequence[str], hint: str) -> MachineModel:
     """Return a random machine: the options are its kind, if any, and its seed."""
-    *kinds, seed = options or [""]
-    if not seed.isdecimal():
+    *kinds, text = options or [""]
+    seed = decimal(text)
+    if seed is None:
         raise UnknownNameError(f"{architecture!r}: the seed is not a number", hint=hint)
     kind = ":".join(kinds)
     if kinds and not set(kind.split("+")) <= set(KINDS):
-        raise UnknownNameError.of("simulated machine", architecture, [f"random:{one}:{seed}" for one in KINDS])
-    return RandomMachine(int(seed), kind=kind).model()
+        raise UnknownNameError.of("simulated machine", architecture, [f"random:{one}:{text}" for one in KINDS])
+    return RandomMachine(seed, kind=kind).model()
 
 
 def _without_table(architecture: str) -> tuple[str, Microarchitecture | None]:

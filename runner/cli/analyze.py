@@ -14,6 +14,7 @@ import typer
 from runner.cli.process.guard import UsageError
 from runner.cli.support.counting import Counting
 from runner.cli.support.own_code import lines_of, one_source, write_text
+from xed_convert.numbers import decimal
 
 if TYPE_CHECKING:
     from analysis.bounds.components import Running
@@ -218,10 +219,10 @@ def _times(given: list[str]) -> dict[int, int]:
     """Return how often loops run, by their numbers."""
     found = {}
     for text in given:
-        number, _, count = text.partition("=")
-        if not (number.isdecimal() and count.isdecimal() and int(count)):
+        loop, count = map(decimal, text.partition("=")[::2])
+        if loop is None or not count:
             raise UsageError(f"--times {text}: not a loop and a number from 1", hint="as in --times 2=10")
-        found[int(number)] = int(count)
+        found[loop] = count
     return found
 
 

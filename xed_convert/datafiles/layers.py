@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from xed_convert.datafiles.source import FileLine, read_lines, read_text
 from xed_convert.errors import ConversionError
+from xed_convert.numbers import decimal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -145,9 +146,10 @@ def _append(line: FileLine, folder: Path, lists: dict[str, _FileList], parts: li
         raise line.error("expected a type and a file name on both sides of the colon")
     priority = DEFAULT_PRIORITY
     if len(parts) == 3:
-        if not parts[2].isdigit():
+        given = decimal(parts[2])
+        if given is None:
             raise line.error(f"expected a number as priority, not {parts[2]!r}")
-        priority = int(parts[2])
+        priority = given
     entry = lists.setdefault(kind, _FileList())
     if priority > entry.priority:
         entry.priority, entry.files = priority, []

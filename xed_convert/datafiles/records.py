@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from xed_convert.datafiles.nonterminals import match_head
 from xed_convert.errors import ConversionError
+from xed_convert.numbers import decimal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -175,7 +176,7 @@ def _read_body(body: list[FileLine], opened: FileLine, nonterminal: str) -> list
     if missing := [key for key in _REQUIRED if not common.get(key)]:
         raise opened.error(f"the record lacks {', '.join(missing)}")
     for key in ("CPL", "VERSION"):
-        if not common.get(key, "0").isdigit():
+        if decimal(common.get(key, "0")) is None:
             raise opened.error(f"expected a number as {key}, not {common[key]!r}")
     if not groups:
         raise opened.error("the record lacks a PATTERN")

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from xed_convert.numbers import decimal
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -78,9 +80,10 @@ def read_element_types(lines: Iterable[FileLine]) -> dict[str, ElementType]:
     types: dict[str, ElementType] = {}
     for line in lines:
         words = line.text.split()
-        if len(words) != 3 or not words[2].isdigit():
+        bits = decimal(words[2]) if len(words) == 3 else None
+        if bits is None:
             raise line.error("expected an element type, its base type and its size in bits")
-        types[words[0]] = ElementType(words[0], words[1], int(words[2]))
+        types[words[0]] = ElementType(words[0], words[1], bits)
     return types
 
 
@@ -123,9 +126,10 @@ def read_pointer_names(lines: Iterable[FileLine]) -> dict[int, str]:
     names: dict[int, str] = {}
     for line in lines:
         words = line.text.split()
-        if len(words) < 2 or not words[0].isdigit():
+        size = decimal(words[0]) if len(words) >= 2 else None
+        if size is None:
             raise line.error("expected a size in bytes and the name of pointers of that size")
-        names[int(words[0]) * 8] = words[1]
+        names[size * 8] = words[1]
     return names
 
 

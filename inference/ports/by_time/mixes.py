@@ -370,10 +370,9 @@ def _with_many(
         if cycles is None or numbers is None or one.answer is None:
             found.append(one)
             continue
-        instances, blockers = numbers
-        bound = (cycles * one.question.size - blockers) / instances
-        slack = ROUNDING + noise * cycles * one.question.size / instances
-        many = (*one.many, Many(instances, blockers, cycles))
+        last = Many(*numbers, cycles)
+        slack = ROUNDING + noise * cycles * one.question.size / last.instances
+        answer = one.answer.bounded(last.uops(one.question.size), slack)
         ids = (*one.experiments, measured[0].request.benchmark.id)
-        found.append(Asked(one.question, one.answer.bounded(bound, slack), one.times, many, ids))
+        found.append(Asked(one.question, answer, one.times, (*one.many, last), ids))
     return found

@@ -18,6 +18,7 @@ from runner.host.cpu import choose, read_cpu
 from runner.own_code.reading.listing import list_text
 from xed_convert.assembly.assembler import shipped_assembler
 from xed_convert.errors import UopscopeError
+from xed_convert.numbers import decimal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -127,9 +128,10 @@ class Given:
 def _loop(flow: Flow, chosen: str) -> Loop:
     if chosen == AUTO:
         return flow.innermost()
-    if not chosen.isdecimal():
+    number = decimal(chosen)
+    if number is None:
         raise AnalysisError(f"--loop {chosen}: not a number", hint="auto, or the number of a loop in the report")
-    return flow.loop_number(int(chosen))
+    return flow.loop_number(number)
 
 
 def of_text(

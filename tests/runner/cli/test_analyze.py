@@ -242,6 +242,8 @@ def test_odd_code_gets_an_answer(arguments: tuple[str, ...], said: str, capsys: 
         (("--asm", "nop", "--taken", "0x5=0.5"), "--taken needs a loop"),
         (("--asm", "nop", "--times", "2=3"), "--times needs a loop"),
         (("--asm", "a: jmp a", "--loop", "1", "--times", "1=x"), "--times 1=x"),
+        (("--asm", "a: jmp a", "--loop", "1", "--times", "1=" + 5000 * "9"), "not a loop and a number"),
+        (("--asm", "a: jmp a", "--loop", 5000 * "9"), "not a number"),
         (("--asm", "a: jmp a", "--loop", "1", "--times", "1=2"), "loop 1 is not inside"),
         (("--asm", "a: nop; b: dec rcx; jnz b; dec rdx; jnz a", "--loop", "1"), "--times 2=10"),
         (("--asm", "nop", "--graph", "flow"), "--graph flow needs a loop"),
