@@ -62,9 +62,6 @@ MOST_MISTAKES = 3
 """Sequences of a search that may be measured again. On Zen 4 one in a thousand is too fast by luck, so three in a row
 are no luck."""
 
-FRONT_END = 1
-"""Cycles per line of code. Any front end delivers a line in that time, even if it decodes it anew."""
-
 WHOLE_COUNT = Fraction(1, 10)
 """µops per instruction by which a count may be off an integer: less than the 1/8 that one µop too many adds to each of
 eight instances."""
@@ -282,15 +279,11 @@ def confirm(search: Search, bound: Fraction | None) -> Procedure[None]:
     wrong by up to a step, and the least of all sequences has the luckiest error. A loop goes through thousands of
     instances. If the longer window agrees with the loop, no faster sequence counts.
 
-    A longer window may leave the µop cache. So it is not measured where lines of code take less time than a front end
-    may need. A clock is the exception, since the ends of short windows look fast there. On Zen 4 PSHUFW alone takes
-    0.28 cycles, and 0.33 in any loop, as its three pipes allow. Code that leaves the µop cache is then slower than the
-    loop.
+    On a clock the ends of short windows look fast. On Zen 4 PSHUFW alone takes 0.28 cycles, and 0.33 in any loop, as
+    its three pipes allow. A longer window that leaves the µop cache is slower than the loop, so it says nothing.
     """
     best, looped = search.best(), search.least(search.looped)
     if best is None or looped is None or looped.cycles <= best.cycles * SLOWER or _reached(search, bound):
-        return
-    if looped.cycles < FRONT_END * best.lines and not search.balanced:
         return
     repeats = max(2, WINDOW // best.shape.count)
     yield from search.measure([replace(best.shape, repeats=repeats)], Want.CYCLES)

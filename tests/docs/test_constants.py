@@ -148,7 +148,6 @@ def test_every_constant_of_inference_is_tried_or_says_why_not() -> None:
     assert unexplained(some(constants(), 200), trials, reasons) == []
 
 
-def test_no_trial_made_a_conclusion_wrong_but_one_that_contradicts_a_fact_about_front_ends() -> None:
+def test_no_trial_made_a_conclusion_wrong() -> None:
     trials = some(figures(CHECKOUT / "benchmarks" / SENSITIVITY), 200)
-    wrong = [(row["constant"], row["tried"]) for row in trials if row["wrong"] not in {"", "0"}]
-    assert wrong == [("throughput.FRONT_END", "2")]
+    assert [(row["constant"], row["tried"]) for row in trials if row["wrong"] not in {"", "0"}] == []
