@@ -5,6 +5,7 @@
 
 A row of the file is a variant of a simulated machine, with two hashes: of all experiments that inference asked for
 (their bytes included), and of its conclusion with derivations. Texts for people are in neither, so they may change.
+A further row per machine has the experiments that all variants share. `--complete` compares more variants.
 """
 
 from __future__ import annotations
@@ -22,13 +23,33 @@ from benchmarks.kept import Kept
 from benchmarks.verdicts import VerdictSource
 from results.campaign.codec import encode_characterization
 from runner.backends.sim import open_machine
+from runner.verification.run import chosen
 from xed_convert.files import atomic_write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-SAMPLES = {"HSW": 12, "SKL": 12, "SKX": 12, "ADL-P": 12, **{f"random:{seed}": 4 for seed in range(1, 7)}}
+SAMPLES: dict[str, int | str] = {
+    "HSW": 12,
+    "SKL": 12,
+    "SKX": 12,
+    "ADL-P": 12,
+    **{f"random:{seed}": 4 for seed in range(1, 7)},
+}
 """How many variants of each machine are compared."""
+
+COMPLETE: dict[str, int | str] = {
+    "HSW": "BASE",
+    "SKL": "BASE",
+    "SKX": 1000,
+    "ADL-P": 1000,
+    **{f"random:{seed}": 16 for seed in range(1, 51)},
+}
+"""The same for `--complete`; a name is an extension of which every variant is compared."""
+
+SHARED = "(shared)"
+"""Stands for a variant in the row of the experiments that all variants of a machine share."""
+
 Rows = dict[tuple[str, str], tuple[str, str]]
 
 
@@ -37,17 +58,25 @@ def digest(lines: Iterable[str]) -> str:
     return hashlib.blake2b("\n".join(lines).encode(), digest_size=8).hexdigest()
 
 
-def rows_of(machines: Iterable[str], share: int) -> Rows:
-    """Characterize the samples of some machines, multiplied by `share`; return the hashes by machine and variant."""
+def rows_of(samples: Mapping[str, int | str]) -> Rows:
+    """Characterize samples of machines; return the hashes by machine and variant."""
     found: Rows = {}
     with tempfile.TemporaryDirectory() as folder:
         source = VerdictSource(Path(folder))
-        for name in machines:
-            kept, begun = Kept(Path(folder) / "none"), time.monotonic()
-            for variant, result, requests in source.conclusions(open_machine(name), name, SAMPLES[name] * share, kept):
+        for name, sample in samples.items():
+            kept, begun = Kept(Path(folder) / "none"), time.process_time()
+            machine, of_variants = open_machine(name), set[str]()
+            if isinstance(sample, str):
+                variants = chosen(source.catalogue, machine, [sample], 1)
+            else:
+                variants = source.sample(machine, name, sample)
+            for variant, result, requests in source.conclusions(machine, name, variants, kept):
                 conclusion = json.dumps(encode_characterization(result), sort_keys=True)
                 found[name, variant.string] = digest(sorted(requests)), digest([conclusion])
-            print(f"{name}: {len(kept.asked)} experiments ({time.monotonic() - begun:.0f} s)", flush=True)
+                of_variants.update(requests)
+            found[name, SHARED] = digest(sorted(kept.asked - of_variants)), ""
+            seconds = time.process_time() - begun
+            print(f"{name}: {len(variants)} variants, {len(kept.asked)} experiments ({seconds:.0f} s)", flush=True)
     return found
 
 
@@ -77,16 +106,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("file", type=Path)
     parser.add_argument("--against", action="store_true", help="compare with the file, do not write it")
-    parser.add_argument("--machines", nargs="+", default=list(SAMPLES), choices=list(SAMPLES), help="only these")
-    parser.add_argument("--share", type=int, default=1, help="this many times as many variants")
+    parser.add_argument("--machines", nargs="+", choices=list(COMPLETE), metavar="NAME", help="only these")
+    parser.add_argument("--complete", action="store_true", help="4,500 variants of 54 machines, not 72 of ten")
     options = parser.parse_args()
-    found = rows_of(options.machines, options.share)
+    samples = COMPLETE if options.complete else SAMPLES
+    samples = {name: sample for name, sample in samples.items() if name in (options.machines or samples)}
+    found = rows_of(samples)
     if not options.against:
         with atomic_write(options.file) as file:
             file.write("".join("\t".join((*key, *value)) + "\n" for key, value in found.items()).encode())
         return 0
-    lines = differences({key: row for key, row in read(options.file).items() if key[0] in options.machines}, found)
-    print("\n".join([*lines, f"{len(found) - len(lines)} of {len(found)} variants are the same"]))
+    lines = differences({key: row for key, row in read(options.file).items() if key[0] in samples}, found)
+    print("\n".join([*lines, f"{len(found) - len(lines)} of {len(found)} rows are the same"]))
     return int(bool(lines))
 
 

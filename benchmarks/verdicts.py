@@ -24,7 +24,7 @@ from simulator.judging.latency import judge, missing
 from xed_convert.catalogue.catalogue import Catalogue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from benchmarks.verdicts_apart import Verdicts
@@ -74,8 +74,9 @@ class VerdictSource:
     def _characterized(self, name: str, count: int, kept: Kept) -> dict[str, str]:
         """Characterize so many variants of a machine."""
         machine = open_machine(name.removeprefix(CLOCK))
+        variants = self.sample(machine, name, count)
         stopped: Verdicts = {}
-        results = [(variant, result) for variant, result, _ in self.conclusions(machine, name, count, kept, stopped)]
+        results = [(variant, result) for variant, result, _ in self.conclusions(machine, name, variants, kept, stopped)]
         names = port_names(machine, results)
         return stopped | {
             f"{variant.string} {about}": verdict
@@ -84,16 +85,20 @@ class VerdictSource:
         }
 
     def conclusions(
-        self, machine: MachineModel, name: str, count: int, kept: Kept, stopped: Verdicts | None = None
+        self,
+        machine: MachineModel,
+        name: str,
+        variants: Sequence[InstructionVariant],
+        kept: Kept,
+        stopped: Verdicts | None = None,
     ) -> Iterator[tuple[InstructionVariant, Characterization, tuple[str, ...]]]:
-        """Yield so many variants of a machine with the conclusions about them, and the keys of their requests.
+        """Yield variants with the conclusions about them on a machine, and the keys of their requests.
 
         A variant about which inference asks without end has no conclusions: `stopped` gets a verdict about it.
 
         Raises:
             RuntimeError: inference failed, or asks without end although nobody wants to know (`stopped` is None).
         """
-        variants = self._variants(machine, name, count)
         is_clock = name.startswith(CLOCK)
         backend = SimBackend(machine, self.catalogue, hide_counters=is_clock)
         capabilities = replace(backend.info().capabilities, loops_only=is_clock)
@@ -110,8 +115,8 @@ class VerdictSource:
                 raise RuntimeError(f"{name} {by_key[one.name].string}: {one.error}")
             yield by_key[one.name], one.result, one.requests
 
-    def _variants(self, machine: MachineModel, name: str, count: int) -> list[InstructionVariant]:
-        """Return variants of all extensions, other ones for each random machine; or those that are chosen."""
+    def sample(self, machine: MachineModel, name: str, count: int) -> list[InstructionVariant]:
+        """Return so many variants of all extensions, other ones for each random machine; or those that are chosen."""
         if name in CHOSEN:
             return [self.catalogue.by_string(string) for string in CHOSEN[name]]
         seed = name.rpartition(":")[2]
