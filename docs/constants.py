@@ -1,7 +1,7 @@
 """The numeric constants of inference, read from its sources: name, value, and why it has this value.
 
-`docs/tables.py` makes the table of `docs/constants.md` from them, with what `benchmarks/sensitivity.py` found out. That
-script tries half and twice the value of one constant at a time.
+`docs/tables.py` makes the table of `docs/constants.md` from them, with what `benchmarks/changes/sensitivity.py` found
+out. That script tries half and twice the value of one constant at a time.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The tables of figures in the documentation, made from the files of figures: `python -m docs.tables [--check]`.
 
 A table stands between `<!-- begin table: NAME -->` and `<!-- end table: NAME -->`. What stands between is replaced.
-NAME is one of `TABLES`, made from the files that `benchmarks.truth` and `benchmarks.random_machines` write (their
-columns: `benchmarks.truth`). Shares are rounded down: 100% means all. Or it is one of those that `docs.constants`
-makes.
+NAME is one of `TABLES`, made from the files of `benchmarks/accuracy/` (columns: `runner.verification.report`). Shares
+are rounded down: 100% means all. Or it is one of those that `docs.constants` makes.
 
 With `--check` nothing is written: the status is 1 if a table is not what its files say, and each such table is named.
 """
@@ -26,8 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 CHECKOUT = Path(__file__).resolve().parents[1]
-CAMPAIGN, RANDOM, SENSITIVITY = "truth_campaign.tsv", "random_machines.tsv", "sensitivity.tsv"
-KINDS, UNTRIED = "random_kinds.tsv", "untried.tsv"
+CAMPAIGN, RANDOM, KINDS = "accuracy/truth_campaign.tsv", "accuracy/random_machines.tsv", "accuracy/random_kinds.tsv"
+SENSITIVITY, UNTRIED = "changes/sensitivity.tsv", "changes/untried.tsv"
+"""Files of figures, in the folder `benchmarks`."""
 
 _BEGIN = re.compile(r"^<!-- begin table: (?P<name>.*?) -->\n", re.MULTILINE)
 

@@ -5,5 +5,5 @@ Reading order: `run` (characterize variants of a machine), `report` (the figures
 another machine give the same in every measurement?), `tellable` (can the counters tell a usage at all?), `by_time`
 (ports that were inferred without counters), `siblings` (random machines of one seed), `synthetic` (what a model says,
 stored as a campaign without measuring).
-`benchmarks/truth.py` and tests use it.
+`benchmarks/accuracy/truth.py` and tests use it.
 """

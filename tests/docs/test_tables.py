@@ -7,13 +7,27 @@ from typing import TYPE_CHECKING
 import pytest
 
 from docs import tables
-from docs.tables import MACHINES, TABLES, Column, FigureRows, Table, TableError, figures, render, replaced, update
+from docs.tables import (
+    CAMPAIGN,
+    KINDS,
+    MACHINES,
+    RANDOM,
+    TABLES,
+    Column,
+    FigureRows,
+    Table,
+    TableError,
+    figures,
+    render,
+    replaced,
+    update,
+)
 from runner.verification.report import COLUMNS, Report, keep
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-FILES = ("truth_campaign.tsv", "random_machines.tsv", "random_kinds.tsv")
+FILES = (CAMPAIGN, RANDOM, KINDS)
 NEEDED = sorted(
     {figure for table in TABLES.values() for c in table.columns for figure in (c.figure, c.whole) if figure}
     - {MACHINES}
@@ -23,7 +37,7 @@ NEEDED = sorted(
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """Return a checkout with a document of each kind and two machines in every file."""
-    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "accuracy").mkdir(parents=True)
     (tmp_path / "docs").mkdir()
     (tmp_path / "inference").mkdir()
     (tmp_path / "inference" / "rules.py").write_text('MOST = 4\n"""Cycles. More are noise."""\n')
@@ -61,7 +75,7 @@ def test_tables_are_made_once_and_then_current(checkout: Path) -> None:
 
 def test_one_changed_figure_makes_the_tables_that_show_it_stale(checkout: Path) -> None:
     update(checkout, write=True)
-    path = checkout / "benchmarks" / "truth_campaign.tsv"
+    path = checkout / "benchmarks" / CAMPAIGN
     lines = path.read_text().split("\n")
     cells = lines[1].split("\t")
     cells[lines[0].split("\t").index("ports_named")] = "7"

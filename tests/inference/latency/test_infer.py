@@ -175,7 +175,7 @@ def test_machines_that_nobody_knows_are_found_out(catalogue: Catalogue, seed: in
     [("HSW", sample(3, 1)), ("SNB", sample(10, 4)), ("SKL", sample(10, 4)), ("ICX", sample(10, 4))],
 )
 def test_all_of_base_is_as_the_model_says(catalogue: Catalogue, name: str, step: int) -> None:
-    """Every third variant on one machine, every tenth on the others: `benchmarks.truth` has the time for all."""
+    """Every third variant on one machine, every tenth on the others; `benchmarks.accuracy.truth` does all."""
     lab = Lab(catalogue, name)
     counts, wrong = compare(lab, lab.variants(step))
     assert not wrong

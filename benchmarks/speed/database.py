@@ -1,4 +1,4 @@
-"""Databases at full size: `python -m benchmarks.database [PART ...] [--work FOLDER] [--mutations N]`.
+"""Databases at full size: `python -m benchmarks.speed.database [PART ...] [--work FOLDER] [--mutations N]`.
 
 Parts (default: all): `build` 8 campaigns of the full ISA into one instructions.xml; `diff` of two full-ISA files;
 `site` for one architecture with 14 experiments per variant; `key`, the time that a keystroke in the search takes in

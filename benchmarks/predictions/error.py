@@ -1,7 +1,7 @@
 """How far predicted cycles of blocks are from measured ones, how long that takes, and what each component is for.
 
-    python -m benchmarks.predictions bhive-haswell.csv.xz --data HSW.uops-info.xml.xz --arch HSW --initial-state bhive
-    python -m benchmarks.predictions bhive-haswell.csv.xz --data HSW.uops-info.xml.xz --without --every 20
+    python -m benchmarks.predictions.error bhive-haswell.csv.xz --data HSW.uops-info.xml.xz --initial-state bhive
+    python -m benchmarks.predictions.error bhive-haswell.csv.xz --data HSW.uops-info.xml.xz --without --every 20
 
 The table of blocks has columns `hex` and `cycles` (copies in a row, as BHive measures them), and may have `source`. A
 hash of their bytes divides the blocks into two halves. One may be looked at while rules are made (`--half tuning`);

@@ -1,7 +1,7 @@
-"""Whether a change keeps microbenchmarks and conclusions: `python -m benchmarks.unchanged FILE [--against]`.
+"""Whether a change of the code keeps microbenchmarks, byte for byte, and conclusions.
 
-    python -m benchmarks.unchanged /tmp/before.tsv                # on the old code
-    python -m benchmarks.unchanged /tmp/before.tsv --against      # on the new code: lists what differs, exit code 1
+    python -m benchmarks.changes.unchanged before.tsv                # on the old code
+    python -m benchmarks.changes.unchanged before.tsv --against      # on the new code: lists what differs, exit code 1
 
 A row of the file is a variant of a simulated machine, with two hashes: of all experiments that inference asked for
 (their bytes included), and of its conclusion with derivations. Texts for people are in neither, so they may change.
@@ -19,8 +19,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.kept import Kept
-from benchmarks.verdicts import VerdictSource
+from benchmarks.changes.kept import Kept
+from benchmarks.changes.verdicts import VerdictSource
 from results.campaign.codec import encode_characterization
 from runner.backends.sim import open_machine
 from runner.verification.run import chosen

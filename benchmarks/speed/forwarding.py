@@ -1,6 +1,6 @@
 """How long the matrix of store forwarding takes on this CPU, and how alike several runs of it are.
 
-python -m benchmarks.memory --cpu 1 --runs 3
+python -m benchmarks.speed.forwarding --cpu 1 --runs 3
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Basic blocks on the clock backend: `python -m benchmarks.blocks TABLE [--count 10000] [--modes unrolled]`.
+"""Basic blocks on the clock backend: `python -m benchmarks.speed.blocks TABLE [--count 10000] [--modes unrolled]`.
 
 The table's first column is a block in hexadecimal (BHive's, or what `uopscope blocks` writes; .xz is unpacked). A
 sample drawn with a fixed seed is measured twice, each time by a backend of its own. Shown are seconds and milliseconds
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from iced_x86 import Decoder, InstructionInfoFactory
 
-from benchmarks.one_measure import Seconds
+from benchmarks.speed.one_measure import Seconds
 from runner.backends.registry import open_backend
 from runner.own_code.blocks import BlockMeasurer, BlockMode, BlockOptions, BlockProblem, read_blocks
 

@@ -1,6 +1,7 @@
 """Instructions encoded, decoded and assembled per second of CPU time, and the time to prepare; plain Python, one core.
 
-Run: `python -m benchmarks.encoding`. Each figure is the best of three passes over a random sample of the catalogue.
+Run: `python -m benchmarks.speed.encoding`. Each figure is the best of three passes over a random sample of the
+catalogue.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from xed_convert.assembly.assembler import Assembler
 from xed_convert.assembly.formatting import format_instance

@@ -7,9 +7,9 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from benchmarks.kept import Kept
-from benchmarks.random_machines import sample
-from benchmarks.verdicts_apart import Apart
+from benchmarks.accuracy.random_machines import sample
+from benchmarks.changes.kept import Kept
+from benchmarks.changes.verdicts_apart import Apart
 from generator.exclusions import excluded
 from inference.characterizer import CandidateCache, Characterizer
 from results.model import LEFT_OUT, Form
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from benchmarks.verdicts_apart import Verdicts
+    from benchmarks.changes.verdicts_apart import Verdicts
     from results.model import Characterization, PortUsage
     from simulator.machines.machine import MachineModel
     from simulator.machines.truth import Truth

@@ -1,4 +1,6 @@
-"""What a campaign costs besides running code: `python -m benchmarks.overhead [--backend sim --arch SKX] [--every 40]`.
+"""What a campaign costs besides running code.
+
+    python -m benchmarks.speed.overhead [--backend sim --arch SKX] [--every 40]
 
 Every N-th variant is characterized into a file, as by `characterize --all --db`. The CPU time of this process is
 divided by the number of microbenchmarks. That is the time for generating, encoding, rendering, submitting, judging,
@@ -69,7 +71,7 @@ class TimedBackend:
 
 
 def row(name: str, architecture: str | None, every: int, folder: Path) -> tuple[str, ...]:
-    """Characterize every so manieth variant and return the figures."""
+    """Characterize every N-th variant; return the figures."""
     catalogue = Catalogue.load()
     backend = open_backend(name, architecture=architecture)
     timed, path = TimedBackend(backend), folder / "campaign.sqlite"

@@ -1,6 +1,6 @@
 """How well mixes of instructions are predicted on the CPU at hand, from ports that were inferred by time alone.
 
-    python -m benchmarks.real_mixes --campaign zen4.sqlite --mixes 2000 --seed 1
+    python -m benchmarks.predictions.real_mixes --campaign zen4.sqlite --mixes 2000 --seed 1
 
 It takes the stated usages of a campaign (`characterize --all --db FILE`) and draws random mixes of 3 to 8 instructions,
 which inference has not seen. Their times are compared with the linear program, which no mix should beat. They are also

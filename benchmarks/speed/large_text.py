@@ -1,7 +1,7 @@
 """CPU time and memory of analyzing a text with many different statements, part by part.
 
-Run: `python -m benchmarks.large_text [STATEMENTS] [SYNTAX]`, where SYNTAX is `intel` or `att`. Statements are loads,
-stores and computations with numbers drawn at random, so hardly any comes twice; each twentieth is a jump back.
+Run: `python -m benchmarks.speed.large_text [STATEMENTS] [SYNTAX]`, where SYNTAX is `intel` or `att`. Statements are
+loads, stores and computations with numbers drawn at random, so hardly any comes twice. Each twentieth is a jump back.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from analysis.bounds.components import Running
 from analysis.prediction import PredictionMode

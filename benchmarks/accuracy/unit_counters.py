@@ -1,4 +1,6 @@
-"""What is found on cores that count by unit, or only some ports: `python -m benchmarks.unit_counters SKX:LNL-P`.
+"""What is found on cores that count by unit, or only some ports.
+
+    python -m benchmarks.accuracy.unit_counters SKX:LNL-P
 
 A simulated machine has the counters of another CPU's table (`simulator.machines.units`). Its variants are
 characterized, and what is stated is compared with what its µops do. The table says how often each unit's count and the

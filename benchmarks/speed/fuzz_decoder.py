@@ -1,8 +1,9 @@
-"""Feed random and mutated bytes to the decoder, and compare with iced-x86.
+"""Feeds random and mutated bytes to the decoder, and compares with iced-x86.
+
+    python -m benchmarks.speed.fuzz_decoder --count 10000000 --seed 1
 
 For every input the decoder must give an instruction or a DecodingError that names the offset. What it decodes is
-encoded again and must decode to the same. Run: `python -m benchmarks.fuzz_decoder --count 10000000 --seed 1`. A million
-inputs take about a minute and a half.
+encoded again and must decode to the same. A million inputs take about a minute and a half.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import iced_x86
 

@@ -1,4 +1,6 @@
-"""How long one `uopscope measure` takes beyond Python's own start: `python -m benchmarks.one_measure [--times 7]`.
+"""How long one `uopscope measure` takes beyond Python's own start.
+
+    python -m benchmarks.speed.one_measure [--times 7]
 
 The command runs as users run it, in processes of their own, beside `python -c pass`. Shown are the least wall time and
 the least CPU time of each, in seconds: load makes them longer, nothing makes them shorter. CPU time is that of all

@@ -1,6 +1,6 @@
-"""Characterizes a machine out of measurements, and compares: `python -m benchmarks.measured_machine FILE`.
+"""Characterizes a machine out of measurements, and compares: `python -m benchmarks.accuracy.measured_machine FILE`.
 
-    python -m benchmarks.measured_machine HSW.xml.xz --every 40 --differences differences.tsv
+    python -m benchmarks.accuracy.measured_machine HSW.xml.xz --every 40 --differences differences.tsv
 
 A simulated machine does what the file says (`simulator.machines.measured`), so a characterization must give the file
 back. The table says for each attribute how many variants have it, in how many it is the same, and why it is not

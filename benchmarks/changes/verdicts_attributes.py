@@ -17,7 +17,7 @@ from runner.measuring.session import Limits, Session
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from benchmarks.kept import Kept
+    from benchmarks.changes.kept import Kept
     from inference.characterizer import CandidateCache
     from simulator.machines.machine import MachineModel
     from xed_convert.catalogue.catalogue import Catalogue

@@ -1,15 +1,15 @@
 """Blocks of real programs, measured on the CPU at hand, beside predictions: ours, llvm-mca's, OSACA's.
 
     uopscope blocks /usr/bin/git -o git.csv                      # and of other programs
-    python -m benchmarks.real_blocks sample *.csv --count 5000 > blocks.csv
+    python -m benchmarks.predictions.real_blocks sample *.csv --count 5000 > blocks.csv
     uopscope measure --blocks blocks.csv --modes unrolled,loop --csv measured.csv
-    python -m benchmarks.real_blocks compare blocks.csv measured.csv --arch ZEN4 --llvm znver4 --osaca zen4
+    python -m benchmarks.predictions.real_blocks compare blocks.csv measured.csv --arch ZEN4 --llvm znver4 --osaca zen4
 
 The error of a block is |predicted - measured| / measured; τ is Kendall's, by `scipy`. Registers and memory begin as the
 measurement sets them, which only ours knows. llvm-mca (the newest that is installed) runs each block 100 and 300 times,
 and the difference counts. OSACA's prediction is the larger of its throughput and its longest loop-carried dependency. A
 tool is judged by the blocks that it can read; `common` are those that all can. Instructions that OSACA does not know
-count as nothing there. `--half` takes one of the halves of `benchmarks.predictions`.
+count as nothing there. `--half` takes one of the halves of `benchmarks.predictions.error`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from scipy.stats import kendalltau
 from analysis.aarch64.llvm import program
 from analysis.block.addresses import MEASURED
 from analysis.prediction import PredictionMode as Prediction
-from benchmarks.predictions import half_of
+from benchmarks.predictions.error import half_of
 from runner.own_code.analyzing.analyzed import tools_for
 from runner.own_code.analyzing.beside import predict_copies
 from runner.own_code.blocks import BlockMode

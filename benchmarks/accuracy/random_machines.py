@@ -1,4 +1,4 @@
-"""Inference on machines drawn at random: `python -m benchmarks.random_machines [--kinds all] --seeds 1-200`.
+"""Inference on machines drawn at random: `python -m benchmarks.accuracy.random_machines [--kinds all] --seeds 1-200`.
 
 Each seed is another machine (4 to 12 ports, µop graphs of its own, often ports that share a counter, sometimes noise).
 As many variants of all extensions are characterized as `--variants` says, other ones for each seed, and compared

@@ -1,7 +1,7 @@
 """How well the clock backend measures here: three runs of simple hand-written code, and how many measurements a second.
 
-Run `python -m benchmarks.clock` on an idle machine. Every row is code with its number of instructions per copy. Values
-are core cycles per instruction. `spread` is the distance between the runs, `error` the distance from the nearest
+Run `python -m benchmarks.speed.clock` on an idle machine. Every row is code with its number of instructions per copy.
+Values are core cycles per instruction. `spread` is the distance between the runs, `error` the distance from the nearest
 integer.
 """
 

@@ -1,10 +1,10 @@
 """How many port usages of simulated machines are found again by time alone, with their counters hidden.
 
-    python -m benchmarks.ports_by_time HSW SKX random:1-10 --noise 1 --variants 200 --keep
+    python -m benchmarks.accuracy.ports_by_time HSW SKX random:1-10 --noise 1 --variants 200 --keep
 
-Each machine is asked about the same random sample of its variants. `--keep` puts the figures into
-`benchmarks/ports_by_time.tsv`. What is stated or named wrong is printed. A file of results, such as uops.info's, stands
-for the machine that is made from it.
+Each machine is asked about the same random sample of its variants. `--keep` puts the figures into `ports_by_time.tsv`.
+What is stated or named wrong is printed. A file of results, such as uops.info's, stands for the machine that is made
+from it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How much of the truth about simulated machines inference finds: `python -m benchmarks.truth --help`.
+"""How much of the truth about simulated machines inference finds: `python -m benchmarks.accuracy.truth --help`.
 
 For each machine every variant (or every N-th) of some extensions is characterized through the backend `sim`, and
 compared with what the machine's model says. Inference sees the backend only. The table goes to standard output as TSV.

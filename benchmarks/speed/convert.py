@@ -1,4 +1,6 @@
-"""How long conversion and loading take, and how much memory: `python -m benchmarks.convert XED_DATAFILES [--runs N]`.
+"""How long conversion and loading take, and how much memory.
+
+    python -m benchmarks.speed.convert XED_DATAFILES [--runs N]
 
 Conversion is the whole command, from the start of its process to the end. Loading counts imports, but not the start of
 Python. Each figure is the best of N runs, each in a process of its own; goals are those of docs/catalogue.md.
@@ -15,7 +17,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-CHECKOUT = Path(__file__).resolve().parents[1]
+CHECKOUT = Path(__file__).resolve().parents[2]
 
 LOAD = """
 import resource, time

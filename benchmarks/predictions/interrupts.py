@@ -1,7 +1,7 @@
 """How far the model of retirement is off on loops that are drawn at random, which nobody looked at before.
 
-    python -m benchmarks.interrupts sample FILE       interrupts the loops on this CPU, and stores the samples
-    python -m benchmarks.interrupts judge FILE       compares them with the model, and prints a table (--arch, --data)
+    python -m benchmarks.predictions.interrupts sample FILE     # interrupts the loops on this CPU, stores the samples
+    python -m benchmarks.predictions.interrupts judge FILE      # compares with the model (--arch, --data)
 
 The model has to be fixed before the first run. FILE has a line of JSON per loop. Loops that it has are not sampled
 again.

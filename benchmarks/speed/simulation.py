@@ -1,4 +1,4 @@
-"""How fast machines are simulated: `python -m benchmarks.simulation [MACHINE ...]`.
+"""How fast machines are simulated: `python -m benchmarks.speed.simulation [MACHINE ...]`.
 
 Each machine (default: SNB, HSW, SKX, SPR) runs the same microbenchmarks, with 10 and with 110 copies: one instruction
 beside blocking instructions. They go through the whole backend `sim` (rendering, decoding, simulation). The table goes

@@ -1,4 +1,4 @@
-"""Verdicts for parts of inference that need a machine of their own: they are not reached by counting µops of variants.
+"""Verdicts about parts of inference that counting the µops of variants does not reach: each has a machine of its own.
 
 The first word of a machine's name says which part is judged:
 
@@ -14,9 +14,9 @@ The first word of a machine's name says which part is judged:
 | `policies` | replacement policies, ways, and single accesses of first-level caches |
 | `rings` | bypass delays between classes of instructions |
 | `fit` | loads and contention that are fitted to times of mixes |
-| `attributes bypass` | attributes on a machine where they are unusual (`benchmarks.verdicts_attributes`) |
+| `attributes bypass` | attributes on a machine where they are unusual (`verdicts_attributes`) |
 
-A verdict says whether inference found the truth (`benchmarks.verdicts`). `benchmarks.sensitivity` compares verdicts.
+A verdict says whether inference found the truth (`verdicts`). `sensitivity` compares verdicts.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
-from benchmarks import verdicts_attributes
-from benchmarks.verdicts_attributes import judged
+from benchmarks.changes import verdicts_attributes
+from benchmarks.changes.verdicts_attributes import judged
 from generator.memory.accesses import accesses_of
 from generator.memory.chase import PAGE_STRIDE
 from generator.memory.forwarding import LINE_BYTES, begin, cells
@@ -68,7 +68,7 @@ from simulator.memory.parameters import TYPICAL, CacheLevel, ForwardingParameter
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from benchmarks.kept import Kept
+    from benchmarks.changes.kept import Kept
     from generator.memory.forwarding import ForwardingCase
     from inference.characterizer import CandidateCache
     from inference.experiment import Procedure

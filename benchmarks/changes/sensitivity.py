@@ -1,4 +1,6 @@
-"""How conclusions depend on each constant of inference: `python -m benchmarks.sensitivity [--jobs 2] [--untried]`.
+"""How conclusions depend on each constant of inference.
+
+    python -m benchmarks.changes.sensitivity [--jobs 2] [--untried]
 
 Every numeric constant of `inference/` is set to half and to twice its value. (A share between 0.9 and 1.1 is a
 tolerance around 1, so its distance from 1 is.) Inference then characterizes variants of simulated machines, and what it
@@ -32,7 +34,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.constants import import_changed, scaled
+from benchmarks.changes.constants import import_changed, scaled
 from docs.constants import CHECKOUT, COUNTS, Constant, constants, text
 from xed_convert.files import atomic_write
 
@@ -79,7 +81,7 @@ MACHINES = {
 }
 """How many variants (or cases) of each machine are asked about: so few that a trial takes about 20 s.
 
-What a first word like `time` means, `benchmarks.verdicts_apart` says; `clock` is a machine without counters."""
+What a first word like `time` means, `benchmarks.changes.verdicts_apart` says; `clock` is a machine without counters."""
 
 TIME_LIMIT_SECONDS = 1800
 """For one trial: most take less than a minute, so what takes longer asks without end."""
@@ -123,7 +125,7 @@ def characterize(trial: Trial, work: Path) -> Found:
     """Characterize the variants in this process; what breaks is an outcome, too."""
     changed = str(trial.constant) if trial.constant else ""
     looked_at = import_changed(changed, trial.factor, note=not changed)
-    from benchmarks.verdicts import STOPPED, VerdictSource  # noqa: PLC0415 - it imports inference, changed here
+    from benchmarks.changes.verdicts import STOPPED, VerdictSource  # noqa: PLC0415 - it imports inference, changed here
 
     source, verdicts, measurements, seen = VerdictSource(work), {}, {}, {}
     at_import = set(looked_at)
@@ -147,7 +149,8 @@ def run_apart(trial: Trial, work: Path) -> tuple[Found, float]:
         return Found(**json.loads(kept.read_text(encoding="utf-8"))), 0.0
     begun = time.monotonic()
     changed = str(trial.constant) if trial.constant else ""
-    command = [sys.executable, "-m", "benchmarks.sensitivity", "--one", changed, str(trial.factor), *trial.machines]
+    module = "benchmarks.changes.sensitivity"
+    command = [sys.executable, "-m", module, "--one", changed, str(trial.factor), *trial.machines]
     command += ["--work", str(work)]
     try:
         done = subprocess.run(
