@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 MARK = bytes.fromhex("043f81c2b113b5")
-"""How both marks of `generator.harness.harness` begin that pause and resume the counters."""
+"""The first bytes of PAUSE and RESUME (`generator.harness.style`), which pause and resume the counters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Line:
 class Microbenchmark:
     """Code to be measured per copy of `body`.
 
-        - `setup` runs once per run, before the counters are read (initial values).
+    - `setup` runs once per run, before the counters are read (initial values).
     - `body` is what is copied.
     - `divisor` is how many instances of the instruction under test one copy holds, for throughput sequences.
     - `purpose` says for people what it must show ("latency 1→2 of ADC_13 (R64, R64) through MOVSX").
@@ -67,7 +67,7 @@ class Microbenchmark:
 
     @cached_property
     def has_marks(self) -> bool:
-        """Whether the body pauses the counters (see PAUSE in `generator.harness.harness`)."""
+        """Whether the body pauses the counters (see PAUSE in `generator.harness.style`)."""
         return MARK in self.body_code
 
     @cached_property

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the kernel has set on this CPU and would change what is measured: cleared
- * while the blob runs, and put back after it.
+ * Settings of the kernel that would change what is measured. They are cleared while
+ * the blob runs, and put back after it.
  *
  * - IA32_SPEC_CTRL: with IBRS, SSBD and the like indirect branches and loads take
  *   longer in ring 0 than in programs.

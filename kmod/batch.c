@@ -24,7 +24,7 @@ static u64 *samples;		/* of one job */
 /* A blob starts with its literal, and there is something to enter. */
 #define MIN_CODE_BYTES	9
 #define NO_SET		U32_MAX
-/* After so long a batch lets CPUs come and go, and perf have its counters. */
+/* After this time a batch lets CPUs go offline and perf have its counters. */
 #define SLICE_NS	(100 * NSEC_PER_MSEC)
 
 int uops_batch_init(void)
@@ -371,7 +371,7 @@ static int run_guarded(struct uops_batch *batch)
 	return error;
 }
 
-/* CPUs stay, and this thread stays on its CPU, which has to be the one asked for. */
+/* No CPU goes offline, and this thread stays on its CPU: the one asked for. */
 static int run_here(struct uops_batch *batch)
 {
 	int error = -EXDEV;

@@ -34,7 +34,7 @@
 #define STAGE_PAGES	(UOPS_CODE_BYTES / PAGE_SIZE + 1)	/* and one of INT3 */
 #define CR4_LASS	BIT_ULL(27)
 #define NO_FLUSH	BIT_ULL(63)
-/* After CR3 was written the first accesses would miss the TLB: so many are made before. */
+/* A write of CR3 empties the TLB: so many pages are touched before the run. */
 #define MOST_TOUCHED	64
 
 static struct {

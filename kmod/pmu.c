@@ -339,7 +339,7 @@ static void restore_registers(void)
 		pmu_write(global_msr(), saved.global_control);
 }
 
-/* The first so many counters, in the kernel's own list of who has which. */
+/* Counters 0 to count - 1, in the kernel's own list of who has which. */
 static void give_back(u32 count)
 {
 	while (count--) {

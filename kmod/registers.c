@@ -73,7 +73,7 @@ static bool may_write(u32 msr)
 	return is_in(msr, amd, ARRAY_SIZE(amd));
 }
 
-/* Bits of what one of them counts. */
+/* Width in bits of what a register counts. */
 u32 uops_register_width(u32 msr)
 {
 	size_t i;

@@ -6,8 +6,8 @@
  * its timer, which counts down once from a number that is drawn. The first interrupt
  * ends the run (entry.S), whatever it is: so no handler of the kernel's runs on what
  * the blob has left of stack and GS base. After the run the state is the kernel's
- * again. The timer's interrupt is only acknowledged then. Another one is sent once
- * more, to this CPU. If its pin is still asserted, it comes again by itself.
+ * again. Then the timer's interrupt is acknowledged. Any other one is acknowledged and
+ * sent to this CPU again, unless its pin is still asserted: then it comes by itself.
  *
  * The vector is that of the kernel's own timer. So if it comes after the run, the
  * kernel finds that no timer of its own has expired.

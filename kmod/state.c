@@ -2,8 +2,8 @@
 /*
  * What a blob may have changed and the kernel relies on: saved before each run,
  * compared and put back after it. The IDT is contain.c's, the FPU registers are
- * the kernel's (kernel_fpu_begin), and entry.S puts GS base back already. What is
- * set otherwise on purpose while a blob runs is adjust.c's.
+ * the kernel's (kernel_fpu_begin), and entry.S puts GS base back already. adjust.c
+ * has what is set otherwise on purpose while a blob runs.
  *
  * Sources: Intel SDM volume 3, 2.5 (control registers), 17.2 (debug registers)
  * and volume 4 (MSRs); AMD APM volume 2, appendix A.
@@ -20,7 +20,7 @@
 #define S_CET		0x6a2
 #define ENDBR_EN	BIT_ULL(2)
 
-/* MSRs that the kernel relies on; those that the CPU has not are left out. */
+/* MSRs that the kernel relies on; those that the CPU lacks are left out. */
 static const u32 msr_list[UOPS_NUM_MSRS] = {
 	MSR_FS_BASE, MSR_KERNEL_GS_BASE, MSR_EFER, MSR_STAR, MSR_LSTAR,
 	MSR_CSTAR, MSR_SYSCALL_MASK, MSR_IA32_SYSENTER_CS,
@@ -230,7 +230,7 @@ static bool restore_msrs(const struct uops_state *state)
 	return changed;
 }
 
-/* Returns UOPS_CHANGED_*: what was not as it had been. */
+/* Returns UOPS_CHANGED_*: what the blob had changed. */
 u32 uops_state_restore(const struct uops_state *state)
 {
 	u32 changed = 0;

@@ -120,7 +120,7 @@ struct uops_state {
 	struct desc_ptr gdt;
 };
 
-/* adjust.c: what the kernel has set and would change what is measured */
+/* adjust.c: settings of the kernel that would change what is measured */
 struct uops_adjusted {
 	u64 saved[2];
 	u64 set[2];

@@ -26,13 +26,13 @@ _FILES = {
     "X87": ("ST(0)",) * 5,
 }
 _CONSTANTS, _VECTOR_CONSTANTS = ("R9", "R10"), ("XMM5", "XMM6")
-"""Registers for zero and the value of links that restore: which values they hold does not matter here."""
+"""Registers for zero and for the value of links that restore; what they hold does not matter here."""
 
 INDEPENDENT = 4
-"""How many independent copies of a link tell its throughput: each with a target of its own in `_FILES`."""
+"""Independent copies of a link, for its throughput: each has a target of its own in `_FILES`."""
 
 ISSUED = 120
-"""How many NOPs tell the issue width: a whole number of cycles at 2, 3, 4, 5, 6, 8, 10 and 12 per cycle."""
+"""NOPs for the issue width: a whole number of cycles at 2, 3, 4, 5, 6, 8, 10 and 12 per cycle."""
 
 
 def nops(instructions: InstructionFactory) -> Microbenchmark:
@@ -80,9 +80,9 @@ def independent_links(instructions: InstructionFactory, name: str) -> Microbench
 
 @cache
 def calibration_cycles(name: str) -> tuple[tuple[Link, ...], ...]:
-    """Return the closed chains of all rows of a link, each as its links in order, in the rows that fit to each other.
+    """Return the closed chains of all rows of a link, each as the rows of its links in order.
 
-    A link may take another time for each flag that it writes, and for each operand that it reads.
+    A link has a row for each flag that it writes and each operand that it reads, since each may take another time.
 
     Raises:
         KeyError: there is no such link, or its chain is not closed.

@@ -5,8 +5,8 @@
     POPCNT RAX, RBX; MOVSXD RBX, EAX; OR RBX, RBX; POPCNT RAX, RBX; ...         through all producers, one after another
     OR RBX, RBX; NEG RBX; NOT RBX; ADD RBX, 1                                   what the sum takes with a reader
 
-These are for what every chain needs: an operand that is the only one, or is written as well, or is an address. What
-reads nothing (an immediate move, a zero idiom) cannot be told there, since it would end the chain.
+These show what producers do to an operand that every chain goes through: the only operand, one that is written as
+well, or an address. Producers that read nothing (an immediate move, a zero idiom) are left out: they end the chain.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Through:
 
 @dataclass(frozen=True, slots=True)
 class CarriedChain:
-    """A usual chain of a variant, the same cut (None: nothing cuts it), and through producers of one operand.
+    """A usual chain of a variant, the same cut (None: nothing cuts it), and the same through producers of one operand.
 
     `place` is that of `carriers.tsv`.
     """

@@ -67,8 +67,8 @@ class Chain:
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
-    """The way of a chain from the destination back to the source.
+class _Path:
+    """A route with registers: the path of a chain from the destination back to the source.
 
     `nodes` are the kinds of places before, between and after the links; `registers` are their registers ("" for flags
     and memory).
@@ -113,8 +113,8 @@ class ChainFactory:
         """
         unfinished = UnfinishedChain(set(self._occupied))
         early = self._early_restores(unfinished, source, destination)
-        way = self._way(unfinished, source, destination, route)
-        self._render_links(unfinished, way, route.carrier, pad_count)
+        path = self._path(unfinished, source, destination, route)
+        self._render_links(unfinished, path, route.carrier, pad_count)
         broken = self._breakers(unfinished, source)
         if cut:
             early += self._cut(unfinished, destination)
@@ -124,7 +124,7 @@ class ChainFactory:
             body,
             f"latency {source} → {destination} of {self.instance.variant.string} through {route.name or 'itself'}",
         )
-        cross_domain_links = sum(not link.calibrations for link in way.links)
+        cross_domain_links = sum(not link.calibrations for link in path.links)
         return Chain(
             benchmark,
             route,
@@ -248,7 +248,7 @@ class ChainFactory:
             (*route.nodes[: at + 1], *route.nodes[at:]),
         )
 
-    def _way(self, unfinished: UnfinishedChain, source: Place, destination: Place, route: Route) -> _Way:
+    def _path(self, unfinished: UnfinishedChain, source: Place, destination: Place, route: Route) -> _Path:
         """Choose the register of every place along a route, after the restoring link is put in."""
         links, nodes = self._with_restore(source, route)
         high8 = any(link.high8 for link in links)
@@ -261,30 +261,30 @@ class ChainFactory:
         registers.append(source.register)
         if links and links[-1].restores:
             registers[-2] = registers[-1]
-        return _Way(source, destination, links, nodes, tuple(registers))
+        return _Path(source, destination, links, nodes, tuple(registers))
 
-    def _render_links(self, unfinished: UnfinishedChain, way: _Way, carrier: int | None, pad_count: int) -> None:
+    def _render_links(self, unfinished: UnfinishedChain, path: _Path, carrier: int | None, pad_count: int) -> None:
         """Add the lines of the links, with the pads at the place `carrier`."""
-        for position, node in enumerate(way.nodes):
+        for position, node in enumerate(path.nodes):
             if position:
-                self._render_link(unfinished, way, position)
+                self._render_link(unfinished, path, position)
             if position == carrier and pad_count:
-                pad = _pad_like(way.links, node)
-                line = pad.render(self.instructions, Ends(way.registers[position], way.registers[position]))
+                pad = _pad_like(path.links, node)
+                line = pad.render(self.instructions, Ends(path.registers[position], path.registers[position]))
                 unfinished.lines += line * pad_count
                 unfinished.links += [pad.name] * pad_count
-        if not way.links and way.source.resource != way.destination.resource:
-            message = f"{way.source} and {way.destination} need a link"
+        if not path.links and path.source.resource != path.destination.resource:
+            message = f"{path.source} and {path.destination} need a link"
             raise LookupError(message)
 
-    def _render_link(self, unfinished: UnfinishedChain, way: _Way, position: int) -> None:
-        """Add the lines of the link that leads to the place at a position of the way."""
-        link, target = way.links[position - 1], way.registers[position]
+    def _render_link(self, unfinished: UnfinishedChain, path: _Path, position: int) -> None:
+        """Add the lines of the link that leads to the place at a position of the path."""
+        link, target = path.links[position - 1], path.registers[position]
         if link.restores:
-            self._render_restore(unfinished, link, target, way.source)
+            self._render_restore(unfinished, link, target, path.source)
         else:
             unfinished.last_link = len(unfinished.lines) + 1
-            ends = Ends(way.registers[position - 1], target, self._memory_between(way, position))
+            ends = Ends(path.registers[position - 1], target, self._memory_between(path, position))
             unfinished.lines += link.render(self.instructions, ends)
             merged = link.merges and family(target) in self.effects.writes
             unfinished.isolated = unfinished.isolated and not merged
@@ -303,13 +303,13 @@ class ChainFactory:
         constants |= {zero: 0} if address else {zero: 0, kept: value}
         unfinished.lines += link.render(self.instructions, Ends(register, register, None, zero, kept))
 
-    def _memory_between(self, way: _Way, position: int) -> MemoryAddress | None:
+    def _memory_between(self, path: _Path, position: int) -> MemoryAddress | None:
         """Return the address for the link that leads to a position (None: neither place beside it is memory).
 
-        At the ends of the way it is the operand's own address, else scratch memory.
+        At the ends of the path it is the operand's own address, else scratch memory.
         """
-        first, last = position == 1, position == len(way.links)
-        sides = ((way.destination, way.nodes[position - 1], first), (way.source, way.nodes[position], last))
+        first, last = position == 1, position == len(path.links)
+        sides = ((path.destination, path.nodes[position - 1], first), (path.source, path.nodes[position], last))
         for place, node, at_end in sides:
             if node.startswith("M") and node[1:].isdigit():
                 own = at_end and place.part is LatencyPart.MEMORY

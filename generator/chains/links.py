@@ -34,7 +34,7 @@ CARRIERS = GPR_NODES | VECTOR_NODES | {"K", "MMX", "X87"}
 """Places where a link from the place to itself exists, so that a chain can be made longer there."""
 
 _MAX_LINKS = 4
-"""Links of a way at most: the longest that the table needs lead from a flag to the x87 stack."""
+"""Most links of a route. The longest that the table needs leads from a flag to the x87 stack."""
 
 _HIGH8_OF = {family: name for name, family in HIGH8.items()}
 
@@ -44,7 +44,7 @@ class Link:
     """A chain instruction (or several in a row) from one kind of place to another.
 
     `calibrations` are closed chains that it is in, each the names of its links (none: it leads to or from memory).
-    `cross_domain` is true if it leads from one register file to another, or to memory: then only a way there and back
+    `cross_domain` is true if it leads from one register file to another, or to memory: then only a route there and back
     can be measured.
     """
 
@@ -210,12 +210,12 @@ def restoring(node: str) -> Link:
 
 @cache
 def routes(source: str, target: str, *, direct: bool = True, limit: int = 6) -> tuple[Route, ...]:
-    """Return the ways from one kind of place to another with the fewest cross-domain links, then the fewest links.
+    """Return the routes from one kind of place to another with the fewest cross-domain links, then the fewest links.
 
     Args:
         source: where the value is (the destination operand of the instruction under test).
         target: where it has to go (a source operand).
-        direct: whether a single link from flag to flag will do. If not, the way leads through a register.
+        direct: whether a single link from flag to flag will do. If not, the route leads through a register.
         limit: at most so many alternatives of the same length.
     """
     found: list[Route] = []
@@ -260,14 +260,14 @@ def _links_from(route: Route, target: str, *, direct: bool) -> list[Link]:
 
 @cache
 def _intermediate(source: str, target: str) -> frozenset[str]:
-    """Return the places that a way may lead through: general purpose registers, and the files of its ends."""
+    """Return the places that a route may lead through: general purpose registers, and the files of its ends."""
     return GPR_NODES | ({source, target} & (VECTOR_NODES | {"K", "MMX"}))
 
 
 def _matches(node: str, target: str) -> bool:
     """Whether a value in `node` is where `target` asks for: 64 bits written serve for any lower part that is read.
 
-    What writes 8 bits only merges them into the register, so that it is no way to end a chain in a register.
+    A write of 8 bits does not serve: it only merges them into the register.
     """
     if target in GPR_NODES:
         return node == "R64"

@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 class OperandPair:
     """One input and one output of an instance, and the ways to make a chain of them.
 
-    `direct` is true where the output is the input: the instance chains by itself (but for flags that the end of a loop
-    overwrites). `shared` is true where another input
-    is the same register, so that the chain cannot tell them apart. `reason` says why the pair cannot be measured ("").
+    - `direct`: the output is the input, so the instance chains by itself (but for flags that the end of a loop
+      overwrites).
+    - `shared`: another input is the same register, so the chain cannot tell them apart.
+    - `reason`: why the pair cannot be measured ("": it can).
     """
 
     source: Place
@@ -121,11 +122,11 @@ def pair_between(factory: ChainFactory, source: Place, destination: Place) -> Op
         found = routes(begin, end, direct=False)
     if direct:
         found = tuple(route for route in found if not route.cross_domain_links)
-    missing = "" if found or direct else _no_way(source, destination)
+    missing = "" if found or direct else _no_route(source, destination)
     return OperandPair(source, destination, factory, found, direct=direct, reason=missing)
 
 
-def _no_way(source: Place, destination: Place) -> str:
+def _no_route(source: Place, destination: Place) -> str:
     """Say why there is no chain between two places."""
     for place in (source, destination):
         if place.node == "TMM":

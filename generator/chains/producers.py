@@ -56,9 +56,9 @@ class Alone:
 class ProducedChain:
     """A chain of a variant, and the same with producers.
 
-    `operands` are those that are produced (none: the upper halves of vectors are). `grouped` has a copy of the chain
-    behind each of `groups` producers (None: each is measured alone at once).
-    A copy of the chain has so many `instances`.
+    - `operands`: those that are produced (none: the upper halves of vectors are).
+    - `grouped`: a copy of the chain behind each of `groups` producers (None: each producer is measured alone at once).
+    - `instances`: how many a copy of the chain has.
     """
 
     operands: tuple[int, ...]
@@ -82,7 +82,7 @@ def produced_chains(plan: LatencyPlan) -> Iterator[ProducedChain]:
 
 
 def is_usable(pair: OperandPair) -> bool:
-    """Whether a pair has a chain. What stores is left out: a load gets stored data now sooner and now later."""
+    """Whether a pair has a chain. Stores are left out, since the time of store forwarding varies."""
     plain = not (pair.reason or pair.same_register or pair.source.flags) and pair.kind is not ValueKind.FAST
     stores = any(o.kind is OperandKind.MEMORY and o.written for o in pair.factory.instance.variant.operands)
     return plain and not stores and pair.source.part is not LatencyPart.MEMORY and bool(pair.direct or pair.routes)
@@ -171,7 +171,7 @@ def _alone(usual: Microbenchmark, setup: tuple[Line, ...], name: str, lines: tup
 def _with_uppers(pairs: list[OperandPair]) -> Iterator[ProducedChain]:
     """Yield a chain of legacy SSE instructions without links, with upper halves of vectors clean and dirty.
 
-    Links would be legacy SSE instructions, too, so that nobody could tell whose time it is.
+    Links would be legacy SSE instructions, too, and their time could not be told from the instruction's.
     """
     for pair in pairs:
         instance = pair.factory.instance

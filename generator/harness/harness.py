@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from generator.harness.assembly import PATCH_CONTEXT, PATCH_LOOP, environment, fragments, instructions
 from generator.harness.style import LOOP_REGISTERS, PAUSE, PLAIN, RESUME, State, Style
+from xed_convert.encoding.nops import nops
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,9 +52,6 @@ PATCH_ITERATIONS = 0x7E570002
 
 PATCH_REST = 0x7E570004
 """Marks the number of iterations behind those that warm up."""
-
-_NOPS = ("", "90", "6690", "0f1f00", "0f1f4000", "0f1f440000", "660f1f440000", "0f1f8000000000", "0f1f840000000000")
-"""The recommended multi-byte NOPs by length (Intel SDM volume 2, NOP, table 4-12)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +185,7 @@ def _arranged(
     head = {"entry": _Part(bytes(ENTRY_OFFSET) + entry.code, ENTRY_OFFSET + entry.context_at)}
     head |= _once(benchmark.once_code, parts) | ({} if is_again else {"registers": parts["registers"]})
     before = _size(head) + _size(found)
-    padding = {"padding": _Part(_padding((style.offset_bytes - before) % ALIGNMENT))}
+    padding = {"padding": _Part(nops((style.offset_bytes - before) % ALIGNMENT))}
     body = _body(benchmark, copies, parts)
     found |= {"body": _Part(body)}
     if iterations or is_again:
@@ -267,9 +265,3 @@ def _patch_context(blob: bytearray, part: _Part, part_offset: int, inside: int) 
     """Make the part's RIP-relative load reach the literal: the displacement counts from the end of the instruction."""
     at = part_offset + part.context_at
     struct.pack_into("<i", blob, at, -(at + 4) - inside)
-
-
-@functools.cache
-def _padding(size: int) -> bytes:
-    longest = len(_NOPS) - 1
-    return bytes.fromhex(_NOPS[longest]) * (size // longest) + bytes.fromhex(_NOPS[size % longest])

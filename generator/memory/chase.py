@@ -26,7 +26,7 @@ SAVED = MemoryAddress("R14", displacement=-2 * LINE_BYTES)
 
 
 def step_of(places: int) -> int:
-    """Return by how many places a step goes: it comes to all of them."""
+    """Return the length of a step in places; steps of this length visit every place."""
     step = max(1, round(places * GOLDEN))
     while gcd(step, places) != 1:
         step += 1

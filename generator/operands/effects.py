@@ -41,7 +41,7 @@ class Effects:
 
     @cached_property
     def other_files(self) -> dict[str, list[str]]:
-        """What of `touched` the setup of other register files than the general purpose one is about, by file."""
+        """The members of `touched` that need a setup and are not general purpose registers, by file."""
         found: dict[str, list[str]] = {}
         for name in sorted(name for name in self.touched if register_class(name) in OTHER_FILES):
             found.setdefault(register_class(name), []).append(name)
@@ -54,10 +54,9 @@ _Sets = tuple[set[str], set[str], set[str]]
 
 @dataclass(frozen=True, slots=True)
 class _Roles:
-    """What the operands of a variant are to all of its instances.
+    """What all instances of a variant have in common.
 
-    `fixed` is what those do that an instance gives no value. `bases` are the registers of addresses that are not
-    explicit.
+    `fixed` are the effects of operands that are not explicit. `bases` are the registers of their addresses.
     """
 
     explicit: tuple[Operand, ...]
@@ -138,7 +137,7 @@ def general_inputs(instance: Instance) -> list[str]:
 def settable(instance: Instance, names: frozenset[str]) -> list[str]:
     """Return those of some families that are general purpose registers and neither the harness's nor an address's.
 
-    LEA and its like take an address for a number.
+    Addresses of LEA and its like count: these use an address as a number.
     """
     names -= harness_registers()
     if not _roles(instance.variant).takes_address:

@@ -75,7 +75,7 @@ def _places(variant: InstructionVariant, row: Mapping[str, str]) -> list[str]:
         found = [f"op{o.index}" for o in explicit if numbers and o.xtype == row["xtype"]]
         return found[-1:] if row["place"] == LAST_OPERAND else found
     if row["place"].startswith("op"):
-        return [row["place"]] if f"{row['place']}" in {f"op{o.index}" for o in explicit} else []
+        return [row["place"]] if row["place"] in {f"op{o.index}" for o in explicit} else []
     return [row["place"]] if row["place"] in _implicit(variant) else []
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from xed_convert.catalogue.catalogue import Catalogue
 
 MOST_INSTANCES = 12
-"""Of a blocking instruction there are at most so many independent instances; then they repeat.
+"""Independent instances of a blocking instruction at most; further ones repeat these.
 
 Sixteen registers less those of the harness and of the instruction under test leave about as many.
 """
@@ -47,10 +47,10 @@ they wait for each other, and the port is idle at times.
 """
 
 DELAY = 32
-"""Cycles that stores wait for their address, which is computed so often again: enough to issue them all."""
+"""Cycles that stores wait for their address, which takes so many ORs in a row: enough to issue all stores."""
 
 SAME_ADDRESS = "OR (R64, 0)"
-"""What computes the same address again: no core does it at rename, as Golden Cove does ADD of a constant."""
+"""Computes the same address again, on a port of every core. Golden Cove does ADD of a constant at rename."""
 
 VECTOR_CLASSES = frozenset({"VEC", "MMX"})
 

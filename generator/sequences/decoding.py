@@ -53,7 +53,7 @@ def counted(factory: ThroughputFactory, form: Form) -> tuple[Microbenchmark, int
 
 
 def prologue_counted(factory: ThroughputFactory) -> tuple[Microbenchmark, int]:
-    """Return what has to stand beside an instance, and NOPs, in 64 bytes, and how many NOPs there are.
+    """Return the prologue and epilogue of an instance and NOPs, in 64 bytes, and how many NOPs there are.
 
     Raises:
         AllocationError: there are not enough registers for one instance.
@@ -100,7 +100,7 @@ def fenced_chain(instructions: InstructionFactory, links: int) -> Microbenchmark
 
 
 def slow_chains(instructions: InstructionFactory, links: int, nops: int) -> Microbenchmark:
-    """Return what takes as long as an instance of `grouped` and what any decoder takes, with so many NOPs each."""
+    """Return chains that any decoder takes, each with so many NOPs: they last as long as instances of `grouped`."""
     body = [*_chain(instructions, links), *_nops(instructions, nops)] * INSTANCES
     purpose = f"{INSTANCES} chains of {links} IMUL, each with {nops} NOPs"
     return Microbenchmark((), tuple(body), purpose, INSTANCES)

@@ -1,10 +1,12 @@
 """Partial flag writes: chains through flags that two instructions write.
 
-TEST RBX, RBX; SETBE DL; MOVSX RBX, DL              the flags of TEST, read
-TEST RBX, RBX; INC RCX; SETBE DL; MOVSX RBX, DL     SETBE needs CF of TEST and ZF of INC
-TEST RBX, RBX; INC RCX; SETZ DL; MOVSX RBX, DL      SETZ needs flags of INC alone
-TEST RBX, RBX; CLC; CMC; SETB DL; MOVSX RBX, DL     CMC reads CF, which CLC has written early
-TEST RBX, RBX; SHL RAX, CL; SETZ DL; MOVSX RBX, DL  SHL keeps the flags of TEST if CL is 0, which it is not
+| chain | what it shows |
+|---|---|
+| `TEST RBX, RBX; SETBE DL; MOVSX RBX, DL` | the flags of TEST, read |
+| `TEST RBX, RBX; INC RCX; SETBE DL; MOVSX RBX, DL` | SETBE needs CF of TEST and ZF of INC |
+| `TEST RBX, RBX; INC RCX; SETZ DL; MOVSX RBX, DL` | SETZ needs flags of INC alone |
+| `TEST RBX, RBX; CLC; CMC; SETB DL; MOVSX RBX, DL` | CMC reads CF, which CLC has written early |
+| `TEST RBX, RBX; SHL RAX, CL; SETZ DL; MOVSX RBX, DL` | SHL keeps the flags of TEST if CL is 0, which it is not |
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ SINGLE = {"CF": "SETB (R8l)", "ZF": "SETZ (R8l)", "SF": "SETS (R8l)", "OF": "SET
 """Instructions that read one flag."""
 
 FRESH = {frozenset[str](): (), frozenset({"CF"}): ("CLC",)}
-"""What writes the flags that an instruction reads, and no other (Intel SDM volume 2A, CLC): of OF there is nothing."""
+"""Instructions that write only the flags that are read (Intel SDM volume 2A, CLC). None writes OF alone."""
 
 _TESTED = frozenset({"CF", "ZF", "SF", "OF"})
 """Flags that TEST writes and that readers read."""
@@ -49,7 +51,7 @@ _TEMPORARIES = ("RBX", "RDX", "RCX", "R8", "R9", "R10", "R11", "R12")
 
 @dataclass(frozen=True, slots=True)
 class PartialFlags:
-    """A read of flags that TEST wrote, alone and with an instance between; and a read of those of the instance.
+    """Reads of flags that TEST wrote, without and with an instance between, and of flags that the instance wrote.
 
     `both` is None where the instance keeps flags only on a condition: then it writes all that a read needs. `fresh`:
     another instruction writes the flags that the instance reads.
@@ -63,7 +65,7 @@ class PartialFlags:
 
 @dataclass(frozen=True, slots=True)
 class FlagAccess:
-    """The status flags that a variant reads; surely writes; writes on a condition; and leaves as they are."""
+    """The status flags that a variant reads, always writes, writes on a condition, and leaves as they are."""
 
     read: frozenset[str]
     written: frozenset[str]
@@ -88,7 +90,7 @@ def flag_access(factory: ThroughputFactory) -> FlagAccess:
 
 
 def partial_flags(factory: ThroughputFactory) -> PartialFlags | None:
-    """Return the code for a variant that keeps some flags, surely or on a condition (None: it does not).
+    """Return the code for a variant that keeps some flags, always or on a condition (None: it does not).
 
     None, too, where nothing reads what is needed, or writes early what the variant reads.
 

@@ -5,8 +5,8 @@ so that they cannot fuse. The difference, in µops or in time, is what fusion sa
 resource is the bottleneck, which one more filler tests. A fused pair may save an issue slot, or an ALU, or both. So
 there are two kinds of fillers: moves that are eliminated at rename, and constants that need an ALU.
 
-Which classes are tried is in `fusion_candidates.tsv`. All jumps lead to the next line, taken or not, and
-each goes the same way every time: registers get their values back.
+`fusion_candidates.tsv` has the classes that are tried. All jumps lead to the next line, taken or not. Each goes the
+same way every time: registers get their values back.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def is_partial(factory: ThroughputFactory) -> bool:
 def read_after(factory: ThroughputFactory) -> tuple[Microbenchmark, Microbenchmark]:
     """Return an instance with a read of the whole register that it writes a part of, and that read alone.
 
-    The read writes its register, and no flags: what is not written apart is a chain through both.
+    The read writes the same register, and no flags. If the part is not renamed separately, both form a chain.
 
     Raises:
         AllocationError: there are not enough registers for one instance.

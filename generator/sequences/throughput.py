@@ -202,7 +202,7 @@ class ThroughputFactory:
         return row is not None and row.repeated
 
     def prologues_alone(self, count: int) -> Microbenchmark:
-        """Return what stands before and after `count` instances, without them.
+        """Return the prologues and epilogues of `count` instances, without the instances.
 
         Raises:
             AllocationError: there are not enough registers for one instance.
@@ -218,7 +218,7 @@ class ThroughputFactory:
         key = (shape.count, shape.form, shape.apart)
         if key not in self._instances:
             found = self._new_instances(shape)
-            # What stands beside an instance uses its memory, too
+            # Prologue and epilogue use its memory, too
             self._instances[key] = found if shape.apart or self.has_prologue else nearer(found)
         return self._instances[key]
 
@@ -297,13 +297,13 @@ class ThroughputFactory:
     def waiting_less(self, shape: SequenceShape) -> list[SequenceShape]:
         """Return shapes that may be faster because instances wait less for each other's registers or memory.
 
-        CLFLUSH waits 420 cycles for the flush of the same line on Zen 4: 27 cycles each with 16 lines, 2.4 with 128.
-
-        Of ADD with the encoding of R12B there are two, so that two chains are all there is: they begin anew after 32.
-        ADD to memory waits some eight cycles for the store of the one before, and needs places enough for that time.
-        Locked instructions wait for each other anyway, and some are faster at one place: with breakers ADC takes 6.1
-        cycles on Zen 4 instead of 7.5. Comparisons to masks wait for physical registers, and the fewest are taken if
-        all write one.
+        - Few registers: an encoding that names only two of them gives two chains. These begin anew after 32 instances.
+        - A line for each instance: on Zen 4, CLFLUSH waits 420 cycles for the flush of the same line. It takes 27
+          cycles with 16 lines, and 2.4 with 128.
+        - Read and written memory: ADD waits some eight cycles for the store before it. It needs places for that time.
+        - Locked: these wait for each other anyway, and some are faster at one place. With breakers ADC takes 6.1 cycles
+          on Zen 4 instead of 7.5.
+        - Comparisons to masks wait for physical registers. They need the fewest if all write one mask.
         """
         found = []
         owns = [self.own(instance) for instance in self.instances(SequenceShape(LENGTHS[0]))]

@@ -106,7 +106,7 @@ def break_memory(instructions: InstructionFactory, bits: int | None, address: Me
 
 
 def break_flags_by_idiom(instructions: InstructionFactory, scratch: str) -> list[Line]:
-    """Return the line that overwrites all status flags by making a register zero that is known to become zero."""
+    """Return the line that overwrites all status flags: a zero idiom of a register."""
     return [_line(instructions, _breakers()["FLAGS_IDIOM"], {"SCRATCH": scratch})]
 
 

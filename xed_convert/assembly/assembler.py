@@ -16,6 +16,7 @@ from xed_convert.assembly.matching import Match, Matcher
 from xed_convert.assembly.syntax import Statement, TextKind, WrittenOperand, parse
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.encoding.decoder import Decoder
+from xed_convert.encoding.nops import nops
 from xed_convert.errors import AssemblyError, DecodingError
 
 if TYPE_CHECKING:
@@ -25,13 +26,10 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 MOST_TOGETHER = 200
-"""Statements that keystone gets in one text: 2 µs for each instead of 26, and one answer instead of so many."""
+"""Statements that keystone gets in one text. That takes 2 µs for each; asked one by one, 26."""
 
 _MOST_ROUNDS = 20
 """Rounds in which branches may grow until all labels are in reach. Branches have few sizes, so it ends long before."""
-
-NOPS = ("", "90", "6690", "0f1f00", "0f1f4000", "0f1f440000", "660f1f440000", "0f1f8000000000", "0f1f840000000000")
-"""The recommended multi-byte NOPs by length (Intel SDM volume 2, NOP, table 4-12)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +41,8 @@ class AlignedData:
     labels: tuple[str, ...] = ()
 
     def at(self, start: int) -> bytes:
-        """Return the bytes of a filler that begins `start` bytes behind the beginning."""
+        """Return NOPs and data, where the NOPs begin `start` bytes behind the beginning."""
         return nops(-start % self.multiple) + self.data
-
-
-def nops(size: int) -> bytes:
-    """Return so many bytes of long NOPs."""
-    longest = len(NOPS) - 1
-    return bytes.fromhex(NOPS[longest]) * (size // longest) + bytes.fromhex(NOPS[size % longest])
 
 
 class Assembler:
@@ -81,7 +73,7 @@ class Assembler:
         return b"".join(match.data for match in self.instructions(statements))
 
     def encodings(self, text: str) -> list[Match]:
-        """Return every way to encode one instruction, the shortest first; of several, the choice for each.
+        """Return every way to encode one instruction, the shortest first; of several instructions, one choice for each.
 
         Raises:
             AssemblyError: a statement cannot be read or encoded; the message names it.
@@ -102,7 +94,7 @@ class Assembler:
         return [match for match in self._settle(statements) if isinstance(match, Match)]
 
     def code(self, pieces: Sequence[Statement | AlignedData]) -> bytes:
-        """Return the bytes of statements and fillers in order; labels are resolved.
+        """Return the bytes of statements and data in order; labels are resolved.
 
         Raises:
             AssemblyError: a statement cannot be encoded, or names a label that does not exist.
@@ -110,7 +102,7 @@ class Assembler:
         return b"".join(self.layout(pieces))
 
     def layout(self, pieces: Sequence[Statement | AlignedData]) -> list[bytes]:
-        """Return the bytes of each statement and filler, as `code` joins them.
+        """Return the bytes of each statement and of data, as `code` joins them.
 
         Raises:
             AssemblyError: as `code`.
@@ -126,7 +118,7 @@ class Assembler:
             labels = {label: start for one, start in zip(pieces, starts, strict=True) for label in one.labels}
             chosen: list[Match | bytes] = []
             new_sizes: list[int] = []
-            at = 0  # fillers fit what is before them in this round: else each of many would need a round of its own
+            at = 0  # data are aligned by what is before them in this round: else each would need a round of its own
             for one, known, start, size in zip(pieces, fixed, starts, sizes, strict=True):
                 made = one.at(at) if isinstance(one, AlignedData) else known or self._labelled(one, labels, start, size)
                 chosen.append(made)
@@ -147,7 +139,7 @@ class Assembler:
         return [chosen.get(one.text) if isinstance(one, Statement) else None for one in pieces]
 
     def together(self, statements: Sequence[Statement]) -> list[Match | None]:
-        """Return keystone's choices for statements, asked in a few texts; None where it has to be asked alone, or not.
+        """Return keystone's choices for statements, asked in a few texts; None for a statement without one.
 
         A choice is the same as that for the statement alone. It counts only if keystone's bytes decode to what the
         statement can mean.
@@ -163,7 +155,7 @@ class Assembler:
         return found
 
     def _in_one_text(self, statements: Sequence[Statement]) -> list[Match | None]:
-        """Return the choices for a few statements; halves are asked if the whole is not as many instructions."""
+        """Return the choices for a few statements. If they give another number of instructions, halves are asked."""
         if self._keystone is None:
             return [None] * len(statements)
         data = self._keystone.assemble("\n".join(one.text for one in statements))
@@ -180,7 +172,7 @@ class Assembler:
         return [*self._in_one_text(statements[:middle]), *self._in_one_text(statements[middle:])]
 
     def _checked(self, statement: Statement, code: bytes, decoded: Decoded) -> Match | None:
-        """Return the bytes of a decoded instruction as the choice for a statement, None if it may not mean that."""
+        """Return a decoded instruction as the choice for a statement, None if the statement cannot mean it."""
         try:
             fits = self.matcher.means(statement, decoded.variant, decoded.values)
         except AssemblyError:

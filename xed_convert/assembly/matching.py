@@ -157,7 +157,7 @@ class Matcher:
     def means(self, statement: Statement, variant: InstructionVariant, values: Mapping[int, OperandValue]) -> bool:
         """Say whether `choose` has a variant with these operands among what it returns, without encoding anything.
 
-        False says nothing if a memory operand without size could have several.
+        It is also false if a memory operand is written without its size, and variants of several sizes fit.
         """
         nearly = self._nearly(statement)
         if not any(one is variant for one in nearly):
@@ -167,7 +167,7 @@ class Matcher:
         return any(found == dict(values) for _, found in _assignments(variant, statement))
 
     def _nearly(self, statement: Statement) -> list[InstructionVariant]:
-        """Return the variants that fit a statement, whatever the numbers in it: statements differ most in these.
+        """Return the variants that fit a statement, whatever its numbers. They are cached, since few shapes are common.
 
         Raises:
             AssemblyError: the mnemonic is unknown.
@@ -197,7 +197,7 @@ class Matcher:
         raise AssemblyError(f"{words[:80]!r} is not an instruction of the catalogue", hint=hint)
 
     def _similar(self, words: str) -> list[str]:
-        """Return what is spelled similarly; searching takes milliseconds, and AT&T syntax asks for its sizes often."""
+        """Return similar spellings, cached: a search takes milliseconds, and text in AT&T syntax needs many."""
         found = self._near.get(words)
         if found is None:
             found = self._near[words] = difflib.get_close_matches(words, self._by_words, n=4, cutoff=0.5)
@@ -259,7 +259,7 @@ def _shape(statement: Statement) -> _Shape:
 
 
 def _operand_shape(written: WrittenOperand) -> tuple[object, ...]:
-    """Return what `_value` looks at, with an address by its kind of index and whether it has any register."""
+    """Return what `_value` looks at; of an address, its kind of index and whether it has any register."""
     value = written.value
     if isinstance(value, MemoryAddress):
         vector = _VECTOR_INDEXES.get(value.index, "")
@@ -268,7 +268,7 @@ def _operand_shape(written: WrittenOperand) -> tuple[object, ...]:
 
 
 def _fits_apart_from_numbers(variant: InstructionVariant, statement: Statement) -> bool:
-    """Say whether all of a statement fits a variant but its numbers, of which nothing is asked."""
+    """Say whether a statement fits a variant, whatever its numbers."""
     if not (_fits_attributes(variant, statement) and _fits_pseudo(variant, statement)):
         return False
     codes = {index: code for form in parse_encoding(variant.encoding) for index, code in form.places}

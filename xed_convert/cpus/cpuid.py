@@ -33,7 +33,7 @@ _TEST = re.compile(r"(\w+)\.([0-9a-fA-F]+)\.([0-9a-fA-F]+)\.(e[abcd]x)(?:\.(\d+)
 
 @dataclass(frozen=True, slots=True, order=True)
 class CpuidTest:
-    """A field of a CPUID register, and the least value that it must have."""
+    """A field of a CPUID register, and the lowest value that it may have."""
 
     leaf: int
     subleaf: int

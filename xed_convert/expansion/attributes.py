@@ -62,7 +62,7 @@ class VariantAttributes:
 
 
 _vector_choice = cache(VariantAttributes)
-"""Makes a choice or returns an equal one made before: most records share a few combinations."""
+"""Makes the attributes; equal ones are one object, since most records share a few combinations."""
 
 
 def choices(facts: RecordFacts, sizes: tuple[int | None, ...]) -> Iterator[VariantAttributes]:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from generator.harness.style import PAUSE, RESUME
 from runner.own_code.reading import gnu_as
 from runner.own_code.reading.att import intel_candidates
-from xed_convert.assembly.assembler import AlignedData, nops, shipped_assembler
+from xed_convert.assembly.assembler import AlignedData, shipped_assembler
 from xed_convert.assembly.syntax import (
     LONGEST_TEXT,
     Statement,
@@ -32,6 +32,7 @@ from xed_convert.assembly.syntax import (
     parse_number,
     parse_statement,
 )
+from xed_convert.encoding.nops import nops
 from xed_convert.errors import AssemblyError
 
 if TYPE_CHECKING:

@@ -1,0 +1,15 @@
+"""Long NOPs, for padding."""
+
+from __future__ import annotations
+
+from functools import cache
+
+NOPS = ("", "90", "6690", "0f1f00", "0f1f4000", "0f1f440000", "660f1f440000", "0f1f8000000000", "0f1f840000000000")
+"""The recommended multi-byte NOPs by length in bytes (Intel SDM volume 2, NOP, table 4-12)."""
+
+
+@cache
+def nops(size: int) -> bytes:
+    """Return so many bytes of NOPs, as few of them as possible."""
+    longest = len(NOPS) - 1
+    return bytes.fromhex(NOPS[longest]) * (size // longest) + bytes.fromhex(NOPS[size % longest])
