@@ -1,4 +1,4 @@
-"""What real code takes on a machine, and why. x86 in 64-bit mode.
+"""How long real code takes on a machine, and why: x86 in 64-bit mode, and AArch64 by LLVM's models.
 
 Reading order:
 
@@ -12,7 +12,7 @@ Reading order:
 - `loads`: how busy each port is, with the best and with an even distribution;
 - `paths`: the critical path of an iteration, and all dependencies from iteration to iteration;
 - `explanation`: a prediction with all that follows from it (`PredictionFacts`);
-- `function`: its control-flow graph and its loops;
+- `function`: the control-flow graph of a function, and its loops;
 - `report`: a prediction for people, and for programs;
 - `retirement`: at which instruction an interrupt catches a loop;
 - `aarch64`: kernels for AArch64, by the models of an installed LLVM;

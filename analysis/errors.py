@@ -1,4 +1,4 @@
-"""The errors of this package."""
+"""The error of this package."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from xed_convert.errors import UopscopeError
 
 
 class AnalysisError(UopscopeError):
-    """Code cannot be analyzed as asked."""
+    """Code cannot be analyzed as asked; the message says where and why."""

@@ -104,7 +104,7 @@ class PredictionFacts:
 
     @cached_property
     def left_out(self) -> list[str]:
-        """What was not worked out because the block is so long, in words."""
+        """What was not worked out because the block is too long, in words."""
         found = []
         if not self.bounds.searched:
             found.append("the search for the slowest dependency was given up, so there may be a slower one")
@@ -125,16 +125,16 @@ class PredictionFacts:
 
     @cached_property
     def on_cycle(self) -> set[int]:
-        """The positions of the instructions on the slowest circle of dependencies."""
+        """The positions of the instructions on the slowest dependency cycle."""
         cycle = self.bounds.cycle
         return set(self.positions(cycle.nodes)) if cycle is not None else set()
 
     def positions(self, nodes: Sequence[int]) -> list[int]:
-        """Return the instructions of results, each once, in this order."""
+        """Return the positions of the instructions of results, each once, in this order."""
         return list(dict.fromkeys(self.bounds.nodes[number].position for number in nodes))
 
     def in_order(self, cycle: Cycle) -> list[int]:
-        """Return the instructions of a circle, from the first one in the code on."""
+        """Return the positions of a dependency cycle's instructions, from the first one in the code on."""
         found = self.positions(cycle.nodes)
         start = found.index(min(found))
         return [*found[start:], *found[:start]]
@@ -156,7 +156,7 @@ def port_usage(item: Item, machine: MachineModel) -> PortUsage:
 
 
 def latencies(item: Item) -> list[int]:
-    """Return the cycles from each register or flag that is read to each that is written."""
+    """Return the core cycles from each register or flag that is read to each that is written."""
     return [cycles for output in item.effects.outputs if output.names for _, cycles in output.waits]
 
 

@@ -1,9 +1,9 @@
-"""How far the data leave a prediction open: bounds in the data make a bound of the prediction.
+"""The interval in which a prediction lies if the data are incomplete.
 
-- **Latencies that are upper bounds** may be as short as a cycle. The code is predicted once more with all of them so.
-- **Ports that are not known**: each such instruction has its measured throughput as a resource of its own, so the
-  prediction is the least. At most, all of them share one resource, and then their throughputs add up.
-- **Instructions of which nothing is known** take any time: there is no upper end.
+- **Latencies that are upper bounds** may be as short as a cycle. The low end is a prediction with all of them so short.
+- **Ports that are not known**: the prediction takes the measured throughput of each such instruction as a resource of
+  its own. At the high end all of them share one resource, so their throughputs add up.
+- **Unknown instructions** may take any time: there is no high end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Core cycles per iteration at least and at most (None: nothing is known), and why, in words."""
+    """Core cycles per iteration at least and at most (None: no high end), and why, in words."""
 
     low: Fraction
     high: Fraction | None
@@ -28,12 +28,12 @@ class Interval:
 
 
 def interval_of(block: Block, cycles: Fraction, shortest: Callable[[], Fraction]) -> Interval | None:
-    """Return the interval of a prediction, None if the data allow nothing else.
+    """Return the interval of a prediction, None if the data allow no other value.
 
     Args:
         block: the code.
         cycles: the prediction.
-        shortest: predicts with every latency that is an upper bound as short as it can be.
+        shortest: returns the prediction with every latency that is an upper bound as short as it can be.
     """
     reasons: list[str] = []
     low, high = min(cycles, shortest()), cycles

@@ -1,7 +1,7 @@
 """How busy each port is: with the best distribution of the µops, and with the even one that OSACA assumes.
 
-OSACA gives each port of a µop the same share (Laukemann et al., PMBS 2018, section II). The best distribution loads the
-fullest ports least; what can also run on others does. `Bounds` says how high the highest load is, here is all of it.
+OSACA gives each port of a µop the same share (Laukemann et al., PMBS 2018, section II). In the best distribution the
+busiest port has the least possible load, which is also the bound of the ports in `Bounds`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Load = dict[str, Fraction]
 
 @dataclass(frozen=True, slots=True)
 class PortLoads:
-    """The load of each port in µops per iteration, all in all and for each instruction.
+    """The load of each port in µops per iteration, in total and for each instruction.
 
-    `best` and `even` are the two distributions; `best_of` and `even_of` have one entry per instruction. The fullest
-    port of `even` is OSACA's throughput.
+    `best` and `even` are the two distributions; `best_of` and `even_of` have one entry per instruction. The highest
+    load of `even` is OSACA's throughput.
     """
 
     best: Load

@@ -1,9 +1,8 @@
-"""The machine that code is analyzed on: from a file of measurements, from shipped ones, or a shipped model.
+"""The machine that code is analyzed on: from a file of measurements, from shipped measurements, or a shipped model.
 
-Without a file, what was measured of a CPU of that name and is shipped comes first. Else there may be a model of LLVM's
-(`simulator/models/`). It lacks the front end, so the constants of the core and the usual rules of decoding stand in.
-These models count µops of the unfused domain where the core issues fused ones, and have neither a stack engine nor
-store forwarding (`completed`). AH, BH, CH and DH are parts of their registers here, on every core.
+Without a file, shipped measurements of a CPU of that name come first, then a model of LLVM's (`simulator/models/`).
+LLVM's models lack the front end, micro-fusion, the stack engine and store forwarding. The constants of the core and
+the usual rules of decoding stand in (`completed`). On every core, AH, BH, CH and DH are parts of their registers here.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ UNTRACKED = frozenset({"ENDBR32", "ENDBR64"})
 
 
 def open_machine(architecture: str = "", data: Path | None = None) -> MachineModel:
-    """Return a machine by name, out of a file if there is one ("": the only one of the file), to analyze code on.
+    """Return the machine of a name to analyze code on, from a file if one is given ("": the only one in the file).
 
     Raises:
         DatabaseError: the file cannot be read.
         ModelError: the file has no measurements of that name, or its core is not known.
-        AnalysisError: without a file: nothing of that name is shipped, or no name is given.
+        AnalysisError: there is no file, and nothing of that name is shipped or no name is given.
     """
     return _opened(architecture, data).with_parameters(merge_ports="").with_stand_ins(UNTRACKED)
 
@@ -66,14 +65,14 @@ def _opened(architecture: str, data: Path | None) -> MachineModel:
 def completed(machine: MachineModel, core: CoreConstants) -> MachineModel:
     """Return a machine with the front end of a core, and with what models leave out.
 
-    - Loads ride with the computations that use them, and store addresses with the data: such a pair takes one place in
-      the front end, at issue and in the reorder buffer (Intel's Optimization Reference Manual, section on
-      micro-fusion). Which of them part again where there is an index, no model says.
-    - RSP is moved at rename by PUSH, POP, CALL and RET (the same manual, section on the stack pointer tracker), without
-      a port.
-    - A load waits for the data of a store as long as the core's constants say, and as long as any load. The model's
-      latency of a store does not count: LLVM uses it for nothing else, so it may be anything. Where the core renames
-      loads, the way between store and load is apart from both (`memory_apart`).
+    - Loads are micro-fused with the computations that use them, and store addresses with the data. Such a pair takes
+      one slot in the front end, at issue and in the reorder buffer (Intel's Optimization Reference Manual, section on
+      micro-fusion). No model says which indexed pairs are unlaminated, so none are.
+    - PUSH, POP, CALL and RET move RSP at rename, without a port (the same manual, section on the stack pointer
+      tracker).
+    - Store forwarding takes as long as the core's constants say. The model's latency of a store does not count: LLVM
+      uses it for nothing else, so it may be anything. Where the core renames loads, the time between store and load is
+      apart from both (`memory_apart`).
     """
     apart = core.memory_renaming is not None
     stored = 0 if apart else max(0, core.memory.forwarding - core.memory.load_latency[0])
@@ -105,7 +104,7 @@ def completed(machine: MachineModel, core: CoreConstants) -> MachineModel:
 
 
 def memory_apart(uops: Sequence[Uop]) -> tuple[Uop, ...]:
-    """Return µops with what is loaded beside the loads: what a load brings does not wait for its address."""
+    """Return µops with each load in two: the access, which waits for the address, and the value, which does not."""
     found: list[Uop] = []
     places: dict[int, tuple[int, ...]] = {}  # by position before: the µops that stand for it now
     for number, uop in enumerate(uops):
@@ -127,7 +126,7 @@ def _only_moves(uop: Uop, operands: frozenset[int]) -> bool:
 
 
 def known() -> list[str]:
-    """Return the names of which something is shipped."""
+    """Return the names of all CPUs of which measurements or a model are shipped."""
     return list(dict.fromkeys([*shipped_measurements(), *shipped.names()]))
 
 

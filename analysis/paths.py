@@ -1,4 +1,4 @@
-"""The critical path of one iteration, and all dependencies from iteration to iteration.
+"""The critical path of one iteration, and all loop-carried dependencies.
 
 The critical path is the longest chain of results within an iteration, from its inputs to its last result. It is the
 time of one iteration alone (OSACA's CP; Laukemann et al., PMBS 2019, section II-B). A loop-carried dependency leads
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from analysis.bounds.dependencies import Node
 
 MOST_EDGES = 400
-"""Edges from iteration to iteration that are followed one by one: each takes a walk through the block."""
+"""Edges from iteration to iteration that are followed one by one; each takes a walk through the block."""
 MOST_STEPS = 2_000_000
-"""Nodes that these walks visit; of longer blocks the slowest circle alone is shown."""
+"""Nodes that these walks visit. For longer blocks only the slowest dependency cycle is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,14 @@ class DependencyPath:
 
 
 def critical_path(bounds: Bounds) -> DependencyPath:
-    """Return the longest chain within an iteration; an empty one if nothing takes time."""
-    nodes = bounds.nodes
+    """Return the longest chain within an iteration; an empty one if there are no results."""
+    return longest_path(bounds.nodes, _own_cycles(bounds))
+
+
+def longest_path(nodes: Sequence[Node], own: Sequence[int]) -> DependencyPath:
+    """Return the longest chain of nodes within an iteration; `own` are the cycles of a node that waits for no other."""
     if not nodes:
         return DependencyPath((), 0)
-    own = _own_cycles(bounds)
     lengths: list[int] = []
     came: list[int | None] = []
     for number, node in enumerate(nodes):
@@ -55,7 +58,7 @@ def critical_path(bounds: Bounds) -> DependencyPath:
 
 
 def _own_cycles(bounds: Bounds) -> list[int]:
-    """Return for each node the cycles from the latest of what it reads, if that is there from the beginning."""
+    """Return for each node its longest latency, if all that it reads is ready at the beginning."""
     found: list[int] = []
     for position, group in groupby(bounds.nodes, key=lambda node: node.position):
         outputs = bounds.block.items[position].effects.outputs
@@ -101,7 +104,7 @@ def loop_carried(bounds: Bounds) -> list[Cycle]:
 
 
 def all_carried(bounds: Bounds) -> bool:
-    """Say whether `loop_carried` has more than the slowest dependency of a block, if there are more."""
+    """Whether `loop_carried` returns all dependencies of a block, and not only the slowest."""
     return _can_be_followed(sum(edge.iterations > 0 for node in bounds.nodes for edge in node.edges), len(bounds.nodes))
 
 

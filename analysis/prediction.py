@@ -1,4 +1,4 @@
-"""One call from code to a prediction that shows itself."""
+"""One call from code to a prediction, which can be printed and drawn (`Tools.predict`)."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What code takes on a machine, and why; as text it is the report of the command.
+    """How long code takes on a machine, and why; `repr` is the report of the command.
 
-    `lines` has where each instruction comes from, or nothing. `measured` is what was measured beside, `study` the
-    simulation (None: the bounds are the prediction). `shortest` predicts with every latency that is an upper bound as
-    short as it can be (None: there is none).
+    `lines` has the source line of each instruction, or is empty. `measured` are measurements of the same code, `study`
+    is its simulation (None: the bounds are the prediction). `shortest` returns the prediction with every latency that
+    is an upper bound as short as it can be (None: there is none).
     """
 
     bounds: Bounds
@@ -47,7 +47,7 @@ class Prediction:
 
     @cached_property
     def facts(self) -> PredictionFacts:
-        """All that reports say."""
+        """The prediction with all that reports say of it."""
         shortest = self.shortest if self.shortest is not None else lambda: self.exact_cycles
         interval = interval_of(self.bounds.block, self.exact_cycles, shortest)
         return PredictionFacts(self.bounds, self.machine, self.lines, self.measured, self.study, interval)
@@ -99,7 +99,7 @@ class PredictionMode(StrEnum):
 
 @dataclass(frozen=True)
 class Tools:
-    """What reads code, works out its bounds on one machine, and simulates it there."""
+    """Reads code, works out its bounds on one machine, and simulates it there."""
 
     machine: MachineModel
     reader: CodeReader
@@ -112,12 +112,12 @@ class Tools:
 
     @cached_property
     def simulation(self) -> Simulation:
-        """What simulates code."""
+        """The simulation on this machine."""
         return Simulation(self.machine, self.reader, self.analyzer.code_offset)
 
     @cached_property
     def shortest(self) -> Tools | None:
-        """The same for the machine with the shortest latencies that its data allow, None if they are known."""
+        """The same for the machine with the shortest latencies that its data allow, None if all are known exactly."""
         if self.machine.shortest is None:
             return None
         machine = self.machine.shortest()
@@ -132,10 +132,16 @@ class Tools:
         mode: PredictionMode = PredictionMode.BOUNDS,
         taken: Container[int] = (),
     ) -> Prediction:
-        """Predict what code takes; `taken` are the ends of conditional jumps forward that are taken.
+        """Predict how long code takes.
+
+        Args:
+            code: its bytes.
+            running: as a loop, or unrolled.
+            mode: by bounds or by simulation.
+            taken: offsets of the ends of the forward conditional jumps that are taken.
 
         Raises:
-            AnalysisError: it cannot be analyzed, or not run like that.
+            AnalysisError: the code cannot be analyzed, or cannot run like that.
         """
         bounds = self.analyzer.bounds(self.reader.block(code, taken), running)
         study = Study(self.simulation, self.analyzer.follower, bounds) if mode is PredictionMode.SIMULATION else None

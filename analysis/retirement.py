@@ -1,9 +1,9 @@
 """At which instruction an interrupt catches the core: a model of retirement.
 
 An interrupt comes at a random time. The oldest instruction that is not retired still retires, and the core stops behind
-it. So the address of the next one is pushed (found on a Zen 4; Downs, "Where do interrupts happen?", 2019, found the
-same on a Skylake). So an instruction is caught as often as the one before it is the oldest one. What retires together
-with an older instruction is never the oldest one.
+it: the address of the next one is pushed (found on a Zen 4; Downs, "Where do interrupts happen?", 2019, found the same
+on a Skylake). So an instruction is caught as often as the one before it is the oldest. An instruction that retires
+together with an older one is never the oldest.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def shares(retired: Sequence[tuple[int, int]], split: AbstractSet[int] = frozens
     Args:
         retired: (position, cycle of retirement) of instructions in program order, over whole iterations of a loop in
             its steady state, and the first instruction of the next iteration.
-        split: positions of pairs of which the second instruction is caught while the pair is the oldest.
+        split: positions of fused pairs whose second instruction is caught while the pair is the oldest.
 
     Raises:
         ValueError: no time passes.
@@ -47,12 +47,12 @@ class Cause(StrEnum):
     RESULT = "result"
     """It had not executed."""
     RETIREMENT = "retirement"
-    """It had executed, and as many as can had retired in the cycle."""
+    """It had executed, but the retirement width of the cycle was used up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Oldest:
-    """For how many cycles per iteration the instruction at `position` was the oldest one, and mostly why."""
+    """For how many core cycles per iteration the instruction at `position` was the oldest one, and the main cause."""
 
     position: int
     cycles: Fraction
@@ -61,9 +61,9 @@ class Oldest:
 
 @dataclass(frozen=True, slots=True)
 class RetirementPrediction:
-    """What the model says of a loop: shares by position, cycles per iteration, and who was the oldest one.
+    """What the model says of a loop: shares by position, core cycles per iteration, and the oldest instructions.
 
-    `oldest` has the instruction before each that is caught, by the position of the one that is caught.
+    `oldest` has the instruction before each one that is caught, by the position of the one that is caught.
     """
 
     shares: Mapping[int, Fraction]
@@ -100,7 +100,7 @@ def predicted(study: Study) -> RetirementPrediction:
 
 
 def distance(one: Mapping[int, Fraction], other: Mapping[int, Fraction]) -> Fraction:
-    """Return the total variation distance of two distributions: 0 if they are alike, 1 if nothing is in common."""
+    """Return the total variation distance of two distributions: 0 if they are equal, 1 if nothing is in common."""
     positions = one.keys() | other.keys()
     none = Fraction(0)
     return sum((abs(one.get(each, none) - other.get(each, none)) for each in positions), none) / 2

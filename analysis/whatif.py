@@ -1,6 +1,6 @@
-"""What the code would take if one thing were otherwise: a component unlimited, one more port, an instruction at once.
+"""The time of code with one change, from the bounds: an unlimited component, one more port, or a latency of 0.
 
-Everything follows from the bounds: what is changed gets a new bound, the others stay, and the largest counts.
+The changed component gets a new bound, the others stay, and the largest counts.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 MOST_TRIED = 64
-"""Instructions of the slowest circle that are tried one by one, the first ones."""
+"""Instructions that are tried one by one: the first ones on the slowest dependency cycle."""
 MOST_STEPS = 200_000
-"""Results that are visited for that: of longer blocks fewer instructions are tried."""
+"""Results that are visited for that; in longer blocks fewer instructions are tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """A change in words, and the cycles per iteration with it."""
+    """A change in words, and the core cycles per iteration with it."""
 
     change: str
     cycles: Fraction
@@ -50,7 +50,7 @@ def _components(bounds: Bounds) -> Iterator[WhatIf]:
 
 
 def _ports(bounds: Bounds) -> Iterator[WhatIf]:
-    """Let a port be there twice: µops that can use it may use its copy, too."""
+    """Try each of the busiest ports twice: µops that can use it may use its copy, too."""
     copy = 1 << len(bounds.port_names)
     for number, name in enumerate(bounds.port_names):
         if name not in bounds.full:
@@ -63,7 +63,7 @@ def _ports(bounds: Bounds) -> Iterator[WhatIf]:
 
 
 def _instructions(bounds: Bounds) -> Iterator[WhatIf]:
-    """Let the results of an instruction on the slowest circle be there at once."""
+    """Try each instruction on the slowest dependency cycle without its latency."""
     if bounds.cycle is None or Component.DEPENDENCIES not in bounds.limits:
         return
     tried = sorted({bounds.nodes[number].position for number in bounds.cycle.nodes})

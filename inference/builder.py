@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 BY_TIME = "ports_by_time"
-"""This attribute marks ports that were found by time alone: they may have names of ours (r0, r1 ...), not the
-maker's."""
+"""This attribute marks ports that were found by time alone. They may have made-up names (r0, r1 ...), not the vendor's.
+"""
 
 
 @dataclass
@@ -62,7 +62,7 @@ class ConclusionBuilder:
         )
 
     def note_uops(self, search: Search) -> None:
-        """Note the µop counts of the first sequence, without the µops of what stands around each instance."""
+        """Note the µop counts of the first sequence, without those of prologue and epilogue of each instance."""
         first = search.unrolled[0]
         names = counted_names(first.measured.values)
         counts = {name: rounded_count(first.per_instruction(name)) for name in names}
@@ -97,7 +97,7 @@ class ConclusionBuilder:
         self._put(search.form, ports=conclusion.usage)
 
     def note_timed(self, conclusion: PortConclusion) -> None:
-        """Note the port usage of the plain form that time alone says, or why there is none."""
+        """Note the port usage of the plain form that was found by time alone, or why there is none."""
         steps: list[Step] = [*conclusion.steps]
         if conclusion.usage is not None:
             steps.append(PortsFound(conclusion.usage, subtracted=True))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SNAP = Fraction(1, 20)
 """Share of a link's latency in cycles. Within so much of an integer it is that integer, so that noise does not add up
-over links. A clock may drift by 3 %, which is less. A link that takes another way every tenth time is off by 10 %,
+over links. A clock may drift by 3 %, which is less. A link that takes a cycle more every tenth time is off by 10 %,
 which is more."""
 
 COUNTER = "uops_issued"
@@ -38,7 +38,7 @@ LEAST_WIDTH = 1
 
 @dataclass(frozen=True, slots=True)
 class LinkTime:
-    """What a link takes in core cycles. If it is not exact, `latency` is a lower bound.
+    """The latency of a link in core cycles. If it is not exact, `latency` is a lower bound.
 
     `throughput` is the reciprocal throughput. `ok` is false if the CPU or the catalogue lacks the link.
     """
@@ -59,8 +59,8 @@ class Calibrations:
     """The link times of one machine, found when they are first needed and shared between all variants.
 
     - `flags`: pairs of a link and a flag for which its time is known; another flag may come earlier or later.
-    - `loop`: chains are measured in a loop. On a clock that is more exact: a chain goes on through iterations, and
-      unrolled code is drained at its ends.
+    - `loop`: chains are measured in a loop. If a clock measures them, that is more exact: a chain goes on through
+      iterations, and unrolled code is drained at its ends.
     - `off`: the largest share by which a closed chain was off the whole cycles that it counts as.
     - `width`: a lower bound of the µops issued per cycle (0: not yet measured).
     """

@@ -91,8 +91,8 @@ class Characterizer:
             catalogue: where helper instructions come from.
             machine: what can be measured there.
             thorough: look for blocking instructions among all instruction classes, as a campaign over all of them does.
-            candidates: those that were made of the same catalogue already.
-            by_time: infer ports by time alone where nothing counts them; the machine's sets of ports are found first.
+            candidates: a cache of the same catalogue, to share it.
+            by_time: infer ports by time alone where nothing counts them; the machine's port sets are found first.
         """
         self._machine, self._thorough, self._by_time = machine, thorough, by_time
         self._candidates = candidates or CandidateCache(catalogue)
@@ -107,7 +107,7 @@ class Characterizer:
         )
 
     def prepare(self, variants: Iterable[InstructionVariant] = ()) -> Procedure[Context]:
-        """Find blocking instructions for the kinds of code that the variants are (default: both kinds)."""
+        """Find blocking instructions for the kinds of code that the variants need (default: all kinds)."""
         context = self._base
         partly = bool(context.layout.kind)  # time says more of the ports that have no counters
         timed = (yield from self._timed()) if self._by_time and (partly or not context.counts_ports) else None
@@ -124,7 +124,7 @@ class Characterizer:
         return self.prepared(found, timed)
 
     def _timed(self) -> Procedure[TimedMachine | None]:
-        """Find the machine's sets of ports by time alone, with VEX code, or with SSE code where that does not run."""
+        """Find the machine's port sets by time alone, with VEX code, or with SSE code where that does not run."""
         candidates = {
             kind: self._candidates.candidates(kind, every_class=self._thorough, timed=True)
             for kind in (CodeKind.WITHOUT_SSE, CodeKind.WITHOUT_AVX)
@@ -133,7 +133,7 @@ class Characterizer:
         return (yield from discovery.run(list(candidates.values())))
 
     def prepared(self, blocking: Mapping[CodeKind, BlockingSet], timed: TimedMachine | None = None) -> Context:
-        """Return what `prepare` returns, from blocking instructions or what time says that are known already."""
+        """Return what `prepare` returns, from blocking instructions and port sets that are known already."""
         return replace(self._base, blocking=blocking, timed=timed)
 
     def skipped(self, variant: InstructionVariant) -> str:

@@ -42,8 +42,8 @@ class Context:
     """What every variant's inference needs to know of the machine.
 
     `calibrations` fills up as links are first needed, and is shared between variants. With `loops_only`, code must
-    leave the stack pointer and string registers as it found them. `first_decoder` is that of `Capabilities`. `timed` is
-    what time alone says of the machine's ports (None: nothing, or counters count them).
+    leave the stack pointer and string registers as it found them. `first_decoder` is that of `Capabilities`. `timed`
+    are the machine's port sets found by time alone (None: none were found, or counters count µops per port).
     """
 
     instructions: InstructionFactory

@@ -43,6 +43,7 @@ DIVISIBLE = 12
 """Instances in a second attempt: it gives whole counts for instructions that do something every third time."""
 
 DIVIDER = "div_cycles"
+"""This attribute has the cycles for which an instance keeps the divider busy."""
 
 OTHER_LOAD = Fraction(1, 20)
 """µops per instruction. The load of a port must change by more to call for another inference of ports.
@@ -148,7 +149,7 @@ def measure_indexed(found: ConclusionBuilder, context: Context) -> Procedure[Non
 
 
 def _note_divider(found: ConclusionBuilder, search: Search) -> None:
-    """Note for how many cycles a form keeps the divider busy; of special forms only what is not as in the plain one."""
+    """Note for how many cycles a form keeps the divider busy; for other forms only if it differs from the plain one."""
     if not search.unrolled:
         return
     cycles = rounded_count(search.unrolled[0].per_instruction("divider_active"))
@@ -162,7 +163,7 @@ def _units_of(sequence: Sequence) -> list[str]:
 
 
 def _note_other_counts(found: ConclusionBuilder, plain: Sequence, other: Sequence, names: Iterable[str]) -> None:
-    """Note the µop counts that are others in another form."""
+    """Note the µop counts of another form that differ from those of the plain one."""
     for name in names:
         counts = [rounded_count(one.per_instruction(name)) for one in (plain, other)]
         if None not in counts and counts[0] != counts[1]:
@@ -170,7 +171,7 @@ def _note_other_counts(found: ConclusionBuilder, plain: Sequence, other: Sequenc
 
 
 def _differs(plain: Sequence, indexed: Sequence, context: Context) -> bool:
-    """Whether the ports are others with an index."""
+    """Whether the loads of ports differ with an index."""
     loads = [isolated_of(one.measured, context.layout).uops for one in (plain, indexed)]
     return any(abs(loads[0][name] - loads[1][name]) > OTHER_LOAD for name in context.layout.counters)
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 LONG_CHAIN = 6
 """Core cycles per instance. If dependent instances take that long, breakers make them independent before ports are
-blocked. Blocked ports would run idle while such a chain waits, and other µops would stray onto them.
+blocked. Else blocked ports would run idle while such a chain waits, and other µops would stray onto them.
 """
 
 
@@ -94,7 +94,7 @@ def infer_form(found: ConclusionBuilder, search: Search, context: Context) -> Pr
 
 
 def measure_prologues(factory: ThroughputFactory) -> Procedure[Measured | None]:
-    """Measure alone what must stand around the instruction (None: nothing must)."""
+    """Measure the prologue and epilogue of the instruction alone (None: it needs none)."""
     if not factory.has_prologue:
         return None
     (measured,) = yield [Request(factory.prologues_alone(LENGTHS[0]), Want.ALL)]
@@ -104,7 +104,7 @@ def measure_prologues(factory: ThroughputFactory) -> Procedure[Measured | None]:
 def _without_prologues(
     conclusion: PortConclusion, prologues: Measured, factory: ThroughputFactory, context: Context
 ) -> Procedure[PortConclusion]:
-    """Subtract the ports of what stands around an instruction: they were inferred together with its own.
+    """Subtract the ports of prologue and epilogue, which were inferred together with those of the instruction.
 
     Of usages that are only named, those without these µops are ruled out.
     """
@@ -159,7 +159,7 @@ def _ports(found: ConclusionBuilder, search: Search, context: Context) -> Proced
 
 
 def subject_of(search: Search, isolated: Isolated, context: Context) -> Procedure[tuple[SubjectInstruction, Isolated]]:
-    """Return the instruction of a search as a subject, its long chains broken, and what it did alone."""
+    """Return the instruction of a search as a subject, with long chains broken, and what it did alone."""
     variant = search.factory.variant
     values = values_of(variant, search.kind)
     instance = search.factory.alone(search.form)
@@ -186,10 +186,10 @@ def _partly_eliminated(isolated: Isolated, layout: PortLayout) -> PortConclusion
 
 
 def eliminated_share(isolated: Isolated, slots: Fraction | None, variant: InstructionVariant) -> Fraction | None:
-    """Return the share of instances that were eliminated at rename, None if the instruction is none that can be.
+    """Return the share of instances that were eliminated at rename, None if the instruction cannot be eliminated.
 
-    Each instance retires as one µop, but only some were seen on a port. None was: then it must be a move between
-    registers, since other instructions without a port have nothing to eliminate.
+    Each instance retires as one µop, but only some were seen on a port. If none was, it must be a move between
+    registers: other instructions without a port have nothing to eliminate.
     """
     executed = sum(isolated.uops.values(), Fraction(0))
     if rounded_count(slots) != 1 or executed >= 1 or (is_integral(isolated) and not _is_move(variant, isolated)):
@@ -198,7 +198,7 @@ def eliminated_share(isolated: Isolated, slots: Fraction | None, variant: Instru
 
 
 def _is_move(variant: InstructionVariant, isolated: Isolated) -> bool:
-    """Whether it only copies one register to another, and nothing was seen on a port."""
+    """Whether a variant only copies one register to another, and no µop was seen on a port."""
     explicit = [operand for operand in variant.operands if operand.explicit]
     accesses = [(o.kind is OperandKind.REGISTER, o.read, o.written) for o in explicit]
     return isolated.total == 0 and accesses == [(True, False, True), (True, True, False)]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SOURCES = ("generator", "inference", "runner/measuring", "results/model.py", "results/ports.py")
-"""Folders and files that decide what comes out of samples, relative to the top of the checkout."""
+"""Folders and files on which conclusions from samples depend, relative to the top of the checkout."""
 
 ROOT = Path(__file__).resolve().parents[1]
 """The top of the checkout, or where the packages are installed."""
@@ -31,7 +31,7 @@ def inference_version(root: Path = ROOT) -> str:
     """Return `<version of uopscope>+<8 digits of a hash over the sources of generators and inference>`.
 
     Args:
-        root: where the packages stand.
+        root: the folder of the packages.
     """
     digest = hashlib.blake2b(digest_size=4)
     for path in sorted(sources(root)):
@@ -40,7 +40,7 @@ def inference_version(root: Path = ROOT) -> str:
 
 
 def sources(root: Path) -> Iterator[Path]:
-    """Yield the files that decide what is concluded."""
+    """Yield the files on which conclusions depend."""
     for name in SOURCES:
         place = root / name
         yield from [place] if place.is_file() else (path for path in place.rglob("*") if path.suffix in SUFFIXES)

@@ -1,4 +1,4 @@
-"""An out-of-order core driven by a machine model: the machines whose truth is known.
+"""An out-of-order core driven by a machine model: a machine whose truth is known.
 
 Reading order: `machines` (machine models), `memory` (caches and store buffers), `core` (executes bytes), `judging`
 (compares conclusions with the truth), `errors`.

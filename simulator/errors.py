@@ -4,7 +4,7 @@ from xed_convert.errors import UopscopeError
 
 
 class SimulatedFaultError(UopscopeError):
-    """The simulated code did what a CPU faults at: bytes that are no instruction, a jump out of the code."""
+    """The simulated code faults: bytes that are no instruction, or a jump out of the code."""
 
 
 class SimulatedHangError(UopscopeError):

@@ -1,8 +1,8 @@
 """From AArch64 text to a prediction: ports, critical path, loop-carried dependencies through registers and flags.
 
-Dependencies through memory are not followed. A result comes a latency of its own instruction after the last one that it
-waits for. A unit of a group has an equal share in llvm-mca's tables. So units of one kind with the same share are taken
-for a group again. The bound of the ports is that of the best distribution. OSACA's even one stands beside it.
+Dependencies through memory are not followed. A result is ready one latency of its instruction after its last input.
+llvm-mca's tables give every unit of a group an equal share, so units of one kind with the same share count as a group.
+The bound of the ports is that of the best distribution. OSACA's even distribution is reported beside it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from analysis.aarch64.operands import effects_of
 from analysis.block.markers import marked_lines
 from analysis.bounds.dependencies import Cycle, Edge, Node, slowest_cycle
 from analysis.errors import AnalysisError
+from analysis.paths import longest_path
 from results.ports import fullest
 
 if TYPE_CHECKING:
@@ -30,9 +31,9 @@ MARK = re.compile(r"\s*mov\s+x1,\s*#?(111|222)\b")
 MARK_BYTES = re.compile(r"\s*\.byte\s+213\s*,\s*3\s*,\s*32\s*,\s*31\b")
 """OSACA's marks as instructions and bytes (its README, "Code markers")."""
 WRITTEN_BACK = "!"
-"""Marks a base register that an address changes, as a result: it is there after a cycle."""
-FINEST = 840
-"""Shares of units are multiples of one part in so many: 840 can be divided by 2 to 8."""
+"""Ends the name of the result of an address with write-back: the changed base register, ready after one cycle."""
+PARTS = 840
+"""Shares of units are counted in parts of a cycle, so many to the cycle: 840 is divisible by 2 to 8."""
 SCHEMA = 1
 
 
@@ -45,13 +46,13 @@ def cpus() -> dict[str, str]:
 
 
 def is_aarch64(name: str) -> bool:
-    """Whether a CPU's name is one of this room: a short one, or `llvm:` with LLVM's."""
+    """Whether a name is that of an AArch64 CPU: a short one (`cpus`), or `llvm:` with LLVM's."""
     return name.upper() in cpus() or name.startswith("llvm:")
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """What LLVM's model says of a kernel, and what follows from it; as text it is the report of the command."""
+    """What LLVM's model says of a kernel, and what follows from it; `repr` is the report of the command."""
 
     tables: LlvmTables
     nodes: tuple[Node, ...]
@@ -69,7 +70,7 @@ class Kernel:
 
     @property
     def issue(self) -> Fraction:
-        """Cycles per iteration that LLVM's µops take to be dispatched; how its models count µops differs."""
+        """Core cycles per iteration to dispatch the µops that LLVM counts; its models count them differently."""
         return Fraction(sum(one.uops for one in self.tables.instructions), self.tables.issue_width)
 
     @cached_property
@@ -78,11 +79,11 @@ class Kernel:
         for one in self.tables.instructions:
             for mask, share in _groups(one.units, self.tables.units).items():
                 counts[mask] = counts.get(mask, 0) + share
-        return fullest(counts)[0] / FINEST
+        return fullest(counts)[0] / PARTS
 
     @cached_property
     def even(self) -> dict[str, float]:
-        """Cycles by unit, with equal shares: the highest is OSACA's throughput."""
+        """Core cycles by unit, with equal shares: the highest is OSACA's throughput."""
         found = dict.fromkeys(self.tables.units, 0.0)
         for one in self.tables.instructions:
             for unit, share in one.units.items():
@@ -97,21 +98,8 @@ class Kernel:
     @cached_property
     def path(self) -> tuple[list[int], int]:
         """The critical path of an iteration: positions, and core cycles."""
-        lengths: list[int] = []
-        came: list[int | None] = []
-        for number, node in enumerate(self.nodes):
-            longest, source = self._own(node), None
-            for edge in node.edges:
-                if not edge.iterations and edge.source < number and lengths[edge.source] + edge.cycles > longest:
-                    longest, source = lengths[edge.source] + edge.cycles, edge.source
-            lengths.append(longest)
-            came.append(source)
-        at: int | None = max(range(len(lengths)), key=lambda number: (lengths[number], -number))
-        total, path = lengths[at or 0], []
-        while at is not None:
-            path.append(self.nodes[at].position)
-            at = came[at]
-        return path[::-1], total
+        found = longest_path(self.nodes, [self._own(node) for node in self.nodes])
+        return [self.nodes[number].position for number in found.nodes], found.cycles
 
     def _own(self, node: Node) -> int:
         return (
@@ -182,19 +170,19 @@ class Kernel:
 
 
 def _groups(units: dict[str, float], names: tuple[str, ...]) -> dict[int, int]:
-    """Return cycles (in parts of `FINEST`) by group: units of one kind with the same share are one."""
+    """Return the time by group of units, a bit mask, in parts of a cycle (`PARTS`)."""
     by_share: dict[tuple[float, str], list[str]] = {}
     for unit, share in units.items():
         by_share.setdefault((round(share, 4), unit.rstrip("0123456789.")), []).append(unit)
     found: dict[int, int] = {}
     for (share, _), members in by_share.items():
         mask = sum(1 << names.index(unit) for unit in members)
-        found[mask] = found.get(mask, 0) + round(share * len(members) * FINEST)
+        found[mask] = found.get(mask, 0) + round(share * len(members) * PARTS)
     return found
 
 
 def analyze(text: str, cpu: str) -> Kernel:
-    """Predict what a kernel takes; of a marked region only that counts.
+    """Predict the core cycles of a kernel per iteration. If a region is marked, only the region counts.
 
     Args:
         text: AArch64 assembly.
@@ -218,7 +206,7 @@ def analyze(text: str, cpu: str) -> Kernel:
 
 
 def _region(text: str) -> tuple[str, list[int]]:
-    """Return the text with all but the instructions and labels of its region blank, and the instructions' lines."""
+    """Return the text with all lines blank but the region's instructions and labels, and the instructions' lines."""
     lines = text.splitlines()
     first, last = marked_lines(text)
     marks = {
@@ -240,7 +228,7 @@ def _region(text: str) -> tuple[str, list[int]]:
 
 
 def _nodes(effects: list[RegisterEffects], latencies: list[int]) -> list[Node]:
-    """Return the results with what each waits for; a base that an address writes back is a result of its own."""
+    """Return the results, each with what it waits for; a base register that is written back is a result of its own."""
     parts = [
         (position, reads, writes, cycles)
         for position, one in enumerate(effects)

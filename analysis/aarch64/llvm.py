@@ -31,7 +31,7 @@ _PLACE = re.compile(r"<stdin>:(\d+):\d+: error: (.*)")
 
 
 class ToolError(UopscopeError):
-    """A program of LLVM is not installed, or does not do what it should."""
+    """A program of LLVM is not installed, or its output cannot be used."""
 
     exit_code = 3
 
@@ -85,7 +85,7 @@ def tables_of(text: str, cpu: str) -> LlvmTables:
         if one["InstructionIndex"] < len(infos):  # the last ones are the sums
             units[one["InstructionIndex"]][names[one["ResourceIndex"]]] = float(one["ResourceUsage"])
     if len(shown) != len(infos):
-        raise ToolError("llvm-mc and llvm-mca do not agree about the instructions", hint="are they of one LLVM?")
+        raise ToolError("llvm-mc and llvm-mca do not agree about the instructions", hint="install both of one version")
     described = [
         Described(
             " ".join(region["Instructions"][number].split()),
@@ -116,7 +116,7 @@ def _readable(unit: str) -> str:
 
 
 def _shown(text: str) -> list[tuple[str, tuple[int, ...]]]:
-    """Return LLVM's name of each instruction and its register operands, out of what llvm-mc shows."""
+    """Return LLVM's name of each instruction and its register operands, from the output of llvm-mc."""
     found: list[tuple[str, list[int]]] = []
     for line in text.splitlines():
         if match := _INSTRUCTION.match(line):
@@ -127,7 +127,7 @@ def _shown(text: str) -> list[tuple[str, tuple[int, ...]]]:
 
 
 def program(name: str) -> str:
-    """Return a program of LLVM, the newest version that is there.
+    """Return the path of an LLVM program, of the newest version that is installed.
 
     Raises:
         ToolError: there is none.
@@ -135,7 +135,7 @@ def program(name: str) -> str:
     found = next(filter(None, (shutil.which(f"{name}-{version}") for version in range(NEWEST, OLDEST - 1, -1))), None)
     found = found or shutil.which(name)
     if found is None:
-        message = f"AArch64 kernels are analyzed by LLVM's models, and there is no {name} here"
+        message = f"AArch64 kernels are analyzed by LLVM's models, and {name} is not installed"
         raise ToolError(message, hint="install LLVM 14 or newer (Debian: apt install llvm)")
     return found
 
@@ -165,7 +165,7 @@ def _run(name: str, options: tuple[str, ...], text: str) -> str:
         places = _PLACE.findall(done.stderr)
         said = [f"line {line}: {what}" for line, what in places[:MOST_ERRORS]]
         if not said and (without := _WITHOUT_MODEL.search(done.stderr)):
-            raise AnalysisError(f"LLVM's model of this CPU says nothing of {' '.join(without[1].split())!r}")
+            raise AnalysisError(f"LLVM's model of this CPU does not have {' '.join(without[1].split())!r}")
         what = "; ".join(said) or (done.stderr.strip().splitlines() or ["it failed"])[0]
         raise AnalysisError(f"LLVM cannot read this as AArch64 assembly: {what}")
     return done.stdout

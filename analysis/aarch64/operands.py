@@ -85,7 +85,7 @@ def _names_memory(operands: str) -> bool:
 
 
 def _without_zero(data: str) -> str:
-    """Let a zero register keep its place: what is written there is lost."""
+    """Return operands with another name for zero registers, so that these keep their place among the registers."""
     return re.sub(r"\b[wx]zr\b", "x99", data)
 
 

@@ -1,13 +1,13 @@
 """Which store a load reads from: addresses followed through arithmetic, over iterations.
 
-Every register holds a symbol plus an offset; symbol 0 is a number that is known. After moves, additions of numbers, LEA
-and stack instructions both are known. Other instructions make a new symbol, unless all that they read are numbers. Two
-addresses are the same if symbol and offset are. So a store to [RAX+8] feeds a load of [RAX] after ADD RAX, 8. A load
-counts as reading from a store if it does so in each iteration, at the same distance. A store that walks over the load's
-address once will not be there again. FS and GS lead to places of their own.
+Every register holds a symbol plus an offset; with symbol 0 the offset is the whole value, a known number. Moves,
+additions of numbers, LEA and stack instructions keep both known. Other instructions make a new symbol, unless all that
+they read are numbers. Two addresses are the same if symbol and offset are. So a store to [RAX+8] feeds a load of [RAX]
+after ADD RAX, 8. A load counts as reading from a store if it does so in each iteration, at the same distance: a store
+that passes the load's address only once does not count. FS and GS have bases of their own.
 
-What registers hold in the beginning is a symbol each, so that different registers never point to the same place. With
-an `Environment` all registers and all of memory hold one number, and all pages are one page of physical memory: so
+At the beginning each register holds a symbol of its own, so different registers never point to the same place. With
+an `Environment` all registers and all of memory hold one number, and all pages are one page of physical memory. So
 BHive's blocks were measured (Chen et al., IISWC 2019, section 3).
 """
 
@@ -46,7 +46,7 @@ LINE_BYTES = 64
 """Bytes of a cache line of all cores."""
 
 ITERATIONS = 4
-"""After so many iterations a load always reads from the same store, except in loops that turn around in memory."""
+"""Iterations that are followed. By then a load reads from the same store each time, unless addresses wrap around."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What came out of following addresses: which loads read from which stores, and who goes to new pages.
+    """What came out of following addresses: which loads read from which stores, and which accesses go to new pages.
 
     Pages are known with an `Environment` only. `far` are the positions of instructions that use a new page in each
     iteration, `far_lines` is how many cache lines they use. `commit_cycles` are those per iteration that the stores
@@ -123,7 +123,7 @@ Spelling = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Written:
-    """The last store to a byte: iteration and position, how far its address is from where it leads, and that."""
+    """The last store to a byte. `offset` is where its address leads, `moved` the address minus that."""
 
     iteration: int
     position: int
@@ -280,9 +280,9 @@ class _State:
     ) -> set[tuple[ForwardedLoad, int]]:
         """Return the stores that wrote what a load reads, at an iteration and a position, and the distance of each.
 
-        The distance is how many bytes behind the begin of the store the load begins. The store can be forwarded if it
-        wrote all of what is read, at the same address: of two addresses of one place the load knows nothing. It is
-        renamed if both addresses are spelled alike (none: it never is).
+        The distance is how many bytes after the store the load begins. The store can be forwarded if it wrote all of
+        what is read, at the same address; that two addresses lead to one place is not recognized. It is renamed if both
+        addresses are spelled alike (none: it never is).
         """
         symbol, offset = self.physical(address)
         moved = address[1] - offset
@@ -301,10 +301,10 @@ class _State:
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    """A place in memory that an instruction uses, with its bytes; PUSH has moved RSP before by so many.
+    """A memory access of an instruction: address and bytes. In the address of PUSH, RSP is already moved.
 
-    `is_general` says that no register but general-purpose ones takes what is there or gives it, `is_vector` that a
-    vector register does. `is_plain` says that what is read is not computed with, or stored again.
+    `is_general` says that the value comes from, or goes to, general-purpose registers only; `is_vector` that a vector
+    register is among them. `is_plain` says that what is read is neither computed with nor stored again.
     """
 
     place: MemoryAddress
@@ -378,7 +378,7 @@ def _movements(
 ) -> tuple[tuple[Stream, ...], frozenset[int], int]:
     """Return the streams of the last iteration, the instructions that use a new page in each, and lines used there.
 
-    Only addresses that go on by the same number of bytes count: others come back to pages.
+    Only addresses that advance by the same number of bytes each time count: others return to pages.
 
     Args:
         touched: positions and addresses of each iteration, in order.
@@ -409,7 +409,7 @@ def _signed(number: int) -> int:
     return number - (1 << 64) if number >> 63 else number
 
 
-BITWISE: dict[str, Callable[[int, int], int]] = {
+OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "ADD": operator.add,
     "SUB": operator.sub,
     "AND": operator.and_,
@@ -419,7 +419,7 @@ BITWISE: dict[str, Callable[[int, int], int]] = {
     "SHL": lambda a, b: a << (b & 63),
     "SHR": lambda a, b: a >> (b & 63),
 }
-"""Operations of two numbers, by mnemonic; of a shift by a register or of fewer bits no number comes out."""
+"""Operations on two numbers of 64 bits, by mnemonic."""
 
 PLAIN_LOADS = frozenset({"MOV", "POP"})
 """Mnemonics of loads of 32 and 64 bits that do not change what they load."""
@@ -521,7 +521,7 @@ class _Meaning:
         elif name in ("INC", "DEC"):
             symbol, offset = self._operand(state, operands[0], places)
             found = (symbol, offset + (1 if name == "INC" else -1) & FULL)
-        elif name in BITWISE and len(operands) in (2, 3):
+        elif name in OPERATIONS and len(operands) in (2, 3):
             found = self._combined(state, name, [self._operand(state, one, places) for one in operands[-2:]])
         elif name in ("MOVSX", "MOVSXD"):
             found = self._extended(state, operands[1], places)
@@ -549,7 +549,7 @@ class _Meaning:
     def _combined(self, state: _State, name: str, values: list[Value]) -> Value:
         (first, a), (second, b) = values
         if first == second == NUMBER:
-            return (NUMBER, BITWISE[name](a, b) & FULL)
+            return (NUMBER, OPERATIONS[name](a, b) & FULL)
         if name in ("XOR", "SUB") and values[0] == values[1]:
             return (NUMBER, 0)
         if name == "ADD" and NUMBER in (first, second):

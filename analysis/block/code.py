@@ -33,17 +33,17 @@ NOPS = frozenset({"NOP", "ENDBR64"})
 """Mnemonics of what fuses with the instruction before it where NOPs do."""
 
 UNFUSED = frozenset({*BRANCHES, "PREFETCH"})
-"""The categories of instructions with which no NOP fuses; nor does it with those that use vectors or the x87 stack, or
-have an immediate of 64 bits. All of it was measured on a Zen 4, by rows of instructions and NOPs."""
+"""Categories of instructions with which no NOP fuses. Nor does a NOP fuse with instructions that use vectors or the x87
+stack, or have an immediate of 64 bits. Measured on a Zen 4, with rows of instructions and NOPs."""
 
 LONGEST_IMMEDIATE = 32
 """Bits of an immediate that leaves room for a NOP."""
 
 MOST_REMEMBERED = 200_000
-"""Instructions, by their bytes: some hundred bytes each."""
+"""Instructions that are kept, by their bytes. Each takes some hundred bytes of memory."""
 
 MOST_INSTRUCTIONS = 150_000
-"""Of a block: an analysis takes some kilobytes and half a millisecond for each."""
+"""Instructions of a block. An analysis takes some kilobytes and half a millisecond for each."""
 
 LONGEST = 15
 """Bytes of an instruction (Intel SDM volume 2A, section 2.3.11)."""
@@ -139,10 +139,10 @@ class CodeReader:
 
         Args:
             code: its bytes.
-            taken: where conditional jumps end that lead forward and are taken. Others that lead forward are not.
+            taken: offsets of the ends of the forward conditional jumps that are taken; all others are not taken.
 
         Raises:
-            AnalysisError: there is none or far too much, or bytes are no instruction that any decoder knows.
+            AnalysisError: there is no code or far too much, or bytes are no instruction that any decoder knows.
         """
         if not code:
             raise AnalysisError("there is no instruction to analyze")
@@ -158,7 +158,7 @@ class CodeReader:
         return Block(tuple(self._with_nops(items)) if self._nops_fuse else tuple(items))
 
     def _with_nops(self, items: Sequence[Item]) -> Iterator[Item]:
-        """Yield instructions as they are where a NOP fuses with the one before: it takes no place then."""
+        """Yield the instructions; a NOP that fuses with the one before takes no slot."""
         free = False
         for item in items:
             rides = free and _mnemonic(item) in NOPS
@@ -166,7 +166,7 @@ class CodeReader:
             yield self._without_place(item) if rides else item
 
     def _without_place(self, nop: Item) -> Item:
-        """Return a NOP that takes no place in the fused domain."""
+        """Return a NOP that takes no slot in the fused domain."""
         if nop not in self._riding:
             one, fetched = nop.compiled, nop.effects.fetched
             seen = None if fetched is None else replace(fetched, decoding=Decoding(0))
@@ -176,7 +176,7 @@ class CodeReader:
         return self._riding[nop]
 
     def _passed(self, item: Item) -> Item:
-        """Return an instruction as it is where control passes it: a jump that is not taken has more ports."""
+        """Return an instruction as it is if control falls through: a jump that is not taken has more ports."""
         one = item.compiled
         if one is None or not one.uops or one.variant.category != "COND_BR" or not self._quiet_ports:
             return item

@@ -1,8 +1,8 @@
-"""How long the stores of a block take on their way into the cache, in order, once per iteration.
+"""How long the stores of a block of code take to commit to the cache, in order.
 
-Each cycle has room for some of them, and brings them to one block of bytes. Stores that follow one another in a block
-share its cycles. A store of few bytes changes a part of a word, so its block can take no other store for some cycles
-once another block came between.
+A cycle commits a few stores, all to the same aligned block of bytes. Consecutive stores to one such block share its
+cycles. A store narrower than a word changes a part of it. Then its block takes no other store for some cycles once
+another block came between.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Stored = tuple[int, int, int]
 def commit_cycles(stores: Sequence[Stored], iterations: int, rule: StoreCommit) -> Fraction:
     """Return the core cycles per iteration that the stores of so many iterations take into the cache.
 
-    Blocks are counted from where a symbol points: that is the begin of one for all that is known.
+    A symbol is taken to point to the beginning of an aligned block, since nothing else is known of it.
     """
     runs = [list(run) for _, run in groupby(stores, lambda one: (one[0], one[1] // rule.block_bytes))]
     visits: dict[tuple[int, int], list[bool]] = {}

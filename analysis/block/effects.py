@@ -39,9 +39,9 @@ class Output:
     stored: bool
     """Whether the result is in memory."""
     is_load: bool
-    """Whether it comes straight out of a load that may make the base of a fast one (`POINTER_LOADS`)."""
+    """Whether it comes directly from a load that may make the base of a fast load (`POINTER_LOADS`)."""
     copied: str = ""
-    """The register that a move copies which rename eliminates ("": it is no such move, or not of 64 bits)."""
+    """The register that an eliminated move of 64 bits copies ("": it is no such move)."""
 
 
 POINTER_LOADS = ("MOV", "MOVSXD", "POP")
@@ -55,8 +55,8 @@ class InstructionEffects:
     """What is known of an instruction without the code around it.
 
     `port_masks` are (bits of port numbers, µops); `fused_masks` without the µop that becomes one with a jump. `slots`
-    are places in the fused domain; `occupies` are cycles for which an instance keeps the next one of the same variant
-    from starting.
+    are issue slots, in the fused domain; `occupies` are cycles for which an instance keeps the next one of the same
+    variant from starting.
     """
 
     outputs: tuple[Output, ...]

@@ -5,7 +5,7 @@
     # OSACA-END          # LLVM-MCA-END               mov ebx, 222; .byte 100,103,144
 
 IACA's bytes are OSACA's, too (Intel Architecture Code Analyzer, user's guide, section on markers; OSACA's manual).
-Without marks, all of the code counts. Of several regions the first one does.
+Without marks, all of the code counts. Of several regions, the first one counts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def marked_lines(text: str) -> tuple[int, int]:
 
 
 def marked_bytes(code: bytes) -> tuple[int, int]:
-    """Return where the region begins and ends that bytes mark, or all of the code does.
+    """Return the offsets of the begin and the end of the region that bytes mark, or of all of the code.
 
     Raises:
         AnalysisError: one of the two marks is missing, or they are in the wrong order.
@@ -57,7 +57,7 @@ def marked_bytes(code: bytes) -> tuple[int, int]:
 
 
 def marked_code(code: bytes) -> bytes:
-    """Return the bytes between the marks of a region, or all of them without any.
+    """Return the bytes between the marks of a region, or all of them if there are no marks.
 
     Raises:
         AnalysisError: one of the two marks is missing, or they are in the wrong order.

@@ -1,8 +1,8 @@
-"""Which instructions wait because AVX and older vector instructions are mixed, on cores that save the upper halves.
+"""Which instructions wait because AVX and legacy SSE instructions are mixed, on cores that save the upper halves.
 
 Such a core keeps a state of the upper halves of all YMM registers:
 
-    clean --256 bits--> dirty --older instruction--> saved --VEX--> dirty        both of the latter wait
+    clean --256 bits--> dirty --legacy SSE--> saved --VEX--> dirty        the last two transitions wait
     dirty or saved --VZEROUPPER--> clean
 
 Source: Intel's Optimization Reference Manual, chapter on AVX, section on mixing AVX with SSE code: the figure of the

@@ -66,9 +66,9 @@ class Running(StrEnum):
 class Bounds:
     """What each component takes for an iteration at least, in core cycles.
 
-    `full` are the ports that the bound of the ports is about, `full_uops` how many µops per iteration can use no
-    others. `cycle` is the slowest circle of dependencies (None: iterations do not depend on each other), of `nodes`;
-    if not all was `searched`, there may be a slower one.
+    `full` are the ports that set the bound of the ports, `full_uops` how many µops per iteration can use no others.
+    `cycle` is the slowest dependency cycle of `nodes` (None: iterations do not depend on each other). If not all was
+    `searched`, there may be a slower one.
     `port_masks` has the µops by the ports that they can use: bits, by the position of a port in `port_names`.
     """
 
@@ -108,7 +108,7 @@ class Analyzer:
         """Return the bounds of a block.
 
         Raises:
-            AnalysisError: a block that jumps back shall run unrolled.
+            AnalysisError: a block that jumps back is to run unrolled.
         """
         if running is Running.UNROLLED and block.is_loop:
             raise AnalysisError("code that ends with a jump back cannot run unrolled", hint="leave out the jump")
@@ -151,7 +151,7 @@ class Analyzer:
         from_cache = cache_bound(block, cached, core)
         if len(cached) == len(items):
             return {Component.UOP_CACHE: from_cache}
-        # One of both delivers at a time
+        # Only one of the two delivers at a time
         left = Fraction(block.size_bytes - sum(item.size_bytes for item in cached), block.size_bytes)
         predecoder = predecoder_bound(block, core.front_end, loop=loop, begin=self.code_offset) * left
         decoders = decoders_bound(items, core.front_end, core.microcode) * left
@@ -189,7 +189,7 @@ class Analyzer:
 
     @staticmethod
     def _port_masks(block: Block) -> list[tuple[int, int]]:
-        """Return the µops by port set; what is fused with a jump keeps its loads, and computes where the jump does."""
+        """Return the µops by port set; of an instruction that is fused with a jump, the computing µop is the jump's."""
         found: list[tuple[int, int]] = []
         for item, fused in zip(block.items, block.fused, strict=True):
             found += item.effects.port_masks if not fused else item.effects.fused_masks
@@ -197,7 +197,7 @@ class Analyzer:
 
 
 def forwarding_units(core: CoreConstants | None, followed: Followed) -> dict[int, tuple[str, Fraction]]:
-    """Return for how long a store from which a load reads occupies what forwards, by its position."""
+    """Return for each store that is forwarded the cycles for which it occupies the forwarding unit, by its position."""
     if core is None or not core.memory.forwarding_cycles:
         return {}
     cycles = Fraction(core.memory.forwarding_cycles)
@@ -205,13 +205,13 @@ def forwarding_units(core: CoreConstants | None, followed: Followed) -> dict[int
 
 
 def transition_cycles(core: CoreConstants | None, block: Block) -> dict[int, int]:
-    """Return the cycles of the changes between AVX and older vector instructions, by position."""
+    """Return the cycles of the transitions between AVX and legacy SSE instructions, by position."""
     cycles = core.transitions.cycles if core is not None and core.transitions is not None else 0
     return dict.fromkeys(transitions(block.items), cycles) if cycles else {}
 
 
 def _data_paths(item: Item) -> Iterator[tuple[str, Fraction]]:
-    """Yield the cycles for which an instruction occupies the ways of data of loads and of stores."""
+    """Yield the cycles for which an instruction occupies the data paths of loads and of stores."""
     for name, ticks in item.compiled.data_paths if item.compiled is not None else ():
         yield name, Fraction(ticks, TICKS)
 

@@ -1,10 +1,11 @@
-"""The slowest cycle of dependencies through iterations, exactly.
+"""The slowest dependency cycle through iterations, exactly: the longest loop-carried dependency.
 
-Every result of an instruction is a node. An edge says: this result comes so many cycles after that one of so many
-iterations ago. Cycles per iteration cannot be less than the highest ratio of cycles to iterations of any circle of
-edges (Karp and Orlin 1981 call it the maximum cycle ratio). A few iterations are carried out, and the path that led to
-the last results is followed back until it meets itself: that is a circle. Then no circle is slower if potentials exist
-for its ratio (Bellman and Ford); else the circle that keeps them from existing is the next candidate.
+Every result of an instruction is a node. An edge says: this result comes so many core cycles after that one of so many
+iterations ago. A dependency cycle is a closed walk along edges. An iteration takes no less than the highest ratio of
+core cycles to iterations of any such cycle (the maximum cycle ratio of Karp and Orlin, 1981).
+
+Longest paths are computed with the ratio of the best candidate taken off each edge (Bellman and Ford). If they stop
+growing, no dependency cycle is slower. If a path meets itself, it is a slower one, and the next candidate.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 STACK_POINTER = "RSP"
 
 MOST_EDGES = 10_000_000
-"""Edges that the search for the slowest circle looks at: some seconds. Few blocks need them: one circle after the other
-has to be a bit slower."""
+"""Edges that the search for the slowest dependency cycle looks at, which takes some seconds. Few blocks need so many:
+only those where each cycle that is found is a bit slower than the one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """A circle of dependencies: nodes in the order of execution, cycles and iterations once around."""
+    """A dependency cycle: nodes in the order of execution, core cycles and iterations once around."""
 
     nodes: tuple[int, ...]
     cycles: int
@@ -63,7 +64,7 @@ class Cycle:
 
 
 def graph_of(block: Block, forwardings: Sequence[ForwardedLoad], core: CoreConstants | None) -> list[Node]:
-    """Return the results of a block with what each waits for; what is made outside of the block is always there."""
+    """Return the results of a block, each with what it waits for; values from outside the block are always ready."""
     return _Wiring(block, forwardings, core).nodes
 
 
@@ -153,7 +154,7 @@ class _Wiring:
         """Yield the edges from the stores that an instruction reads from.
 
         A store that is not forwarded retires after everything before it, and so does a load that waited. Where loads
-        can be renamed, the latencies of stores and loads are without the way between them.
+        can be renamed, the latencies of stores and loads do not contain the time between them (`ways`).
         """
         for one in self.stores.get(position, ()):
             way = 0 if one.renamed else self.ways[one.vectors]
@@ -165,7 +166,7 @@ class _Wiring:
                     yield Edge(number, delay, one.iterations, through_memory=True)
 
     def _retired(self, one: ForwardedLoad) -> Iterator[Edge]:
-        """Yield the edges from the last load before a store that waited for a store to retire, too."""
+        """Yield the edges from the last load before a store that could not be forwarded either."""
         before = [load for load in self.failing if load <= one.store]
         last = before[-1] if before else self.failing[-1]
         iterations = one.iterations + (not before)
@@ -176,19 +177,19 @@ class _Wiring:
 
 @dataclass(frozen=True, slots=True)
 class CycleSearch:
-    """The slowest circle that was found, None if there is none; not `complete`: there may be a slower one."""
+    """The slowest dependency cycle found (None: there is none). If not `complete`, there may be a slower one."""
 
     cycle: Cycle | None
     complete: bool
 
 
 def slowest_cycle(nodes: Sequence[Node]) -> Cycle | None:
-    """Return a circle with the highest ratio, None if no result depends on one of an iteration before."""
+    """Return a dependency cycle with the highest ratio, None if no result depends on an earlier iteration."""
     return search_slowest(nodes).cycle
 
 
 def search_slowest(nodes: Sequence[Node], most_edges: int = MOST_EDGES) -> CycleSearch:
-    """Look for the circle with the highest ratio of cycles to iterations, and look at so many edges at most."""
+    """Look for the dependency cycle with the highest ratio, and look at so many edges at most."""
     carried = _carried(nodes)
     rounds = most_edges // max(1, sum(len(edges) for _, edges in carried))
     best: Cycle | None = None
@@ -201,7 +202,7 @@ def search_slowest(nodes: Sequence[Node], most_edges: int = MOST_EDGES) -> Cycle
 
 
 def _carried(nodes: Sequence[Node]) -> list[tuple[int, list[Edge]]]:
-    """Return the nodes that can be on a circle: what has no successor or no predecessor goes, one after another."""
+    """Return the nodes that can be on a cycle: those without successor or without predecessor are removed in turn."""
     sources = [[edge.source for edge in node.edges] for node in nodes]
     targets: list[list[int]] = [[] for _ in nodes]
     for number, found in enumerate(sources):
@@ -221,10 +222,10 @@ def _carried(nodes: Sequence[Node]) -> list[tuple[int, list[Edge]]]:
 
 
 def _slower(nodes: Sequence[tuple[int, list[Edge]]], best: Cycle | None, most: int) -> tuple[Cycle | None, int]:
-    """Return a circle that is slower than another one (None: than nothing), None if there is none; and rounds.
+    """Return a dependency cycle slower than `best` (None: any), None if there is none; and the rounds that it took.
 
-    Longest paths with the other one's ratio taken off each edge grow without end if and only if there is such a circle.
-    After `most` rounds through all edges it is given up: then there is one round more than that.
+    Longest paths with the ratio of `best` taken off each edge grow without end if and only if there is such a cycle.
+    The search is given up after `most` rounds through all edges; the number of rounds is then one more.
     """
     cycles, per = (best.cycles, best.iterations) if best is not None else (0, 1)
     length = dict.fromkeys([n for n, _ in nodes], 0)
@@ -242,14 +243,14 @@ def _slower(nodes: Sequence[tuple[int, list[Edge]]], best: Cycle | None, most: i
             length[number] = longest
         if not changed:
             return None, used
-        found = _circle(came)
+        found = _closed(came)
         if found is not None:
             return found, used
     return None, 2 * len(nodes) + 2
 
 
-def _circle(came: dict[int, Edge]) -> Cycle | None:
-    """Return a circle in the edges by which the longest paths came, None if there is none."""
+def _closed(came: dict[int, Edge]) -> Cycle | None:
+    """Return a dependency cycle in the last edges of the longest paths, None if there is none."""
     done: set[int] = set()
     for start in came:
         path: dict[int, int] = {}

@@ -1,6 +1,6 @@
 """Bounds of the front end: predecoder, decoders, µop cache, loop buffer, each as if nothing else took time.
 
-Code is unrolled (copies one after another, as in a long straight stretch, from the decoders), or a loop. The rules are
+Code is unrolled (copies in a row, which come from the decoders), or a loop. The rules are
 those of Abel and Reineke (uiCA, ICS 2022, section 4) and of Abel et al. ("Facile", IISWC 2023, section 4). The
 constants of a core are in `results/machine/cores/`.
 """
@@ -47,16 +47,15 @@ def unknown_fetched(item: Item) -> Fetched:
 
 
 def predecoder_bound(block: Block, front: FrontEnd, *, loop: bool, begin: int = 0) -> Fraction:
-    """Return cycles per iteration: a cycle per block of bytes, more where many instructions or prefixes are.
+    """Return cycles per iteration: one per block of bytes, more for many instructions or length-changing prefixes.
 
     An instruction counts in the block of its last byte, and in the one before if its opcode is there.
 
     Args:
         block: the code.
         front: the constants of the core.
-        loop: whether it runs as a loop, which begins at a block of the predecoder. If not, copies begin `begin` bytes
-            behind one.
-        begin: in bytes.
+        loop: whether it runs as a loop, which begins at a block of the predecoder.
+        begin: bytes between the beginning of such a block and the first copy, if it is no loop.
     """
     size = front.block_bytes
     copies = 1 if loop else min(MOST_COPIES, size // gcd(block.size_bytes, size))
@@ -83,7 +82,7 @@ def predecoder_bound(block: Block, front: FrontEnd, *, loop: bool, begin: int = 
 
 
 def decoders_bound(items: Sequence[Fetched], front: FrontEnd, microcode: Microcode | None) -> Fraction:
-    """Return cycles per iteration: decoders take instructions in order, until an iteration begins as another did."""
+    """Return cycles per iteration: decoders take instructions in order, until an iteration begins as an earlier one."""
     begun: dict[tuple[int, int], tuple[int, int]] = {}
     cycle, decoder, end = 0, front.decoders, front.decoders  # the next decoder, and how many there are in this cycle
     for iteration in range((front.decoders + 2) ** 2):  # more than there are states
@@ -109,7 +108,7 @@ def decoders_bound(items: Sequence[Fetched], front: FrontEnd, microcode: Microco
 
 
 def cache_bound(block: Block, items: Sequence[Fetched], core: CoreConstants) -> Fraction:
-    """Return cycles per iteration of those items of a loop that the µop cache has; short loops take whole cycles."""
+    """Return cycles per iteration for the items of a loop that the µop cache holds; short loops take whole cycles."""
     if core.uop_cache is None:
         return Fraction(0)
     cycles = Fraction(sum(item.decoding.decoded for item in items), core.uop_cache.width)
@@ -122,7 +121,7 @@ def cache_bound(block: Block, items: Sequence[Fetched], core: CoreConstants) -> 
 
 
 def loop_buffer_bound(uops: int, core: CoreConstants) -> Fraction:
-    """Return cycles per iteration of a loop out of the loop buffer: so many copies of it take whole cycles."""
+    """Return cycles per iteration of a loop from the loop buffer, which repeats it: all copies take whole cycles."""
     assert core.loop_buffer is not None
     copies = core.loop_buffer.copies(uops)
     return Fraction(-(-uops * copies // core.back_end.issue_width), copies)
@@ -137,7 +136,7 @@ def is_buffered(items: Sequence[Fetched], core: CoreConstants) -> bool:
 
 
 def cached_of(items: Sequence[Fetched], core: CoreConstants) -> list[Fetched]:
-    """Return what comes out of the µop cache, of a loop that begins at a line of the instruction cache."""
+    """Return the items that come from the µop cache, of a loop that begins at a line of the instruction cache."""
     if core.uop_cache is None:
         return []
     layout = CodeLayout(items, core.uop_cache)

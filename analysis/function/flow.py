@@ -1,14 +1,12 @@
-"""The control-flow graph of a function, its loops, and what a loop of several blocks takes.
+"""The control-flow graph of a function, its loops, and the ways through them.
 
 Blocks end at branches and before the targets of branches; calls do not end them. A block dominates another one if every
-way from the beginning to that one leads through it. An edge to a block that dominates its source closes a loop: the
+way from the beginning to that one leads through it. An edge to a block that dominates its source closes a loop. The
 loop has all blocks from which that edge is reached without its head (Aho, Sethi, Ullman, "Compilers", section 10.4).
 
-An iteration of a loop may take several ways. Each has a probability: that of the branches on it, which are given, or
-equal. The time of a component is the mean over the ways. The highest mean is the prediction, because a core that
-predicts its branches works on several iterations at a time. Branches that are mispredicted are not counted.
-
-Where loops are inside it must be given how often each of them runs. A way then passes their blocks that often.
+An iteration of a loop may take several ways. The probability of a way is the product of those of its branches, which
+are given, or equal. If a loop has loops inside, the caller says how often each of them runs. A way then passes their
+blocks that often.
 """
 
 from __future__ import annotations
@@ -27,11 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 MOST_WAYS = 64
-"""Ways through a loop that are looked at, the likeliest ones."""
+"""Ways through a loop that are looked at, the most probable ones."""
 MOST_STEPS = 20_000
 """Blocks that are visited while ways are looked for."""
 MOST_EXPANDED = 1_500
-"""Instructions of a way with those of the loops inside, each time: about what a µop cache holds."""
+"""Instructions of a way, with all iterations of the loops inside: about what a µop cache holds."""
 
 
 class Ending(StrEnum):
@@ -111,11 +109,11 @@ class Flow:
         return tuple(_loops(self))
 
     def code_of(self, blocks: Sequence[int]) -> bytes:
-        """Return the code of some blocks, one behind the other."""
+        """Return the code of some blocks, one after the other."""
         return b"".join(self.code[self.blocks[one].begin : self.blocks[one].end] for one in blocks)
 
     def taken_in(self, way: Way) -> frozenset[int]:
-        """Return where branches end that are taken on a way, in bytes from the beginning of its code."""
+        """Return the ends of the branches that are taken on a way, in bytes from the beginning of its code."""
         found, end = set(), 0
         for begin, after in zip(way.blocks, (*way.blocks[1:], way.blocks[0]), strict=True):
             block = self.blocks[begin]
@@ -125,7 +123,7 @@ class Flow:
         return frozenset(found)
 
     def innermost(self) -> Loop:
-        """Return the loop that most likely takes the time: the deepest one, of several that with most instructions.
+        """Return the loop that most likely takes the time: the deepest one; of several, the one with most instructions.
 
         Raises:
             AnalysisError: there is no loop.
@@ -154,7 +152,7 @@ class Flow:
         return self.loops[number - 1]
 
     def hidden_jumps(self, loop: Loop) -> list[int]:
-        """Return where jumps end, in a loop or just behind its branches, whose targets the code does not show."""
+        """Return the ends of indirect jumps in a loop, or just behind its branches."""
         near = loop.blocks.union(*(self.blocks[begin].successors for begin in loop.blocks))
         found = (self.blocks[begin] for begin in sorted(near))
         return [block.end for block in found if block.ending is Ending.INDIRECT]
@@ -183,7 +181,7 @@ def flow_of(code: bytes, address: int = 0) -> Flow:
 
 
 class _Instructions:
-    """Where instructions begin and end, where blocks begin, and how those that end blocks do so."""
+    """Where instructions begin and end, where blocks begin, and how each block ends."""
 
     def __init__(self, code: bytes) -> None:
         self.ends: dict[int, int] = {}
@@ -274,7 +272,7 @@ def _dominators(flow: Flow) -> dict[int, frozenset[int]]:
 
 
 def _reachable(flow: Flow) -> list[int]:
-    """Return the blocks that can be reached, each before what comes after it where no loop is between."""
+    """Return the blocks that can be reached, in reverse postorder."""
     done: set[int] = {0}
     order: list[int] = []
     waiting: list[tuple[int, Iterator[int]]] = [(0, iter(flow.blocks[0].successors))]
@@ -293,7 +291,7 @@ def _reachable(flow: Flow) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """A way that does not lead back yet. `visits` is how often the head of each loop inside was come to since then."""
+    """A way that does not lead back yet. `visits` is how often the head of each loop inside was reached since entry."""
 
     blocks: tuple[int, ...]
     probability: float
@@ -305,18 +303,17 @@ class _Begun:
 def ways_through(
     flow: Flow, loop: Loop, taken: Mapping[int, float], times: Mapping[int, int] | None = None
 ) -> tuple[list[Way], float]:
-    """Return the ways through an iteration of a loop, the likeliest first, and how likely others are.
+    """Return the ways through an iteration of a loop, the most probable first, and the probability of all others.
 
     Args:
         flow: the function.
         loop: one of its loops.
-        taken: how likely branches are taken, by the offset of their block's last byte plus one (its `end`). A branch
-            that is not named is taken or not alike; one that would leave the loop never does.
-        times: how often the loops inside run whenever they are entered, by their heads.
+        taken: the probability that a branch is taken, by the `end` of its block. Others have one half; a branch that
+            would leave the loop never does.
+        times: iterations of the loops inside each time that they are entered, by their heads.
 
     Raises:
-        AnalysisError: no way leads back to the head, or a branch that is named never stays in the loop. Or it is not
-            said how often a loop inside runs, or a way has too many instructions.
+        AnalysisError: no way leads back to the head, a loop inside has no `times`, or a way has too many instructions.
     """
     inside = _inside(flow, loop, times or {})
     found: list[Way] = []
@@ -354,13 +351,13 @@ def _inside(flow: Flow, loop: Loop, times: Mapping[int, int]) -> list[tuple[Loop
     found = flow.inside(loop)
     missing = [number for number, one in found.items() if one.head not in times]
     if missing:
-        message = f"loop {1 + flow.loops.index(loop)} has loops inside, and it is not said how often they run"
+        message = f"loop {1 + flow.loops.index(loop)} has loops inside, and how often they run is not given"
         raise AnalysisError(message, hint=" ".join(f"--times {number}=10" for number in missing))
     return [(one, times[one.head]) for one in found.values()]
 
 
 def _visits(way: _Begun, begin: int, target: int, inside: Sequence[tuple[Loop, int]]) -> Mapping[int, int]:
-    """Count visits of heads: anew where a loop is entered."""
+    """Return the visits of heads after a step between blocks; where a loop is entered, its count restarts."""
     for one, _ in inside:
         if one.head == target:
             return {**way.visits, target: way.visits[target] + 1 if begin in one.blocks else 1}
@@ -368,10 +365,10 @@ def _visits(way: _Begun, begin: int, target: int, inside: Sequence[tuple[Loop, i
 
 
 def _allowed(way: _Begun, begin: int, inside: Sequence[tuple[Loop, int]]) -> Callable[[Sequence[int]], list[int]]:
-    """Return what leaves those successors of a block to which control goes, by how often the loops inside have run.
+    """Return a filter of a block's successors: it keeps those to which control goes, by the visits of the loops inside.
 
-    A loop that ends with its branch back has run when its head was come to that often. One that is left elsewhere,
-    such as at its head, comes there once more.
+    A loop that ends with its branch back is done once its head was reached that often. One that is left elsewhere,
+    such as at its head, reaches it once more.
     """
 
     def allowed(successors: Sequence[int]) -> list[int]:
@@ -389,7 +386,7 @@ def _allowed(way: _Begun, begin: int, inside: Sequence[tuple[Loop, int]]) -> Cal
 def _choices(
     block: FlowBlock, loop: Loop, taken: Mapping[int, float], allowed: Callable[[Sequence[int]], list[int]]
 ) -> list[tuple[int, float, bool]]:
-    """Return where control goes from a block within a loop, how likely that is, and whether a branch is taken there."""
+    """Return where control goes from a block within a loop, with the probability, and whether the branch is taken."""
     stays = allowed([one for one in block.successors if one in loop.blocks])
     if len(stays) < 2:
         return [(one, 1.0, one == block.target) for one in stays]
@@ -400,7 +397,7 @@ def _choices(
 
 
 def branches_in(flow: Flow, loop: Loop) -> list[FlowBlock]:
-    """Return the blocks of a loop whose branch goes either way: both stay, and it does not end a loop inside."""
+    """Return the blocks of a loop whose branch can go either way: both stay inside, and it ends no inner loop."""
     inside = flow.inside(loop).values()
 
     def goes_either_way(begin: int) -> bool:

@@ -1,4 +1,8 @@
-"""What a loop of a function takes: the mean over the ways through it, component by component."""
+"""What a loop of a function takes: the mean over the ways through it, component by component.
+
+The highest mean is the prediction, because a core that predicts its branches works on several iterations at a time.
+Mispredicted branches are not counted.
+"""
 
 from __future__ import annotations
 
@@ -18,23 +22,23 @@ if TYPE_CHECKING:
     from analysis.function.flow import Flow, Loop
 
 TAKEN_BRANCHES = "taken branches"
-"""The name of their bound."""
+"""The name of the bound that they set."""
 TAKEN_CYCLES = 1
 """Core cycles per taken branch at least.
 
 Agner Fog, "The microarchitecture of Intel, AMD and VIA CPUs", sections on branch prediction of Sandy Bridge to Ice Lake
 and of Zen: one taken branch per cycle, and only in small loops.
 """
-FINEST = 1 << 16
-"""Probabilities are rounded to this part of one."""
+PARTS = 1 << 16
+"""Probabilities are rounded to multiples of 1 by this."""
 
 
 @dataclass(frozen=True)
 class LoopPrediction:
     """What an iteration of a loop takes: the mean of the ways through it.
 
-    `bounds` are means in core cycles by component; `facts` has the prediction for each way, if that alone were run.
-    `left_out` is how likely the ways are that were not looked at.
+    `bounds` are means in core cycles by component; `facts` has the prediction for each way, as if it alone were run.
+    `left_out` is the probability of the ways that were not looked at.
     """
 
     flow: Flow
@@ -46,7 +50,7 @@ class LoopPrediction:
 
     @property
     def cycles(self) -> Fraction:
-        """The prediction: core cycles per iteration; of a single way that of its code, which may be simulated."""
+        """The prediction in core cycles per iteration. A single way has that of its code, which may be simulated."""
         if len(self.ways) == 1:
             return self.facts[0].cycles
         return max(self.bounds.values(), default=Fraction(0))
@@ -69,23 +73,22 @@ def predict_loop(
     """Predict what an iteration of a loop takes.
 
     Args:
-        predict: predicts code on one machine; it is told where jumps end that are taken.
+        predict: predicts code on one machine, given its bytes, how it runs, and the ends of the jumps that are taken.
         flow: the function.
         loop: the loop.
-        taken: how likely branches are taken (see `ways_through`).
+        taken: the probabilities of branches (see `ways_through`).
         line_at: returns where the instruction at an offset in the function comes from.
         times: how often loops inside run, by their heads (see `ways_through`).
 
     Raises:
-        AnalysisError: there is no way through the loop, its code cannot be analyzed, or it is not said how often loops
-            inside run.
+        AnalysisError: there is no way through the loop, its code cannot be analyzed, or `times` lacks a loop inside.
     """
     ways, left_out = ways_through(flow, loop, taken or {}, times)
     found = [
         _with_lines(predict(flow.code_of(way.blocks), Running.LOOP, flow.taken_in(way)), flow, way, line_at)
         for way in ways
     ]
-    shares = [Fraction(round(way.probability * FINEST), FINEST) for way in ways]
+    shares = [Fraction(round(way.probability * PARTS), PARTS) for way in ways]
     total = sum(shares)
     shares = [share / total for share in shares]
     means = _means([one.bounds for one in found], shares)
@@ -103,7 +106,7 @@ def _with_lines(
 
 
 def _means(bounds: Sequence[Bounds], shares: Sequence[Fraction]) -> dict[str, Fraction]:
-    """Return the mean of each component; ports are shared by all ways, so their mean is that of the µops."""
+    """Return the mean of each component. All ways share the ports, so their bound follows from the mean of the µops."""
     means: dict[str, Fraction] = {}
     counts: dict[int, Fraction] = {}
     for one, share in zip(bounds, shares, strict=True):
@@ -111,6 +114,5 @@ def _means(bounds: Sequence[Bounds], shares: Sequence[Fraction]) -> dict[str, Fr
             means[component.value] = means.get(component.value, Fraction(0)) + share * cycles
         for mask, count in one.port_masks.items():
             counts[mask] = counts.get(mask, Fraction(0)) + share * count
-    scale = FINEST
-    means[Component.PORTS.value] = fullest({mask: round(count * scale) for mask, count in counts.items()})[0] / scale
+    means[Component.PORTS.value] = fullest({mask: round(count * PARTS) for mask, count in counts.items()})[0] / PARTS
     return means

@@ -1,4 +1,4 @@
-"""A prediction as messages of a compiler, `file:line: level: text`, so that editors show them beside the code."""
+"""A prediction as compiler messages, `file:line: level: text`, so that editors show them beside the code."""
 
 from __future__ import annotations
 

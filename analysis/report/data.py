@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from analysis.simulation.study import Study
 
 SCHEMA = 1
-"""The version of the JSON: it grows when a name changes its meaning or goes."""
+"""The version of the JSON format: it grows when a name is removed or changes its meaning."""
 
 
 def schema() -> dict[str, Any]:
@@ -29,9 +29,9 @@ def schema() -> dict[str, Any]:
 
 
 def json_pieces(found: Sequence[PredictionFacts | dict[str, Any]]) -> Iterator[str]:
-    """Yield the text of a list of predictions, or of what is JSON already, piece by piece.
+    """Yield the text of a list of predictions, or of JSON objects, piece by piece.
 
-    All of it at once would be far larger than the code.
+    The whole text would need far more memory than the code.
     """
     written = [one if isinstance(one, dict) else _lazily(one) for one in found]
     yield from json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(written)
@@ -82,9 +82,9 @@ def _lazily(facts: PredictionFacts) -> dict[str, Any]:
 
 
 class _Instructions(list[dict[str, Any]]):
-    """The instructions of a prediction as JSON, each made when an encoder that is written in Python comes to it.
+    """The instructions of a prediction as JSON, each made when the encoder comes to it.
 
-    Such an encoder wants a list, and asks it for nothing else. All at once they would need far more memory.
+    All at once they would need far more memory. It is a list because `iterencode` accepts no other iterable.
     """
 
     def __init__(self, facts: PredictionFacts) -> None:
@@ -129,7 +129,7 @@ def _interval(interval: Interval) -> dict[str, Any]:
 
 
 def _simulation(study: Study) -> dict[str, Any]:
-    """Return what was simulated: loads of ports, waits of each instruction, and the first instances of all."""
+    """Return what was simulated: loads of ports, waits of each instruction, timeline of the first iterations."""
     explanation = study.explanation
     return {
         "port_loads": _load(study.simulated.ports),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from analysis.function.flow import Flow
 
 COLOURS = {"cycle": "#c4271b", "critical": "#0b57a8", "": "#8a94a3"}
-"""Red: the slowest circle from iteration to iteration. Blue: the critical path of an iteration."""
+"""Red: the slowest loop-carried dependency. Blue: the critical path of an iteration."""
 
 
 def dependency_dot(facts: PredictionFacts) -> str:

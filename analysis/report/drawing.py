@@ -1,4 +1,4 @@
-"""Drawings as SVG that stand alone: rows of text, and arcs between them.
+"""Self-contained SVG drawings: rows of text, and arcs between them.
 
 1 MOV ─┐        arcs forward are on the right,
 2 ADD ◀┘        those that lead back (into the next iteration, to the head of a loop) on the left
@@ -43,7 +43,7 @@ STYLE = """
 
 @dataclass(frozen=True, slots=True)
 class DrawnRow:
-    """A row of a drawing: its text, its kind ("cycle", "critical" or ""), how far it stands in, and a remark."""
+    """A row of a drawing: its text, its kind ("cycle", "critical" or ""), its indentation, and a tooltip."""
 
     text: str
     kind: str = ""
@@ -53,7 +53,7 @@ class DrawnRow:
 
 @dataclass(frozen=True, slots=True)
 class Arc:
-    """An arc between two rows, with a label; `is_back` puts it on the left."""
+    """An arc between two rows, with a label and a kind as rows have; `is_back` puts it on the left."""
 
     source: int
     target: int
@@ -119,7 +119,7 @@ def _arc(arc: Arc, left: float, right: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """One instruction waits for another one: positions, cycles, iterations back, and what it is about."""
+    """One instruction waits for another one: positions, core cycles, iterations back, and the kind of its arc."""
 
     source: int
     target: int
@@ -136,7 +136,7 @@ class Dependency:
 
 
 def dependencies(facts: PredictionFacts) -> list[Dependency]:
-    """Return which instruction waits for which, the longest of several ways; kinds are "cycle", "critical" or ""."""
+    """Return which instruction waits for which, with the longest latency; kinds are "cycle", "critical" or ""."""
     nodes = facts.bounds.nodes
     cycle = facts.bounds.cycle
     around = set() if cycle is None else set(zip(cycle.nodes, (*cycle.nodes[1:], cycle.nodes[0]), strict=True))
@@ -192,12 +192,12 @@ def dependency_rows(facts: PredictionFacts) -> tuple[list[DrawnRow], list[Arc]]:
 
 
 def dependency_svg(facts: PredictionFacts) -> str:
-    """Return the dependency graph as SVG; red is the slowest circle, blue the critical path of an iteration."""
+    """Return the dependency graph as SVG. Red: the slowest loop-carried dependency. Blue: the critical path."""
     return draw(*dependency_rows(facts), f"Dependencies on {facts.machine.name}")
 
 
 def flow_svg(flow: Flow, title: str) -> str:
-    """Return a control-flow graph as SVG: blocks in the order of the code, loops standing in."""
+    """Return a control-flow graph as SVG: blocks in the order of the code, those of loops indented."""
     order = sorted(flow.blocks)
     place = {begin: number for number, begin in enumerate(order)}
     depth = {begin: sum(begin in loop.blocks for loop in flow.loops) for begin in order}

@@ -1,4 +1,4 @@
-"""What a function's control flow and one of its loops take, for people and as JSON."""
+"""A function's control flow and the prediction of one of its loops, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from analysis.function.loops import LoopPrediction
 
 MOST_SHOWN = 4
-"""Ways that are shown one by one, the likeliest ones."""
+"""Ways that are shown one by one, the most probable ones."""
 
 
 def loop_lines(found: LoopPrediction, function: str) -> Iterator[str]:
-    """Yield the control flow, the loops, and what the chosen one takes; of a single way all that is known."""
+    """Yield the control flow, the loops, and the prediction of the chosen one; for a single way its whole report."""
     yield from flow_lines(found.flow, function, found.loop)
     yield ""
     if len(found.ways) == 1:
@@ -30,9 +30,9 @@ def loop_lines(found: LoopPrediction, function: str) -> Iterator[str]:
     yield f"{machine.name}: {ways} through an iteration"
     yield f"  {machine.origin.text}"
     yield ""
-    yield f"{cycles_text(found.cycles)} cycles per iteration in the mean. What limits it: {' and '.join(found.limits)}."
+    yield f"{cycles_text(found.cycles)} cycles per iteration on average. What limits it: {' and '.join(found.limits)}."
     if found.left_out:
-        yield f"! Ways that are {100 * found.left_out:.1f}% likely together are left out."
+        yield f"! Other ways, {100 * found.left_out:.1f}% of the iterations, are left out."
     yield ""
     width = max(map(len, found.bounds))
     yield f"{'mean bound':{width}}  cycles"
@@ -48,11 +48,11 @@ def loop_lines(found: LoopPrediction, function: str) -> Iterator[str]:
         yield from lines_of(one)
     if len(found.ways) > MOST_SHOWN:
         yield ""
-        yield f"and {len(found.ways) - MOST_SHOWN} less likely ways"
+        yield f"and {len(found.ways) - MOST_SHOWN} less probable ways"
 
 
 def flow_lines(flow: Flow, function: str, chosen: Loop | None) -> Iterator[str]:
-    """Yield the blocks of a function and its loops; of the chosen loop also the branches that may be given."""
+    """Yield the blocks of a function and its loops; for the chosen loop also the branches for `--taken`."""
     count = counted(len(flow.blocks), "block")
     yield f"{function} at {flow.address:#x}: {count}, {counted(len(flow.loops), 'loop')}"
     for begin, block in flow.blocks.items():
@@ -67,7 +67,7 @@ def flow_lines(flow: Flow, function: str, chosen: Loop | None) -> Iterator[str]:
         return
     calls = sum(flow.blocks[begin].calls for begin in chosen.blocks)
     if calls:
-        yield f"! {counted(calls, 'call')} in it: the time of what is called is not counted."
+        yield f"! {counted(calls, 'call')} in it: the time of the called functions is not counted."
     for end in flow.hidden_jumps(chosen):
         where = f"The jump before {flow.address + end:#x}"
         yield f"! {where} leads to addresses that the code does not show: those ways are not counted."

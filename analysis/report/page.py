@@ -1,4 +1,4 @@
-"""A report as one HTML page that needs no other file and no network, for screens of any size, light or dark."""
+"""A report as one self-contained HTML page, for screens of any size, light or dark."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from analysis.function.loops import LoopPrediction
 
 WIDEST_BAR = 8
-"""Of the bars beside the bounds, in rem."""
+"""The width of the longest bar beside the bounds, in rem."""
 MOST_ROWS = 2000
-"""Instructions that the table has."""
+"""Instructions in the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ def _load_of(facts: PredictionFacts, position: int) -> Mapping[str, Fraction]:
 
 
 def _waits(facts: PredictionFacts, position: int) -> list[str]:
-    """Return what an instruction waited for, by kind, and how long others waited for it; [] without a simulation."""
+    """Return how long an instruction waited, by kind, and how long others waited for it; [] without a simulation."""
     if facts.explained is None:
         return []
     times = facts.explained.explanation.lines[position]

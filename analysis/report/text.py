@@ -1,4 +1,4 @@
-"""A prediction for people."""
+"""A prediction as text for a terminal."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 RUNS = {Running.LOOP: "as a loop", Running.UNROLLED: "copies in a row"}
 MOST_NAMED = 8
-"""Instructions of a cycle, unknown ones, or dependencies that are shown."""
+"""Instructions of a path, unknown instructions, dependencies, or changes that are shown."""
 
 
 def lines_of(facts: PredictionFacts) -> Iterator[str]:
-    """Yield a prediction for people: cycles, why, each bound, paths, loads of ports, each instruction."""
+    """Yield the lines of a report: cycles, why, each bound, paths, loads of ports, each instruction."""
     bounds, machine = facts.bounds, facts.machine
     block = bounds.block
     count = f"{counted(len(block.items), 'instruction')}, {counted(block.size_bytes, 'byte')}"
@@ -60,7 +60,7 @@ def lines_of(facts: PredictionFacts) -> Iterator[str]:
 
 
 MUCH = Fraction(21, 20)
-"""A simulation that takes this many times the largest bound is not explained by it."""
+"""The largest bound explains a simulated time up to so many times the bound."""
 
 
 def reason_of(facts: PredictionFacts) -> str:
@@ -73,7 +73,7 @@ def reason_of(facts: PredictionFacts) -> str:
 
 
 def error_bars(facts: PredictionFacts) -> str:
-    """Write the interval that the data allow, "" if they allow one prediction only."""
+    """Return the interval that the data allow as text, "" if they allow one prediction only."""
     interval = facts.interval
     if interval is None:
         return ""
@@ -82,12 +82,12 @@ def error_bars(facts: PredictionFacts) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Write a number of things."""
+    """Return a number with a noun: `1 loop`, `2 loops`."""
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def cycles_text(cycles: Fraction) -> str:
-    """Write cycles."""
+    """Return cycles with two decimals."""
     return f"{float(cycles):.2f}"
 
 
@@ -106,15 +106,15 @@ _REASONS = {
     Component.ISSUE: "the number of µops that are issued per cycle",
     Component.PORTS: "the ports",
     Component.DEPENDENCIES: "a chain of dependencies from iteration to iteration",
-    Component.STORES: "the way of stores into the cache",
+    Component.STORES: "the commit of stores to the cache",
     Component.DIVIDER: "the divider",
     Component.UNIT: "an instruction whose next instance has to wait",
-    Component.TRANSITIONS: "AVX mixed with older vector instructions, where VZEROUPPER is missing",
+    Component.TRANSITIONS: "AVX mixed with legacy SSE instructions, where VZEROUPPER is missing",
 }
 
 
 def detail(facts: PredictionFacts, component: Component) -> str:
-    """Return what a bound comes from, as far as there is more to say."""
+    """Return what sets a bound: the busiest ports, or the slowest dependency cycle; "" for other components."""
     bounds = facts.bounds
     if component is Component.PORTS and bounds.full:
         return f"{counted(bounds.full_uops, 'µop')} on {port_set_name(bounds.full)}"
@@ -126,7 +126,7 @@ def detail(facts: PredictionFacts, component: Component) -> str:
 
 
 def route(positions: Sequence[int]) -> str:
-    """Write the instructions of a path by their lines."""
+    """Return the instructions of a path by their lines: `lines 1 → 3`."""
     shown = [str(one + 1) for one in positions[:MOST_NAMED]] + ["…"] * (len(positions) > MOST_NAMED)
     return f"line{'s' * (len(positions) > 1)} {' → '.join(shown)}"
 
@@ -153,7 +153,7 @@ def unknown_lines(block: Block) -> Iterator[str]:
 
 
 def left_out_lines(facts: PredictionFacts) -> Iterator[str]:
-    """Yield what was left out because the block is so long."""
+    """Yield a warning for each thing that was left out because the block is too long."""
     yield from (f"! The code is long: {one}." for one in facts.left_out)
 
 
@@ -214,7 +214,7 @@ def _listing(facts: PredictionFacts) -> Iterator[str]:
 
 
 def mark_of(facts: PredictionFacts, position: int) -> str:
-    """Return what is special about an instruction: `?`, or up to two of `*`, `c` and `+`."""
+    """Return the marks of an instruction in the listing: `?`, or up to two of `*`, `c` and `+`."""
     if not facts.bounds.block.items[position].known:
         return "?"
     marks = "*" * (position in facts.on_cycle) + "c" * (position in facts.on_path)

@@ -1,4 +1,4 @@
-"""What the simulation says of each instruction, for people: what it waited for, and a picture of the first iterations.
+"""What the simulation says of each instruction, as text: what it waited for, and a picture of the first iterations.
 
 In the picture each row is an instruction in one iteration, each column a cycle:
 
@@ -27,7 +27,7 @@ MOST_LINES = 40
 """Rows of a picture."""
 
 HEADS = {Wait.FRONT_END: "front", Wait.BUFFER: "buffer", Wait.OPERAND: "operand", Wait.PORT: "port"}
-"""The columns of the waits, at most seven letters."""
+"""The headings of the waits, at most seven letters."""
 
 
 def waits_lines(facts: PredictionFacts) -> Iterator[str]:
@@ -43,7 +43,7 @@ def waits_lines(facts: PredictionFacts) -> Iterator[str]:
 
 
 def timeline_lines(study: Study) -> Iterator[str]:
-    """Yield the picture of the first iterations from a drained core on."""
+    """Yield the picture of the first iterations, which begin on an empty core."""
     shown = study.explanation.timeline[:MOST_LINES]
     last = min(WIDEST, 1 + max((one.retired for one in shown), default=0))
     yield "the first cycles: I issued, = waits, e executes, - has executed, R retired"
@@ -54,7 +54,7 @@ def timeline_lines(study: Study) -> Iterator[str]:
 
 
 def _sign(one: InstanceTimes, cycle: int) -> str:
-    """Return what an instruction does in a cycle."""
+    """Return the character for what an instruction does in a cycle."""
     begun = one.executed if one.dispatched is None else one.dispatched
     if cycle == one.issued:
         return "I"

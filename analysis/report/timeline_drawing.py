@@ -1,4 +1,4 @@
-"""The timeline as SVG: a row per instruction and iteration, a bar for what it did in which cycles."""
+"""The timeline as SVG: a row per instruction and iteration, with bars for what it does in which cycles."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 200
 MOST_CYCLES = 400
-"""Of the drawing; what comes later is left out."""
+"""Rows and cycles of the drawing; what comes later is left out."""
 CYCLE, ROW, LEFT, TOP = 14, 18, 330, 24
-"""Pixels: width of a cycle, height of a row, room for the text and for the numbers of cycles."""
+"""Pixels: width of a cycle, height of a row, room on the left for the text, and on top for the numbers of cycles."""
 LONGEST_LABEL = 42
 
 STYLE = """

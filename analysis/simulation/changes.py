@@ -1,4 +1,4 @@
-"""What code would take if one thing were otherwise, simulated: a resource without limit, a latency of 0, other code."""
+"""The simulated time of code with one change: a resource without limit, a latency of 0, or changed code."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from simulator.machines.machine import Parameters
 
 MOST_LINES = 24
-"""Instructions whose latency is taken away, one at a time: those on the slowest circle, from the first on."""
+"""Instructions that are tried without latency, one at a time: the first ones on the slowest dependency cycle."""
 
 WITHOUT_LIMIT = 16
-"""So many times the width or the entries are as good as any number."""
+"""A resource without limit has so many times its width or entries: more of them changes nothing."""
 
 
 class Tried(Protocol):
-    """Simulates a changed program on the usual core, and says what came out in the words of the change."""
+    """Simulates a changed program on the usual core."""
 
     def __call__(self, change: str, changed: Program) -> WhatIf:
-        """Simulate it."""
+        """Return the time of the program, with the name of the change."""
 
 
 MOST_INSTRUCTIONS = 2000
-"""Of longer blocks the bounds say what would make them faster: to simulate all changes would take seconds."""
+"""In a block for which changes are simulated. For longer blocks, which would take seconds, the bounds are used."""
 
 
 def faster_ways(study: Study) -> list[WhatIf]:
@@ -84,18 +84,18 @@ def _tried(study: Study) -> Iterator[WhatIf]:
 
 
 def _perfect(study: Study) -> Followed:
-    """Return what was followed, with every load forwarded and no page new."""
+    """Return the followed addresses with every load forwarded and no new page."""
     forwardings = tuple(replace(one, whole=True) for one in study.followed.forwardings)
     return Followed(forwardings)
 
 
 def _undivided(_copy: int, _position: int, step: Step) -> Step:
-    """Let a µop not occupy the divider."""
+    """Return the step without the divider."""
     return (*step[:5], 0, *step[6:]) if step[0] == PORT else step
 
 
 def _without_port(port: int) -> Callable[[int, int, Step], Step]:
-    """Let µops that can go to a port always find it free."""
+    """Return a change by which µops that can use a port always find it free."""
 
     def change(_copy: int, _position: int, step: Step) -> Step:
         if step[0] in (PORT, SHARED) and port in step[1]:
@@ -106,7 +106,7 @@ def _without_port(port: int) -> Callable[[int, int, Step], Step]:
 
 
 def _at_once(chosen: int) -> Callable[[int, int, Step], Step]:
-    """Let the results of an instruction be there at once."""
+    """Return a change by which the results of an instruction are ready at once."""
 
     def change(_copy: int, position: int, step: Step) -> Step:
         return (step[0], step[1], 0, *step[3:]) if position == chosen and step[0] != UNIT else step
@@ -115,7 +115,7 @@ def _at_once(chosen: int) -> Callable[[int, int, Step], Step]:
 
 
 def _lines(study: Study, program: Program, tried: Tried) -> Iterator[WhatIf]:
-    """Try each instruction of the slowest circle of dependencies without its latency."""
+    """Try each instruction of the slowest dependency cycle without its latency."""
     bounds = study.bounds
     if bounds.cycle is None:
         return
@@ -126,7 +126,7 @@ def _lines(study: Study, program: Program, tried: Tried) -> Iterator[WhatIf]:
 
 
 def _accumulators(study: Study, program: Program, tried: Tried) -> Iterator[WhatIf]:
-    """Let every second iteration use another register, where one register is carried on from iteration to iteration."""
+    """Try another register in every second iteration, where one register carries the slowest dependency."""
     bounds = study.bounds
     if bounds.cycle is None:
         return
@@ -151,13 +151,13 @@ def _accumulators(study: Study, program: Program, tried: Tried) -> Iterator[What
 
 
 def _is_pointer(item: Item, name: str) -> bool:
-    """Whether an instruction reads memory at an address in a register: what is there cannot be shared out."""
+    """Whether an instruction reads memory at an address in a register: pointers cannot be split into accumulators."""
     uops = (item.compiled.uops if item.compiled is not None else None) or ()
     return any(isinstance(place, tuple) and name in place[:2] for uop in uops for place in uop.reads)
 
 
 def _renamed(old: int, new: int, copies: int) -> Callable[[int, int, Step], Step]:
-    """Let copies beyond the first so many use another location."""
+    """Return a change by which all copies but the first `copies` use the location `new` in place of `old`."""
 
     def change(copy: int, _position: int, step: Step) -> Step:
         if copy < copies or not (old in step[3] or old in step[4]):
@@ -169,7 +169,7 @@ def _renamed(old: int, new: int, copies: int) -> Callable[[int, int, Step], Step
 
 
 def _unrolled(study: Study) -> Iterator[WhatIf]:
-    """Let the jump of a loop be taken half as often."""
+    """Try the loop unrolled by two: its jump is taken half as often."""
     if not study.loop or not study.block.is_loop or len(study.block.items) < 2:
         return
     items = study.block.items

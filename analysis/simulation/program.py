@@ -1,15 +1,15 @@
 """A block as steps of the simulated core (`simulator/core/core.py`).
 
-Steps of an instruction are made once. What is different from a microbenchmark there:
+The steps of an instruction are made once. They differ from those of a microbenchmark:
 
 - Loads wait for the stores that the followed addresses name (`analysis.block.addresses`), not for those whose
   addresses are written alike.
-- A load that cannot be forwarded waits until the store is in the cache. A store is retired when its data could be
-  forwarded; it is in the cache so many cycles later as a failed forwarding costs. Stores go there in order, one per
+- A load that cannot be forwarded waits until the store is in the cache. The store retires when its data could be
+  forwarded, and is in the cache as many cycles later as a failed forwarding costs. Stores commit in order, one per
   cycle, so those before it count as well.
-- A µop brings RSP up to date where it is used behind PUSH or POP (`synchronizations`).
+- A µop brings RSP up to date where RSP is used after PUSH or POP (`synchronizations`).
 - Flags that nothing in the block reads are left out, which saves time.
-- Instructions of which nothing is known take a place in the front end and an issue slot.
+- Unknown instructions take a slot in the front end and at issue.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
     from simulator.core.delivery import Fetched
 
 PAGE_CYCLES = 8
-"""Cycles for a page that the first-level TLB does not have, and the second one does.
+"""Core cycles for a page that misses the first-level TLB and hits the second one.
 
-Intel's Optimization Reference Manual states 7 more than for a page that the first level has (chapter 2, cache and TLB
-parameters); the load begins anew in the cycle behind them.
+Intel's Optimization Reference Manual states 7 more than for a hit in the first level (chapter 2, cache and TLB
+parameters); the load begins anew in the cycle after them.
 """
 
 MOST_COPIES = 4
-"""A value that is stored and loaded this many iterations later; of a longer way the last part is left out."""
+"""Copies of a block in a program: as many as iterations lie between a store and its load, and no more than this."""
 
 MOST_LOCATIONS = 20_000
-"""Locations of a numbering; then a new one begins."""
+"""Locations in a numbering; when it is full, a new one begins."""
 
 LOADED, STORED = "what is loaded", "what is stored"
-"""Names for the places in memory of one instruction, until it is known which they are."""
+"""Names for the locations in memory of one instruction, until they are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Program:
     fetched: Sequence[Fetched]
 
     def changed(self, change: Callable[[int, int, Step], Step | None]) -> Program:
-        """Return the program with other steps: of (copy, position, step) comes a step, or None to leave it out."""
+        """Return the program with other steps: `change` maps (copy, position, step) to a step, or None to drop it."""
         groups, copy, before = [], -1, 0
         for number, (position, group) in enumerate(self.groups):
             copy += not number or position <= before
@@ -88,7 +88,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class _Template:
-    """The steps of an instruction: `alone` if it reads from no store of the block and no load of it reads from it."""
+    """The steps of an instruction: `alone` if neither its loads nor its stores are linked to others in the block."""
 
     steps: tuple[Step, ...]
     alone: tuple[Step, ...]
@@ -105,8 +105,8 @@ class Programs:
         """Begin without any instruction.
 
         Args:
-            stack_ports: where the µop goes that brings RSP up to date.
-            load_ports: where loads go.
+            stack_ports: ports of the µop that brings RSP up to date.
+            load_ports: ports of loads.
             core: the constants of the core with its front end (None: there is none).
         """
         self._stack_ports, self._load_ports = stack_ports, load_ports
@@ -165,7 +165,7 @@ class Programs:
         return found
 
     def _besides(self, block: Block, followed: Followed) -> dict[int, list[tuple[str, int]]]:
-        """Return the units that stores occupy besides, by position: their names, and ticks."""
+        """Return further units that instructions occupy, by position: their names, and ticks."""
         found: dict[int, list[tuple[str, int]]] = {}
         if followed.commit_cycles:
             stores = [n for n, item in enumerate(block.items) if any(o.stored for o in item.effects.outputs)]
@@ -180,9 +180,10 @@ class Programs:
     def _template(
         self, item: Item, jump: Item | None, read: frozenset[str], longer: int, paths: tuple[tuple[str, int], ...]
     ) -> _Template:
-        """Make the steps of an instruction with the jump that is fused with it; its loads take so much longer.
+        """Make the steps of an instruction and of the jump that is fused with it.
 
-        `paths` are units that it occupies, by name, with ticks.
+        `read` are the flags that the block reads, `longer` are core cycles that its loads take more, `paths` are units
+        that it occupies, by name, with ticks.
         """
         one = item.compiled
         if one is None or one.uops is None:
@@ -207,7 +208,7 @@ class Programs:
         return (fetch, place) if self._fetches else (place,)
 
     def _adapted(self, uop: LocatedUop, read: frozenset[str], *, moves_stack: bool, longer: int) -> LocatedUop:
-        """Return a µop with names for what is in memory, that writes only what counts."""
+        """Return a µop with names for its locations in memory, without writes of flags that nothing reads."""
         reads = tuple(LOADED if isinstance(place, tuple) else place for place in uop.reads)
         writes: list[Location] = []
         for place in uop.writes:
@@ -219,7 +220,7 @@ class Programs:
         return replace(uop, reads=reads, writes=tuple(writes), latency=uop.latency + longer if loads else uop.latency)
 
     def _cut(self, steps: Iterable[Step]) -> Iterable[Step]:
-        """Leave out what is in memory."""
+        """Yield the steps without locations in memory."""
         for step in steps:
             sources, targets = step[3], step[4]
             if self._loaded in sources:
@@ -229,7 +230,7 @@ class Programs:
             yield (*step[:3], sources, targets, *step[5:])
 
     def _linked(self, position: int, copy: int, template: _Template, places: _Places) -> tuple[Step, ...]:
-        """Return the steps of an instruction in one copy, with the places that it loads from and stores to."""
+        """Return the steps of an instruction in one copy, with the locations that it loads from and stores to."""
         committed = places.committed(position, copy)
         if not (position in places.loads or position in places.feeding):
             return template.alone if committed is None else (*template.alone, self._commit(committed))
@@ -254,12 +255,12 @@ class Programs:
         return (PORT, self._stack_ports, 1, (self._pointer,), (self._pointer,), 0, 1, 1)
 
     def _commit(self, location: int) -> Step:
-        """Return the step that brings a store into the cache, where a location says when it is there."""
+        """Return the step that commits a store to the cache; a location says when it is there."""
         return (COMMIT, (), self._failed, (), (location,), 0, 0, 0)
 
 
 class _Data(IntEnum):
-    """Where the data of a store is: taken at rename or out of the store buffer, in the cache, sent to a load."""
+    """Where a load finds the data of a store: at rename or in the store buffer, in the cache, forwarded to the load."""
 
     WRITTEN = 0
     CACHED = 1
@@ -268,14 +269,14 @@ class _Data(IntEnum):
 
 
 FORWARDED = (_Data.FORWARDED, _Data.FORWARDED_VECTOR)
-"""What comes to a load of what was forwarded: of vectors on both sides the second."""
+"""Forwarded data; the second kind if both sides are vector registers."""
 
 
 class _Places:
-    """Numbers for the results of stores in each copy of a block: as data, in the cache, and as forwarded data.
+    """Location numbers for the data of stores in each copy of a block, by `_Data`.
 
-    The first and the last are one number unless the way between store and load stands `apart` from both. If any load
-    waits for the cache, all stores on the way there count; those that no load reads share one number.
+    Written and forwarded data have one number, unless the time between store and load is `apart` from both. If any load
+    waits for the cache, all stores that commit before count; those that no load reads share one number.
     """
 
     def __init__(
@@ -298,28 +299,28 @@ class _Places:
         return self.first + len(_Data) * (self.feeding[store] * self.copies + copy % self.copies)
 
     def _kind(self, one: ForwardedLoad) -> _Data:
-        """Return what of a store a load waits for."""
+        """Return where a load finds the data of a store."""
         if not one.whole:
             return _Data.CACHED
         return FORWARDED[one.vectors] if self.apart and not one.renamed else _Data.WRITTEN
 
     def loaded(self, position: int, copy: int) -> tuple[int, ...]:
-        """Return what a load waits for."""
+        """Return the locations that a load waits for."""
         found = self.loads.get(position, ())
         return tuple([self._number(one.store, copy - one.iterations) + self._kind(one) for one in found])
 
     def stored(self, position: int, copy: int) -> tuple[int, ...]:
-        """Return where the data of a store is for loads that it is forwarded to."""
+        """Return the location of a store's data, () if no load reads it."""
         return (self._number(position, copy),) if position in self.feeding else ()
 
     def committed(self, position: int, copy: int) -> int | None:
-        """Return where the data of a store is once it is in the cache, None if no load waits for any."""
+        """Return the location of a store's data in the cache, None if no load waits for a commit."""
         if position in self.failing:
             return self._number(position, copy) + _Data.CACHED
         return self.first + self.count - 1 if position in self.committing else None
 
     def forwarded(self, position: int, copy: int, kind: _Data) -> tuple[tuple[int, int], ...]:
-        """Return where the data of a store is, and where it is once it has come to a load (none: no load takes it)."""
+        """Return the locations of a store's data before and after forwarding, () if no load takes it that way."""
         if (position, kind) not in self.sent:
             return ()
         number = self._number(position, copy)

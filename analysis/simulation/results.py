@@ -15,21 +15,21 @@ class Wait(StrEnum):
     """What an instruction can wait for."""
 
     FRONT_END = "front end"
-    """Its µops were not yet delivered, while there were issue slots and entries in the buffers."""
+    """Its µops were not yet delivered, though there were issue slots and entries in the buffers."""
     BUFFER = "buffer"
-    """Reorder buffer or scheduler were full."""
+    """The reorder buffer or the scheduler was full."""
     OPERAND = "operand"
-    """It had been issued, and a value that it reads was not there."""
+    """It had been issued, but an operand was not ready."""
     PORT = "port"
-    """Its operands were there, and its port, or the divider, was taken by another µop."""
+    """Its operands were ready, but its port or the divider was taken by another µop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
     """Core cycles per iteration, and µops per iteration on each port.
 
-    `page_cycles` are cycles for pages that each iteration uses first; `cycles` contains them. `iterations` is over how
-    many the mean is.
+    `page_cycles` are cycles for pages that each iteration uses for the first time; `cycles` contains them. `iterations`
+    is the number of iterations in the mean.
     """
 
     cycles: Fraction
@@ -40,7 +40,7 @@ class Simulated:
 
 @dataclass(frozen=True, slots=True)
 class UopTimes:
-    """A µop on a port, in cycles: when its operands were there, when it began there, and when its result was there."""
+    """A µop on a port: the cycles in which its operands were ready, it was dispatched, and its result was ready."""
 
     port: str
     ready: int
@@ -50,10 +50,10 @@ class UopTimes:
 
 @dataclass(frozen=True, slots=True)
 class InstanceTimes:
-    """An instruction in one iteration: when it was issued (its last µop), had executed, and was retired.
+    """An instruction in one iteration: the cycles in which its last µop was issued, it had executed, and it retired.
 
-    `position` is that of the instruction in the block. Cycle 0 is that in which the first one of all was issued.
-    `dispatched` is when its first µop began on a port (None: it needs none).
+    `position` is that of the instruction in the block. In cycle 0 the first instruction of all was issued.
+    `dispatched` is when its first µop was dispatched to a port (None: it needs none).
     """
 
     position: int
@@ -69,8 +69,8 @@ class InstanceTimes:
 class LineTimes:
     """Means of one instruction over the iterations that were looked at.
 
-    `ports` are µops on each port. `waits` are the cycles of its longest waiting µop, by cause. `caused` are cycles for
-    which others waited because of it: for its result, its port, or its entry.
+    `ports` are µops on each port. `waits` are the cycles of the µop that waited longest, by cause. `caused` are cycles
+    for which others waited because of it: for its result, its port, or its entry.
     """
 
     ports: Mapping[str, Fraction] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class LineTimes:
 
     @property
     def made_wait(self) -> Fraction:
-        """All cycles that others waited for it."""
+        """All cycles for which others waited because of it."""
         return sum(self.caused.values(), Fraction(0))
 
 

@@ -1,4 +1,4 @@
-"""Runs a block on the simulated core until it repeats, or with notes about each instance."""
+"""Simulates a block until its timing repeats, or with notes about each instance."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from simulator.machines.machine import MachineModel, Parameters
 
 FEW_INSTRUCTIONS, MORE_INSTRUCTIONS = 150, 150
-"""Instructions after which the buffers are full, and so many more, whose time counts."""
+"""Instructions until the buffers are full, and instructions after them whose time counts."""
 
 WATCHED_INSTRUCTIONS = 400
-"""Instructions of which there are notes: means over fewer would depend on where they begin."""
+"""Instructions with notes: means over fewer would depend on where they begin."""
 
 SHOWN_INSTRUCTIONS = 24
-"""Instructions that a timeline has, but always whole iterations."""
+"""Instructions in a timeline, rounded up to whole iterations."""
 
 MOST_SHOWN = 500
-"""Instances that it has at most: of longer blocks it shows the beginning of one iteration."""
+"""Instances in a timeline at most: of longer blocks it shows the beginning of one iteration."""
 
 MANY_COPIES = 1_000_000
-"""More than any cache holds."""
+"""Copies in a row: more than any cache holds."""
 
 ADD_TO_STACK = bytes.fromhex("4883c408")
 """ADD RSP, 8: the µop that brings RSP up to date is an addition."""
@@ -42,7 +42,7 @@ class Simulation:
     """Simulates blocks on one machine."""
 
     def __init__(self, machine: MachineModel, reader: CodeReader, code_offset: int = 0) -> None:
-        """Take a machine, what reads code for it, and how far behind a multiple of 16 bytes copies in a row begin."""
+        """Take a machine and its code reader; copies in a row begin `code_offset` bytes after a multiple of 16."""
         self.code_offset = code_offset
         core = machine.parameters.front
         alternating = bool(machine.parameters.alternating)
@@ -59,13 +59,13 @@ class Simulation:
         self.programs = Programs(ports[0] if ports else every, loads, core)
 
     def run(self, block: Block, followed: Followed, *, loop: bool, copies: int = MANY_COPIES) -> Simulated:
-        """Simulate a block; instructions of which nothing is known take a place and no time.
+        """Simulate a block; unknown instructions take a slot and no time.
 
         Args:
             block: the code.
             followed: what came out of following its addresses.
             loop: whether it jumps back to itself.
-            copies: how many run in a row if it does not, again and again; from the µop cache, if that holds them.
+            copies: how many run in a row if it does not. They are repeated, from the µop cache if that holds them.
         """
         program = self.programs.program(block, followed)
         found = self.simulate(program, self.parameters, loop=loop, copies=copies)
@@ -83,7 +83,7 @@ class Simulation:
     ) -> Simulated:
         """Simulate a program on a core, which may be another one than that of the machine.
 
-        Of an `independent` program no µop waits for a value. Which registers a move reads and writes still counts.
+        In an `independent` program no µop waits for a value, but moves are eliminated as usual.
         """
         steps = program.steps
         core = self._core(program, parameters, loop=loop, copies=copies)
@@ -104,7 +104,7 @@ class Simulation:
         )
 
     def explain(self, block: Block, followed: Followed, *, loop: bool) -> Explanation:
-        """Say what happens to each instruction: first from a drained core on, then as a mean once buffers are full."""
+        """Return what happens to each instruction: a timeline from an empty core on, means once buffers are full."""
         program = self.programs.program(block, followed)
         core = self._core(program, self.parameters, loop=loop)
         steps, count = program.steps, max(1, len(program.groups))
@@ -115,7 +115,7 @@ class Simulation:
         return Explanation(settled.lines, begun.timeline)
 
     def _core(self, program: Program, parameters: Parameters, *, loop: bool, copies: int = MANY_COPIES) -> Core:
-        """Return a drained core at the beginning of the code."""
+        """Return an empty core at the beginning of the code."""
         core = Core(parameters, program.locations)
         core.fetched = program.fetched
         if core.front is not None and parameters.front is not None and parameters.front.uop_cache is not None:
@@ -127,8 +127,8 @@ class Simulation:
     def steady(self, block: Block, followed: Followed, *, loop: bool) -> tuple[InstanceTimes, ...]:
         """Return instances of whole iterations once buffers are full, in program order.
 
-        The loop begins behind an interrupt, with a drained core. What computes with vectors begins later there, by as
-        many cycles as a load of a vector takes longer. So of two chains of as many cycles the vectors' stays behind.
+        The loop begins after an interrupt, on an empty core. There vectors are ready later, by as many cycles as a load
+        of a vector takes longer. So of two chains of equal length, the one through vectors stays behind.
         """
         self.programs.program(block, followed)  # numbers what the block uses before the vectors are numbered
         vectors = [self.programs.number_of(name) for name in sorted(VECTORS)]
@@ -144,8 +144,8 @@ class Simulation:
 
 
 def page_cycles(followed: Followed) -> Fraction:
-    """Return the core cycles per iteration for pages that streams of addresses come to.
+    """Return the core cycles per iteration for new pages that streams of addresses reach.
 
-    What is accessed until the page is known begins anew: two accesses are lost per cycle.
+    Accesses before the page is known begin anew: two accesses are lost per cycle.
     """
     return sum((min(PAGE_CYCLES * one.pages, Fraction(one.accesses, 2)) for one in followed.streams), Fraction(0))

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 MOST_EXPLAINED = 20_000
-"""Instructions of a block whose waits are noted. Of longer ones nobody reads them, and they take 3 KB each."""
+"""Instructions of a block whose waits are noted, which take 3 KB each. Nobody reads those of longer blocks."""
 
 NOT_TOLD_APART_CYCLES = 10
-"""By so many core cycles the time of a few hundred instructions may be off, for where their first and last ones retire.
+"""Core cycles by which the time of a few hundred instructions may be off, since they may begin and end anywhere.
 
 With it, Kendall's τ of BHive's tuning half is .957 instead of .949: equal times come out equal.
 """
@@ -31,7 +31,7 @@ With it, Kendall's τ of BHive's tuning half is .957 instead of .949: equal time
 
 @dataclass(frozen=True)
 class Study:
-    """What the simulation says of a block. `bounds` are those of the same block."""
+    """The simulation of a block. `bounds` are those of the same block."""
 
     simulation: Simulation
     follower: AddressFollower
@@ -59,7 +59,7 @@ class Study:
 
     @property
     def cycles(self) -> Fraction:
-        """The prediction: core cycles per iteration; the largest bound if the simulation is not told apart from it."""
+        """The prediction in core cycles per iteration: the largest bound if that is within the simulation's error."""
         return cycles_of(self.simulated, self.bounds.cycles)
 
     @property
@@ -69,14 +69,14 @@ class Study:
 
     @cached_property
     def explanation(self) -> Explanation:
-        """What each instruction waited for, and a few iterations of all; of very long blocks nothing."""
+        """What each instruction waited for, and a timeline of a few iterations; both empty for very long blocks."""
         if not self.is_explained:
             return Explanation((), ())
         return self.simulation.explain(self.block, self.followed, loop=self.loop)
 
 
 def cycles_of(simulated: Simulated, bound: Fraction) -> Fraction:
-    """Return the core cycles per iteration: the largest bound if the simulation is not told apart from it."""
+    """Return the core cycles per iteration: the largest bound if that is within the simulation's error."""
     bound += simulated.page_cycles
     apart = abs(simulated.cycles - bound) * simulated.iterations
     return simulated.cycles if apart > NOT_TOLD_APART_CYCLES else bound

@@ -1,4 +1,4 @@
-"""Who waited for what, and for whom: out of what happened to each µop of some iterations.
+"""Which instructions waited, for what, and because of which others: from the times of each µop of some iterations.
 
 Instructions are taken in program order. SUACA shows the same of a simulated pipeline (Meerkamp, "Statically predicting
 performance of basic blocks", bachelor's thesis, Saarland University 2018).
@@ -6,9 +6,9 @@ performance of basic blocks", bachelor's thesis, Saarland University 2018).
 - **Front end**: cycles in which a µop could have been issued, if it had been delivered.
 - **Buffer**: further cycles until there was an entry in the reorder buffer and in the scheduler. They are caused by the
   instruction at the head of the reorder buffer that had not yet executed.
-- **Operand**: cycles from the one after issue to that of the last operand. The instruction that made it is the cause;
-  an operand that another µop of the same instruction made does not count.
-- **Port**: cycles from then to the one in which it began. Each is caused by the instruction that had the port then.
+- **Operand**: cycles from the one after issue until the last operand is ready. The instruction that made it is the
+  cause; an operand that another µop of the same instruction made does not count.
+- **Port**: cycles from then until dispatch. Each is caused by the instruction that had the port in that cycle.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Line:
-    """Sums of one instruction."""
+    """Sums of one instruction over iterations: µops by port, and cycles by cause."""
 
     ports: dict[str, int] = field(default_factory=dict)
     waits: dict[Wait, int] = field(default_factory=dict)
     caused: dict[Wait, int] = field(default_factory=dict)
 
     def means(self, iterations: int) -> LineTimes:
-        """Divide by the number of iterations."""
+        """Return the means per iteration."""
         return LineTimes(
             {name: Fraction(count, iterations) for name, count in sorted(self.ports.items())},
             {one: Fraction(count, iterations) for one, count in self.waits.items() if count},
@@ -46,7 +46,7 @@ class _Line:
 
 @dataclass(frozen=True, slots=True)
 class _Passed:
-    """An instance that has passed: its position, and the cycles in which it had executed and was retired."""
+    """An instance that was executed: its position, and the cycles in which it had executed and was retired."""
 
     position: int
     executed: int
@@ -54,7 +54,7 @@ class _Passed:
 
 
 class Watcher:
-    """Executes iterations on a core, and takes notes."""
+    """Executes iterations on a core, and notes what each instruction waits for."""
 
     def __init__(self, core: Core, program: Program, instructions: int) -> None:
         """Take a core in the state after some copies of a program, and how many instructions the block has."""
@@ -68,7 +68,7 @@ class Watcher:
         self.cycle, self.used = core.cycle, core.parameters.issue_width - core.free_slots
 
     def watch(self, repetitions: int, most: int) -> Explanation:
-        """Execute the program so many times; the timeline has so many instances at most."""
+        """Execute the program some times; the timeline has `most` instances at most."""
         shown: list[InstanceTimes] = []
         for repetition in range(repetitions):
             before, copy = -1, -1
@@ -84,7 +84,7 @@ class Watcher:
         return Explanation(lines, tuple(_moved(one, first) for one in shown))
 
     def _instance(self, position: int, iteration: int, steps: Sequence[Step]) -> InstanceTimes:
-        """Execute the steps of one instruction."""
+        """Execute the steps of one instruction; return its times."""
         core, line = self.core, self.lines[position]
         log: list[tuple[int, int]] = []
         trace: list[Moment] = []
@@ -134,7 +134,7 @@ class Watcher:
         _add(self.lines[self.passed[number].position].caused, Wait.BUFFER, cycles)
 
     def _dispatched(self, position: int, step: Step, moment: Moment, cycle: int, port: int) -> tuple[int, int]:
-        """Note who kept a µop waiting that began in a cycle on a port; return the cycles for operand and for port."""
+        """Note what a µop waited for that was dispatched in a cycle to a port; return cycles for operand and port."""
         line = self.lines[position]
         name = self.names[port]
         line.ports[name] = line.ports.get(name, 0) + 1
@@ -164,7 +164,7 @@ def _add(sums: dict[Wait, int], key: Wait, cycles: int) -> None:
 
 
 def _moved(one: InstanceTimes, first: int) -> InstanceTimes:
-    """Return an instance with its cycles counted from another one."""
+    """Return an instance with its cycles counted from cycle `first`."""
     return InstanceTimes(
         one.position,
         one.iteration,

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 LENGTHS = 2, 4
 """Links in a chain. In the longer one other µops of the instruction, and links on busy ports, have more time to wait:
-what both chains show is the way, and no contention."""
+what both chains show is a bypass delay, and no contention."""
 
 LEAST_DELAY = Fraction(3, 4)
-"""Cycles. A way takes a whole cycle more or none; a quarter of one is more than the noise of two short chains."""
+"""Cycles. A bypass delay is a whole number; a quarter of a cycle is more than the noise of two short chains."""
 
 
 def measure_bypass(found: ConclusionBuilder, plan: LatencyPlan, calibrations: Calibrations) -> Procedure[None]:
@@ -69,7 +69,7 @@ def _alone(pair: OperandPair, latencies: Sequence[LatencyResult]) -> Fraction | 
 def _times(
     pair: OperandPair, routes: Mapping[str, Route], calibrations: Calibrations
 ) -> Procedure[dict[str, tuple[str, DomainTime]]]:
-    """Return what chains take beyond their links, by domain, with the experiments; {} if not all of them are known."""
+    """Return the times of chains and of their links, by domain, with experiments; {} if not all of them are known."""
     if not all(calibrations.is_exact(link) for route in routes.values() for link in route.links):
         return {}
     try:

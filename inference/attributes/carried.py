@@ -1,11 +1,11 @@
-"""Whether an instruction takes longer behind some producers of what every chain of it needs.
+"""Whether an instruction takes longer behind some producers of an operand through which every chain of it goes.
 
-The chain goes through the producer (`generator.chains.carried`), so what that takes by itself is taken off. It is the
-least time over several readers, of which some may take longer behind it, too:
+The chain goes through the producer (`generator.chains.carried`), so the producer's own time is subtracted. That is its
+least time over several readers, since some of them may take longer behind it, too:
 
-    OR RBX, RBX; NEG RBX; NOT RBX; ADD RBX, 1        4 cycles, 1 of them for OR: the producer takes 3
-    POPCNT RAX, RBX; MOVSXD RBX, EAX                 4 cycles
-    ...; NEG RBX; NOT RBX; ADD RBX, 1                7 cycles, or else POPCNT takes another time behind ADD
+    OR RBX, RBX; NEG RBX; NOT RBX; ADD RBX, 1                      4 cycles, 1 of them for OR: the producer takes 3
+    POPCNT RAX, RBX; MOVSXD RBX, EAX                               4 cycles
+    POPCNT RAX, RBX; MOVSXD RBX, EAX; NEG RBX; NOT RBX; ADD RBX, 1 7 cycles; else POPCNT takes longer behind ADD
 
 One microbenchmark has all producers. Where it takes another time than it should, each is measured alone.
 """
@@ -41,7 +41,7 @@ def measure_carried(
 
 
 def _own_times(place: str, calibrations: Calibrations) -> Procedure[dict[str, Fraction]]:
-    """Return what each producer of a place takes by itself, in cycles: the same code for all variants."""
+    """Return the core cycles that each producer of a place takes by itself; the code is the same for all variants."""
     readers = reader_chains(calibrations.instructions, place)
     codes = [code for reader in readers for code in (reader.alone, *(one for _, one in reader.through))]
     answers = iter((yield [calibrations.request(code) for code in codes]))

@@ -97,7 +97,7 @@ WIDEST = 8
 
 @dataclass(frozen=True, slots=True)
 class DecodedCounts:
-    """What was counted of a form, by counter: µops per instance (None: no whole number)."""
+    """The counts of a form, by counter: µops per instance (None: no whole number)."""
 
     counts: dict[str, int | None]
     derivation: Derivation

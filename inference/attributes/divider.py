@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 COUNTER = "divider_active"
-"""The counter that says it."""
+"""The counter of cycles in which the divider is busy."""
 
 BUSY, BY_TIME = "div_cycles", "div_cycles_by_time"
-"""The attribute, and the one that marks it."""
+"""Attributes: cycles for which an instance keeps the divider busy; and the mark that they were found by time."""
 
 DIVISIONS = {
     CodeKind.WITHOUT_AVX: ("DIVPS (XMM, XMM)", "DIVPD (XMM, XMM)"),
@@ -103,7 +103,7 @@ def measure_divider(found: ConclusionBuilder, context: Context) -> Procedure[Non
 def _timed(
     division: str, few: int, code: Callable[[int], Microbenchmark], made: list[Microbenchmark], *, loop: bool = False
 ) -> Procedure[list[DivisionTimes]]:
-    """Time an instance among some divisions, half as many more and twice as many; return what that says, if it ran."""
+    """Time an instance among `few` divisions, half as many more, and twice as many; return [] if they did not run."""
     counts = (few, few * 3 // 2, few * 2)
     try:
         codes = [code(count) for count in counts]
@@ -128,7 +128,7 @@ def _among_integers(
     made += codes
     slots = None
     if few.ok and many.ok and many.cycles > few.cycles:
-        # Issue limits both, so that a NOP takes what the one needs longer than the other, by NOP
+        # Issue limits both, so the time of a NOP is their difference divided by the additional NOPs
         slots = few.cycles * nops / (many.cycles - few.cycles) - nops - (len(divisions.lines) - 1)
     few_enough = slots is not None and slots + NEAR < times[0].each
     return [times[0] if few_enough else replace(times[0], left=None)]

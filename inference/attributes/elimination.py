@@ -37,8 +37,8 @@ SLOTS, AT_LEAST = "elimination_slots", "elimination_slots_at_least"
 """Attributes: how many physical registers can be shared. The second is for cores where no limit was seen."""
 
 PER_CYCLE, IN_CHAIN = "eliminated_per_cycle", "eliminated_percent_chain"
-"""Attributes: how many moves of one register are eliminated in a cycle, where not all are; and which share of moves is
-eliminated in a chain of slow instructions."""
+"""Attributes: how many moves of one register are eliminated in a cycle, where not all are; and the share of moves that
+are eliminated in a chain of slow instructions."""
 
 FILES = ("GPR", "VEC")
 """Register files that have moves which may be eliminated."""

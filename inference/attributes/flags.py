@@ -37,7 +37,7 @@ APART = "flags_renamed_apart"
 """This attribute says whether an instruction writes some flags without waiting for those that it keeps."""
 
 MERGE, MERGE_UOPS = "flags_merge_cycles", "flags_merge_uops"
-"""Attributes: cycles that a read of both kinds of flags takes more with the instruction between; and µops."""
+"""Attributes: how many more cycles, and µops, a read of both kinds of flags takes with the instruction between."""
 
 CLOSE = Fraction(1, 4)
 """Cycles by which the difference of two chains may be off a whole number: noise of chains of a few cycles is less."""

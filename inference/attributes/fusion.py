@@ -31,15 +31,15 @@ SENSITIVE = Fraction(1, 25)
 µop less. It is four times the 1 % that a stable measurement may spread by."""
 
 FUSED, NOT_FUSED = (Fraction(3, 5), Fraction(3, 2)), (Fraction(-1, 4), Fraction(1, 4))
-"""What a pair saves, in cycles of a filler: about one if it fuses, about none if not. Values between say nothing.
+"""What a pair saves, in times of a filler: about one if it fuses, about none if not. Values between decide nothing.
 
 Where a pair fuses, the saving may be half a filler off, because the address of taken jumps matters. Where it does not
 fuse it may be a quarter off, because that conclusion is drawn for all jumps of a condition.
 """
 
 LOOKS = 2
-"""Times that a condition is tried with both of its jumps: as it is, and with the code moved by a filler. Time depends
-on where a taken jump stands."""
+"""Attempts with both jumps of a condition: as they are, and with the code moved by a filler, since time depends on the
+address of a taken jump."""
 
 
 @dataclass(slots=True)
@@ -52,6 +52,8 @@ class Fusion:
 
 @dataclass(slots=True)
 class _FusionProbe:
+    """Measures pairs of one variant with jumps; keeps the steps of the derivation and the ids of the experiments."""
+
     instructions: InstructionFactory
     variant: InstructionVariant
     counts: bool

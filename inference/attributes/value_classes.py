@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from inference.experiment import Measured, Procedure
 
 LEAST_CYCLES = Fraction(1, 2)
-"""Cycles. What depends on values takes a whole cycle more or less; half of it is more than noise."""
+"""Cycles. A dependence on values costs or saves a whole cycle; half of it is more than noise."""
 
 LEAST_SHARE = Fraction(3, 100)
 """Share of the time. Each of two measurements may be off by 1 %."""

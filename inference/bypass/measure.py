@@ -1,4 +1,4 @@
-"""The experiments of the matrix: rings of one, two and three classes, and through moves to another file of registers.
+"""The experiments of the matrix: rings of one, two and three classes, and rings with moves to another register file.
 
 Each ring is measured with 2 and with 4 instances of each class in a row. Both must show the same cycles beyond the
 latencies of their classes, a whole number. If they do not, 3 and 5 instances are measured as well. If these disagree
@@ -28,12 +28,11 @@ if TYPE_CHECKING:
 
 LENGTHS = ((2, 4), (3, 5))
 """Instances of each class in a row: two rings that must agree, and two more if they do not. In a longer ring µops have
-more time to wait for busy ports: what both show is the way around, and no contention."""
-
+more time to wait for busy ports: what both show are delays, and no contention."""
 
 WHOLE = Fraction(1, 16)
 """Cycles by which a latency may differ from a whole number. With four of a class in a ring, that is `AGREE`. A shuffle
-of 512 bits takes 1.14 cycles on Zen 4: its delays could not be told from that."""
+of 512 bits takes 1.14 cycles on Zen 4, so bypass delays could not be told from its own."""
 
 
 class RingSum(NamedTuple):
@@ -76,7 +75,7 @@ class _Rings:
         return found
 
     def latencies(self, classes: Sequence[BypassClass]) -> Procedure[tuple[ClassLatency, ...]]:
-        """Measure rings of one class; note the latencies."""
+        """Measure rings of one class; note and return the latencies."""
         for lengths in LENGTHS:
             waiting = [one for one in classes if one.label not in self.own]
             answers = yield from self._measured([((one,), instances) for one in waiting for instances in lengths])
@@ -156,23 +155,23 @@ def _cell(pair: tuple[str, str], delay: DelayRange | None, there_and_back: Fract
 
 
 def _between(rings: _Rings, ones: Sequence[BypassClass], others: Sequence[BypassClass]) -> Procedure[list[FileMatrix]]:
-    """Measure the ways between two files: first moves alone, then each pair of classes with the fastest of them."""
+    """Measure delays between two register files: first moves alone, then pairs of classes with the fastest moves."""
     here, there = ones[0].file, others[0].file
     ways = list(product(rings.code.moves(here, there), rings.code.moves(there, here)))
     alone = yield from rings.sums(ways)
     if not alone:
         return []
     to, back = min(alone, key=lambda way: _cycles(alone[way]))  # the first of several in the table
-    circles = {(one, other): (one, to, other, back) for one, other in product(ones, others)}
-    found = yield from rings.sums(circles.values())
+    wanted = {(one, other): (one, to, other, back) for one, other in product(ones, others)}
+    found = yield from rings.sums(wanted.values())
     cycles = {ring: _cycles(one) for ring, one in found.items()}
-    sums = tuple(FileSum(one.label, other.label, cycles.get(ring)) for (one, other), ring in circles.items())
+    sums = tuple(FileSum(one.label, other.label, cycles.get(ring)) for (one, other), ring in wanted.items())
     texts = (rings.code.line(to).text, rings.code.line(back).text)
     return [FileMatrix((here, there), texts, sums)]
 
 
 def _cycles(one: RingSum) -> Fraction:
-    """Return what is stated of a ring: the whole number, where it has one."""
+    """Return the cycles that are stated of a ring: the whole number, if it has one."""
     return one.cycles if one.whole is None else Fraction(one.whole)
 
 
@@ -196,7 +195,7 @@ def _label(one: BypassClass | FileMove) -> str:
 
 
 def _failure(ring: MeasuredRing) -> str:
-    """Say what became of a class whose latency is not known, by its last ring."""
+    """Return why the latency of a class is not known, by its last ring."""
     if ring.cycles is None:
         return ring.detail
     return f"{float(ring.cycles / ring.instances):.2f} is no whole number of cycles: contention"

@@ -1,8 +1,8 @@
 """What rings of two and three classes tell of the delay in each direction.
 
-A ring tells only the sum of the delays around it. So classes have one freedom: if a class's results come φ cycles later
-for all others, and all others' results reach it φ cycles earlier, every ring takes as long as before. With a class 0 of
-reference, pair rings s and triple rings t, one solution is
+A ring tells only the sum of the delays around it. So each class has one degree of freedom: if its results reach all
+others φ cycles later, and all others' results reach it φ cycles earlier, every ring takes as long as before. With a
+reference class 0, pair rings s and triple rings t, one solution is
 
     base(0, j) = s(0, j)        base(j, 0) = 0        base(i, j) = t(0, i, j) - base(0, i)
 

@@ -32,14 +32,14 @@ SHOWN = Fraction(1, 200)
 def conclude(
     pair: OperandPair, found: Sequence[Evidence], times: Mapping[str, LinkTime], drift: Fraction, off: Fraction
 ) -> tuple[LatencyResult | None, Derivation]:
-    """Return the result of a pair (None: it has no dependency) and how it came about.
+    """Return the result of a pair (None: it has no dependency) and its derivation.
 
     Args:
         pair: the input and the output.
         found: its chains.
-        times: what links take.
+        times: the latencies of links.
         drift: the share by which the clock seems to be off.
-        off: the share by which it may be off: a bound is true however unlucky its chain was.
+        off: the share by which it may be off at most, which a bound has to allow for.
     """
     best = best_of(found, drift)
     experiments = tuple(dict.fromkeys(evidence.experiment for evidence in found))
@@ -48,7 +48,7 @@ def conclude(
     if any(evidence.independent for evidence in found):
         independent = Derivation(LATENCY, (*steps, Remark(Note.INDEPENDENT)), experiments, key)
         return _idiom(pair, experiments), independent
-    # A chain without links has nothing in it that could take time besides
+    # Only links could add time, and a chain without links has none
     exact = best.exact and not (best.chain.links and disagree(found))
     cycles, spread = settled(best, found, drift)
     tightest = best if exact else min(found, key=lambda one: (one.most(off), one.cycles))
@@ -75,7 +75,7 @@ def conclude(
 
 
 def key_of(pair: OperandPair) -> LatencyKey:
-    """Return which latency a pair is about."""
+    """Return the key of a pair's latency."""
     return LatencyKey(
         pair.source.operand,
         pair.destination.operand,
@@ -129,7 +129,7 @@ def _merged(group: list[LatencyResult], flag: str, results: Sequence[LatencyResu
 
 
 _PAIR = ("source", "destination", "part", "same_register", "fast_values")
-"""What tells results of one variant apart, besides the flags that they are about."""
+"""The fields that distinguish results of one variant, besides the flags."""
 
 _pair_of = attrgetter(*_PAIR)
 
@@ -158,7 +158,7 @@ def _all_of(group: Sequence[LatencyResult]) -> tuple[str, ...]:
 def derivations(
     latencies: Sequence[LatencyResult], chosen: Sequence[tuple[LatencyResult | None, Derivation]]
 ) -> Iterator[Derivation]:
-    """Yield how each result came about, and why there is none for the other pairs."""
+    """Yield the derivation of each result, and of the pairs that have no result."""
     for latency in latencies:
         own = [how for result, how in chosen if result is not None and _stands_for(latency, result)]
         steps: list[Step] = []

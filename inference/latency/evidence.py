@@ -30,8 +30,8 @@ Chains take whole cycles, so a fraction that is no more than this share of the c
 """
 
 LONGER = Fraction(3, 2)
-"""Times the cycles of a chain. In a chain so much longer a clock that is off makes a fraction clearly longer, too: half
-of 3 % of seven cycles is 0.1."""
+"""Factor between the cycles of two chains. In a chain so much longer, a clock that is off also makes a clearly longer
+fraction: half of 3 % of seven cycles is 0.1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,11 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One measured chain and what it says."""
+    """One measured chain, and the latency in core cycles that follows from it.
+
+    `limited`: throughput may have set the time. `exact`: the latency is a value and not only a bound. `independent`:
+    the chain takes less time than its links, so there is no dependency. `over` is that of `Measured`.
+    """
 
     pair: OperandPair
     chain: Chain
@@ -67,7 +71,7 @@ class Evidence:
 
     @property
     def whole(self) -> bool:
-        """Whether the latency is a whole number of cycles, as that of a chain is that takes the same in each pass."""
+        """Whether the latency is a whole number of cycles, as it is if each pass of the chain takes the same time."""
         return self.off_whole <= NEAR
 
     @property
@@ -113,8 +117,8 @@ def is_unsteady(cycles: Fraction, spread: Fraction) -> bool:
 def best_of(found: Sequence[Evidence], drift: Fraction) -> Evidence:
     """Return the least exact evidence; the least bound if it is clearly lower, or if nothing is exact.
 
-    The least is also the luckiest mistake, and longer chains make larger ones. So of values that differ by no more than
-    their chains may be off, the one of the shortest chain counts.
+    The least value is also the most likely error, and longer chains have larger errors. So of values that differ by no
+    more than their errors, that of the shortest chain counts.
 
     Args:
         found: the evidence, at least one.
@@ -136,14 +140,14 @@ def _least(found: Sequence[Evidence], drift: Fraction) -> Evidence:
 
 
 def settled(best: Evidence, found: Sequence[Evidence], drift: Fraction) -> tuple[Fraction, Fraction]:
-    """Return what an exact latency is in cycles, and by how many it may be off.
+    """Return the cycles of an exact latency, and by how many it may be off.
 
-    Passes take whole cycles, so a fraction is a mean of passes that took different ones, or a mistake. A mean comes out
-    again in a chain of another length. There a drifting clock adds another fraction, and noise another one as well. A
-    mistake does not come out again: the whole number counts if another chain shows it.
+    Passes take whole cycles, so a fraction is either a mean of passes with different times, or an error. A mean comes
+    out again in a chain of another length. An error does not, since a drifting clock and noise add another fraction
+    there: then the whole number counts, if another chain shows it.
 
     Args:
-        best: what counts of the evidence.
+        best: the evidence that counts.
         found: all evidence.
         drift: the share by which the clock seems to be off (`drift_seen`).
     """
@@ -161,8 +165,8 @@ def settled(best: Evidence, found: Sequence[Evidence], drift: Fraction) -> tuple
 def drift_seen(evidence: Iterable[Evidence], else_share: Fraction) -> Fraction:
     """Return the share by which the clock seems to be off, from short chains of a variant (none: `else_share`).
 
-    A chain takes whole cycles. If it is short, nobody doubts how many: 2.04 cycles are 2 of a clock that is 2 % fast.
-    What is further off an integer is no drift.
+    A chain takes whole cycles. If it is short, there is no doubt how many: 2.04 cycles are 2 of a clock that is 2 %
+    fast. A chain that is further off an integer shows no drift.
     """
     chains = [one.cycles for one in evidence if one.cycles > HALF and DRIFT * one.cycles <= HALF / 2]
     shares = [abs(cycles - round(cycles)) / cycles for cycles in chains]

@@ -8,8 +8,8 @@ help, the result is an upper bound.
 If a chain takes less time than its links, the output does not depend on the input, and there is no result. If the
 latency seems to be 0 or a fraction, a longer chain checks that.
 
-A link between register files cannot be calibrated alone. The least latency over all links, minus one cycle per link, is
-an upper bound. Of several exact chains the least value counts: the others include a bypass delay.
+A link between register files cannot be calibrated alone. The least time over all such links, minus one cycle per link,
+is an upper bound. Of several exact chains the least value counts: the others include a bypass delay.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ MORE_PADS = 12
 of them on one port."""
 
 WHOLE = Fraction(1, 50)
-"""Cycles. A chain that is no further off an integer takes whole cycles; else ports took turns, or noise disturbed
-it."""
+"""Cycles. A chain that is no further off an integer takes whole cycles. Else its µops used different ports by turns, or
+noise disturbed it."""
 
 QUEUES = 4
 """Factor: no reorder buffer of Intel's has more than so many times the entries of its scheduler (Intel's manuals)."""
 
 OTHER_LENGTHS = (3, 8, 10)
-"""Links that still longer chains have more, odd and even, where µops seem to delay each other on their ports."""
+"""Further links of still longer chains, odd and even numbers, where µops seem to delay each other on their ports."""
 
 SURE = Fraction(3, 2)
 """Cycles, the middle between 1 and 2. A result that depends on an input takes one cycle at least, so a latency below
@@ -72,7 +72,7 @@ three measurements (chain, instruction, links) may be off by 1 %."""
 
 @dataclass(frozen=True, slots=True)
 class LatencyOutcome:
-    """All latencies of a variant, what could not be measured and why, and how the numbers came about."""
+    """All latencies of a variant, the pairs without one and why, and the derivations."""
 
     latencies: tuple[LatencyResult, ...] = ()
     failures: tuple[NoLatency, ...] = ()
@@ -129,7 +129,7 @@ def _throughput_limits(
 ) -> Procedure[tuple[dict[ValueKind, Fraction], Fraction]]:
     """Return the cycles of the variant without dependencies, by kind of values, and the most cycles per line of code.
 
-    The same benchmark stands for indexed addresses and equal registers: roughly is enough here.
+    The same benchmark stands for indexed addresses and equal registers: an estimate is enough here.
     """
     requests = {}
     for kind, factory in plan.factories.items():
@@ -153,8 +153,8 @@ class _ChainProbe:
     ) -> None:
         """Take link times and throughputs.
 
-        `pace`: cycles per line of code around the instruction. `uops`: µops of the instruction, as `counted`, else at
-        most.
+        `pace`: cycles per line of code around the instruction. `uops`: µops of the instruction if `counted`, else an
+        upper bound.
         """
         self.times, self.limits, self.pace = calibrations.times, limits, pace
         self.uops, self.counted = uops, counted
@@ -208,7 +208,7 @@ class _ChainProbe:
         return exact if any(VECTOR_NODES & set(route.nodes) for route in exact) else exact[:1]
 
     def _exact(self, link: Link) -> bool:
-        """Whether it is known what a link takes."""
+        """Whether the time of a link is known exactly."""
         return self._calibrations.is_exact(link)
 
     def _available(self, route: Route) -> bool:
@@ -386,7 +386,7 @@ def _came_out_longer(best: Evidence, found: Sequence[Evidence]) -> bool:
 def _with_own_chains(
     evidence: Sequence[tuple[OperandPair, list[Evidence]]], drift: Fraction
 ) -> list[tuple[OperandPair, list[Evidence]]]:
-    """Return the evidence with chains of swapped operands exact where the destination is read, but is quicker.
+    """Return the evidence with chains of swapped operands made exact where the destination's own chain is quicker.
 
     ADDSD XMM0, XMM1; ADDSD XMM1, XMM0 takes twice the latency 2 → 1, or once that of 1 → 1 if that is longer.
     """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from inference.experiment import Procedure
 
 RESET = 24
-"""Lines: as many as any first level of an x86 core has ways, and more."""
+"""Lines: more than the ways of the first level of any x86 core."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,9 +46,9 @@ RENAMED_CYCLES = Fraction(2)
 LEAST_STALL = 3
 """Core cycles: a load that waits for the store to be done takes about 10 more (Fog, likewise)."""
 HUNDREDTHS = 100
-"""What cycles are rounded to: finer than any difference between two runs."""
+"""Parts of a cycle to which times are rounded: finer than any difference between two runs."""
 MOST_PROBLEMS = 5
-"""Reasons that are said."""
+"""Reasons of failures that are reported."""
 
 Files = tuple["File", "File"]
 Pair = tuple[str, str]
@@ -58,7 +58,7 @@ Pair = tuple[str, str]
 def measure_forwarding(
     instructions: InstructionFactory, cells: Sequence[ForwardingCase]
 ) -> Procedure[tuple[ForwardingMatrix, tuple[str, ...]]]:
-    """Measure the cases, which come pair by pair with rising offsets; return the matrix, and what went wrong.
+    """Measure the cases, which are ordered by pair and offset; return the matrix, and what went wrong.
 
     Raises:
         EncodingError: the catalogue lacks an instruction that is needed.
@@ -79,9 +79,9 @@ def measure_forwarding(
 def _again(
     code: ForwardingCode, cycles: dict[ForwardingCase, Fraction | None], links: Mapping[Files, Fraction]
 ) -> Procedure[None]:
-    """Measure anew, by two copies, what seems to be renamed: one disturbed repetition of thousands may look like that.
+    """Measure the cases that seem to be renamed once more, with two copies; the longer of both times counts.
 
-    The longer of both times counts.
+    One disturbed repetition of thousands may look like renaming.
     """
     seen = {cell: took for cell, took in cycles.items() if took is not None and took < RENAMED_CYCLES}
     answers = (yield [Request(code.chain(cell, 2), loop=True) for cell in seen]) if seen else []
@@ -92,7 +92,7 @@ def _again(
 
 
 def _links(code: ForwardingCode, cells: Iterable[ForwardingCase]) -> Procedure[dict[Files, Fraction]]:
-    """Measure what leads from the register of a load to that of the next store, by their files."""
+    """Measure the links from the register of a load to that of the next store, by their register files."""
     wanted: dict[Files, Request] = {}
     for cell in cells:
         files = (cell.load.file, cell.store.file)
@@ -104,7 +104,7 @@ def _links(code: ForwardingCode, cells: Iterable[ForwardingCase]) -> Procedure[d
 
 
 def _cycles(cell: ForwardingCase, found: Measured, links: Mapping[Files, Fraction], copies: int = 1) -> Fraction | None:
-    """Return the time without the link; below zero is noise."""
+    """Return the time without the link, at least 0 (None: not known)."""
     link = links.get((cell.load.file, cell.store.file))
     if not found.ok or link is None:
         return None
@@ -112,7 +112,7 @@ def _cycles(cell: ForwardingCase, found: Measured, links: Mapping[Files, Fractio
 
 
 def limits(cycles: Mapping[ForwardingCase, Fraction | None]) -> dict[Files, Fraction]:
-    """Return for stores and loads of each pair of files from how many cycles on forwarding has failed."""
+    """Return for each pair of register files the core cycles above which forwarding has failed."""
     sure: dict[Files, list[Fraction]] = defaultdict(list)
     parts: dict[Files, list[Fraction]] = defaultdict(list)
     never: dict[Files, list[Fraction]] = defaultdict(list)
@@ -139,7 +139,7 @@ def limits(cycles: Mapping[ForwardingCase, Fraction | None]) -> dict[Files, Frac
 def forwarded(
     cycles: Mapping[ForwardingCase, Fraction | None], limits: Mapping[Files, Fraction]
 ) -> dict[Pair, Fraction]:
-    """Return what a load takes at the address of a store inside a line, for the pairs that are forwarded there."""
+    """Return the core cycles of loads at the address of the store inside a line, for pairs that are forwarded there."""
     found: dict[Pair, Fraction] = {}
     for cell, took in cycles.items():
         plain = cell.place is LineCrossing.LINE and cell.addressing is Addressing.SAME and not cell.offset_bytes

@@ -54,7 +54,7 @@ def sizes(most_bytes: int) -> list[int]:
 
 
 def measure_levels(instructions: InstructionFactory, most_bytes: int) -> Procedure[tuple[Chased, ...]]:
-    """Follow pointers through rings of all sizes; return what a load takes, of those that could be measured."""
+    """Follow pointers through rings of all sizes; return the time of a load for each that could be measured."""
     wanted = sizes(most_bytes)
     strides = (LINE_BYTES, PAGE_STRIDE)
     rings = [chase(instructions, size, stride) for stride in strides for size in wanted]
@@ -69,7 +69,7 @@ def measure_levels(instructions: InstructionFactory, most_bytes: int) -> Procedu
 
 
 def _page_cycles(size: int, by_line: Mapping[int, Fraction | None], paged: Fraction) -> Fraction:
-    """Return what pages alone cost: as many lines that adjoin take less."""
+    """Return the core cycles that TLB misses cost: the time beyond that of as many adjacent lines."""
     lines_bytes = size // PAGE_STRIDE * LINE_BYTES
     near = [
         cycles for other, cycles in by_line.items() if cycles is not None and other <= max(LEAST_BYTES, lines_bytes)
@@ -78,10 +78,10 @@ def _page_cycles(size: int, by_line: Mapping[int, Fraction | None], paged: Fract
 
 
 def levels(chased: Sequence[Chased]) -> tuple[tuple[MeasuredLevel, ...], tuple[str, ...]]:
-    """Return the levels from the nearest one on, and sentences about what is not told.
+    """Return the levels from the nearest one on, and messages about what is not stated.
 
-    The last level is memory if it goes on to the largest size. Where sizes may belong to one level or to two, their
-    level and all behind it are left out: which one of the levels they are is not known.
+    The last level is memory if it goes on to the largest size. If sizes may belong to one level or to two, their level
+    and all behind it are left out, since their numbers are not known.
     """
     groups: list[list[Chased]] = []
     for one in _undisturbed(chased):
@@ -113,10 +113,10 @@ def _middle(group: Sequence[Chased]) -> Fraction:
 
 
 def _seam(group: Sequence[Chased]) -> int | None:
-    """Return where a group may fall into two levels, None if it is one.
+    """Return where a group may be divided into two levels, None if it is one.
 
-    Its times step up there by more than noise makes of them, and by more than the sizes on both sides vary. A level
-    that is held in part gets slower little by little, so the sizes beside its steps vary as much.
+    There its times step up by more than noise, and by more than the sizes on both sides vary. A buffer that a level
+    holds only in part gets slower little by little, so the sizes beside its steps vary as much.
     """
     cycles = [one.cache_cycles for one in group]
     for place in range(LEAST_SIZES, len(cycles) - LEAST_SIZES + 1):
@@ -132,5 +132,5 @@ def _doubt(group: Sequence[Chased], place: int) -> str:
     sizes_of_both = f"from {group[0].size_bytes >> 10} KiB and from {group[place].size_bytes >> 10} KiB on"
     return (
         f"loads take {float(near):.2f} and {float(far):.2f} core cycles {sizes_of_both}: "
-        "one level of cache or two, so neither it nor those behind it are told"
+        "one level of cache or two, so neither it nor those behind it are stated"
     )

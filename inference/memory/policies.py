@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 OLD = 3
 """The age at which a line may go."""
 MOST_PERIODS = 64
-"""Repetitions of a sequence until its state has to repeat: seen were up to 20."""
+"""Repetitions of a sequence by which its state repeats: up to 20 were seen."""
 
 Contents = tuple[int | None, ...]
 Memory = tuple[int, ...]
@@ -29,7 +29,7 @@ class Policy(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name that results give it."""
 
     def start(self, ways: int) -> Memory:
         """Return what it remembers of an empty set."""
@@ -187,9 +187,9 @@ def hits(policy: Policy, ways: int, lines: Sequence[int]) -> list[bool]:
 
 
 def misses_per_round(policy: Policy, ways: int, lines: Sequence[int]) -> Fraction:
-    """Return how many accesses miss when a sequence is repeated, in the long run.
+    """Return the misses per round of a sequence that is repeated, in the long run.
 
-    Before, each line is used once in the order in which they come: the code of a sequence makes its memory zero so.
+    Before the first round each line is used once, in the order of the sequence: its setup zeroes the memory so.
     """
     contents: Contents = (None,) * ways
     memory = policy.start(ways)

@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 MOST_WAYS = 24
 """Lines that are tried; no first or second level of an x86 core has more ways (Intel and AMD, CPUID)."""
 SEQUENCES = 30
-"""Sequences that are measured: enough to part all policies of four ways that differ at all in such sequences."""
+"""Sequences that are measured: enough to distinguish all policies of four ways that differ in such sequences."""
 SEED = 1
-"""Of the sequences' order: any will do, but it is always the same."""
+"""The seed of the sequences' order: any will do, if it is always the same."""
 LENGTH = 4
 """Accesses of a sequence, per way."""
 MORE_LINES = (1, 2, 4)
-"""Lines of a sequence beyond the ways, by turns."""
+"""Lines of a sequence beyond the number of ways; sequences take these values by turns."""
 OFF = Fraction(3, 4)
 """Misses per round by which a prediction may be off: policies that differ at all mostly differ by more somewhere."""
 FIRST, FAR = 6, Fraction(3)
-"""Sequences that are looked at first, and misses: a policy that is off by more in them is excluded."""
+"""Sequences that are looked at first, and misses per round: a policy that is off by more in them is excluded."""
 FURTHEST = Fraction(10**6)
-"""Misses by which a policy is off that explains nothing."""
+"""Misses per round by which a policy is called off if no time of a miss fits it."""
 FIRST_MISS = Fraction(1, 3)
 """Share of the extra time of a miss, per round: half a miss per round is no noise."""
 NO_MISS = 3
@@ -59,8 +59,8 @@ def measure_replacement(
     Args:
         instructions: where instructions come from.
         where: lines of one set.
-        name: of the level, for people.
-        miss_cycles: about what a miss takes more than a hit.
+        name: the name of the level, for people.
+        miss_cycles: about how many more core cycles a miss takes than a hit.
     """
     code = SequenceCode(instructions, where)
     rounds = [tuple(range(count)) for count in range(1, MOST_WAYS + 2)]
@@ -107,13 +107,13 @@ def sequences(ways: int) -> list[list[int]]:
 
 
 def distance(predicted: Sequence[Fraction], extra: Sequence[Fraction], miss_cycles: Fraction) -> Fraction:
-    """Return by how many misses per round a policy is off at most, if a miss takes what fits its predictions best.
+    """Return by how many misses per round a policy is off at most, with the time of a miss that fits it best.
 
     Args:
         predicted: misses per round of each sequence.
         extra: core cycles that the sequence takes more than hits.
-        miss_cycles: about what a miss takes more. The best fit is between half and twice as much; else the policy is
-            far off.
+        miss_cycles: about how many more core cycles a miss takes. If the best fit is not between half and twice as
+            many, the policy is far off.
     """
     squares = sum((one * one for one in predicted), Fraction(0))
     if not squares:
@@ -128,7 +128,7 @@ def distance(predicted: Sequence[Fraction], extra: Sequence[Fraction], miss_cycl
 def concluded(
     name: str, ways: int, lines: Sequence[Sequence[int]], extra: Sequence[Fraction], miss_cycles: Fraction
 ) -> Replacement:
-    """Return the policies that agree with what the sequences took more than hits."""
+    """Return the policies that agree with the core cycles that sequences took beyond hits."""
     agreeing: dict[tuple[Fraction, ...], list[str]] = {}
     nearest = FURTHEST
     for policy in policies(ways):

@@ -32,5 +32,5 @@ def measure_times(cases: Sequence[TimesCase]) -> Procedure[tuple[tuple[Time, ...
 
 
 def hundredths(cycles: Fraction) -> Fraction:
-    """Round cycles, of which there are none below zero."""
+    """Return cycles rounded to hundredths, at least 0."""
     return max(Fraction(0), Fraction(round(cycles * HUNDREDTHS), HUNDREDTHS))

@@ -40,16 +40,16 @@ MORE_WAITING = Fraction(3, 2)
 control does not. Half as many again fill the scheduler as much."""
 
 MOST_FOCUSED = 6
-"""More measurements of the same where counters or the clock are off: together they halve the error."""
+"""Further measurements of a probe where counters or the clock are off: together they halve the error."""
 
 MOST_ROUNDS = 4
 """Rounds of these measurements: four halve the error once more, and most counts are clear after one."""
 
 FOCUSED_STEPS = Fraction(1, 8)
-"""Share of the blocking instructions by which each of these has more: the last one has not twice as many."""
+"""Share of the blocking instructions that each further measurement adds: the last one has less than twice as many."""
 
 MOST_MISSING = Fraction(1, 2)
-"""µops per copy that all ports together may be off: a count that is a µop off shows in the sum."""
+"""µops per copy by which the sum over all ports may be off: a count that is off by a µop shows in it."""
 
 
 def lengthened(probe: PortProbe) -> Procedure[PortProbe]:
@@ -98,9 +98,9 @@ def _ask_with(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure
 def doubt(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure[PortProbe]:
     """Turn an answer about long microcode into a bound if µops that are not confined to the set stray onto it.
 
-    Long microcode queues up on the ports that are left. Once these have as many waiting as the blocked ones, the rest
-    goes to the blocked ones, in every copy. More blocking instructions do not help, since a scheduler holds no more. A
-    control shows it: µops of a known larger set take the place of the microcode.
+    Long microcode queues up on the other ports. Once as many µops wait there as on the blocked ones, the rest goes to
+    the blocked ones, in every copy. More blocking instructions do not help, since a scheduler holds no more. A control
+    shows it: µops of a known larger set take the place of the microcode.
     """
     answer = probe.space.answers[ports]
     count = ceil((probe.space.isolated.total - answer.count) * MORE_WAITING)
@@ -132,22 +132,22 @@ def _control(probe: PortProbe, ports: PortSet, blockers: Blockers, count: int) -
 
 
 def _ask_for_longer(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure[tuple[PortProbe, Blockers]]:
-    """Ask with more blocking instructions, as many of each as what is confined to its own ports calls for."""
+    """Ask with more blocking instructions, balanced by the µops that are confined to the ports of each."""
     for one in blockers.instructions if ports not in probe.blocking else ():
         if one.ports not in probe.space.answers:
             probe = yield from ask(probe, one.ports)
     more = probe.balanced(blockers)
     probe, _ = yield from _learn(probe, ports, more)
     if not probe.space.answers[ports].exact and not probe.space.layout.separable(ports):
-        more = probe.balanced(more.doubled())  # the ends of a queue weigh the less in its time
+        more = probe.balanced(more.doubled())  # in a longer queue, its ends are a smaller share of the time
         probe, _ = yield from _learn(probe, ports, more)
     return probe, more
 
 
 def _confirm(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure[PortProbe]:
-    """Ask with twice as many blocking instructions until the same comes out twice; else it is a bound.
+    """Ask with twice as many blocking instructions until the same answer comes twice; else it is a bound.
 
-    Two things can look like a count. The time may include idle cycles, which happen to be whole ones. And a µop of long
+    Two things can look like a count. The time may include idle cycles, by chance a whole number. And a µop of long
     microcode may stray in every copy, because the reorder buffer was full and blocking instructions came late.
     """
     for number in range(MOST_DOUBLED):
@@ -173,7 +173,7 @@ def measure(probe: PortProbe, blockers: Blockers) -> Procedure[tuple[PortProbe, 
 
 
 def _learn(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure[tuple[PortProbe, Measured]]:
-    """Measure with these blocking instructions, and take in what that has shown.
+    """Measure with these blocking instructions, and conclude from it.
 
     Raises:
         GenerationError: there are not enough registers.
@@ -217,12 +217,12 @@ def _focus(probe: PortProbe, ports: PortSet, blockers: Blockers, load: Load) -> 
 
 
 def _each(blockers: Blockers) -> list[tuple[BlockingInstruction, int]]:
-    """Return each blocking instruction and how often it stands there."""
+    """Return each blocking instruction with its number of copies."""
     return list(zip(blockers.instructions, blockers.counts, strict=True))
 
 
 def _take_in(probe: PortProbe, measured: Measured, blockers: Blockers, ports: PortSet, load: Load) -> PortProbe:
-    """Take in what a combination has shown: how many µops ran on the set besides the blockers' own.
+    """Conclude from a combination how many µops ran on the set besides those of the blocking instructions.
 
     The number is exact if it is near an integer and the set was never idle. Else other µops may have strayed onto it.
     If ports outside share its counters, the time says how many µops the set has run. That needs many more µops issued
@@ -234,7 +234,7 @@ def _take_in(probe: PortProbe, measured: Measured, blockers: Blockers, ports: Po
         return probe.answered(ports, Answer(limit, exact=False))
     spare = probe.blocking.width - len(ports)
     queued = spare > 0 and (load.separable or _outlasts_issue(probe, measured, blockers))
-    # Ports that two instructions have in common may be busy unevenly. Time shows it only where there is none left
+    # Ports that two instructions have in common may be busy unevenly. Time counts only if there are none
     even = load.separable or sum(len(one.ports) for one in blockers.instructions) == len(ports)
     keeps_away = probe.blocking.scheduling.keeps_away and even
     nearest = max(0, round(load.count))
@@ -249,9 +249,9 @@ def _take_in(probe: PortProbe, measured: Measured, blockers: Blockers, ports: Po
 
 
 def _outlasts_issue(probe: PortProbe, measured: Measured, blockers: Blockers) -> bool:
-    """Whether a copy takes longer than issue needs at most, so that µops queue up. Else issue may have set the time.
+    """Whether a copy takes longer than its issue, so that µops queue up. Else issue may have set the time.
 
-    The issue width is a lower bound, so this is an upper bound of what issue needs.
+    The issue width is a lower bound, so the time of issue that follows is an upper bound.
     """
     alone = max(probe.space.isolated.issued, Fraction(probe.space.isolated.total))
     issued = blockers.usage.total + probe.subject.extra.total + alone
@@ -259,7 +259,7 @@ def _outlasts_issue(probe: PortProbe, measured: Measured, blockers: Blockers) ->
 
 
 def look(probe: PortProbe, ports: PortSet) -> Procedure[PortProbe]:
-    """Block a set once, for what runs on other ports meanwhile; the answer about the set itself is a bound."""
+    """Block a set once, to see what runs on other ports meanwhile; the answer about the set itself is a bound."""
     blockers = probe.choices(ports)[0]
     try:
         probe, measured = yield from measure(probe, blockers)
@@ -288,7 +288,7 @@ def conclude(
     answer: Answer,
     load: Load | None = None,
 ) -> PortProbe:
-    """Keep what blocking a set has shown, and how; `load` is what several measurements show together."""
+    """Add the answer of a probe, its observation and its step; `load` combines several measurements (None: one)."""
     usage = joined(blockers.usage, probe.subject.extra)
     step = _step(blockers, ports, load or load_of(probe, measured, blockers, ports), answer)
     observation = Observation(ports, measured.values, usage, probe.blocking.accuracy.counts)
@@ -299,9 +299,9 @@ def conclude(
 def _whole(probe: PortProbe, measured: Measured, blockers: Blockers, count: int, ports: PortSet) -> bool:
     """Whether all of the set was blocked. If only a part was, other µops could fill the rest.
 
-    Of two instructions that block a set together, one may be what everything waits for. Then the ports of the other one
-    have time left, and only strays keep them busy. There were no strays if no more µops ran there than are known to be
-    confined to the parts.
+    Of two instructions that block a set together, one may be the bottleneck. Then the ports of the other one have time
+    left, and only strays keep them busy. There were no strays if no more µops ran there than are known to be confined
+    to the parts.
     """
     if count == 0 or len(blockers.instructions) == 1:
         return True

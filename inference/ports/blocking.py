@@ -55,13 +55,13 @@ def find_blocking(
     issued: int = LEAST_WIDTH,
     elsewhere: Sequence[BlockingSet] = (),
 ) -> Procedure[BlockingSet]:
-    """Measure the candidates in isolation and choose one for each set of ports that was found.
+    """Measure the candidates in isolation and choose one for each port set that was found.
 
     Args:
         candidates: instructions that may block ports.
         layout: the counters.
-        code: makes code of blocking instructions alone. It serves to tell ports apart that share a counter, and to
-            observe the core's choice among free ports (None: neither is done).
+        code: makes code of blocking instructions alone, to tell ports apart that share a counter, and to observe the
+            core's choice among free ports (None: neither is done).
         issued: µops per cycle that the core is known to issue.
         elsewhere: blocking instructions of other kinds of code. Ports of the same instruction keep their names.
     """
@@ -96,7 +96,7 @@ def find_blocking(
     blocking = BlockingSet(layout, best, issued, tuple(shared.named), accuracy=accuracy)
     scheduling = yield from observe_scheduling(blocking, code)
     unshown: set[PortSet] = set()
-    if not scheduling.takes_turns:  # what has not kept its ports busy may have others that it happened not to use
+    if not scheduling.takes_turns:  # an instruction that did not keep its ports busy may have others, unused by chance
         shown = {ports for ports, one in best.items() if one.usage.total == 1 and one.saturates}
         shown |= {ports for ports, one in best.items() if one.variant.key in released}
         unshown = {one.ports for one in best.values() if one.of_memory and one.ports not in shown}
@@ -137,7 +137,7 @@ def _release(
 def _instructions(
     observed: Sequence[tuple[Candidate, Isolated]], layout: PortLayout, issued: int
 ) -> list[BlockingInstruction]:
-    """Return everything that the candidates block."""
+    """Return the blocking instructions among the candidates, one for each set that a candidate blocks."""
     return [
         blocking for candidate, isolated in observed for blocking in _blocked_by(candidate, isolated, layout, issued)
     ]

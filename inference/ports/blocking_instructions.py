@@ -91,7 +91,7 @@ class Scheduling:
     - `keeps_away`: µops keep away from busy ports even if they wait for a result from there.
     - `holds`: so many µops find free ports although busy ones have long queues.
 
-    They are False and 0 where they are not so, or could not be tried.
+    False and 0 mean that it is not so, or could not be tried.
     """
 
     takes_turns: bool = False
@@ -100,17 +100,17 @@ class Scheduling:
 
 
 UNKNOWN = Scheduling()
-"""A core on which nothing was tried: nothing is taken for granted."""
+"""A core on which nothing was tried, so nothing is assumed."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockingSet:
     """The blocking instructions that one kind of code can be measured with, by the set of ports that they block.
 
-    `issued` is a number of µops per cycle that other code was issued with. `named` are all instructions on ports with a
+    `issued` is a number of µops per cycle at which other code was issued. `named` are all instructions on ports with a
     shared counter, with the names that these ports were given. `scheduling` is how the core chooses among free ports,
-    `accuracy` how far its counters are off. `unshown` are sets that loads and stores were seen on, of cores on which
-    these may have further ports.
+    `accuracy` how far its counters are off. `unshown` are sets on which loads and stores were seen, if these may have
+    further ports.
     """
 
     layout: PortLayout
@@ -137,9 +137,9 @@ class BlockingSet:
 
 @dataclass(frozen=True, slots=True)
 class Blockers:
-    """How often each of some blocking instructions stands before the instruction under test.
+    """Blocking instructions before the instruction under test, with the number of copies of each.
 
-    They stand in turns, or else all of the first, then all of the second, and so on.
+    They alternate (`in_turns`), or all copies of the first come first, then all of the second, and so on.
     """
 
     instructions: tuple[BlockingInstruction, ...]
@@ -172,9 +172,12 @@ class Blockers:
         return Blockers(self.instructions, counts)
 
     def balanced(self, confined: Sequence[int]) -> Blockers:
-        """Return blockers of sets apart that take equally long, where so many other µops are confined to each set.
+        """Return blockers whose sets are busy equally long, if the sets share no port (else the same blockers).
 
-        Else the ports of one would be done first, and have time for µops that could go elsewhere.
+        Else the ports of one set would be done first, and have time for µops that could go elsewhere.
+
+        Args:
+            confined: by blocking instruction, how many other µops are confined to its set.
         """
         sizes = [len(one.ports) for one in self.instructions]
         if len(sizes) == 1 or sum(sizes) > len(self.ports):
@@ -198,8 +201,8 @@ class Blockers:
 class Pace:
     """What limits a combination besides ports.
 
-    `chain`: cycles that an instance needs after another one with the same operands. `width`: a lower bound of the µops
-    issued per cycle.
+    `chain`: core cycles between dependent instances with the same operands. `width`: a lower bound of the µops issued
+    per cycle.
     """
 
     chain: Fraction
@@ -209,7 +212,7 @@ class Pace:
 def blockers_for(
     instructions: Sequence[BlockingInstruction], isolated: Isolated, pace: Pace, factor: int = 1
 ) -> Blockers:
-    """Choose how many of each blocking instruction stand among an instruction that is known in isolation.
+    """Choose how many copies of each blocking instruction stand before an instruction that is known in isolation.
 
     Of each there are max(2 · ports · TP, ports · µops, `FEWEST_BLOCKERS`) times `factor`, at most `MOST_BLOCKERS`, a
     multiple of the number of ports. So blocked ports are busy for longer than the instruction takes elsewhere. There

@@ -54,7 +54,7 @@ def joined_groups(probe: PortProbe, groups: Sequence[PortSet]) -> list[PortSet]:
 
 
 def sets_within(probe: PortProbe, groups: Sequence[PortSet]) -> list[PortSet]:
-    """Return all subsets of groups of ports, and what else is considered.
+    """Return all subsets of groups of ports, and the sets that loads and stores may have.
 
     Of ports that only loads and stores use, only known sets are considered, because memory µops are those of loads and
     stores. They may also use a part of the ports that share a counter, if loads and stores do not keep these busy. And

@@ -33,7 +33,7 @@ possible."""
 
 
 def equalize_queues(probe: PortProbe, usages: Sequence[PortUsage]) -> Procedure[PortProbe]:
-    """Ask again about every set with only a bound where usages differ; settle for the usages that are left."""
+    """Ask again about every set that has only a bound and where usages differ; settle for the usages that are left."""
     left = list(usages)
     for ports in probe.blocking.sets() if len(left) > 1 else ():
         answer = probe.space.answers.get(ports)

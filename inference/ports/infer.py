@@ -39,7 +39,7 @@ come first."""
 
 @dataclass(frozen=True, slots=True)
 class PortConclusion:
-    """The port usage, or why there is none; `steps` are what was asked and answered.
+    """The port usage, or why there is none; `steps` are the questions and their answers.
 
     `least` is a lower bound in cycles, from the µops whose ports are proven. `stage` is the name of the stage that
     decided.
@@ -106,9 +106,9 @@ def _failure(probe: PortProbe) -> Failure:
 
 
 def _likeliest_first(probe: PortProbe, usages: Sequence[PortUsage]) -> list[PortUsage]:
-    """Order usages: first those that loads and known sets speak for, then those that take the measured time.
+    """Order usages: first those that loads and known sets support, then those that take the measured time.
 
-    Of ports that share a counter, time may be all that speaks for some: an x87 store on one of two ports takes a cycle.
+    For ports that share a counter, time may be the only evidence: an x87 store on one of two ports takes a cycle.
     """
     known, space = tuple(probe.blocking.instructions), probe.space
     likely = likeliest(usages, known, space.isolated, space.layout)

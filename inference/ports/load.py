@@ -24,8 +24,8 @@ IDLE = Fraction(1, 2)
 """Cycles per copy, summed over its ports, that a blocked set may be idle. In more of them a µop could stray."""
 
 MOST_BLURRED = Fraction(2)
-"""µops by which a count may be off, if more measurements are to help. Together they leave about a third of the error:
-counters are taken to be half as bad again as they seem (`MARGIN`)."""
+"""µops by which a count may be off at most, if more measurements are to help. Together they leave about a third of the
+error, which is taken to be half as large again as it seems (`MARGIN`)."""
 
 FEWEST_POINTS = 4
 """Measurements through which a line is drawn: two would fit any line, and a third shows little of the error."""
@@ -36,9 +36,9 @@ class Load:
     """What a set of ports carried while it was blocked, per copy.
 
     - `own`: µops of blocking instructions and breakers that are confined to the set.
-    - `ran`: other µops that its counters counted, those of ports that share a counter with it included.
+    - `ran`: other µops that its counters counted, including those on ports that share a counter with it.
     - `time`: other µops for which the set had time in the cycles of the copy.
-    - `told`: the same, where ports with counters of their own had time only for what these counted.
+    - `told`: the same, but ports with counters of their own had time only for the µops that these counted.
     - `error`: µops by which counters and clock may make the count wrong.
     - `late`: µops by which the clock may make `time` wrong.
     """
@@ -78,7 +78,7 @@ class Load:
 
     @property
     def blurred(self) -> bool:
-        """Whether nothing but the errors of counters and clock speaks against an exact count."""
+        """Whether only the errors of counters and clock prevent an exact count."""
         off = abs(self.count - round(self.count))
         possible = off <= CLEAR + self.error and self.time - self.count <= IDLE + self.error + self.late
         off_by = self.error or self.late
@@ -87,9 +87,9 @@ class Load:
     def focused(self, others: Sequence[Load]) -> Load:
         """Return the load that several measurements show together, with other numbers of blocking instructions.
 
-        Each count lies within its own error, so the true one is in all of these ranges. If there is none, this load is
-        all that is known. The line through their times has two parts. Its slope is a clock's error, the same share in
-        all of them. The rest is time that each of them takes besides.
+        Each count lies within its own error, so the true one is in all of these ranges. If they have no value in
+        common, this load is returned. A line is fitted to their times. Its slope is the clock's error, the same share
+        in all of them. The rest is time for other µops.
         """
         loads = [self, *others]
         least, most = max(one.count - one.error for one in loads), min(one.count + one.error for one in loads)
@@ -130,7 +130,7 @@ def _besides(points: Sequence[tuple[int, Fraction]]) -> tuple[Fraction, Fraction
     """Return how many µops a set had time for besides the blocking ones, and twice the standard error.
 
     Args:
-        points: for each measurement the blocking µops, and what it had time for besides, by a clock that may be off.
+        points: for each measurement the blocking µops, and the others that it had time for, by a clock that may be off.
     """
     if len(points) < FEWEST_POINTS or len({own for own, _ in points}) < FEWEST_POINTS:
         return None

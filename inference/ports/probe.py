@@ -42,15 +42,15 @@ class Subject(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PortProbe:
-    """What is known of an instruction's ports, and how it was measured. Whatever learns something returns a new one.
+    """What is known of an instruction's ports, and how it was measured. What learns something returns another one.
 
     - `askable`: the sets that can be blocked.
     - `factor`: multiplies the number of blocking instructions.
     - `reverse`: blocking instructions stand behind the instance.
     - `chain`: cycles of a copy without blocking instructions (None: not measured).
-    - `strays`: by set, whether µops ran there that need not.
+    - `strays`: by set, whether a control showed strays there.
 
-    What is concluded so far: `usage` is stated if no later stage objects; of `indistinguishable` usages none can be;
+    The conclusion so far: `usage` is stated if no later stage rejects it; `indistinguishable` usages are only named;
     `failure` is final.
     """
 
@@ -124,7 +124,7 @@ class PortProbe:
 
 
 def _sizes(parts: Sequence[PortSet]) -> list[int]:
-    """Order sets that block one together: those of which the largest one is smaller come first."""
+    """Return the sort key of sets that block one together: their sizes, the largest first."""
     return sorted(map(len, parts), reverse=True)
 
 

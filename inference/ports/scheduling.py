@@ -72,7 +72,7 @@ class Controls(Protocol):
 
 
 def observe_scheduling(blocking: BlockingSet, controls: Controls) -> Procedure[Scheduling]:
-    """Try how the core chooses among free ports."""
+    """Test how the core chooses among free ports."""
     known = [blocking.instructions[ports] for ports in blocking.sets()]
     single = [one for one in known if one.usage.total == 1 and one.saturates]
     preferred = yield from _preferred(single, blocking.layout, controls)
@@ -109,7 +109,7 @@ def _holds(single: Sequence[BlockingInstruction], layout: PortLayout, width: int
 def _preferred(
     single: Sequence[BlockingInstruction], layout: PortLayout, controls: Controls
 ) -> Procedure[dict[PortSet, PortSet]]:
-    """Return which ports the µops of some sets use where they run rarely, large sets first."""
+    """Return, for some sets, the ports that their µops use when they run rarely; large sets come first."""
     requests: list[tuple[PortSet, Request]] = []
     for one in reversed(single):
         names = set(layout.touching(one.ports))
@@ -138,7 +138,7 @@ def _keeps_away(
     layout: PortLayout,
     controls: Controls,
 ) -> Procedure[bool | None]:
-    """Return whether what waits for a µop of busy ports keeps away from these; None if it could not be tried.
+    """Return whether µops that depend on a µop of busy ports keep away from these; None if it could not be tried.
 
     It is tried with µops that would prefer one of the busy ports if they were idle.
     """

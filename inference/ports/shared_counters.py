@@ -94,7 +94,7 @@ class SharedCounters:
         return self.best
 
     def _few_alike(self, instructions: Sequence[BlockingInstruction]) -> Iterator[BlockingInstruction]:
-        """Leave out what is beyond `MOST_ALIKE` of those that counters cannot tell apart."""
+        """Yield at most `MOST_ALIKE` instructions of each group that counters cannot tell apart."""
         alike: dict[PortSet, int] = {}
         for one in instructions:
             alike[one.ports] = alike.get(one.ports, 0) + 1
@@ -128,7 +128,7 @@ class SharedCounters:
         return None if best is None else frozenset(best[-1])
 
     def _union_size(self, known: BlockingInstruction, other: BlockingInstruction) -> Procedure[int | None]:
-        """Return how many ports both instructions have together, None where that is not seen.
+        """Return how many ports both instructions have together, None if the mix does not show it.
 
         In a mix each has fewer registers than alone. Each must keep its ports busy with these, too.
         """

@@ -45,8 +45,8 @@ MOST_FITTING = 20
 apart."""
 
 BUSY = Fraction(3, 4)
-"""Share of the ports' time. Blocking instructions that take less did not block the ports. The rest may be the
-instruction's own wait: 200 cycles on one port, with the most blocking instructions of `STEADY`."""
+"""Share of the ports' time. Blocking instructions that take less did not block the ports. In the rest the instruction
+itself may wait: 200 cycles on one port, with the most blocking instructions of `STEADY`."""
 
 MOST_UOPS = 100
 """µops of the largest instruction whose ports are inferred: `MOST_BLOCKERS` blocking instructions do not outweigh
@@ -70,7 +70,7 @@ class When(Enum):
     """The stages before have found a usage."""
 
     OPEN = "open"
-    """Either of both."""
+    """Either of the two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +230,8 @@ def _two_of_many(probe: PortProbe, sets: Sequence[PortSet]) -> list[PortUsage]:
 def ask_again(probe: PortProbe) -> Procedure[PortProbe]:
     """Ask everything again, with twice as many blocking instructions and in the other order.
 
-    Answers that contradict each other were wrong somewhere. What they bound stays; what they said exactly is forgotten.
-    Does nothing where some usage agrees with all answers.
+    Answers that contradict each other were wrong somewhere. Exact answers become bounds. Does nothing if some usage
+    agrees with all answers.
     """
     if every_usage(probe.space, conceivable_sets(probe)).usages:
         return probe

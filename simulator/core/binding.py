@@ -1,6 +1,6 @@
-"""Binds a µop to one of its ports: one function per rule of `Binding`.
+"""Binds a µop to one of its ports: one function per rule of `Binding`, which returns the port.
 
-Each takes four things:
+Each takes four arguments:
 
 - the core;
 - the ports to choose from (at least two, in order);
@@ -28,14 +28,15 @@ CLEAR_LEAD = 3
 """Waiting µops. With this many more, Intel's rule leaves out the second least used port (uiCA, section 4.1)."""
 
 FAR_LEAD = 5
-"""Waiting µops. With this many more than the least used port a port is left out on cores with ten (uiCA's artifact)."""
+"""Waiting µops. On cores with ten ports, a port with this many more than the least used one is left out (uiCA's
+artifact)."""
 
 THREE = 3
 """Ports of a computation on cores with six."""
 
 
 class Queues(Protocol):
-    """What a rule sees of a core (defined in `simulator.core.core`); rules change what concerns turns only."""
+    """The state of a core (`simulator.core.core`) that rules read. They change only `weights`, `sequence`, `same`."""
 
     parameters: Parameters
     cycle: int
@@ -66,7 +67,7 @@ def at_dispatch(core: Queues, ports: tuple[int, ...], ready: int, free: int) -> 
 
 
 def intel(core: Queues, ports: tuple[int, ...], ready: int, free: int) -> int:
-    """Choose as Intel's cores with eight ports do, from what waited when the cycle began: its µops see the same.
+    """Choose as Intel's cores with eight ports do, by the µops that waited when the cycle began.
 
     Issue slots 1, 3, ... of a cycle take the port with the fewest µops waiting. Slots 2, 4, ... take the next one,
     unless it has many more. Of equals the highest port comes first. Loads take turns.
@@ -89,7 +90,7 @@ def intel(core: Queues, ports: tuple[int, ...], ready: int, free: int) -> int:
 
 
 def intel_6(core: Queues, ports: tuple[int, ...], ready: int, free: int) -> int:
-    """Choose as Intel's cores with six ports do, from what waited when the cycle began.
+    """Choose as Intel's cores with six ports do, by the µops that waited when the cycle began.
 
     If any of the ports has many more µops waiting than another one, it is the port with the fewest. Else of three
     ports, slots 1 and 4 take the one with the fewest, slot 2 the higher of the others, slot 3 the lower one. Of two
@@ -113,7 +114,7 @@ def intel_6(core: Queues, ports: tuple[int, ...], ready: int, free: int) -> int:
 
 
 def intel_10(core: Queues, ports: tuple[int, ...], ready: int, free: int) -> int:
-    """Choose as Intel's cores with ten ports do, from what waited when the cycle before began.
+    """Choose as Intel's cores with ten ports do, by the µops that waited when the cycle before began.
 
     Ports with many more µops waiting than the least used one are left out. The first µop of a cycle with these ports
     takes the least used one, the next µop with the same ports the next one, and so on. But slot 5 takes the least used
@@ -161,4 +162,4 @@ RULES: Mapping[Binding, Callable[[Queues, tuple[int, ...], int, int], int]] = {
 }
 
 BY_SLOT = frozenset({Binding.INTEL, Binding.INTEL_6, Binding.INTEL_10})
-"""The rules that look at what waited when a cycle began, and at issue slots."""
+"""The rules that depend on the µops that waited when a cycle began, and on issue slots."""

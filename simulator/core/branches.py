@@ -19,23 +19,26 @@ if TYPE_CHECKING:
     from simulator.core.compiler import Compiled
     from xed_convert.model import OperandValue
 
-BRANCHES = ("COND_BR", "UNCOND_BR", "CALL")
+DIRECT = ("COND_BR", "UNCOND_BR", "CALL")
+"""Categories of branches that can have a displacement."""
+
 COPYING = frozenset({"MOV", "LEA", "PUSH", "POP"})
+"""Mnemonics that copy an address of the code."""
 
 
 def branch_target(one: Compiled, offset: int) -> int | None:
     """Return where a direct branch leads, None for anything else."""
     for operand in one.variant.operands:
-        if operand.kind is OperandKind.RELATIVE_BRANCH and one.variant.category in BRANCHES:
+        if operand.kind is OperandKind.RELATIVE_BRANCH and one.variant.category in DIRECT:
             displacement = one.values.get(operand.index, 0)
             return offset + one.size_bytes + displacement if isinstance(displacement, int) else None
     return None
 
 
 def is_indirect(one: Compiled) -> bool:
-    """Whether it is a jump or call to where a register or memory points.
+    """Whether it is a jump or call through a register or memory.
 
-    XABORT is none: outside of a transaction it does nothing (Intel SDM volume 2), and transactions are not simulated.
+    XABORT is not: outside of a transaction it does nothing (Intel SDM volume 2), and transactions are not simulated.
     """
     if one.variant.category not in ("UNCOND_BR", "CALL"):
         return False
@@ -49,7 +52,7 @@ def returns(one: Compiled) -> bool:
 
 
 class BranchFollower:
-    """Walks through code from its beginning to its end and knows which addresses of the code are where."""
+    """Walks through code from its beginning to its end; notes where registers, memory and stack hold its addresses."""
 
     def __init__(self, fetch: Callable[[int], Compiled], size_bytes: int) -> None:
         """Follow code of that size; `fetch` decodes the instruction at an offset."""
@@ -58,7 +61,7 @@ class BranchFollower:
         self._stack: list[int | None] = []
 
     def executed(self) -> list[Compiled] | None:
-        """Return what is executed, or None if a direct branch goes back, out of the code, or anywhere on a condition.
+        """Return the executed instructions; None if a direct branch goes back, out of the code, or is conditional.
 
         Raises:
             SimulatedFaultError: an indirect branch goes where nothing in the code has pointed it to.
@@ -94,7 +97,7 @@ class BranchFollower:
         return target
 
     def _note(self, one: Compiled, following: int) -> None:
-        """Know which addresses are where after an instruction."""
+        """Note where addresses of the code are after an instruction."""
         iclass = one.variant.iclass
         explicit = [_name(one.values[o.index]) for o in one.variant.operands if o.index in one.values]
         value = self._source(one, explicit, following)
@@ -113,7 +116,7 @@ class BranchFollower:
                 self._known[name] = value
 
     def _source(self, one: Compiled, explicit: list[OperandValue], following: int) -> int | None:
-        """Return the address of the code that an instruction copies."""
+        """Return the address of the code that an instruction copies (None: it copies none)."""
         if one.variant.iclass not in COPYING or not explicit:
             return None
         last = explicit[-1]
@@ -123,7 +126,7 @@ class BranchFollower:
 
 
 def _name(value: OperandValue) -> OperandValue:
-    """Return what stands for a register or a location in memory."""
+    """Return the key of a register or of a location in memory."""
     if isinstance(value, MemoryAddress):
         return MemoryAddress(value.base, value.index, value.scale, value.displacement)
     return location_of(value) if isinstance(value, str) else value

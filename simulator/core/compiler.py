@@ -52,7 +52,7 @@ FUSED_SLOTS_WITHOUT_MICROCODE = 4
 class LocatedUop:
     """A µop whose inputs and outputs are locations; `results` are the indices of earlier µops that it waits for.
 
-    `task` is what it does, where µops are counted by that (else 0).
+    `task` is a `UopTask`, if µops are counted by execution unit (else 0).
     """
 
     ports: tuple[int, ...]
@@ -66,9 +66,10 @@ class LocatedUop:
 
 @dataclass(frozen=True, slots=True)
 class PartialAccess:
-    """How an instruction uses the registers that have a high byte, by location, where that is renamed separately.
+    """How an instruction uses the registers that have a high byte, if that is renamed separately.
 
-    It reads or writes `high` bytes, and writes those of `high_written`; it reads and writes more than 8 bits of others.
+    All are locations of whole registers. The instruction reads or writes the high bytes of `high`, and writes those of
+    `high_written`. It reads more than 8 bits of `read`, and writes more than 8 bits of `written`.
     """
 
     high: frozenset[str] = frozenset()
@@ -81,17 +82,20 @@ class PartialAccess:
 class Compiled:
     """One instruction with its operands, ready for the core.
 
-    `uops` is None if the machine has nothing about it (it may still stand where no time is taken). `stack_change` is
-    by how many bytes PUSH and POP move RSP, `resets_stack` says that it is written otherwise; `stack_turn` is -1 for an
-    x87 push, +1 or +2 for pops. `fuses` says that a conditional jump after it becomes a part of it, if it is one of
-    `jumps` (None: by the rule for all machines). It occupies a unit of its own for `unit_ticks`. A move without ports
-    because it is eliminated runs on those of `uneliminated` where it cannot be. `partial` is None where no high byte
-    is renamed separately; else AH is a location of its own. `domain` is that of its vectors ("" where there is no
-    bypass delay). `data_paths` are the ticks for which it occupies the ways of data of loads and stores; they limit
-    only where one of them `is_wide`, or where the ports are not known. `fetched` is what the front end sees (None:
-    there is none).
-    `fast_form` is the same with operand values of the fast kind (None: values do not matter). Equality is identity: the
-    front end makes one object of the same bytes.
+    - `uops`: None if the machine has nothing about it (it may still be in code whose time does not count).
+    - `stack_change`: bytes by which PUSH and POP move RSP; `resets_stack`: RSP is written otherwise.
+    - `stack_turn`: -1 for an x87 push, +1 or +2 for pops.
+    - `fuses`: a conditional jump after it becomes a part of it, if it is one of `jumps` (None: by the general rule).
+    - `unit_ticks`: time for which it occupies a unit of its own.
+    - `fetched`: what the front end sees (None: there is no front end).
+    - `fast_form`: the same with operand values of the fast kind (None: values do not matter).
+    - `uneliminated`: ports of an eliminated move when it cannot be eliminated.
+    - `partial`: None if no high byte is renamed separately; else AH is a location of its own.
+    - `domain`: that of its vectors ("": there is no bypass delay).
+    - `data_paths`: ticks for which it occupies the data paths of loads and stores. They limit only if one access
+      `is_wide`, or if the ports are not known.
+
+    Equality is identity: the front end makes one object of the same bytes.
     """
 
     variant: InstructionVariant
@@ -148,7 +152,7 @@ def unfused_jumps() -> dict[str, frozenset[str]]:
 def compile_instruction(
     variant: InstructionVariant, values: Mapping[int, OperandValue], machine: MachineModel, data: bytes = b""
 ) -> Compiled:
-    """Give an instruction's µops their locations; `data` are its bytes, which only the front end looks at."""
+    """Return an instruction with the locations of its µops; `data` are its bytes, which only the front end needs."""
     size_bytes = len(data)
     behaviour = machine.executes(variant)
     turn = sum(
@@ -173,7 +177,7 @@ def compile_instruction(
         values,
         size_bytes,
         tuple(_located(uop, locator, port_index, by_task=by_task) for uop in uops),
-        max(1, min(behaviour.slots, machine.parameters.reorder_buffer)),  # what is more could never retire
+        max(1, min(behaviour.slots, machine.parameters.reorder_buffer)),  # more slots could never retire together
         behaviour.eliminated_share,
         locator.stack_change,
         locator.resets_stack(),
@@ -197,7 +201,7 @@ def compile_instruction(
 def _paths_of_data(
     variant: InstructionVariant, uops: Sequence[Uop], core: CoreConstants | None
 ) -> tuple[tuple[str, int], ...]:
-    """Return the ticks for which an instruction occupies the ways of data, by the name of their unit."""
+    """Return the ticks for which an instruction occupies data paths, by the name of the unit."""
     if core is None:
         return ()
     ways = {f"data of {kind.name}": cycles for kind, cycles in data_paths(variant, uops, core).items()}
@@ -206,7 +210,7 @@ def _paths_of_data(
 
 
 def _limits(variant: InstructionVariant, core: CoreConstants) -> bool:
-    """Say whether the ways of data can limit where the ports do not."""
+    """Whether data paths can limit an instruction although its ports do not."""
     return is_wide(variant, core) or bool(access_units(variant, core))
 
 
@@ -215,7 +219,7 @@ HIGH_ALIASES = frozenset({"SPL", "BPL", "SIL", "DIL", "R12B", "R13B", "R14B", "R
 
 
 def _has_high_alias(variant: InstructionVariant, values: Mapping[int, OperandValue], machine: MachineModel) -> bool:
-    """Whether rename does not eliminate a MOVZX because of the number of the register that it reads."""
+    """Whether rename does not eliminate a MOVZX because its source has the number of a high byte."""
     core = machine.parameters.front
     if core is None or core.elimination.high_aliases or variant.iclass != "MOVZX":
         return False
@@ -231,10 +235,9 @@ def _fetched(
 ) -> Fetched | None:
     """Return what the front end sees of an instruction, None if there is none.
 
-    A prefix 66 changes the length of what has an immediate of 16 bits (Intel's Optimization Reference Manual, section
-    on length-changing prefixes). The bytes say so, whatever attributes a variant has. POP R12 is encoded like POP RSP
-    but for a prefix, so only the first decoder takes it (Abel and Reineke, uiCA, ICS 2022, and its artifact). A file
-    has one row for all registers.
+    A prefix 66 changes the length of an instruction with an immediate of 16 bits (Intel's Optimization Reference
+    Manual, section on length-changing prefixes). POP R12 is encoded like POP RSP but for a prefix, so only the first
+    decoder takes it (Abel and Reineke, uiCA, ICS 2022, and its artifact). The bytes show both; a variant does not.
     """
     core = machine.parameters.front
     if core is None or core.front_end is None:
@@ -258,6 +261,7 @@ def _fetched(
 
 
 BRANCHES = ("COND_BR", "UNCOND_BR", "CALL", "RET")
+"""Categories of all branches."""
 
 POP_STACK_POINTER = b"\x5c"
 """The opcode of POP RSP, and with REX.B of POP R12."""
@@ -274,16 +278,17 @@ def _jumped(variant: InstructionVariant, values: Mapping[int, OperandValue]) -> 
 
 
 def _hurried(uop: Uop) -> Uop:
-    """Return a µop as it is for operand values of the fast kind."""
+    """Return a µop with its latency for operand values of the fast kind."""
     return uop if uop.fast is None else replace(uop, latency=uop.fast[0], divider_cycles=uop.fast[1])
 
 
 def _fuses(
     variant: InstructionVariant, values: Mapping[int, OperandValue], behaviour: Behaviour, machine: MachineModel
 ) -> bool:
-    """Whether a jump can fuse: one of the mnemonics, and neither RIP-relative nor memory with an immediate.
+    """Whether a conditional jump can fuse with an instruction.
 
-    Where it was measured, it says which jumps.
+    Measurements decide, if there are any. Else its mnemonic must be one that fuses. In both cases it must not be
+    RIP-relative; by the general rule it must not write memory, or have memory with an immediate.
     """
     kinds = {o.kind for o in variant.operands}
     relative = any(isinstance(value, MemoryAddress) and value.base == "RIP" for value in values.values())
@@ -435,9 +440,9 @@ class Numbering:
     """Gives locations their numbers in the core; µop results within an instruction have numbers too.
 
     `fetched` are the instructions that steps of the kind FETCH begin. `known` keeps the steps of instructions (with
-    fused jumps), by the bytes that the stack has moved. `merging` are the ports of the µop that puts a high byte and
-    its register together, where the code has any that is renamed separately (none: it has not). `bypass` are the delays
-    between the domains of vectors (None: there are none).
+    fused jumps), by the bytes that the stack has moved. `merging` are the ports of the µop that merges a high byte into
+    its register ((): the code has none that is renamed separately). `bypass` are the delays between the domains of
+    vectors (None: there are none).
     """
 
     numbers: dict[Location, int] = field(default_factory=dict)
@@ -474,7 +479,7 @@ def steps_of(instructions: Sequence[Compiled], numbering: Numbering) -> list[Ste
         follower = instructions[position + 1] if position + 1 < len(instructions) else None
         fused = follower is not None and one.fuses_with(follower)
         steps += _known_steps(one, follower if fused else None, numbering, offset)
-        # What writes RSP besides PUSH and POP puts it back to where the stretch found it
+        # Instructions that write RSP otherwise restore the value that it had at the beginning
         offset = 0 if one.resets_stack else offset + (0 if fused else one.stack_change)
         position += 2 if fused else 1
     return steps
@@ -495,7 +500,7 @@ def _known_steps(one: Compiled, jump: Compiled | None, numbering: Numbering, off
 
 
 def _with_bypass(steps: list[Step], domain: str, numbering: Numbering, bypass: BypassDelays) -> list[Step]:
-    """Let an instruction read vectors as its domain sees them, and other domains see its results later."""
+    """Return steps that read vectors as their domain sees them, and whose results other domains see later."""
     registers = [one for one in numbering.numbers if isinstance(one, str) and one in VECTORS]
     views = {numbering.of(one): {name: numbering.of(seen_by(name, one)) for name in bypass.names} for one in registers}
     own = domain or bypass.names[0]
@@ -513,7 +518,7 @@ def _with_bypass(steps: list[Step], domain: str, numbering: Numbering, bypass: B
 
 
 def _with_high_bytes(steps: list[Step], partial: PartialAccess, numbering: Numbering) -> list[Step]:
-    """Merge high bytes before their registers are read, and say which are written apart and together."""
+    """Return steps that merge high bytes before their registers are read, and note which writes separate them."""
 
     def step(what: HighByte, register: str) -> Step:
         places = numbering.of(register), numbering.of(high_byte_of(register))
@@ -540,7 +545,7 @@ def _fetch_step(first: Fetched, jump: Fetched | None, numbering: Numbering) -> S
 
 
 def _shifted(location: Location, offset: int) -> Location:
-    """Return a location on the stack as seen from the beginning of the stretch."""
+    """Return a location on the stack relative to RSP at the beginning of the code."""
     if offset and isinstance(location, tuple) and location[0] == "RSP":
         return (location[0], location[1], location[2], location[3] + offset)
     return location
@@ -551,6 +556,7 @@ def _numbers(locations: Iterable[Location], numbering: Numbering, offset: int) -
 
 
 def _instruction_steps(one: Compiled, numbering: Numbering, offset: int) -> list[Step]:
+    """Return the steps of one instruction: its unit, its µops, and the writes at its end."""
     uops = one.uops or ()
     slots = _slots(one.slots, len(uops))
     late = _late_writes(uops)
@@ -591,7 +597,7 @@ def _instruction_steps(one: Compiled, numbering: Numbering, offset: int) -> list
 
 
 def _register_file(uop: LocatedUop) -> RegisterFile:
-    """Return the file in which a µop copies one register to another."""
+    """Return the register file in which a µop copies one register to another (NONE: it is no copy)."""
     places = [*uop.reads, *uop.writes]
     if (len(uop.reads), len(uop.writes)) != (1, 1) or uop.results:
         return RegisterFile.NONE
@@ -618,15 +624,15 @@ def _late_writes(uops: Sequence[LocatedUop]) -> dict[Location, list[int]]:
 
 
 def _slots(slots: int, uops: int) -> list[int]:
-    """Share out issue slots: fused µops ride on the slots before them; there are at most as many as µops."""
+    """Return the issue slots of each µop, 1 or 0: micro-fused µops share the slot of one before them."""
     given = min(slots, uops)
     return [1] * given + [0] * (uops - given)
 
 
 def _fused_steps(first: Sequence[Step], jump: Compiled) -> list[Step]:
-    """Macro-fusion: the computing µop goes to the port of the jump, a load stays, and one issue slot is taken.
+    """Return the steps of a macro-fused pair: the computing µop uses the jump's ports, a load stays; one slot in all.
 
-    Where nothing is known of the jump's ports the µop keeps its own.
+    If the ports of the jump are not known, the µop keeps its own.
     """
     *before, last = first
     jumping = (jump.uops or ())[-1]

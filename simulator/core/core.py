@@ -8,8 +8,8 @@ its µops in program order. Retirement is in order, a fixed number of µops per 
 
 Under these rules no µop can delay an older one, so `advance` does not walk through the cycles. It takes the µops in
 program order and gives each the first cycle in which its port is free. Tests compare the outcome with a core that walks
-through all cycles. A repeated stretch of code is not simulated to the end. Once the state after a copy equals that
-after an earlier one, but for a shift in time, everything repeats.
+through all cycles. Repeated code is not simulated to the end. Once the state after a copy equals that after an earlier
+one, but for a shift in time, everything repeats.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ PORT, NO_PORT, SHARED, ROTATE, UNIT, FETCH, COMMIT, PARTIAL = range(8)
 - SHARED: a move that is eliminated now and then.
 - ROTATE: a turn of the x87 stack.
 - UNIT: the use of a unit that instances of one variant share.
-- FETCH: the begin of an instruction where there is a front end.
-- COMMIT: the way of a store into the cache. It begins when all that stands before is retired, a cycle behind that of
-  the store before.
+- FETCH: the begin of an instruction, on a core with a front end.
+- COMMIT: the commit of a store to the cache. It begins when everything before it is retired, and a cycle or more after
+  the previous commit.
 - PARTIAL: what happens to a high byte that is renamed separately from its register (`HighByte`).
 """
 
 
 class HighByte(IntEnum):
-    """What a step of the kind PARTIAL says of AH, BH, CH or DH.
+    """What a step of the kind PARTIAL does to AH, BH, CH or DH.
 
-    It is written (APART); its register is written with it (JOINED); its register is read (MERGED): then a µop puts both
-    together, if the high byte was written last. That µop is issued alone in its cycle (Intel 64 and IA-32 Architectures
-    Optimization Reference Manual, section on partial register stalls, Sandy Bridge).
+    It is written (APART); its register is written with it (JOINED); its register is read (MERGED). In the last case a
+    µop merges both, if the high byte was written last. That µop is issued alone in its cycle (Intel 64 and IA-32
+    Architectures Optimization Reference Manual, section on partial register stalls, Sandy Bridge).
     """
 
     APART = 0
@@ -59,42 +59,42 @@ class HighByte(IntEnum):
 
 
 TRACED = (PORT, NO_PORT, SHARED)
-"""The kinds of steps that are µops: of each there is a `Moment` if they are asked for."""
+"""The kinds of steps that are µops; each has a `Moment` in a trace."""
 
 TICKS = 60
 """Parts of a cycle in which the time of a unit is counted: all fractions down to sixths, and tenths, are whole."""
 
 FILE_BITS = 16
-"""Where in `extra` of a step of the kind SHARED the register file stands that the move is in."""
+"""The lowest bit of the register file in `extra`, in steps of the kind SHARED."""
 
 TASK_BITS = 32
-"""Where in `extra` of a step the task of its µop stands (`simulator.machines.units`)."""
+"""The lowest bit of the µop's task in `extra` (`simulator.machines.units`)."""
 
 BELOW_TASK = (1 << TASK_BITS) - 1
 
 LONG_WAIT = 2000
-"""Cycles that are walked through one by one while µops wait, before the next one with a dispatch is looked for."""
+"""Cycles that are walked through one by one while µops wait; then the next dispatch is looked for at once."""
 
 Step = tuple[int, tuple[int, ...], int, tuple[int, ...], tuple[int, ...], int, int, int]
 """(kind, ports, latency, locations read, locations written, extra, issue slots (0 or 1), reorder buffer entries that
 retire with this µop, the last of its instruction (else 0)).
 
-`extra` is for how many cycles the divider is occupied. For kind SHARED it is the share that is eliminated, e of n as
-e << 8 | n, and the register file (`FILE_BITS`). Of kind PARTIAL it is a `HighByte`, and the locations read are the
-register and its high byte. The task of the µop is in the bits from `TASK_BITS` on (0 where nothing is counted by it).
+`extra` has the cycles for which the divider is occupied. For SHARED it is the share that is eliminated, e of n as
+e << 8 | n, and the register file (`FILE_BITS`). For PARTIAL it is a `HighByte`, and the locations read are the register
+and its high byte. For FETCH it is the number of the instruction in `Core.fetched`. The task of a µop is in the bits
+from `TASK_BITS` on (0: nothing is counted by task).
 
-Of kind UNIT, the latency is in ticks, and the location written is the unit. Of kind FETCH the location is the number of
-the instruction in `Core.fetched`.
+For UNIT, the latency is in ticks, and the location written is the unit.
 """
 
 _ENDLESS = 1 << 62
 
 
 class Moment(NamedTuple):
-    """What happened to a µop, in absolute cycles: when it was issued, and when its operands and its result were there.
+    """What happened to a µop, in absolute cycles: its issue, and when its operands and its result were ready.
 
-    The front end had delivered it at `arrived`. `logged` is how many dispatches had been logged behind it: one more
-    than before it if it has gone to a port.
+    The front end had delivered it at `arrived`. `logged` is the number of dispatches that were logged up to it: one
+    more than before it, if it was dispatched to a port.
     """
 
     issued: int
@@ -117,7 +117,7 @@ class Counts:
     front: tuple[int, int] | None = None
 
     def plus(self, other: Counts, times: int = 1) -> Counts:
-        """Add another stretch, a number of times."""
+        """Return the sum with another stretch, counted a number of times."""
         return Counts(
             self.cycles + times * other.cycles,
             tuple(a + times * b for a, b in zip(self.ports, other.ports, strict=True)),
@@ -132,13 +132,13 @@ class Counts:
 
 
 class ReadyLocations(list[int]):
-    """Locations whose values are always there: whatever is written, no µop waits for it."""
+    """Locations whose values are always ready: no µop waits for what is written there."""
 
     def __setitem__(self, _index: Any, _cycle: Any) -> None:  # noqa: ANN401 - a list takes slices, too
-        """Forget when a value is there."""
+        """Ignore when a value is ready."""
 
     def copy(self) -> ReadyLocations:
-        """Return as many that are ready, too."""
+        """Return as many locations that are always ready."""
         return ReadyLocations(self)
 
 
@@ -218,7 +218,7 @@ class Core:
         self.same: dict[tuple[int, ...], int] = {}  # the µops of this cycle by their ports, where the rule counts them
 
     def copy(self) -> Core:
-        """Return a core in the same state that goes its own way from here."""
+        """Return an independent core in the same state."""
         other = Core.__new__(Core)
         for name in Core.__slots__:
             value = getattr(self, name)
@@ -236,7 +236,7 @@ class Core:
         return Counts(cycles, tuple(self.counts), self.divided, front)
 
     def outline(self) -> tuple[object, ...]:
-        """Return a part of the state that is quickly made: states whose outlines differ are different."""
+        """Return a part of the state that is cheap to make: states with different outlines are different."""
         lag, order = self.last_retired - self.cycle, self.order()
         return (lag, self.waiting, self.free_slots, len(self.busy), order, self.eliminated)
 
@@ -265,7 +265,7 @@ class Core:
         )
 
     def order(self) -> tuple[int, ...]:
-        """Return the ports in the order in which they were last chosen, as far as the rule of binding looks at it."""
+        """Return the ports in the order in which they were last chosen, as far as the binding rule depends on it."""
         if self.looks:
             weights = self.weights
             return tuple([port for group in self.turns for port in sorted(group, key=lambda one: weights[one] & LAST)])
@@ -349,7 +349,7 @@ class Core:
         self.cycle, self.free_slots = now, free
 
     def _wait(self, now: int, until: int, capacity: int) -> int:
-        """Let cycles pass until a cycle, and until fewer than `capacity` µops wait; return the cycle then."""
+        """Advance to cycle `until` at least, and until fewer than `capacity` µops wait; return the cycle reached."""
         busy, weights, bits, waiting = self.busy, self.weights, _BITS, self.waiting
         begun, entered, mask = now, now, 0
         while now < until or waiting >= capacity:
@@ -368,7 +368,7 @@ class Core:
     def _look(self, mask: int, *, at_once: bool) -> None:
         """Note how many µops wait for each port at the beginning of a cycle.
 
-        Those of a mask have just left. With `at_once` the cycle before was one of issue, else nothing was issued in it.
+        One µop has just left each port of `mask`. With `at_once` µops were issued in the cycle before.
         """
         seen = [weight // WAITING for weight in self.weights]
         self.before = self.seen if at_once else [count + (mask >> port & 1) for port, count in enumerate(seen)]
@@ -413,7 +413,7 @@ class Core:
         return ready
 
     def _use(self, unit: int, now: int, ticks: int) -> int:
-        """Occupy a unit for so many ticks as soon as it is free; return the cycle in which it is done."""
+        """Occupy a unit for some ticks as soon as it is free; return the cycle in which it is free again."""
         self.units[unit] = free = max(self.units.get(unit, 0), now * TICKS) + ticks
         return -(-free // TICKS)
 
@@ -431,7 +431,7 @@ class Core:
         self.last_retired, self.retiring = last, retiring
 
     def _eliminates(self, share: int, sources: tuple[int, ...], targets: tuple[int, ...], now: int) -> bool:
-        """Whether this instance of a move is eliminated, of which e of n are, as far as rename can."""
+        """Whether this instance of a move is eliminated: e of n instances are (`share`), unless slots are lacking."""
         self.eliminated += share >> 8 & 0xFF
         wanted = self.eliminated >= share & 0xFF
         if wanted:
@@ -443,7 +443,7 @@ class Core:
         return wanted
 
     def _merges(self, what: HighByte, places: tuple[int, ...]) -> bool:
-        """Note what happens to a register and its high byte; return whether a µop has to put them together."""
+        """Note what happens to a register and its high byte; return whether a µop has to merge them."""
         register, high = places
         if what is HighByte.APART:
             self.high_bytes[high] = register
@@ -474,17 +474,17 @@ _BITS = _Bits()
 
 
 class RepeatedRun:
-    """A stretch of code repeated after a prefix, from a drained core; asked for any number of copies.
+    """Code that is repeated after a prefix, asked for the state after increasing numbers of copies.
 
     More copies continue where fewer ended. Once the state repeats, only the rest of the last period is simulated. Short
-    stretches are taken several at a time.
+    code is executed several copies at a time (a batch).
     """
 
     BATCH_STEPS = 16
     LONG_STEPS = 48
-    """Steps.
+    """Steps of a batch of several copies, at most; and steps from which on the state is compared after each batch.
 
-    In a stretch of this many the state is compared after each copy: that takes less time than one copy too many.
+    In so long a batch, comparing takes less time than simulating one batch too many.
     """
 
     def __init__(self, core: Core, unit: Sequence[Step]) -> None:
@@ -533,7 +533,7 @@ class RepeatedRun:
     def _look_for_period(self) -> None:
         core = self.core
         if core.cycle < self._settled:
-            return  # what stands before the copies is not yet done
+            return  # the prefix is not yet done
         if len(self._batch) < self.LONG_STEPS:
             outline = core.outline()
             if outline not in self._outlines:

@@ -3,28 +3,28 @@
 Each stage depends only on older instructions, so instructions are taken in program order, and each gets the first cycle
 that every stage allows:
 
-- **Predecoder**: block after block of `block_bytes`, so many instructions per cycle. An instruction leaves with the
-  block of its last byte. It takes a place in the block before as well if its opcode is there. A length-changing prefix
-  costs cycles in the block of the opcode; they hide behind further cycles of the block before. The predecoder stops
+- **Predecoder**: it takes blocks of `block_bytes` in order, a few instructions per cycle. An instruction leaves with
+  the block of its last byte. It also takes a place in the block before if its opcode is there. A length-changing prefix
+  costs cycles in the block of the opcode, in parallel with further cycles of the block before. The predecoder stops
   while the instruction queue is full.
 - **Decoders**: the first one decodes any instruction, the others simple ones; how many work beside a complex one is
   measured. A jump ends the group. On some cores the last decoder does not decode instructions that could fuse with a
   jump.
-- **µop cache**: windows of code that fit are delivered from it, a few µops per cycle out of at most two windows.
-- **Microcode**: the sequencer delivers after the decoders or the µop cache, and nothing else meanwhile. To leave the
-  µop cache for it and to come back costs cycles.
+- **µop cache**: windows of code that fit are delivered from it, a few µops per cycle from at most two windows.
+- **Microcode**: the sequencer delivers after the decoders or the µop cache, and nothing else meanwhile. The switch from
+  the µop cache and back costs cycles.
 - **Loop buffer**: a loop that fits into the queue of µops is issued from there. The last µop of the loop (unrolled as
   often as the buffer holds it) and the first one are not issued in the same cycle.
 - **Queue of µops**: it takes no more while it is full; the core frees its entries at issue.
-- **Clusters**: there may be several of predecoder, queues and decoders. They take stretches of code by turns, and one
-  begins a cycle after the one before. A stretch ends with a taken jump, or after so many instructions.
+- **Clusters**: there may be several, each with predecoder, queues and decoders. They take stretches of code by turns,
+  and each begins a cycle after the one before. A stretch ends with a taken jump, or after a number of instructions.
 
 Source: Abel and Reineke, "uiCA: Accurate Throughput Prediction of Basic Blocks on Recent Intel Microarchitectures",
 ICS 2022, section 4; Intel 64 and IA-32 Architectures Optimization Reference Manual, chapter 2. Constants of a core
 are in `results/machine/cores/`.
 
-Code is in the µop cache when it runs, if all of it fits: measured code was run before. Not modelled: branch prediction,
-caches of instructions, the cycles that a change from one path to the other costs.
+Code comes from the µop cache if all of it fits, since measured code was run before. Not modelled: branch prediction,
+instruction caches, and the cycles that a switch from one path to another costs.
 """
 
 from __future__ import annotations
@@ -53,14 +53,13 @@ ERRATUM_BYTES = 32
 """A jump that crosses or touches the end of so many bytes is not cached on cores with the JCC erratum (Intel, 2019)."""
 
 MOST_DECODED = 4
-"""µops that a decoder makes of one instruction; what has more comes from the microcode sequencer."""
-
+"""µops that a decoder makes of one instruction; those with more come from the microcode sequencer."""
 
 CLUSTER = (
     *("predecode_cycle", "predecoded", "block_cycles", "hidden"),
     *("cycle", "used", "windows", "decoder", "decoders_end", "queue", "uop_queue"),
 )
-"""The attributes of `Delivery` that each cluster has for itself."""
+"""The attributes of `Delivery` that each cluster has of its own."""
 
 
 class DeliveryPath(IntEnum):
@@ -75,9 +74,9 @@ class DeliveryPath(IntEnum):
 class Fetched:
     """What the front end sees of an instruction, or of one and the jump that is fused with it.
 
-    `sizes_bytes` are those of the one or two instructions, `opcode_offsets` where their opcodes are. `jumps_bytes` is
-    how far a taken jump leads from the end (None: it goes on behind). `fusible` says that it could fuse with a jump,
-    `length_changing` that the first instruction has a prefix that changes its length.
+    `sizes_bytes` are those of the one or two instructions, `opcode_offsets` are where their opcodes begin.
+    `jumps_bytes` is the distance of a taken jump from its end (None: no jump is taken). `fusible` says that it could
+    fuse with a jump, `length_changing` that the first instruction has a length-changing prefix.
     """
 
     sizes_bytes: tuple[int, ...]
@@ -91,7 +90,7 @@ class Fetched:
     uops: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Add up the sizes, and the µops that are delivered: both are asked for all the time."""
+        """Add up the sizes and the delivered µops, which are needed often."""
         object.__setattr__(self, "size_bytes", sum(self.sizes_bytes))
         object.__setattr__(self, "uops", self.decoding.decoded + self.decoding.microcoded)
 
@@ -108,16 +107,16 @@ class Fetched:
 
 
 def usual_decoding(slots: int) -> Decoding:
-    """Return how an instruction is decoded if nothing is known but how many µops of the fused domain it has."""
+    """Return how an instruction is decoded if only its number of fused-domain µops is known."""
     if slots > MOST_DECODED:
         return Decoding(0, slots, complex=True, simple=0)
     return Decoding(slots, complex=slots > 1)
 
 
 class CodeLayout:
-    """A stretch of code that is repeated, and what of it fits into the µop cache at which address.
+    """Code that is repeated, and which parts of it the µop cache holds at which addresses.
 
-    Copies of it stand one after another, unless it ends with a jump to its own beginning.
+    Copies stand one after another, unless the code ends with a jump to its own beginning.
     """
 
     def __init__(self, items: Sequence[Fetched], cache: UopCache) -> None:
@@ -134,7 +133,7 @@ class CodeLayout:
 
     @cached_property
     def uops(self) -> int:
-        """µops of the fused domain as the queue of µops has them."""
+        """µops of the code in the queue of µops (fused domain)."""
         return sum(item.uops for item in self.items)
 
     @cached_property
@@ -143,7 +142,7 @@ class CodeLayout:
         return any(item.decoding.microcoded for item in self.items)
 
     def fits(self, copies: int) -> bool:
-        """Whether the µop cache holds so many copies; of a loop, which jumps to its own beginning, there is one."""
+        """Whether the µop cache holds so many copies; a loop, which jumps to its own beginning, has one."""
         if not self.size_bytes:
             return True
         copies = 1 if self.is_loop else copies
@@ -166,7 +165,7 @@ class CodeLayout:
         return self._cached[key]
 
     def _look_at(self, position: int, address: int) -> None:
-        """Find out about the window of an address, and about the other one of its pair where both have to fit."""
+        """Note whether the window of an address is cached; if pairs must fit as a whole, check both of the pair."""
         size = self.cache.window_bytes
         group = 2 * size if self.cache.whole_pairs else size
         first = address // group * group
@@ -214,7 +213,7 @@ class CodeLayout:
 
 
 def _lines(window: Sequence[Fetched], cache: UopCache) -> int:
-    """Return how many lines of the µop cache a window takes; what needs microcode has a line to itself."""
+    """Return how many lines of the µop cache a window takes; an instruction with microcode takes a line to itself."""
     lines, used = 0, cache.line_uops
     for item in window:
         if item.decoding.microcoded:
@@ -227,7 +226,7 @@ def _lines(window: Sequence[Fetched], cache: UopCache) -> int:
 
 
 def _relative(cluster: tuple[Any, ...], now: int) -> tuple[object, ...]:
-    """Return the state of a cluster that does not work now, relative to a cycle."""
+    """Return the state of an idle cluster, relative to a cycle."""
     predecode, predecoded, block_cycles, hidden, cycle, *decoding, queue, uops = cluster
     return (
         (predecode - now, predecoded, block_cycles, hidden, cycle - now, *decoding),
@@ -301,11 +300,11 @@ class Delivery:
         self.others = deque(self._cluster() for _ in range(self.front.clusters - 1))  # the next one first
 
     def _usual_path(self) -> DeliveryPath:
-        """Return where code comes from that was run before: the decoders on cores without a µop cache."""
+        """Return the path of code that was run before: the µop cache, or the decoders on cores without one."""
         return DeliveryPath.UOP_CACHE if self.cache.lines else DeliveryPath.DECODERS
 
     def copy(self) -> Delivery:
-        """Return a front end in the same state that goes its own way from here."""
+        """Return an independent front end in the same state."""
         other = Delivery.__new__(Delivery)
         for name in Delivery.__slots__:
             value = getattr(self, name)
@@ -315,11 +314,11 @@ class Delivery:
         return other
 
     def _cluster(self) -> tuple[Any, ...]:
-        """Return a copy of what the cluster that works now has for itself."""
+        """Return a copy of the own state of the working cluster."""
         return (*(getattr(self, name) for name in CLUSTER[:-2]), self.queue.copy(), self.uop_queue.copy())
 
     def _hand_over(self) -> None:
-        """Go on in the next cluster: it begins a cycle after this stretch began, or when it is done with its last."""
+        """Switch to the next cluster: it begins a cycle after this stretch began, or when its last stretch is done."""
         self.others.append(tuple([getattr(self, name) for name in CLUSTER]))
         for name, value in zip(CLUSTER, self.others.popleft(), strict=True):
             setattr(self, name, value)
@@ -327,7 +326,7 @@ class Delivery:
         self.begun, self.stretched, self.before = self.predecode_cycle + 1, 0, 0
 
     def begin(self, layout: CodeLayout, copies: int, address: int = 0) -> None:
-        """Begin code that is repeated so many times, so many bytes behind the beginning of a line."""
+        """Begin code that is repeated in `copies`; `address` is its distance from the beginning of a line in bytes."""
         self.layout, self.position, self.iteration, self.address, self.before = layout, 0, 0, address, 0
         buffered = self.loop.enabled and layout.is_loop and not layout.microcoded
         if buffered and layout.uops <= self.front.uop_queue:
@@ -336,7 +335,7 @@ class Delivery:
             self.path = self._usual_path() if layout.fits(copies) else DeliveryPath.DECODERS
 
     def end(self) -> None:
-        """Go on with code that is not repeated: its layout is not looked at."""
+        """Begin code that is not repeated: its layout is not considered."""
         self.layout, self.path = None, self._usual_path()
 
     def state(self, now: int) -> tuple[object, ...]:
@@ -358,7 +357,7 @@ class Delivery:
 
         Args:
             item: the instruction.
-            now: the cycle in which the instruction before was issued, all of it.
+            now: the cycle in which the last µop of the instruction before was issued.
         """
         self.uop_queue.extend([now] * min(self.pending, self.front.uop_queue))
         self.pending = item.uops
@@ -369,7 +368,7 @@ class Delivery:
         return arrives
 
     def _looped(self, now: int) -> int:
-        """Return the cycle of an instruction of a loop in the buffer: the next one, where the buffer begins again."""
+        """Return the first cycle for an instruction from the loop buffer: any, or the next one if the loop restarts."""
         layout = self.layout
         assert layout is not None
         self.cycle = self.predecode_cycle = now
@@ -400,12 +399,12 @@ class Delivery:
         return arrives
 
     def _next_cycle(self, cycle: int) -> None:
-        """Let the stage that delivers begin a cycle."""
+        """Let the delivering stage begin a cycle."""
         self.cycle, self.used, self.windows = cycle, 0, 0
         self.decoder, self.decoders_end = 0, self.front.decoders
 
     def _from_cache(self, item: Fetched) -> int:
-        """Take the µops out of the µop cache; predecoder and decoders begin anew after it."""
+        """Deliver from the µop cache; predecoder and decoders begin anew after it. Return the cycle."""
         window, address = self.cache.window_bytes, self.address % LINE_BYTES
         if not self.before or (address - self.before) // window != address // window:
             self.windows += 1
@@ -422,7 +421,7 @@ class Delivery:
         return self.cycle
 
     def _from_decoders(self, item: Fetched) -> int:
-        """Predecode, wait in the queue of instructions, and decode."""
+        """Predecode, wait in the instruction queue, and decode; return the cycle of decoding."""
         address, sizes, opcodes = self.address, item.sizes_bytes, item.opcode_offsets
         ready = self._predecode(address, self.before, sizes[0], opcodes[0], length_changing=item.length_changing)
         for number in range(1, len(sizes)):
@@ -448,13 +447,13 @@ class Delivery:
         return self.cycle
 
     def _predecode(self, address: int, before: int, size: int, opcode: int, *, length_changing: bool) -> int:
-        """Return the cycle in which an instruction at an address enters the queue of instructions.
+        """Return the cycle in which an instruction at an address enters the instruction queue.
 
         Args:
             address: of its first byte.
             before: the size of the instruction before, in bytes (0: a jump led here, so a block begins).
             size: in bytes.
-            opcode: where its opcode is, in bytes from its begin.
+            opcode: the offset of its opcode, in bytes.
             length_changing: whether a prefix changes its length.
         """
         block = self.front.block_bytes
@@ -474,7 +473,7 @@ class Delivery:
         return self.predecode_cycle
 
     def _begin_block(self, blocks: int) -> None:
-        """Let the predecoder go so many blocks on; if it stays, it needs a further cycle once it found its number."""
+        """Advance the predecoder by so many blocks; in a block it needs a new cycle after some instructions."""
         if blocks:
             self.hidden = self.block_cycles - 1 if blocks == 1 else 0
             self.predecode_cycle += blocks
@@ -484,7 +483,7 @@ class Delivery:
             self.block_cycles, self.predecoded = self.block_cycles + 1, 0
 
     def _move_on(self, item: Fetched) -> None:
-        """Go to the address and the position behind an instruction."""
+        """Advance address and position past an instruction."""
         self.address += item.size_bytes
         self.before = item.size_bytes
         if item.jumps_bytes is not None:

@@ -1,4 +1,4 @@
-"""Decodes bytes for one machine, with caches of instructions, rows of them, heads, and bodies."""
+"""Decodes bytes for one machine, with caches of instructions, runs, heads, and bodies of programs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_RUNS = 50_000
 """Runs that are cached: some hundred bytes each, a few for every microbenchmark."""
 
 MOST_REMEMBERED = 256
-"""Bodies and heads of programs that are kept; those with other numbers of copies come next."""
+"""Bodies and heads of programs that are cached: the same program soon comes again with other numbers of copies."""
 
 
 class DecodedInstruction(Protocol):
@@ -52,7 +52,7 @@ class DecodesInstructions(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TracedChunk:
-    """Bytes that were traced before: straight code that ends with a serializing instruction or an address of its own.
+    """Bytes that were traced before: straight code that ends with a serializing instruction or a RIP-relative address.
 
     `constants` are those known after it (None: the value is unknown).
     """
@@ -107,7 +107,7 @@ class Frontend:
         return one
 
     def run_of(self, code: tuple[Compiled, ...], reads: tuple[tuple[int, Read], ...] = ()) -> Run:
-        """Return the one object for a row of instructions."""
+        """Return the run of some instructions; the same instructions give the same object."""
         key = (code, reads)
         found = self._runs.get(key)
         if found is None:
@@ -134,13 +134,13 @@ class Frontend:
         return self._heads.get(code)
 
     def remember_head(self, code: bytes, head: Head) -> None:
-        """Keep the trace of what stands before the copies: other numbers of copies have the same."""
+        """Keep the trace of the code before the copies: other numbers of copies have the same."""
         if len(self._heads) >= MOST_REMEMBERED:
             self._heads.clear()
         self._heads[code] = head
 
     def chunk(self, data: bytes, offset: int, *, after: bool) -> TracedChunk | None:
-        """Return the remembered chunk that stands at an offset, if there is one."""
+        """Return the cached chunk at an offset, if there is one."""
         for chunk in self._chunks[data[offset : offset + 12], after]:
             if data.startswith(chunk.data, offset):
                 return chunk

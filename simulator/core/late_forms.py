@@ -1,9 +1,9 @@
 """Late forms: instructions that take longer after some producers of their operands.
 
-A register that such a producer writes is marked until something else writes it. `models/late_forms.tsv` says which
-instruction takes how many cycles more while which of its operands is marked. `uppers` are the upper halves of all
-vectors: marked by what writes more than 128 bits of one, until VZEROUPPER or VZEROALL. `flags` are the status flags:
-marked by what writes some of them, until something writes all.
+A register that such a producer writes is marked until something else writes it. Rows of `models/late_forms.tsv` say how
+many more cycles an instruction takes while one of its operands is marked. The operand `uppers` stands for the upper
+halves of all vectors: a write of more than 128 bits marks them, until VZEROUPPER or VZEROALL. `flags` are the status
+flags: an instruction that writes some of them marks them, until something writes all.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ALL_FLAGS = frozenset({"CF", "ZF", "SF", "OF", "PF"})
 """What TEST writes (Intel SDM volume 2B)."""
 
 MOST_COPIES = 64
-"""Copies. Marks come and go within one copy, so they repeat at once."""
+"""Copies that are followed. Marks come and go within one copy, so they repeat at once."""
 
 
 Mark = tuple[str, str]
@@ -42,7 +42,7 @@ Mark = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Role:
-    """What an instruction does: cycles more by mark, marks that it makes, and locations whose marks it ends."""
+    """An instruction's additional cycles by mark, the marks that it sets, and the locations whose marks it ends."""
 
     late: tuple[tuple[Mark, int], ...]
     marks: frozenset[Mark]
@@ -60,14 +60,14 @@ class LateForms:
         self._forms: dict[tuple[Compiled, int], Compiled] = {}
 
     def resolve(self, runs: Sequence[Run | Repetition]) -> list[Run | Repetition]:
-        """Execute a trace and return it with the late form of what reads a marked operand."""
+        """Execute a trace and return it, with late forms of the instructions that read a marked operand."""
         return executed(runs, self._executed, lambda: self.marks, MOST_COPIES)
 
     def _executed(self, run: Run) -> Run:
         return self.frontend.run_of(tuple([self.execute(one) for one in run.code]), run.reads)
 
     def execute(self, one: Compiled) -> Compiled:
-        """Execute one instruction; return the form of it that the marks ask for."""
+        """Execute one instruction; return its form under the present marks."""
         role = self._roles.get(one)
         if role is None:
             role = self._roles[one] = self._role(one)
@@ -78,7 +78,7 @@ class LateForms:
         return self._later(one, more) if more else one
 
     def _later(self, one: Compiled, more: int) -> Compiled:
-        """Return the late form of an instruction: what its µops write is there so many cycles later."""
+        """Return the late form of an instruction: the results of its µops are ready `more` cycles later."""
         key = (one, more)
         if key not in self._forms:
             uops = tuple(replace(u, latency=u.latency + more * bool(u.writes)) for u in one.uops or ())
@@ -106,7 +106,7 @@ class LateForms:
 
 
 def _places(one: Compiled, operand: str) -> Iterator[str]:
-    """Yield the location that a rule's operand is in an instruction."""
+    """Yield the location of a rule's operand in an instruction."""
     if operand in {UPPERS, FLAGS}:
         yield operand
         return

@@ -33,10 +33,10 @@ Value: TypeAlias = tuple[str, int]
 """A symbol ("" for a plain number), and what is added to it."""
 
 MOST_COPIES = 5000
-"""Copies. Where memory still changes after this many, all later ones count as like the last one."""
+"""Copies that are followed. If memory still changes after this many, all later copies count as the last one."""
 FULL = (1 << 64) - 1
 DRAINS = frozenset({"MFENCE", "SFENCE", "CPUID", "LFENCE"})
-"""Instructions before which stores are done. LFENCE: what follows begins with a drained core in this simulator."""
+"""Instructions that wait until stores are done. LFENCE is one, since this simulator drains the core there."""
 FLUSHES = frozenset({"CLFLUSH", "CLFLUSHOPT"})
 
 
@@ -53,7 +53,7 @@ class MemoryPass:
         self._made = frontend.memory_forms
 
     def resolve(self, runs: Sequence[Run | Repetition]) -> list[Run | Repetition]:
-        """Execute a trace and return it with loads and stores that wait for what they get."""
+        """Execute a trace and return it, with loads that wait for caches and stores."""
         return executed(runs, self._executed, self._state, MOST_COPIES)
 
     def _executed(self, run: Run) -> Run:
@@ -65,7 +65,7 @@ class MemoryPass:
         return (*values, stores, self.caches.state())
 
     def _execute(self, one: Compiled) -> Compiled:
-        """Execute one instruction; return it with what it waits for."""
+        """Execute one instruction; return its form with the latencies and µops of its memory accesses."""
         iclass = one.variant.iclass
         if iclass in DRAINS and self.buffer:
             self.buffer.drain()
@@ -93,7 +93,7 @@ class MemoryPass:
         return form
 
     def _place(self, one: Compiled, operand: Operand) -> BufferAccess | None:
-        """Return what an operand accesses, None if its address is not known."""
+        """Return the access of an operand, None if its address is not known."""
         value = one.values.get(operand.index)
         if not isinstance(value, MemoryAddress) or value.base == "RIP":
             return None
@@ -126,7 +126,7 @@ class MemoryPass:
         return self.registers.get(location, (location, 0))
 
     def _follow(self, one: Compiled, places: dict[int, BufferAccess]) -> None:
-        """Know what registers and memory hold after an instruction."""
+        """Note what registers and memory hold after an instruction."""
         explicit = [operand for operand in one.variant.operands if operand.explicit]
         result = self._result(one, explicit, places)
         for operand in one.variant.operands:
@@ -188,7 +188,7 @@ class MemoryPass:
         return None
 
     def _loading(self, one: Compiled, extra: int, forwarded: Forwarded | None) -> Compiled:
-        """Return an instruction whose load takes longer by its level of cache, or waits for stores."""
+        """Return an instruction whose load takes `extra` cycles longer for its level of cache, or waits for stores."""
         key = (one, (extra, forwarded))
         if key not in self._made:
             made = loading(one.uops or (), extra, forwarded, shadows=self.buffer is not None)
@@ -226,20 +226,20 @@ def _computed(iclass: str, first: Value | None, second: Value | None) -> Value |
 
 
 def is_memory(location: Location) -> bool:
-    """Whether a location is a place in memory by its address as written."""
+    """Whether a location is one in memory, named by its address as written."""
     return isinstance(location, tuple)
 
 
 def loading(
     uops: Sequence[LocatedUop], extra: int, forwarded: Forwarded | None, *, shadows: bool
 ) -> tuple[LocatedUop, ...]:
-    """Return the µops; those that read memory take longer, and wait for what is forwarded.
+    """Return the µops with loads that take longer, and wait for forwarded data.
 
     Args:
         uops: those of the instruction.
-        extra: cycles that the load takes more.
-        forwarded: what it gets from stores.
-        shadows: whether stores are known by their addresses. Then addresses as written mean nothing.
+        extra: additional cycles of the load.
+        forwarded: what it gets from stores (None: nothing).
+        shadows: whether stores are known by their addresses. Then addresses as written do not count.
     """
     found: list[LocatedUop] = []
     moved: dict[int, int] = {}
@@ -262,10 +262,10 @@ def loading(
 
 
 def storing(uops: Sequence[LocatedUop], place: BufferAccess) -> tuple[LocatedUop, ...]:
-    """Return the µops of a store with one that says when its data is known, which the others wait for or read.
+    """Return the µops of a store and one more, whose result is ready when the data is known.
 
-    The µops that write memory are address and data. What the data µop reads besides earlier results is the register
-    that is stored; an address register among them has been read by the address µop, too.
+    The µops that write memory are address and data. The data µop reads earlier results or the register that is stored.
+    If it also reads address registers, the address µop reads them, too.
     """
     writers = [uop for uop in uops if any(is_memory(one) for one in uop.writes)]
     addresses = {one for uop in uops if uop not in writers for one in uop.reads} if len(writers) < len(uops) else set()

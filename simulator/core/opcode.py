@@ -12,12 +12,12 @@ VECTOR_PREFIX_BYTES = {0xC5: 2, 0xC4: 3, 0x62: 4}
 
 
 def prefix_bytes(data: bytes) -> int:
-    """Return how many legacy prefixes an instruction begins with."""
+    """Return the number of legacy prefixes of an instruction."""
     return next((at for at, byte in enumerate(data) if byte not in PREFIXES), max(0, len(data) - 1))
 
 
 def opcode_offset(data: bytes) -> int:
-    """Return where the opcode is: behind prefixes and escape bytes."""
+    """Return the offset of the opcode: after prefixes and escape bytes."""
     at = prefix_bytes(data)
     if at >= len(data) - 1:
         return at

@@ -41,15 +41,14 @@ if TYPE_CHECKING:
 EventCounts = tuple[int, ...]
 """Counts of all events, in the order of `event_names`."""
 
-
 Order = tuple[int, ...]
 """The ports in the order in which they were last chosen (none: as they are numbered)."""
 
 
 def event_names(parameters: Parameters) -> tuple[str, ...]:
-    """Return what is counted: cycles, divider, `STATIC`, executed µops, and µops of every single port.
+    """Return the names of all events: cycles, divider, `STATIC`, executed µops, and µops by port.
 
-    Where µops are counted by task, the last are those of every port with every task ("ALU p0").
+    If µops are counted by task, the last are those of every port with every task ("ALU p0").
     """
     ports = tuple(f"p{port}" for port in parameters.ports)
     tasks = [f"{task.name} " for task in UopTask] if parameters.by_task else [""]
@@ -63,7 +62,7 @@ def event_names(parameters: Parameters) -> tuple[str, ...]:
 
 
 def _event_counts(counts: Counts, static: EventCounts) -> EventCounts:
-    """Return all counts; with a front end, it says which µops came from where."""
+    """Return all counts; if there is a front end, its counts replace the static ones of MITE and MS."""
     if counts.front is not None:
         static = (*static[: -len(counts.front)], *counts.front)
     return (counts.cycles, counts.divider, *static, sum(counts.ports), *counts.ports)
@@ -71,7 +70,7 @@ def _event_counts(counts: Counts, static: EventCounts) -> EventCounts:
 
 @dataclass(frozen=True, slots=True)
 class SegmentResult:
-    """What happened in a segment in all, until each read of a counter in it, and the order of ports after it."""
+    """The counts of a segment in total and up to each read of a counter in it, and the order of ports after it."""
 
     total: EventCounts
     reads: tuple[tuple[Read, EventCounts], ...]
@@ -82,7 +81,7 @@ class SegmentResult:
 class Readings:
     """What was read: per counter index (-1: RDTSC) and event, at the start and at the end.
 
-    A moment is the sum of two rows: what was counted before the segment of the read, and within it.
+    A reading is the sum of two rows: the counts before the segment of the read, and within it.
     """
 
     names: Mapping[str, int]
@@ -93,7 +92,7 @@ class Readings:
         """Return by how much an event's count grew between the two reads of a counter.
 
         Raises:
-            SimulatedFaultError: that counter is not read at both ends: the code went elsewhere.
+            SimulatedFaultError: that counter is not read at both ends.
             KeyError: there is no such event.
         """
         at = self.names[event]
@@ -104,7 +103,7 @@ class Readings:
 
 
 class Simulator:
-    """Runs programs on a machine. What was simulated before is known by its content."""
+    """Runs programs on a machine. Segments that were simulated before are taken from a cache."""
 
     CACHED_SEGMENTS = 4096
 
@@ -125,7 +124,7 @@ class Simulator:
         return self.machine.parameters
 
     def run(self, data: bytes, copies: Copies | None = None) -> Readings:
-        """Run a blob and return what its reads of counters saw.
+        """Run a blob and return its readings of counters.
 
         Of several reads of a counter before the copies the last counts, and of those after them the first.
 
@@ -152,7 +151,7 @@ class Simulator:
                 total, order = self._repeated(part, times, order)
                 now = add(now, total)
                 continue
-            # What the harness chose is forgotten, so that the same code gives the same whatever reads the counters
+            # The ports that the harness chose are forgotten, so that results do not depend on how counters are read
             result, order = self._segment(part, ()), ()
             for read, row in result.reads:
                 if not read.after and (copies is not None or read.index not in start):
@@ -163,7 +162,7 @@ class Simulator:
         return Readings(self._names, start, end)
 
     def _repeated(self, part: Segment | Sequel, times: int, order: Order) -> tuple[EventCounts, Order]:
-        """Simulate a part without reads repeatedly; each time begins with the order of ports that the last one left."""
+        """Simulate a part without reads several times; each time begins with the order of ports after the last one."""
         if times == 1:
             return self._once(part, order)
         totals: list[EventCounts] = [(0,) * len(self._names)]
@@ -204,7 +203,7 @@ class Simulator:
         return result
 
     def _numbering_for(self, segment: Segment) -> Numbering:
-        """Return the numbering for a segment: high bytes that are renamed separately cost steps of their own."""
+        """Return the numbering for a segment: high bytes that are renamed separately need steps of their own."""
         apart = has_high_bytes(segment)
         if apart not in self._numberings:
             ports = self.parameters.ports
@@ -224,7 +223,7 @@ class Simulator:
         return SegmentResult(_event_counts(core.totals().plus(skipped), _static_of(segment)), (), core.order())
 
     def _repeat(self, segment: Segment, order: Order) -> tuple[Core, Counts]:
-        """Return the core after a segment that ends with its only repetition, or else is taken once as a whole.
+        """Return the core after a segment, which ends with its only repetition or has none.
 
         A run of the same code with fewer copies is continued where it ended.
         """
@@ -252,7 +251,7 @@ class Simulator:
         return core
 
     def _layout(self, unit: Segment, steps: Sequence[Step]) -> CodeLayout:
-        """Return the layout of a unit that is repeated, whose steps are these."""
+        """Return the layout of repeated code with these steps."""
         assert self.parameters.front is not None
         assert self.parameters.front.uop_cache is not None
         if unit not in self._layouts:
@@ -261,7 +260,7 @@ class Simulator:
         return self._layouts[unit]
 
     def _cached(self, unit: Segment, count: int) -> bool:
-        """Whether the µop cache holds so many copies of a unit; without a front end all are alike."""
+        """Whether the µop cache holds so many copies (always true without a front end)."""
         if self.parameters.front is None:
             return True
         if unit not in self._layouts:
@@ -269,7 +268,7 @@ class Simulator:
         return self._layouts[unit].fits(count)
 
     def _simulate_reads(self, segment: Segment) -> SegmentResult:
-        """Simulate a segment with reads in it, in pieces; a read sees what is done when it retires."""
+        """Simulate a segment with reads in it, in pieces; a read counts the µops dispatched until it retires."""
         pieces = _pieces(segment)
         prepared = [steps_of(piece, self._numbering) for piece, _ in pieces]
         core = self._core(())
@@ -294,7 +293,7 @@ class Simulator:
 
 
 def _pieces(segment: Segment) -> list[tuple[list[Compiled], Read | None]]:
-    """Cut a segment after each read; what is repeated is written out."""
+    """Cut a segment after each read; repetitions are written out."""
     pieces: list[tuple[list[Compiled], Read | None]] = [([], None)]
     for run in segment:
         read_at = dict(run.reads) if isinstance(run, Run) else {}

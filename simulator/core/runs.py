@@ -23,7 +23,7 @@ SERIALIZING = frozenset(
 """Instructions before which all earlier ones complete (Intel SDM volume 3A, section 9.3; LFENCE: volume 2A)."""
 
 LONGEST_STRETCH = 1_000_000
-"""Instructions of the inside of a loop, loops in it written out."""
+"""Instructions of a loop's body, with the loops in it written out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Run:
 
     @property
     def values_matter(self) -> bool:
-        """Whether what it takes depends on operand values."""
+        """Whether its time depends on operand values."""
         return any(one.fast_form is not None for one in self.code)
 
     @property
@@ -75,12 +75,12 @@ Segment = tuple[Run | Repetition, ...]
 def executed(
     runs: Iterable[Run | Repetition], execute: Callable[[Run], Run], state: Callable[[], Hashable], most_copies: int
 ) -> list[Run | Repetition]:
-    """Execute a trace, stretch by stretch; from where the state repeats, the same copies come again and again.
+    """Execute a trace, run by run; once the state repeats, the same copies are repeated.
 
     Args:
         runs: the trace.
-        execute: changes the state as a stretch does, and returns the form of it that the state asks for.
-        state: returns all that the form of what follows depends on.
+        execute: changes the state as a run does, and returns the form of the run in that state.
+        state: returns the state: all that the forms of later runs depend on.
         most_copies: how many copies of a repetition are executed. If no state has repeated by then, the last one stands
             for all that follow.
     """
@@ -116,14 +116,13 @@ def _executed_repetition(
 
 @dataclass(frozen=True, slots=True)
 class Sequel:
-    """Segments that come one after another, each with its count, and are repeated together. None of them reads."""
+    """Segments in a row, each with its count, that are repeated together. None of them reads a counter."""
 
     parts: tuple[tuple[Segment | Sequel, int], ...]
 
 
 STATIC = ("instructions", "uops_issued", "uops_retire_slots", "uops_MITE", "uops_MS")
-"""Counters that depend on which instructions there were, not on when."""
-
+"""Counters that depend on the executed instructions only, not on time."""
 
 FUSED_EVENTS = (1, 0, 0, 0, 0)
 """The `STATIC` counters of a jump that is fused with the instruction before it."""
@@ -136,7 +135,7 @@ def static_events(one: Compiled) -> tuple[int, ...]:
 
 
 def add(first: tuple[int, ...], second: tuple[int, ...], times: int = 1) -> tuple[int, ...]:
-    """Add up two rows of counts, the second one `times` times."""
+    """Return the sum of two rows of counts, the second one `times` times."""
     return tuple([a + times * b for a, b in zip(first, second, strict=True)])
 
 
@@ -181,7 +180,7 @@ class _Splitter:
                     self._again(run, times * (run.count - 1))
 
     def _again(self, run: Repetition, times: int) -> None:
-        """Add a repetition once more: its first segment begins with what the last one has left."""
+        """Add the further copies of a repetition: their first segment begins with the rest of the copy before."""
         if reads((run,)):
             self.feed(run.runs, times)
             return
@@ -196,7 +195,7 @@ def reads(segment: Segment) -> bool:
 
 
 def values_matter(runs: Sequence[Run | Repetition]) -> bool:
-    """Whether what a trace takes depends on operand values."""
+    """Whether the time of a trace depends on operand values."""
     return any(values_matter(run.runs) if isinstance(run, Repetition) else run.values_matter for run in runs)
 
 

@@ -1,12 +1,12 @@
 """Move elimination: registers that share a physical one, and their limited number.
 
-A move that is eliminated does not copy: from then on both registers stand for one physical register. Each physical
-register that stands for two registers or more takes a slot. A slot becomes free in the cycle after all but one of its
-registers were overwritten (`Sharing`).
+An eliminated move does not copy: after it, both registers share one physical register. Each physical register that two
+or more registers share takes a slot. A slot becomes free in the cycle after all but one of its registers were
+overwritten (`Sharing`).
 
-Real cores cannot tell at once how many slots are taken (`SharingPipeline`): moves that were eliminated in the last
-cycles count as one slot each, whether they need one or not. Analysis of code simulates that. Machines whose slots are
-measured do not. Source of both: Abel and Reineke, uiCA (ICS 2022), section 4.1.4, and its artifact.
+Real cores learn late how many slots are taken (`SharingPipeline`): moves that were eliminated in the last cycles count
+as one slot each, whether they need one or not. Only the analysis of code simulates that. Source of both: Abel and
+Reineke, uiCA (ICS 2022), section 4.1.4, and its artifact.
 
     MOV RBX, RAX; MOV RCX, RAX; MOV RDX, RCX      one slot: RAX, RBX, RCX and RDX are one physical register
     MOV RBX, RAX; MOV RDX, RCX                    two slots
@@ -47,7 +47,7 @@ class Sharing:
         self.eliminated = (-1, 0)  # in which cycle the last moves were eliminated, and how many
 
     def copy(self) -> Sharing:
-        """Return the same registers shared, to go their own way from here."""
+        """Return an independent copy of the state."""
         other = Sharing(*self.limits[1:], self.per_cycle)
         other.group_of, other.file_of = dict(self.group_of), dict(self.file_of)
         other.released, other.eliminated = self.released, self.eliminated
@@ -93,7 +93,7 @@ class Sharing:
         return limit == NO_LIMIT or sum(1 for one in self.file_of.values() if one is file) + late < limit
 
     def _replace(self, group: frozenset[int], other: frozenset[int], file: RegisterFile) -> None:
-        """Let a group have other members; one of a single register is none."""
+        """Replace the members of a group; a group of a single register is dropped."""
         self.file_of.pop(group, None)
         if len(other) > 1:
             self.file_of[other] = file
@@ -104,11 +104,11 @@ class Sharing:
 
 
 class SharingPipeline(Sharing):
-    """The same on a core that knows late which slots are taken.
+    """The same on a core that learns late which slots are taken.
 
-    In a cycle there are as many slots for further moves as were free so many cycles ago, less the moves that were
-    eliminated since. A slot with a single register left becomes free at the end of a cycle without eliminated moves. A
-    general-purpose one does not if all of its registers have to be overwritten.
+    In a cycle there are as many slots for further moves as were free `cycles` ago, less the moves that were eliminated
+    since. A slot with a single register left becomes free at the end of a cycle without eliminated moves. With
+    `all_overwritten`, a general-purpose slot becomes free only when all of its registers are overwritten.
 
     `moved` are moves that were eliminated in this cycle, in the one before, and so on. `used` are the slots that were
     taken at the end of the cycle before, of the one before that, and so on. Both are by register file.
@@ -125,7 +125,7 @@ class SharingPipeline(Sharing):
         self.used = [_NONE] * cycles
 
     def copy(self) -> SharingPipeline:
-        """Return the same registers shared, to go their own way from here."""
+        """Return an independent copy of the state."""
         _, general, vector = self.limits
         cycles, kept = len(self.moved), self.all_overwritten
         other = SharingPipeline(general, vector, self.per_cycle, cycles, all_overwritten=kept)
@@ -164,7 +164,7 @@ class SharingPipeline(Sharing):
                 self._replace(group, group - {target}, self.file_of[group])
 
     def _go_to(self, now: int) -> None:
-        """Let cycles end until one; after as many as count all are alike."""
+        """Advance to a cycle; only the last cycles before it count."""
         for _ in range(min(now - self.cycle, len(self.moved) + 1)):
             for group, file in tuple(self.file_of.items()):
                 kept = file is RegisterFile.GENERAL and self.all_overwritten
@@ -177,7 +177,7 @@ class SharingPipeline(Sharing):
         self.cycle = now
 
     def _replace(self, group: frozenset[int], other: frozenset[int], file: RegisterFile) -> None:
-        """Let a group have other members; a single register may keep the slot."""
+        """Replace the members of a group; a single register may keep the slot."""
         self.file_of.pop(group, None)
         if other:
             self.file_of[other] = file

@@ -28,18 +28,18 @@ ENTRY_OFFSET = 8
 COUNTER_READS = frozenset({"RDPMC", "RDTSC", "RDTSCP"})
 
 LONGEST_LOOP = 1 << 32
-"""Iterations of a loop: what has more is taken to hang. Real code would run for seconds by then."""
+"""Iterations of a loop: a loop with more is taken to hang. On a real CPU it would run for seconds."""
 
 LONGEST_TRACE = 50_000
-"""Runs of straight code, repetitions counted once: what runs longer is taken to hang. Measured code has some ten."""
+"""Runs of straight code, with repetitions counted once: longer code is taken to hang. Measured code has about ten."""
 
 CHUNK_INSTRUCTIONS = 16
-"""Instructions in a piece of straight code that is cached: longer ones are seldom the same in two programs."""
+"""Instructions in a piece of straight code that is cached: longer pieces are seldom the same in two programs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """Where in the code copies of one body stand; that they do is checked before they are taken as a repetition."""
+    """Where in the code the copies of one body are; this is checked before they are taken as a repetition."""
 
     offset: int
     size_bytes: int
@@ -55,7 +55,7 @@ class Tracer:
     """Follows the control flow of one program."""
 
     def __init__(self, frontend: Frontend, data: bytes, copies: Copies | None) -> None:
-        """Check where the copies stand."""
+        """Take a program's bytes and where its copies are (None: not known)."""
         self.frontend, self.data = frontend, data
         self.copies = copies or Copies(len(data), 0, 0)
         self.told = copies is not None
@@ -92,7 +92,7 @@ class Tracer:
         return [one for _, one in self.history]
 
     def _take_head(self) -> int:
-        """Execute all that stands before the copies if it was executed before; return where to go on."""
+        """Execute all code before the copies at once if it was executed before; return the offset to go on."""
         known = self.frontend.head(self.data[: self.copies.offset]) if self.told and self.body is not None else None
         if known is None:
             return ENTRY_OFFSET
@@ -101,14 +101,14 @@ class Tracer:
         return self.copies.offset
 
     def _keep_head(self) -> None:
-        """Remember how the copies were reached, if nothing but the bytes before them had a part in it."""
+        """Cache the trace up to the copies, if it depends only on the bytes before them."""
         straight = all(offset < self.copies.offset for offset, _ in self.history)
         if self.told and straight and not self.returns:
             head = Head(tuple(self.history), dict(self.constants))
             self.frontend.remember_head(self.data[: self.copies.offset], head)
 
     def _take_chunk(self, offset: int) -> int | None:
-        """Execute straight code that was seen before; return where to go on, None if there is none here."""
+        """Execute straight code that was seen before; return the offset to go on, None if there is none here."""
         copies = self.copies
         chunk = self.frontend.chunk(self.data, offset, after=self._after_copies(offset))
         if chunk is None or offset < copies.offset < offset + len(chunk.data) or copies.offset <= offset < copies.end:
@@ -118,7 +118,10 @@ class Tracer:
         return offset + len(chunk.data)
 
     def _take(self, start: int) -> int | None:
-        """Execute straight code up to a branch, a serializing instruction, the copies, or a full piece."""
+        """Execute straight code up to a branch, a serializing instruction, the copies, or the end of a piece.
+
+        Return the offset to go on, None at the end of the program.
+        """
         code: list[Compiled] = []
         reads: list[tuple[int, Read]] = []
         known: dict[str, int | None] = {}
@@ -157,7 +160,7 @@ class Tracer:
         return self.frontend.at(self.data, offset)
 
     def _ends_chunk(self, code: Sequence[Compiled], following: int) -> bool:
-        """Whether to stop after this instruction: what comes next may be elsewhere in other programs."""
+        """Whether a piece ends with this instruction: later ones may be elsewhere in other programs."""
         last = code[-1]
         if following == self.copies.offset or last.variant.iclass in SERIALIZING:
             return True
@@ -170,9 +173,9 @@ class Tracer:
         return Read(index, self._after_copies(offset))
 
     def _note_constants(self, one: Compiled, known: dict[str, int | None]) -> bool:
-        """Know registers that MOV sets and that are counted down, until something else is written to them.
+        """Note registers that MOV sets and that are counted down, until something else is written to them.
 
-        Returns whether that needs nothing but `known`, what the same stretch of code set before.
+        Return whether that depends only on `known`, the constants that the same piece of code set before.
         """
         alone = True
         for location in _written(one):
@@ -185,7 +188,7 @@ class Tracer:
         return alone
 
     def _branch(self, code: Sequence[Compiled], offset: int) -> int | None:
-        """Go on after a branch; conditional ones that do not count a loop down are not taken."""
+        """Return the offset after a branch (None: the program ends); conditional ones are taken in counted loops."""
         one = code[-1]
         following = offset + one.size_bytes
         if returns(one):
@@ -209,14 +212,14 @@ class Tracer:
         return following
 
     def _loop_counter(self, code: Sequence[Compiled]) -> str | None:
-        """Return the register that a loop ends with when it is zero: RCX of LOOP, or that of the DEC before JNZ."""
+        """Return the counter of a loop: RCX of LOOP, or the register of the DEC before JNZ (None: it has none)."""
         if code[-1].variant.iclass == "LOOP":
             return "RCX"
         before = code[-2] if len(code) > 1 else None
         return _counted_down(before) if before is not None and code[-1].variant.iclass == "JNZ" else None
 
     def _repeat_from(self, target: int, count: int) -> Repetition:
-        """Make a repetition of all since `target`."""
+        """Make a repetition of the trace since `target`; return it."""
         start = max((n for n, (offset, _) in enumerate(self.history) if offset <= target), default=-1)
         if start < 0:
             raise SimulatedFaultError(f"a jump out of the code, to offset {target:#x}")
@@ -259,7 +262,7 @@ def _written_in(runs: Sequence[Run | Repetition]) -> set[str]:
 
 
 def _constant(one: Compiled) -> int | None:
-    """Return what MOV writes to all of a general-purpose register, None if that is not known from the code."""
+    """Return the number that MOV writes to a whole general-purpose register, None if the code does not show it."""
     values = list(one.values.values())
     if one.variant.iclass != "MOV" or len(values) != 2 or not isinstance(values[1], int):
         return None
@@ -268,7 +271,7 @@ def _constant(one: Compiled) -> int | None:
 
 
 def _counted_down(one: Compiled) -> str | None:
-    """Return the location of the whole register that an instruction makes one less."""
+    """Return the location of the whole register that an instruction decrements."""
     if one.variant.iclass == "LOOP":
         return "RCX"
     register = next(iter(one.values.values()), None) if one.variant.iclass == "DEC" else None

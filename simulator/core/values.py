@@ -28,7 +28,7 @@ SHORT_MANTISSA = 8
 """Bits of a mantissa: values of the fast kind such as 1.0 have hardly any, those of the slow kind nearly all."""
 
 MOST_COPIES = 2000
-"""Copies. Where values still change after this many, all later ones count as like the last one."""
+"""Copies that are followed. If values still change after this many, all later copies count as the last one."""
 
 _FULL = (1 << 64) - 1
 
@@ -48,7 +48,7 @@ Snapshot = tuple[tuple[tuple[object, int], ...], ...]
 
 
 def _operation(iclass: str) -> str:
-    """Return AND, OR, XOR, ADD or SUB for what works bit by bit or adds, "" for everything else."""
+    """Return AND, OR, XOR, ADD or SUB for mnemonics that do this, "" for all others."""
     if iclass in _INTEGER:
         return iclass
     stem = iclass.removeprefix("V").rstrip("DQS")
@@ -76,7 +76,7 @@ class KnownValues:
         return (registers, tuple(sorted(self.memory.items(), key=str)))
 
     def execute(self, one: Compiled) -> Compiled:
-        """Execute one instruction; return the form of it that its values ask for."""
+        """Execute one instruction; return its fast form if its values are of the fast kind."""
         form = one.fast_form if one.fast_form is not None and self._is_fast(one) else one
         iclass = one.variant.iclass
         explicit = [operand for operand in one.variant.operands if operand.explicit]
@@ -87,7 +87,7 @@ class KnownValues:
         return form
 
     def _results(self, one: Compiled, iclass: str, explicit: list[Operand]) -> dict[int, int | None]:
-        """Return the new values of operands by index, as far as the instruction is one that is followed."""
+        """Return the new values of operands by index, as far as the instruction is followed."""
         if not explicit or not (explicit[0].written or iclass in ("DIV", "IDIV")):
             return {}
         values = [self._read(one, operand) for operand in explicit]

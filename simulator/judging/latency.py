@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def undefined_flags(variant: InstructionVariant) -> set[str]:
-    """Return the flags that the variant leaves with any value: models write them, inference does not look."""
+    """Return the flags that the variant leaves undefined: models write them, inference does not measure them."""
     return {flag for operand in variant.operands for flag, access in operand.flags.items() if access == "undef"}
 
 
@@ -60,10 +60,10 @@ SUBTRACTED = 10
 
 
 def judge(variant: InstructionVariant, truth: Truth, result: LatencyResult, share: Fraction = Fraction(0)) -> str:
-    """Say how a result compares to the model; `share` is by how much counters are off without showing it.
+    """Return how a result compares to the model; `share` is the systematic error of counters.
 
-    `port contention`: an exact result is more than the model's longest path, by less than the instruction has other
-    µops. They want the same ports when the input arrives. A machine with that latency would behave the same.
+    `port contention`: an exact result is more than the model's longest path, but by fewer cycles than the instruction
+    has other µops. They want the same ports when the input arrives. A machine with that latency would behave the same.
     """
     wanted = expected(variant, truth, result)
     if wanted is None:
@@ -81,7 +81,7 @@ def judge(variant: InstructionVariant, truth: Truth, result: LatencyResult, shar
 
 
 def missing(variant: InstructionVariant, truth: Truth, found: Iterable[LatencyResult]) -> list[tuple[int, int]]:
-    """Return the operands (source, destination) between which the model has a latency, and nothing was found."""
+    """Return the operands (source, destination) between which the model has a latency, but nothing was found."""
     undefined = undefined_flags(variant)
     pairs = {(start.operand, end.operand) for start, end in truth.latencies if end.flag not in undefined}
     known = {(result.source, result.destination) for result in found}

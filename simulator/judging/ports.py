@@ -44,7 +44,7 @@ def with_usage(machine: MachineModel, variant: InstructionVariant, usage: PortUs
 
 
 def nearest(true: PortUsage, left: Sequence[PortUsage], sets: Collection[PortSet]) -> list[PortUsage]:
-    """Return other usages, those that are left by how many µops differ, then those with one µop of fewer ports."""
+    """Return other usages: first those that are left, nearest first, then those with fewer ports for one µop."""
     counts = Counter(true.uops)
     others = [usage for usage in left if usage.total == true.total and Counter(usage.uops) != counts]
     others.sort(key=lambda usage: (Counter(usage.uops) - counts).total())

@@ -36,20 +36,20 @@ if TYPE_CHECKING:
 GENERAL_FILE, VECTOR_FILE, MEMORY = "R", "ZMM", "memory"
 
 UNREACHED = "AF"
-"""The status flag that chains do not reach; what is said of all flags is not said of it."""
+"""The status flag that chains do not reach; a latency for all flags leaves it out."""
 
 NEAR = Fraction(1, 20)
-"""Cycles by which a measured bound may be more than the one that it stands for."""
+"""Cycles by which a measured bound may exceed the exact one."""
 
 NO_WAY = 10**6
-"""Cycles that stand for a way that no instruction goes."""
+"""Cycles that stand for files between which there is no instruction."""
 
 PARTS = 16
 """Parts of a machine's instructions: one part already holds some of each kind."""
 
 
 def file_of(variant: InstructionVariant, endpoint: Endpoint) -> str:
-    """Return the file from which a value enters an instruction, or to which it leaves it."""
+    """Return the file of an instruction's input or output."""
     operand = variant.operand(endpoint.operand)
     if endpoint.flag:
         return endpoint.flag
@@ -72,10 +72,10 @@ def file_of_location(location: Location) -> str:
 
 
 class Standing(StrEnum):
-    """What another machine can have in the place of a latency.
+    """Which latency an indistinguishable machine can have in the place of a result.
 
     LEAST: the upper bound itself, so that no lower one can be given; FREE: another latency, but nothing is known of the
-    bound; TELLABLE: no other machine of this kind has another one.
+    bound; TELLABLE: only the same one.
     """
 
     LEAST = "least"
@@ -86,12 +86,12 @@ class Standing(StrEnum):
 class Slack:
     """By how much latencies between files could be more on an indistinguishable machine.
 
-    Any instruction of the machine may be what leaves no slack. They are looked at in parts, each of them spread over
-    all: where a part leaves none, the rest cannot change that.
+    A single instruction may leave no slack. Instructions are looked at in parts, each a sample of all: if a part leaves
+    no slack, the rest cannot change that.
     """
 
     def __init__(self, machine: MachineModel, variants: Iterable[InstructionVariant]) -> None:
-        """Look at everything that the machine has, as far as it is asked for."""
+        """Take a machine and its variants, which are looked at when they are needed."""
         every = list(variants)
         self._machine = machine
         self._parts = iter([every[first::PARTS] for first in range(PARTS)])
@@ -99,7 +99,7 @@ class Slack:
         self._least: dict[tuple[str, str], int] = {}
 
     def more(self, source: str, destination: str) -> int:
-        """Return by how many cycles what goes from one file to another could take more."""
+        """Return by how many cycles latencies from one file to another could be more."""
         if source == destination:
             return 0
         while self._least.get((destination, source), NO_WAY):
@@ -110,7 +110,7 @@ class Slack:
         return self._least.get((destination, source), NO_WAY)
 
     def less(self, source: str, destination: str) -> int:
-        """Return by how many cycles what goes from one file to another could take less."""
+        """Return by how many cycles latencies from one file to another could be less."""
         return self.more(destination, source)
 
     def _look_at(self, variants: Iterable[InstructionVariant]) -> None:
@@ -129,10 +129,10 @@ class Slack:
 
 
 def standing(slack: Slack, variant: InstructionVariant, truth: Truth, result: LatencyResult) -> Standing:
-    """Say how good an upper bound is, or whether an exact latency is the only possible one.
+    """Return how good an upper bound is, or whether an exact latency is the only possible one.
 
-    An address and an operand may be one fixed register (RSP of POP). Then the source may be either of the two: another
-    machine takes less from one of them, and nothing shows it.
+    An address and an operand may be one fixed register (RSP of POP). Then the source may be either of the two: on
+    another machine the latency from one of them is less, and nothing shows it.
     """
     latencies = [one for one in meant(variant, truth, result) if result.destination_flag or one[1].flag != UNREACHED]
     ways = [(file_of(variant, start), file_of(variant, end), cycles) for start, end, cycles in latencies]
@@ -159,7 +159,7 @@ def _pairs(behaviour: Behaviour) -> Iterator[tuple[Endpoint, Endpoint, int]]:
 
 
 def _shortest_ways(steps: dict[tuple[str, str], int]) -> dict[tuple[str, str], int]:
-    """Return the length of the shortest way between any two files (Floyd and Warshall); `NO_WAY` if there is none."""
+    """Return the length of the shortest path between any two files (Floyd and Warshall); `NO_WAY` if there is none."""
     files = sorted({file for way in steps for file in way})
     least = {a: {b: steps.get((a, b), 0 if a == b else NO_WAY) for b in files} for a in files}
     for via in files:

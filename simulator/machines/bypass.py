@@ -10,7 +10,7 @@ INTEGER, FLOAT = "integer", "float"
 
 @dataclass(frozen=True, slots=True)
 class BypassDelays:
-    """How many cycles later a vector is there for instructions of another domain.
+    """How many cycles later a vector is ready for instructions of another domain.
 
     `cycles` are (producer's domain, consumer's domain, cycles); all others are 0. `domains` are (instruction class,
     domain), such as ("VPADDD", "adder"): they come before the two domains that every instruction has.

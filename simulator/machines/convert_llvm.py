@@ -38,7 +38,7 @@ CHIPS = (
 
 
 class JsonVariant(TypedDict, total=False):
-    """What the JSON says of one variant."""
+    """The facts of one variant in the JSON."""
 
     iform: str
     ports: dict[str, int]
@@ -49,7 +49,7 @@ class JsonVariant(TypedDict, total=False):
 
 
 def fact_line(string: str, entry: JsonVariant) -> str:
-    """Write one variant as a line: string, iform, ports, latencies, µops, largest read advance, divider cycles."""
+    """Return one variant as a line: string, iform, ports, latencies, µops, largest read advance, divider cycles."""
     ports = sorted((name.removeprefix("p"), count) for name, count in entry["ports"].items())
     terms = "+".join(name if count == 1 else f"{name}*{count}" for name, count in ports)
     latencies = ",".join(map(str, entry["latency"])) or "0"

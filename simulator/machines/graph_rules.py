@@ -4,7 +4,7 @@ A rule has a graph that replaces the variant's, or a word that changes the prese
 
 - `zero`: a zero idiom, without port and input;
 - `break`: no input from outside;
-- `eliminate 2/3`: two of three instances are done at rename (`eliminate`: all).
+- `eliminate 2/3`: two of three instances are eliminated at rename (`eliminate`: all).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CPU_ORDER = ("NHM", "WSM", "SNB", "IVB", "HSW", "BDW", "SKL", "SKX", "ICX", "ADL
 
 @dataclass(frozen=True, slots=True)
 class GraphRule:
-    """Which variants change (a glob over strings and iforms), when, and to which graph or word; `where` it stands."""
+    """Which variants change (a glob over strings and iforms), when, and to which graph or word; `where` is its row."""
 
     where: str
     pattern: re.Pattern[str]

@@ -9,7 +9,7 @@ from importlib import resources
 
 @dataclass(frozen=True, slots=True)
 class LateRule:
-    """A consumer (a pattern of strings) takes `cycles` more while a producer (likewise) has written its operand."""
+    """A consumer takes `cycles` more while a producer has written its operand; both are patterns of variant strings."""
 
     consumer: str
     operand: str
@@ -19,7 +19,7 @@ class LateRule:
 
 @functools.cache
 def late_rules() -> tuple[LateRule, ...]:
-    """Read the table."""
+    """Read `models/late_forms.tsv`."""
     text = resources.files("simulator").joinpath("models/late_forms.tsv").read_text(encoding="utf-8")
     rows = (line.split("\t") for line in text.splitlines()[1:])
     return tuple(LateRule(consumer, operand, producer, int(cycles)) for consumer, operand, producer, cycles, _ in rows)

@@ -34,7 +34,7 @@ class Binding(StrEnum):
     DISPATCH = "dispatch"
     """When it is dispatched: the oldest ready µop first, to the lowest of its ports that is free."""
     INTEL = "intel"
-    """At issue, as published for Intel's cores: by what waited a cycle ago and by issue slot; loads take turns."""
+    """At issue, as published for Intel's cores: by the µops that waited a cycle ago and the slot; loads take turns."""
     INTEL_6 = "intel-6"
     """The same for Intel's cores with six ports: Sandy Bridge and Ivy Bridge."""
     INTEL_10 = "intel-10"
@@ -43,23 +43,25 @@ class Binding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """How wide and deep a core is: µops per cycle at issue and retirement (fused domain), entries, counters.
+    """How wide and deep a core is: µops per cycle at issue and retirement (fused domain), entries, and its rules.
 
-    `shared_counters` are the groups of ports whose µops are counted together; every other port has its own counter.
-    `no_index` are the ports that form no store address with an index register, `fusing` the mnemonics that a following
-    conditional jump can fuse with. `noise` is how far counters are off. `alternating` are the ports that µops with
-    just these ports take by turns under Intel's rules (groups with spaces between), `published` is the one of these
-    rules that the core has. `front` is the core whose front end there is (None: there is
-    nothing before issue). `memory` are its caches and store buffer (None: every load hits, and places in memory are
-    the same if they are written the same way). `computing` are the ports that neither load nor store. With `by_task`
-    µops are counted by what they do as well (`simulator.machines.units`). `elimination` are the slots for moves between
-    general-purpose and between vector registers that are eliminated, and how many moves are in one cycle. With
-    `merge_ports` high bytes are renamed separately, and a µop on these ports merges them ("": they are not).
-    `bypass` says how much later a vector is there for instructions of another domain (None: it is not).
-    `late_rules` say what takes longer behind some producers
-    (`simulator.core.late_forms`). `pipeline` is `cycles` and `all_overwritten` of
-    `results.machine.constants.EliminationSlots` (None: slots are known at once). With `whole_groups` a cycle issues
-    nothing while the scheduler has fewer free entries than the cycle has issue slots.
+    - `shared_counters`: groups of ports whose µops are counted together; every other port has its own counter.
+    - `fusing`: mnemonics with which a following conditional jump can fuse.
+    - `no_index`: ports that form no store address with an index register.
+    - `noise`: errors of the counters.
+    - `alternating`: groups of ports (separated by spaces) that µops with just these ports use by turns, under Intel's
+      rules; `published`: the one of these rules that the core has.
+    - `front`: the constants of the front end (None: there is nothing before issue).
+    - `memory`: caches and store buffer (None: every load hits, and locations are the same if written alike).
+    - `computing`: ports that neither load nor store.
+    - `by_task`: µops are counted by `UopTask` as well (`simulator.machines.units`).
+    - `elimination`: slots for eliminated moves of general-purpose and of vector registers, and moves per cycle.
+    - `pipeline`: `cycles` and `all_overwritten` of `results.machine.constants.EliminationSlots` (None: taken slots are
+      known at once).
+    - `whole_groups`: a cycle issues nothing while the scheduler has fewer free entries than a cycle has issue slots.
+    - `merge_ports`: ports of the µop that merges high bytes ("": these are not renamed separately).
+    - `bypass`: bypass delays between domains of vectors (None: there are none).
+    - `late_rules`: instructions that take longer after some producers (`simulator.core.late_forms`).
     """
 
     issue_width: int
@@ -120,7 +122,7 @@ class Parameters:
 
 
 STAND_IN = Behaviour((Uop(frozenset(), 1, ()),), 1)
-"""One µop without port, for instructions that stand around measured code and that a model has nothing about."""
+"""One µop without port, for instructions of a harness that a model lacks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +144,9 @@ class MachineModel:
         lookup: Callable[[InstructionVariant], Behaviour | None],
         stand_ins: frozenset[str] = frozenset(),
     ) -> None:
-        """Keep what describes the machine; `lookup` says what it does with a variant (None: it has none of it).
+        """Take name, parameters and origin of a machine; `lookup` returns the behaviour of a variant (None: none).
 
-        `stand_ins` are the mnemonics for which a stand-in is executed where nothing is known of them.
+        `stand_ins` are mnemonics for which a stand-in is executed if they have no behaviour.
         """
         self.name, self.parameters, self.origin = name, parameters, origin
         self.lookup = lookup
@@ -169,7 +171,7 @@ class MachineModel:
         return made
 
     def changed(self, graphs: Mapping[str, str]) -> MachineModel:
-        """Return a machine on which some variants are otherwise: by pattern (as in `graphs.tsv`) a graph or word.
+        """Return a machine on which some variants are changed: by pattern (as in `graphs.tsv`) a graph or word.
 
         A µop without ports takes no issue slot, so that it can make one path of a µop longer:
         `{"TEST (R64, R64)": "p06 1 <* >PF >AF >ZF >SF >OF; - 1 <u1 >CF"}` has CF one cycle late.
@@ -192,19 +194,19 @@ class MachineModel:
         return MachineModel(self.name, self.parameters, self.origin, lookup, self.stand_ins)
 
     def executes(self, variant: InstructionVariant) -> Behaviour | None:
-        """Return what the core executes: the variant's behaviour, or a stand-in for what only a harness has."""
+        """Return what the core executes: the variant's behaviour, or a stand-in (None: neither)."""
         found = self.behaviour(variant)
         return STAND_IN if found is None and variant.iclass in self.stand_ins else found
 
     def behaviour(self, variant: InstructionVariant) -> Behaviour | None:
-        """Return what the machine does with a variant, None if it does not have it."""
+        """Return the behaviour of a variant, None if the machine does not have it."""
         key = variant.string
         if key not in self._behaviours:
             self._behaviours[key] = self.lookup(variant)
         return self._behaviours[key]
 
     def truth(self, variant: InstructionVariant) -> Truth:
-        """Return what inference ought to find for a variant; for tests only.
+        """Return the right conclusions about a variant; for tests and benchmarks only.
 
         Raises:
             ModelError: the machine does not have the variant.

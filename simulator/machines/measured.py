@@ -1,6 +1,6 @@
-"""Simulated machines out of measurements: an instructions.xml, and the constants of the microarchitecture.
+"""Simulated machines made from measurements: an instructions.xml, and the constants of the microarchitecture.
 
-The machine executes what the file says of an instruction, so a characterization of it must give the file back.
+The machine executes instructions as the file describes them, so its characterization must give the file back.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HARNESS = frozenset(
 
 
 def machine_of(file: MachineFile) -> MachineModel:
-    """Return a machine that does what the file says.
+    """Return the machine that a file describes.
 
     Ports that form no address with an index follow from the file (`Behaviour.indexed`), not from a parameter.
     """

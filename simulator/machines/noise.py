@@ -1,6 +1,6 @@
 """Errors of the counters of a simulated machine.
 
-The first run of a job always gives the same samples. Repeating it gives others, as on a real machine.
+The first run of a job always gives the same samples. A repetition gives others, as on a real machine.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ OUTLIER = (1.05, 2.0)
 """An outlier is a sample times a factor between these: an interrupt, or another thread on the core."""
 
 DRIFTING = "core_cycles"
-"""What drifts is the clock; events are counted, not timed."""
+"""The counter that drifts: it is the clock. Events are counted, not timed."""
 
 
 @dataclass(frozen=True, slots=True)
 class CounterNoise:
-    """What is wrong with samples. Percentages are of what a counter really counted; all zero: exact counters.
+    """Errors of samples. Percentages are of the exact count; all zero: exact counters.
 
     - `upwards`: a tenth of the samples are 1 to so many events too high.
     - `sample_percent`: every sample is off by its own factor, by at most so much to either side.
@@ -45,9 +45,9 @@ class CounterNoise:
 
     @property
     def hidden_share(self) -> Fraction:
-        """The share of itself by which a value per copy may be off although all its samples agree.
+        """The share by which a value per copy may be off although all its samples agree.
 
-        It comes from two jobs of 110 and 10 copies: both are off by their own factor, and their difference is 100.
+        A value is the difference of two jobs, of 110 and 10 copies, by 100. Each job is off by a factor of its own.
         """
         return Fraction(self.job_percent * (110 + 10), 100 * 100) + Fraction(self.drift_percent, 100)
 
@@ -80,7 +80,7 @@ class CounterNoise:
     ) -> Iterator[int]:
         name, turn = counter
         job = drift * (_near_one(random.Random(name), self.job_percent) if self.job_percent else 1)
-        # To seed a source takes as long as all samples: none where nothing is drawn from it
+        # Seeding takes as long as all samples, so there is no source if nothing is drawn from it
         source = random.Random(f"{name} {turn}") if self.sample_percent or self.outlier_percent else None
         for _ in range(repetitions):
             factor = job

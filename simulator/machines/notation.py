@@ -5,12 +5,12 @@
     <1  <2.addr  <2.index  <2.mem  <CF  <F  <u1  <*     inputs: operand 1; the base, the index, the content of the
                                                         memory operand 2; one flag; all flags that the variant
                                                         reads; µop 1 of the graph; everything that the variant reads
-                                                        that is no part of a memory operand
+                                                        but memory operands
     >1  >2.mem  >CF  >F  >*                             outputs likewise
-    div=10   fast=8/4                                   occupies the divider so many cycles; latency and occupancy
-                                                        when the values are fast
+    div=10   fast=8/4                                   cycles on the divider; latency and cycles on the divider for
+                                                        fast operand values
 
-so that `p0 3 <1 <2; p015 1 <u1 <F >*` is an instruction of two µops.
+For example, `p0 3 <1 <2; p015 1 <u1 <F >*` is an instruction of two µops.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from results.machine.graph import (
     value_outputs,
     written_flags,
 )
-from results.model import PORT_LETTERS, LatencyPart, port_set_name
+from results.model import PORT_LETTERS, LatencyPart
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class _Reader:
 
 
 def _kind(inputs: Iterable[Endpoint | int], outputs: Iterable[Endpoint]) -> UopKind:
-    """Say what a µop does; it follows from the memory parts that it touches."""
+    """Return the kind of a µop, which follows from the parts of memory operands that it uses."""
     addresses = any(isinstance(i, Endpoint) and i.part.startswith("addr") for i in inputs)
     if any(isinstance(i, Endpoint) and i.part is LatencyPart.MEMORY for i in inputs):
         return UopKind.LOAD
@@ -110,22 +110,7 @@ def parse_graph(variant: InstructionVariant, text: str, where: str) -> tuple[Uop
     """Read the notation of the module's docstring; `where` ("file:line") begins every error message.
 
     Raises:
-        ModelError: the text is not of that form, or names what the variant does not have.
+        ModelError: the text is not of that form, or names an operand or flag that the variant does not have.
     """
     reader = _Reader(variant, text, where)
     return tuple(reader.uop(part, number) for number, part in enumerate(text.split(";")))
-
-
-def describe(uops: Iterable[Uop]) -> str:
-    """Write µops for people: ports, latency, and what they depend on."""
-    return "; ".join(
-        f"{port_set_name(uop.ports) if uop.ports else '-'} {uop.latency}"
-        + "".join(f" <u{i + 1}" if isinstance(i, int) else f" <{_name(i)}" for i in uop.inputs)
-        + "".join(f" >{_name(o)}" for o in uop.outputs)
-        for uop in uops
-    )
-
-
-def _name(endpoint: Endpoint) -> str:
-    part = {LatencyPart.ADDRESS: ".addr", LatencyPart.ADDRESS_INDEX: ".index", LatencyPart.MEMORY: ".mem"}
-    return endpoint.flag or f"{endpoint.operand}{part.get(endpoint.part, '')}"

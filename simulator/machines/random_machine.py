@@ -6,8 +6,8 @@ and leave the graph at different places, so operand pairs have different latenci
 now and then), some variants behave differently with the same register, dividers are not pipelined and fast for some
 values.
 
-Instructions that measuring needs are tame (`TAME`): those of the harness and of chains are one µop, besides loads and
-stores. Otherwise no machine could be measured.
+Instructions that measurements need are tame (`TAME`): those of the harness and of chains have one µop, besides loads
+and stores. Otherwise no machine could be measured.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class RandomMachine:
     def __init__(self, seed: int, variants: Iterable[InstructionVariant] | None = None, *, kind: str = "") -> None:
         """Draw the machine of that seed, of one of `KINDS` or of several ("hidden+intel"; "": a plain one).
 
-        It has the variants given, else those of the ISA sets of one of `CHIPS`.
+        It has the given variants (None: those of the ISA sets of one of `CHIPS`).
         """
         self.seed, self.kind = seed, kind
         self.shape = draw_shape(seed, kind)
@@ -68,7 +68,7 @@ class RandomMachine:
         return MachineModel(name, self.shape.parameters, origin, self.behaviour)
 
     def behaviour(self, variant: InstructionVariant) -> Behaviour | None:
-        """Draw what the machine does with a variant; None if it does not have it."""
+        """Draw the behaviour of a variant; None if the machine does not have it."""
         tame = is_tame(variant)
         has = tame or variant.string in self._has if self._has is not None else variant.isa_set in self.shape.isa_sets
         if not has:
@@ -79,7 +79,7 @@ class RandomMachine:
 
 
 def is_tame(variant: InstructionVariant) -> bool:
-    """Whether measuring needs it: its behaviour is drawn from simple ones."""
+    """Whether measurements need a variant, so that its behaviour is simple."""
     return variant.iclass in TAME or variant.category in TAME_CATEGORIES or variant.cpl < 3
 
 
@@ -113,7 +113,7 @@ class _Drawing:
         return self._behaviour(tame=True)
 
     def _move(self, loads: list[int]) -> None:
-        """Let loads write the destination; let stores take the source. What does nothing needs no port."""
+        """Let loads write the destination and stores take the source; any other move is a µop without port."""
         if loads and self.outputs:
             last = self.uops[loads[-1]]
             self.uops[loads[-1]] = replace(last, outputs=tuple(self.outputs), inputs=(*last.inputs, *self.inputs))
@@ -192,7 +192,7 @@ class _Drawing:
         self._add_stores((len(self.uops) - 1,))
 
     def _groups(self) -> list[list[Endpoint]]:
-        """Results that leave together: each register by itself, the flags together or CF apart."""
+        """Return the results that leave together: each register by itself, the flags together or without CF."""
         flags = [e for e in self.outputs if e.flag]
         groups = [[e] for e in self.outputs if not e.flag]
         if flags and self.source.random() < 0.2:

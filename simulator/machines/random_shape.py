@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 CHIPS = ("HASWELL", "SKYLAKE_SERVER")
-"""Whose ISA sets a random machine has."""
+"""The ISA sets of a random machine are those of one of these chips."""
 
 
 @dataclass(frozen=True, slots=True)
 class MachineShape:
-    """What a seed decides about the machine as a whole. Ports are written as letters, latencies in core cycles.
+    """What a seed decides about the whole machine. Ports are letters, latencies are in core cycles.
 
     `units` are the functional units of all computing µops, `hidden_units` those that only instructions of two and more
     µops use.
@@ -94,13 +94,13 @@ def _draw_plain_shape(seed: int) -> MachineShape:
 
 
 def _address_ports(source: random.Random, loads: list[str], compute: list[str]) -> list[str]:
-    """Draw where stores find their address: on the load ports, on a port of their own, or on both."""
+    """Draw the ports of store addresses: the load ports, a port of their own, or both."""
     own = [compute[0]] if len(compute) > 3 else []
     return source.choice((loads, own or loads, [*loads, *own]))
 
 
 def _no_index(seed: int, addresses: list[str], loads: list[str]) -> str:
-    """Draw whether the port that only stores find their address on can do so with an index."""
+    """Draw whether the store-address port that does not load can compute addresses with an index."""
     own = [port for port in addresses if port not in loads]
     return "".join(own) if len(own) < len(addresses) and random.Random(f"no index {seed}").random() < 0.5 else ""
 
@@ -130,7 +130,7 @@ def _units(
 
 @dataclass(frozen=True, slots=True)
 class MachineKind:
-    """A kind of random machine: what is hard about it, and what it makes of a plain machine of the same seed."""
+    """A kind of random machine: what is hard about it, and how it changes the plain machine of the same seed."""
 
     text: str
     change: Callable[[random.Random, MachineShape], MachineShape]

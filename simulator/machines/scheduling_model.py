@@ -1,18 +1,18 @@
 """Makes a graph of µops from a scheduling model: port sets, one latency per result, read advances.
 
 LLVM's models say how many µops use which ports, and when a result is ready. They do not say what each µop does. So
-fixed rules make up a graph in which everything stated holds:
+fixed rules make up a graph that agrees with everything that is stated:
 
-- µops on load ports are loads where the variant reads memory; stores have a data and an address µop;
-- an address enters at loads and store addresses alone;
-- a load takes what the read advance of the register source is, or else 5 cycles (6 for 128 bits, 7 for more);
+- µops on load ports are loads if the variant reads memory; stores have a data and an address µop;
+- address registers are inputs of loads and store addresses only;
+- the latency of a load is the read advance of the register source, else 5 cycles (6 for 128 bits, 7 for more);
 - the other µops form a chain, the smallest port set first, where all sources enter;
-- the first µop of the chain takes what the others of one cycle leave of the latency; µops beyond the latency stand
+- the first µop of the chain takes the rest of the latency, and all others one cycle; µops beyond the latency stand
   beside the chain;
-- with two latencies stated, the first register written is ready after the first of them;
-- a store's data is ready for a load after what remains of the stated latency, at least one cycle;
-- registers that an implicit address updates (RSP of PUSH, RDI of STOS) come out of µops of their own. If the model has
-  too few µops, they come out of the rename stage at no cost.
+- if two latencies are stated, the first register written is ready after the first of them;
+- a store's data is ready for a load after the rest of the stated latency, at least one cycle;
+- registers that an implicit address updates (RSP of PUSH, RDI of STOS) are results of µops of their own. If the model
+  has too few µops, the rename stage updates them at no cost.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ STORE_ADDRESS_PORTS = frozenset("2378")
 class ModelFacts:
     """What a scheduling model states of one variant: port sets (one per µop), latencies, fused µops, advances.
 
-    `advance` is the largest read advance in cycles (0: none); `divider_cycles` for how long a divider is busy.
+    `advance` is the largest read advance in cycles (0: none); for `divider_cycles` a divider is busy.
     """
 
     ports: tuple[frozenset[str], ...]
@@ -73,7 +73,7 @@ class _UnfinishedGraph:
 
     @property
     def values(self) -> tuple[Endpoint, ...]:
-        """What enters the chain: not the registers that only an address goes through."""
+        """The inputs of the chain: all values but registers that only an implicit address updates."""
         return tuple(e for e in value_inputs(self.variant) if e not in self.updates)
 
     @property
@@ -111,7 +111,7 @@ def _agen(variant: InstructionVariant) -> tuple[Endpoint, ...]:
 
 
 def address_updates(variant: InstructionVariant) -> tuple[Endpoint, ...]:
-    """Return the registers that are written because an implicit memory operand goes through them."""
+    """Return the registers that are written because they are the base of an implicit memory operand."""
     bases = {o.memory.base for o in variant.operands if o.memory is not None and o.memory.base}
     return tuple(
         Endpoint(o.index)
@@ -121,7 +121,7 @@ def address_updates(variant: InstructionVariant) -> tuple[Endpoint, ...]:
 
 
 def _assign_roles(graph: _UnfinishedGraph) -> None:
-    """Say which µops load and store; a variant without memory operands has neither."""
+    """Decide which µops load and store; a variant without memory operands has neither."""
     rest = sorted(graph.facts.ports, key=lambda s: (len(s), sorted(s)))
     if graph.written_memory:
         graph.store_data = [s for s in rest if s <= STORE_DATA_PORTS]
@@ -177,7 +177,7 @@ def _vsib_mask(graph: _UnfinishedGraph, operand: Operand) -> tuple[Endpoint, ...
 
 @dataclass(frozen=True, slots=True)
 class _Ending:
-    """Where the results of the loads and the chain come out, and how long the chain takes."""
+    """The last µops of loads and chain, or the values that stand for them, and the cycles of the chain."""
 
     inputs: tuple[Endpoint | int, ...]
     cycles: int
@@ -209,7 +209,7 @@ def _add_compute(graph: _UnfinishedGraph, loaded: list[int], budget: int, output
 
 
 def _give_loads_the_outputs(graph: _UnfinishedGraph, loaded: list[int], outputs: tuple[Endpoint, ...]) -> None:
-    """Let loads write the registers of a variant that does nothing but load."""
+    """Let loads write the registers of a variant that only loads."""
     if loaded and outputs:
         uop = graph.uops[loaded[-1]]
         inputs = (*uop.inputs, *graph.values, *loaded[:-1])
@@ -221,7 +221,7 @@ def _give_loads_the_outputs(graph: _UnfinishedGraph, loaded: list[int], outputs:
 def _split_outputs(
     graph: _UnfinishedGraph, outputs: tuple[Endpoint, ...], length: int
 ) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]]:
-    """With two latencies one cycle apart, the first register comes out of the last µop but one."""
+    """Return the results of the last µop but one, and of the last. With two latencies, the first register is early."""
     latencies = graph.facts.latencies
     registers = [e for e in outputs if not e.flag]
     if length < 2 or len(latencies) != 2 or latencies[1] != latencies[0] + 1 or len(registers) < 2:
@@ -230,7 +230,7 @@ def _split_outputs(
 
 
 def _add_stores(graph: _UnfinishedGraph, ending: _Ending, latency: int) -> None:
-    """Add a data µop and an address µop per store; a load of the place waits for both."""
+    """Add a data µop and an address µop per store; a load from there waits for both."""
     operands = graph.written_memory
     for number, ports in enumerate(graph.store_data):
         operand = operands[min(number, len(operands) - 1)]
@@ -258,6 +258,6 @@ def _write_memory_directly(graph: _UnfinishedGraph) -> None:
 
 
 def _update_addresses(graph: _UnfinishedGraph) -> None:
-    """Let each register that an implicit address goes through come out of a µop of its own."""
+    """Add a µop for each register that an implicit address updates."""
     for ports, endpoint in zip(graph.updaters, graph.updates, strict=False):
         graph.uops.append(Uop(ports, 1, (endpoint,), (endpoint,)))

@@ -62,13 +62,13 @@ def load_machine(name: str) -> MachineModel:
 
 
 def _parameters(core: CoreConstants, changes: Mapping[str, Any]) -> Parameters:
-    """Return the parameters of a core, but for those that a model has otherwise."""
+    """Return the parameters of a core, with a model's changes."""
     lists = {key: tuple(value) for key, value in changes.items() if isinstance(value, list)}
     return replace(Parameters.of(core), **(dict(changes) | lists))
 
 
 class ShippedModel:
-    """The behaviours of a model out of its files.
+    """The behaviours of a model, from its files.
 
     `ports` renames port sets ("23" -> "2" for loads, "23w" for stores).
     """
@@ -81,7 +81,7 @@ class ShippedModel:
         self.rules = [rule for cpus, rule in read_rules() if name in cpus]
 
     def behaviour(self, variant: InstructionVariant) -> Behaviour | None:
-        """Return the behaviour of a variant, None if the CPU does not have it or the model nothing about it."""
+        """Return the behaviour of a variant, None if the CPU or the model does not have it."""
         if variant.isa_set not in self.isa_sets:
             return None
         names = (variant.string, variant.iform)
@@ -93,7 +93,7 @@ class ShippedModel:
         return behaviour
 
     def _line(self, variant: InstructionVariant) -> str | None:
-        """Find a variant's facts: by its string, else by iform and operands, if these name only one."""
+        """Return a variant's row: by its string, else by iform and operands, if only one row has these."""
         line = self.facts.get(variant.string)
         if line is not None:
             return line

@@ -1,4 +1,4 @@
-"""The right conclusions about a variant of a simulated machine. For tests: inference never sees them."""
+"""The right conclusions about a variant of a simulated machine, for tests and benchmarks: inference never sees them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Truth:
     `uops` counts executed µops (those with a port). `latencies` maps (source, destination) to core cycles: the longest
     path; pairs without a path do not depend on each other. `fast_latencies` holds the same for operand values of the
     fast kind (empty where values do not matter). `throughput` is the least reciprocal throughput that ports, issue
-    width and divider allow, in cycles per instruction. Dependencies through fixed operands may make it larger. Moves
-    that are always eliminated have no executed µops and no latency; `eliminated_share` says how many of them are.
+    width and divider allow, in cycles per instruction; dependencies through fixed operands may make it larger.
+    `eliminated_share` is the share of moves that are eliminated; if all are, there are no executed µops and no latency.
     """
 
     ports: PortUsage
@@ -50,7 +50,7 @@ class Truth:
 
 
 def truth_of(variant: InstructionVariant, behaviour: Behaviour, issue_width: int) -> Truth:
-    """Work out the truth about a behaviour."""
+    """Return the truth about a behaviour."""
     same = behaviour.same_register
     eliminated, whole = behaviour.eliminated_share
     if eliminated == whole:
@@ -99,7 +99,7 @@ def longest_paths(uops: tuple[Uop, ...], *, fast: bool = False) -> dict[tuple[En
 
 
 def longest_cycles(uops: tuple[Uop, ...], *, fast: bool = False) -> dict[tuple[Endpoint, Endpoint], int]:
-    """Return the same in whole cycles; `fast`: of the values for which µops with a divider take least."""
+    """Return the same in whole cycles; `fast`: for operand values of the fast kind."""
     arrivals: list[dict[Endpoint, int]] = []
     pairs: dict[tuple[Endpoint, Endpoint], int] = {}
     for uop in uops:
@@ -117,7 +117,7 @@ def longest_cycles(uops: tuple[Uop, ...], *, fast: bool = False) -> dict[tuple[E
 
 
 def _throughput(behaviour: Behaviour, issue_width: int) -> Fraction:
-    """Bound the reciprocal throughput: a set of ports serves the µops that have no other port (Hall's condition)."""
+    """Return the least reciprocal throughput. A set of ports serves the µops that have no others (Hall's condition)."""
     needs = behaviour.port_usage.uops
     unions = {frozenset[str]()}
     for ports in needs:

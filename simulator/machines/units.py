@@ -1,16 +1,16 @@
 """Counters by execution unit: they count µops with certain tasks, on certain ports.
 
 Some cores have no counter per port. They count by execution unit (Lion Cove), or on the pipes of one kind only (the
-integer ports of small cores, the floating-point pipes of AMD's). `models/units.tsv` says for the counters of such a
-core what a simulated core with them counts. A simulated µop does one thing, its `UopTask`:
+integer ports of small cores, the floating-point pipes of AMD's). `models/units.tsv` says what these counters count on a
+simulated core. A simulated µop has one task, its `UopTask`:
 
-- loads and stores by what the model says of them;
-- `VECTOR`: what computes for an instruction with a vector, mask or x87 register;
-- `JUMP`: what computes for a branch, `SHIFT`: for a shift or rotation;
+- `LOAD`, `STORE_ADDRESS`, `STORE_DATA`: as the model says;
+- `VECTOR`: computations of instructions with a vector, mask or x87 register;
+- `JUMP`: those of branches, `SHIFT`: of shifts and rotations;
 - `SLOW`: other computations of more than a cycle, `ALU`: of one.
 
-Manufacturers document no more than "execution unit". So these rules are invented; tests with them show that inference
-finds them again.
+Vendors document no more than "execution unit". So these rules are invented; tests with them show that inference finds
+them again.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 VECTORS = ("XMM", "YMM", "ZMM", "MM", "ST", "K")
-"""How the names of registers that only vector and floating-point units compute on begin."""
+"""Beginnings of the names of registers that only vector and floating-point units use."""
 
 SHIFTS = ("SHIFT", "ROTATE")
 BRANCHES = ("COND_BR", "UNCOND_BR", "CALL", "RET")
 """Categories of instructions."""
 
 ANYWHERE = "*"
+"""The place of a counter that counts on all ports."""
 
 
 class UopTask(IntEnum):
@@ -62,7 +63,7 @@ OF_MEMORY = {
 
 @dataclass(frozen=True, slots=True)
 class UnitCounter:
-    """A counter of µops that do any of the tasks; `place` is which of the computing ports, from 0 on (None: any)."""
+    """A counter of µops with some tasks; `place` is the number of a computing port, from 0 on (None: any port)."""
 
     name: str
     tasks: frozenset[UopTask]
@@ -80,7 +81,7 @@ class UnitCounter:
 
 
 def task_of(variant: InstructionVariant, uop: Uop) -> UopTask:
-    """Return what a µop of a variant does."""
+    """Return the task of a µop of a variant."""
     if uop.kind in OF_MEMORY:
         return OF_MEMORY[uop.kind]
     names = [o.registers[0] for o in variant.operands if o.kind is OperandKind.REGISTER and o.registers]
@@ -94,7 +95,7 @@ def task_of(variant: InstructionVariant, uop: Uop) -> UopTask:
 
 
 def unit_counters(core: str) -> tuple[UnitCounter, ...]:
-    """Return the counters of a core's table that count by unit, or some ports only (none: it has no such counters)."""
+    """Return the counters of a core that count by unit, or on some ports only (none: it has no such counters)."""
     return _table().get(core, ())
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BufferAccess:
-    """Bytes from `offset` on behind what `symbol` stands for, moved from or to registers of a file."""
+    """An access to bytes from `offset` on, counted from the address `symbol`; `file` is that of its registers."""
 
     symbol: str
     offset: int
@@ -22,7 +22,7 @@ class BufferAccess:
 
     @property
     def name(self) -> str:
-        """The location in the core that holds what was stored there."""
+        """The location in the core that holds the stored data."""
         return f"stored {self.symbol}{self.offset:+}:{self.size_bytes} {self.file}"
 
     def overlaps(self, other: BufferAccess) -> bool:
@@ -43,7 +43,7 @@ class BufferAccess:
 
 @dataclass(frozen=True, slots=True)
 class Forwarded:
-    """What a load waits for: the stores that it overlaps, and for how many cycles after they have their data."""
+    """The stores that a load overlaps, and the cycles from their data to the load's result."""
 
     stores: tuple[BufferAccess, ...]
     cycles: int
@@ -63,7 +63,7 @@ class StoreBuffer:
         self.stores: list[BufferAccess] = []
 
     def store(self, access: BufferAccess) -> None:
-        """Take a store in; the oldest is done if there is no room."""
+        """Add a store; the oldest one leaves if there is no room."""
         self.stores.append(access)
         del self.stores[: -self.rules.entries]
 

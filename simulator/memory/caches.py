@@ -24,15 +24,15 @@ class Cache:
         self.sets: dict[tuple[str, int], CacheSet] = {}
 
     def access(self, symbol: str, line: int) -> bool:
-        """Use a line, by its number; return whether it was there."""
+        """Access a line, by its number; return whether it hits."""
         return self._set(symbol, line).access(line)
 
     def drop(self, symbol: str, line: int) -> None:
-        """Take a line out."""
+        """Evict a line."""
         self._set(symbol, line).drop(line)
 
     def state(self) -> tuple[object, ...]:
-        """Return what is in it and what the policy remembers."""
+        """Return its contents and the state of the policy."""
         return tuple(sorted((place, tuple(one.lines), one.memory) for place, one in self.sets.items()))
 
     def _set(self, symbol: str, line: int) -> CacheSet:
@@ -43,7 +43,7 @@ class Cache:
 
 
 class Caches:
-    """All levels. A line that misses a level comes into it, and is looked for in the next one."""
+    """All levels. A line that misses a level is loaded into it, and looked for in the next one."""
 
     def __init__(self, memory: MemoryParameters) -> None:
         """Begin empty."""
@@ -51,7 +51,7 @@ class Caches:
         self.levels = [Cache(level) for level in memory.caches]
 
     def load(self, symbol: str, offset: int, size_bytes: int) -> int:
-        """Load bytes; return by how many cycles it takes longer than from the nearest level."""
+        """Load bytes; return how many cycles more this takes than a hit in the nearest level."""
         first, last = offset // LINE_BYTES, (offset + size_bytes - 1) // LINE_BYTES
         extra = max(self._load_line(symbol, line) for line in range(first, last + 1))
         if offset // 4096 != (offset + size_bytes - 1) // 4096:
@@ -59,7 +59,7 @@ class Caches:
         return extra + (self.memory.crossing_line_cycles if last > first else 0)
 
     def drop(self, symbol: str, offset: int) -> None:
-        """Take the line of an address out of all levels."""
+        """Evict the line of an address from all levels."""
         for cache in self.levels:
             cache.drop(symbol, offset // LINE_BYTES)
 

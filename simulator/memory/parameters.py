@@ -13,16 +13,15 @@ PAGE_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class ForwardingParameters:
-    """How a load gets what one of the last `entries` stores has written; cycles go from register to register.
+    """How a load gets data that one of the last `entries` stores has written.
 
-    They are those of the load's µop: what an instruction does with what was loaded comes on top.
+    Cycles are from register to register, of the load's µop alone. Register files are "general" and "vector"; a pair has
+    that of the store and that of the load. A load is
 
-    Files of registers are "general" and "vector"; a pair of them is that of the store and that of the load. A load is
-
-    - renamed, in no cycle, if it is at the address of the store, of its size, one of `renamed_bytes`, and both are of
-      general registers;
-    - forwarded, in `forwarded` cycles, if the store has written all of it;
-    - failed, in `failed` cycles, otherwise, and where the store is in two pages unless `across_pages`.
+    - renamed, in no cycle, if it has the address and the size of the store, that size is one of `renamed_bytes`, and
+      both registers are general;
+    - forwarded, in `forwarded` cycles, if the store has written all of its bytes;
+    - failed, in `failed` cycles, otherwise, and if the store is in two pages unless `across_pages`.
     """
 
     forwarded: Mapping[tuple[str, str], int]
@@ -34,7 +33,7 @@ class ForwardingParameters:
 
 @dataclass(frozen=True, slots=True)
 class CacheLevel:
-    """A level of cache: its size, and what a load takes more if it misses the level above and hits this one.
+    """A level of cache: its size, and the additional cycles of a load that misses the level above and hits this one.
 
     `policy` is a name of `simulator.memory.policies`. Sets are chosen by the lowest bits of the line's number.
     """
@@ -53,9 +52,10 @@ class CacheLevel:
 
 @dataclass(frozen=True, slots=True)
 class MemoryParameters:
-    """All of it: levels from the nearest one on (its `extra_cycles` are none), and what a load from memory takes more.
+    """Store forwarding, levels of cache from the nearest one on (with no `extra_cycles`), and memory.
 
-    A load in two lines or pages takes `crossing_line_cycles` or `crossing_page_cycles` more.
+    A load from memory takes `memory_cycles` more than a hit in the nearest level; one in two lines or pages takes
+    `crossing_line_cycles` or `crossing_page_cycles` more.
     """
 
     forwarding: ForwardingParameters | None = None
@@ -85,4 +85,4 @@ TYPICAL = MemoryParameters(
     crossing_line_cycles=6,
     crossing_page_cycles=20,
 )
-"""Made up, of the size of a Skylake's: for `--arch NAME:memory`, and for tests."""
+"""Invented, about as large as that of a Skylake: for `--arch NAME:memory`, and for tests."""

@@ -2,20 +2,20 @@
 
 | name | policy |
 |---|---|
-| `LRU` | the line that was used longest ago |
-| `FIFO` | the line that came first |
-| `PLRU` | a tree of bits, each of which points away from what was used last (ways are a power of two) |
-| `MRU` | a bit per line, set when it is used; the first line without it goes; once all are set, only the last is |
-| `QLRU_H11_M1_R0_U0` | two bits of age per line, by four rules |
+| `LRU` | evicts the line that was used longest ago |
+| `FIFO` | evicts the line that was loaded first |
+| `PLRU` | a tree of bits, which point away from the line that was used last (ways are a power of two) |
+| `MRU` | a bit per line, set when it is used; evicts the first line without it; once all are set, only the last is |
+| `QLRU_H11_M1_R0_U0` | two bits of age per line, with four rules |
 
 The rules of QLRU (Abel, "Automatic Generation of Models of Microarchitectures", thesis, 2020, section on caches):
 
-- Hxy: a hit makes age 3 into x, age 2 into y, and the others 0;
-- Mx: a line comes with age x;
-- R: the line that goes is the first one of age 3 (R0, R1) or the last one (R2); without one it is the first line. Empty
-  places are filled from the first one (R0, R1) or from the last one (R2) on;
-- U: where no line has age 3 after an access, all get older, by what the oldest lacks to 3 (U0) or by 1 (U2). U1 and U3
-  do likewise, but the line that was used keeps its age.
+- Hxy: a hit changes age 3 to x, age 2 to y, and others to 0;
+- Mx: a new line has age x;
+- R: the first line of age 3 (R0, R1) or the last one (R2) is evicted; without one it is the first line. Empty ways are
+  filled from the first one (R0, R1) or from the last one (R2) on;
+- U: if no line has age 3 after an access, all get older: until the oldest has age 3 (U0), or by 1 (U2). U1 and U3 do
+  the same, but the line that was used keeps its age.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ OLDEST = 3
 
 
 class CacheSet(ABC):
-    """One set: which lines are in which way, and what the policy remembers."""
+    """One set: the line in each way, and the state of the policy."""
 
     def __init__(self, ways: int) -> None:
         self.lines: list[int | None] = [None] * ways
 
     def access(self, line: int) -> bool:
-        """Use a line; return whether it was there."""
+        """Access a line; return whether it hits."""
         hit = line in self.lines
         way = self.lines.index(line) if hit else self.victim()
         self.lines[way] = line
@@ -47,7 +47,7 @@ class CacheSet(ABC):
         return hit
 
     def drop(self, line: int) -> None:
-        """Take a line out, as CLFLUSH does."""
+        """Evict a line, as CLFLUSH does."""
         if line in self.lines:
             self.lines[self.lines.index(line)] = None
 
@@ -57,7 +57,7 @@ class CacheSet(ABC):
 
     @abstractmethod
     def oldest(self) -> int:
-        """Return the way that goes when all are full."""
+        """Return the way that is evicted if all are full."""
 
     @abstractmethod
     def used(self, way: int, *, hit: bool) -> None:
@@ -66,11 +66,11 @@ class CacheSet(ABC):
     @property
     @abstractmethod
     def memory(self) -> tuple[int, ...]:
-        """What the policy remembers."""
+        """The state of the policy."""
 
 
 class Ordered(CacheSet):
-    """LRU, or FIFO: an order of the ways, the next to go first."""
+    """LRU, or FIFO: an order of the ways, the next victim first."""
 
     def __init__(self, ways: int, *, hits_count: bool) -> None:
         super().__init__(ways)
@@ -94,7 +94,7 @@ class Ordered(CacheSet):
 
 
 class PlruSet(CacheSet):
-    """PLRU: node 1 is the root, and node n has the children 2n and 2n + 1; a bit says which half goes next."""
+    """PLRU: node 1 is the root, and node n has the children 2n and 2n + 1; a bit says which half has the victim."""
 
     def __init__(self, ways: int) -> None:
         super().__init__(ways)
@@ -150,7 +150,7 @@ class Recent(CacheSet):
 
 @dataclass(frozen=True, slots=True)
 class QlruRules:
-    """The rules of a QLRU policy: ages after hits at 3 and 2, age of a new line, which one goes, how they get older."""
+    """The rules of a QLRU policy: ages after hits at 3 and 2, age of a new line, the victim, and aging."""
 
     hit_oldest: int
     hit_older: int
@@ -160,7 +160,7 @@ class QlruRules:
 
 
 class Quad(CacheSet):
-    """QLRU."""
+    """QLRU: an age per way."""
 
     def __init__(self, ways: int, rules: QlruRules) -> None:
         super().__init__(ways)

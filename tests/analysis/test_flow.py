@@ -207,7 +207,7 @@ def test_loops_inside_loops_inside_run_anew_each_time() -> None:
 def test_what_is_not_counted_is_said() -> None:
     found = flow("a: call rax; jz s; b: dec rcx; jnz a; ret; s: jmp [rdi+rsi*8]")
     lines = list(flow_lines(found, "f", found.innermost()))
-    assert "! 1 call in it: the time of what is called is not counted." in lines
+    assert "! 1 call in it: the time of the called functions is not counted." in lines
     assert sum("does not show: those ways are not counted" in line for line in lines) == 1
     plain = flow("a: dec rcx; jnz a")
     assert not any(line.startswith("!") for line in flow_lines(plain, "f", plain.innermost()))

@@ -39,14 +39,14 @@ class Accuracy:
 
 
 EXACT = Accuracy()
-"""Counters that show what repeating shows."""
+"""The accuracy of counters and a clock without systematic error."""
 
 
 def accuracy_of(observed: Sequence[tuple[Isolated, Fraction]], layout: PortLayout) -> Accuracy:
     """Return how accurate a machine's counters are.
 
     Args:
-        observed: what candidates for blocking do alone, each with the spread of its cycles as a share of them.
+        observed: what candidates for blocking did alone, each with the spread of its cycles as a share of them.
         layout: the counters.
     """
     single = [(one, spread) for one, spread in observed if one.total == 1 and _missing(one) <= TOLERANCE_PER_UOP]
@@ -54,7 +54,7 @@ def accuracy_of(observed: Sequence[tuple[Isolated, Fraction]], layout: PortLayou
     counts = [_missing(one) for one in on_one or [one for one, _ in single]]
     clock = [(off, spread) for one, spread in single if (off := _off_cycles(one)) <= TOLERANCE_PER_UOP]
     seen = MARGIN * _usual(off for off, _ in clock)
-    # What samples of one job do not show beside each other may become more from job to job, as where the clock drifts
+    # An error beyond the spread within a job may grow from job to job: the clock drifts
     drifts = MARGIN * _usual(max(Fraction(0), off - spread) for off, spread in clock) > SETTLED
     return Accuracy(MARGIN * _usual(counts), max(seen, DRIFT) if drifts else seen)
 
@@ -71,6 +71,6 @@ def _missing(isolated: Isolated) -> Fraction:
 
 
 def _usual(shares: Iterable[Fraction]) -> Fraction:
-    """Return the largest share but for those that are off for reasons of their own (0: there is none)."""
+    """Return the largest share without the `MOST_WRONG` that are off for reasons of their own (0: there is none)."""
     ordered = sorted(shares)
     return ordered[len(ordered) - 1 - int(len(ordered) * MOST_WRONG)] if ordered else Fraction(0)

@@ -36,8 +36,8 @@ class Isolated:
     """What an instruction did alone: µops per counter and core cycles, per instruction; `total` µops in all.
 
     `free`: instances do not depend on each other, so that only ports can limit them. `issued`: µops of the fused domain
-    (0: not counted). `executed`: µops by a counter of their own (None: there is none, or it counted no whole number, or
-    some ports have no counters).
+    (0: not counted). `executed`: µops by the counter of all executed ones (None: there is none, it counted no whole
+    number, or some ports have no counters).
     """
 
     uops: Mapping[str, Fraction]
@@ -92,9 +92,9 @@ def is_integral(isolated: Isolated) -> bool:
 def name_ports(isolated: Isolated, layout: PortLayout) -> PortSet:
     """Return the ports of an instruction of one µop, from the counters that counted it and from its throughput.
 
-    A counter for several ports does not say which of them were used. How many were follows from the throughput, where
-    ports limit it: one µop that n ports can take needs 1/n cycles. Then the first ports of the counter are named, since
-    nothing tells one from the other.
+    A counter for several ports does not say which of them were used. If ports limit the throughput, it shows how many
+    were: one µop that n ports can take needs 1/n cycles. Then the first ports of the counter are named, since nothing
+    tells one from the other.
     """
     busy = [name for name in layout.counters if isolated.uops[name] > UNUSED]
     sizes = {name: len(layout.counters[name]) for name in busy}

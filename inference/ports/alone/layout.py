@@ -20,7 +20,7 @@ class PortLayout:
     """The counters that count µops per port: `{"p0": {0}, "p23": {2, 3}}`; ports that share a counter share a name.
 
     `kind` is the only kind of ports that is counted ("FP", "INT"; "": all are). Then nothing is known of other µops,
-    and the ports are called by it: port 0 is FP0.
+    and port names begin with it: port 0 is FP0.
     """
 
     counters: Mapping[str, PortSet]
@@ -41,7 +41,7 @@ class PortLayout:
         return cls(counters, kind)
 
     def named(self, usage: PortUsage) -> PortUsage:
-        """Return a usage with the ports' own names."""
+        """Return a usage with port names that begin with the kind."""
         if not self.kind:
             return usage
         return PortUsage({frozenset(self.kind + port for port in ports): n for ports, n in usage.uops.items()})
@@ -64,7 +64,7 @@ class PortLayout:
         return sum((uops[name] for name in self.touching(ports)), Fraction(0))
 
     def first(self, counters: Mapping[str, int]) -> PortSet:
-        """Return so many ports of each counter, the first ones: so ports with a shared counter are named."""
+        """Return the first ports of each counter, as many as given: so ports with a shared counter are named."""
         chosen: list[str] = []
         for name, count in counters.items():
             chosen += sorted(self.counters[name], key=PORT_LETTERS.index)[:count]

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from results.ports import PortSet
 
 EVEN = Fraction(1, 25)
-"""Share of the dealt µops by which even loads may differ, because a window need not hold whole periods. Five and six
-ports differ by 1/30 per port, and by more in the sum over a counter's ports."""
+"""Share of the µops by which even loads may differ, because a window need not hold whole periods. Five and six ports
+differ by 1/30 per port, and by more in the sum over a counter's ports."""
 
 
 def is_uneven(usage: PortUsage, isolated: Isolated, layout: PortLayout) -> bool:
-    """Whether the instruction alone loaded its ports otherwise than these µops would; False where nothing can be said.
+    """Whether the instruction alone loaded its ports otherwise than these µops would; False if that cannot be told.
 
     Only sets with ports that share a counter are judged. All others can be blocked, which tells more.
     """
@@ -75,7 +75,7 @@ def is_first(usage: PortUsage, layout: PortLayout) -> bool:
 
 
 def novelty(usage: PortUsage, known: Sequence[PortSet]) -> int:
-    """Return how many µops are of sets that nothing else has."""
+    """Return how many µops have novel sets."""
     return sum(count for ports, count in usage.uops.items() if ports not in known)
 
 
@@ -84,8 +84,8 @@ def likeliest(
 ) -> list[PortUsage]:
     """Return the usages that explain the instruction alone with the fewest novel sets: sets that nothing else has.
 
-    A usage that the loads speak against may stay. It does if those left have more novel sets and their loads say
-    nothing: loads are a little uneven where µops wait for something else than ports.
+    A usage that contradicts the loads may stay. It does if all others have more novel sets, and loads cannot judge
+    them: loads are a little uneven where µops wait for something else than ports.
     """
     fitting = [usage for usage in usages if not is_uneven(usage, isolated, layout)] or list(usages)
     if fitting and not any(_is_apart(usage, layout) for usage in fitting):

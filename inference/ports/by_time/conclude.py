@@ -41,7 +41,7 @@ MOST_COMBINED = 4096
 
 
 def conclude(probe: TimedProbe) -> PortConclusion:
-    """Say what the answers amount to."""
+    """Return the conclusion from all answers about an instruction."""
     told = [part for part in probe.parts if probe.is_told(part)]
     halves = _of_halves(probe, told)
     possible = _possible(probe, told, halves or [hypotheses_of(probe, part) for part in told])
@@ -139,8 +139,8 @@ def _of_parts(probe: TimedProbe, usage: PortUsage) -> list[PortUsage] | None:
 def _is_shown(probe: TimedProbe, ports: PortSet) -> bool:
     """Whether an instruction with registers of the same file has a basic set with these ports.
 
-    Of what has neither registers nor memory nothing is known. On Haswell, conditional jumps are confined to p06, and
-    those that are taken have p6 only.
+    Nothing shows the sets of instructions with neither registers nor memory. On Haswell, conditional jumps are confined
+    to p06, and those that are taken to p6.
     """
     files = register_files(probe.variant) - {"OTHER"}  # no µop computes in the instruction pointer
     if not files:

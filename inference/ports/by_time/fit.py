@@ -53,7 +53,7 @@ FIRST_STEP, SMALL_STEP = 0.02, 0.01
 """Cycles by which a load changes at most in the first step, by instruction and by class; steps shrink to nothing."""
 
 SOFTNESS, LEAST_SOFTNESS = 0.05, 0.001
-"""Share of a mix's time within which resources count nearly as the fullest one, in the first step and in the last."""
+"""Share of a mix's time within which resources count nearly like the fullest one, in the first step and in the last."""
 
 LEAST_CYCLES = 0.3
 """Cycles. Mixes that take less count as if they took so long, so that the maximum stays soft for them, too."""
@@ -95,7 +95,7 @@ class TimedMix:
 
 @dataclass(frozen=True, slots=True)
 class ResourceMapping:
-    """Loads of classes on resources, in cycles per instruction, and what pairs of classes take besides.
+    """Loads of classes on resources, in cycles per instruction, and contention between pairs of classes.
 
     `class_of` has the class of each instruction. `contention` maps a pair of classes (lower first) to the share of the
     time by which a mix with both takes longer.

@@ -89,7 +89,7 @@ def _ask(probe: TimedProbe, mixes: MixFactory, sets: Iterable[PortSet]) -> Proce
 def _ask_largest(probe: TimedProbe, mixes: MixFactory, askable: Mapping[PortSet, TimedSet]) -> Procedure[None]:
     """Ask about the largest sets: first about those of its registers and memory, and others if slots are left.
 
-    What has its µop of each slot on known sets has none elsewhere.
+    If the µop of each slot is on known sets, there is none elsewhere.
     """
     largest = [ports for ports in askable if not any(ports < other for other in askable)]
     likely = {ports for part in probe.parts if any(map(probe.is_likely, probe.sets_of(part))) for ports in part.basic}
@@ -104,7 +104,7 @@ def _ask_largest(probe: TimedProbe, mixes: MixFactory, askable: Mapping[PortSet,
 
 
 def _next(probe: TimedProbe, part: PortComponent, askable: Mapping[PortSet, TimedSet]) -> PortSet | None:
-    """Return which set of a component to ask next, None if nothing more is to be learned."""
+    """Return the set of a component to ask about next, None if no answer would tell more."""
     left = [ports for ports in part.basic if ports in askable and ports not in probe.asked]
     if not left:
         return None

@@ -165,9 +165,9 @@ class TimedMachine:
 
     - `width`: issue width in slots per cycle.
     - `off`: share by which times seem to be off.
-    - `names`: what results call ports that are not called `r` and the letter.
-    - `blockable`: register files none of whose instructions is done more often than its largest set allows. µops of
-      others may use ports that nothing keeps busy.
+    - `names`: published names of ports; results call all others `r` and the letter.
+    - `blockable`: register files whose instructions all run no faster than the largest set of the file allows. µops of
+      other files may use ports that nothing keeps busy.
     """
 
     width: int
@@ -198,9 +198,9 @@ class TimedMachine:
 
 @dataclass
 class Discovery:
-    """Finds the sets of a machine; what it has found so far.
+    """Finds the sets of a machine, and keeps what it has found so far.
 
-    `most_often` is how many instructions of each register file are done per cycle at most.
+    `most_often` is the highest throughput of each register file's instructions, in instructions per cycle.
     """
 
     mixes: MixFactory
@@ -220,7 +220,7 @@ class Discovery:
     def run(self, pools: Sequence[Sequence[Candidate]]) -> Procedure[TimedMachine | None]:
         """Return what is known of the machine, None if not even its issue width is.
 
-        Of several pools of candidates, the one counts of which clearly more can be used.
+        Of several pools of candidates the first counts, unless clearly more candidates of a later one can be used.
         """
         yield from self._find_filler()
         if self.filler is None or self.width < 2:
@@ -254,7 +254,7 @@ class Discovery:
         return TimedMachine(self.width, self.filler, off, tuple(sets), names, self._blockable(sets))
 
     def _blockable(self, sets: Sequence[TimedSet]) -> frozenset[str]:
-        """Return the register files none of whose instructions is done more often than its largest set allows."""
+        """Return the register files whose instructions all run no faster than the largest set of the file allows."""
         return frozenset(
             file
             for file, rate in self.most_often.items()
@@ -561,12 +561,12 @@ class Discovery:
 
 
 def noise_of(off: Fraction) -> Fraction:
-    """Return the share by which a time may be off, of that by which times seem to be."""
+    """Return the share of a time that is noise, from the share by which times seem to be off."""
     return min(MOST_NOISE, max(LEAST_NOISE, off))
 
 
 def _off(residuals: Sequence[Fraction]) -> Fraction:
-    """Return the share by which times may be off, from the shares by which those of a known number were."""
+    """Return the share by which times may be off, from the shares by which times with known answers were."""
     if not residuals:
         return FIRST_NOISE
     return sorted(residuals)[int(len(residuals) * MOST_TIMES)] * NOISE_FACTOR

@@ -70,7 +70,7 @@ class TimedProbe:
         return self.most_slots * UOPS_OF_SLOT if self.is_split else self.most_slots
 
     def most_on(self, ports: PortSet) -> int:
-        """Return how many µops it can have on ports that hang together: one of each slot, or two halves of a vector."""
+        """Return how many µops it can have on a component: one for each slot, or two halves of a vector."""
         (part,) = (part for part in self.parts if ports in part.basic)
         return self.most_slots * (2 if self.has_halves and any(one.takes_vectors for one in self.sets_of(part)) else 1)
 
@@ -91,8 +91,8 @@ class TimedProbe:
     def is_told(self, part: PortComponent) -> bool:
         """Whether answers say how many µops are confined to the sets of a component.
 
-        It may delay what has one of these for longer than by its µops. All is told nevertheless of a 512-bit one
-        that has both halves of each slot confined to a smaller set.
+        They do not if the instruction delays those of a set for longer than its µops take. The exception is a 512-bit
+        instruction with both halves of each slot confined to a smaller set.
         """
         if not self.delayed.intersection(part.basic):
             return True
@@ -115,7 +115,7 @@ class TimedProbe:
         return Question(self.variant, one.blockers[self.kind], size, counts, self.chain, self.cycles)
 
     def take(self, ports: PortSet, asked: Asked) -> None:
-        """Take in the answer about a set."""
+        """Add the answer about a set: its steps and experiments, and the bounds that follow."""
         self.asked[ports] = asked
         answer = asked.answer
         if answer is None:

@@ -75,7 +75,7 @@ class CountedBounds:
         return found
 
     def _here(self, ports: int) -> int:
-        """Return what this measurement says of a set of which it has blocked a part."""
+        """Return the bound of this measurement for a set that contains the blocked one."""
         counted = sum([uops for counter, uops in self.counters if counter & ports])
         return (counted + self.tolerance) // self.unit - sum([count for able, count in self.own if not able & ~ports])
 
@@ -83,7 +83,7 @@ class CountedBounds:
 def _in_units(
     uops: Mapping[str, Fraction], tolerance: Fraction, layout: PortLayout
 ) -> tuple[tuple[tuple[int, int], ...], int, int]:
-    """Return what the counters of some ports counted, and a tolerance, as integers; last comes their unit."""
+    """Return the counts by ports and a tolerance as integers, and their unit: a µop is so many."""
     unit = lcm(tolerance.denominator, *(uops[name].denominator for name in layout.counters))
     counted = tuple((mask_of(ports), int(uops[name] * unit)) for name, ports in layout.counters.items())
     return counted, int(tolerance * unit), unit

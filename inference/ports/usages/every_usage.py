@@ -59,9 +59,9 @@ def another_usage(space: HypothesisSpace, usage: PortUsage, sets: Sequence[PortS
     Each measurement is a linear condition on how many µops have which set. So an integer linear program, solved by
     HiGHS, finds a usage that differs much, however many µops there are.
 
-    Ports that are added to a µop break no condition, as long as it stays confined to the same sets of exact answers. So
+    Adding ports to a µop breaks no condition, as long as it stays confined to the same sets of exact answers. So the
     largest sets are enough for the program. If it finds only the given usage, any other one becomes the given one by
-    adding ports. Then one whose last step is left to do agrees, too: of it, one µop has fewer ports.
+    adding ports. The usage before the last such step agrees, too: in it, one µop has fewer ports than in the given one.
     """
     possible = sorted({mask_of(one) for one in sets if space.limit(one)}, key=lambda one: (-one.bit_count(), one))
     asked = [mask_of(ports) for ports, answer in space.answers.items() if answer.exact]
@@ -98,7 +98,7 @@ def _usage_of(counts: Mapping[int, int]) -> PortUsage:
 
 
 def _conditions(space: HypothesisSpace, sets: Iterable[int], everything: int) -> dict[int, tuple[int, int]]:
-    """Return, of each set of which something is known, how many µops are confined to it at least and at most."""
+    """Return for each set with a bound how many µops are confined to it at least and at most."""
     total, times = space.isolated.total, _times(space)
     found = {everything: (total, total)}
 
@@ -122,7 +122,7 @@ def _times(space: HypothesisSpace) -> list[int]:
 
 
 def _fulfils(usage: Mapping[int, int], conditions: Mapping[int, tuple[int, int]]) -> bool:
-    """Whether as many µops are confined to each set as are at least and at most."""
+    """Whether the µops confined to each set are as many as its condition allows."""
     uops = list(usage.items())
     return all(
         least <= sum([count for able, count in uops if not able & ~ports]) <= most
@@ -167,8 +167,8 @@ class _Search:
     """Fills the sets that were asked about exactly, smaller ones first, then the rest, while no limit is exceeded.
 
     A µop belongs to the smallest of those sets that it is confined to. So no usage is found twice. Every condition of
-    `HypothesisSpace.agrees` is looked at as soon as a µop may break it, with sets as integers: adding µops to a usage
-    never mends one.
+    `HypothesisSpace.agrees` is checked as soon as a µop may break it, with sets as integers: further µops never repair
+    it.
     """
 
     space: HypothesisSpace

@@ -30,8 +30,8 @@ MOST_PARTIAL = 4000
 """Partial usages that are kept after each set where all answers are bounds: a tenth of a second's work."""
 
 WHOLE_TIME = Fraction(49, 50)
-"""Share of a measured time. A reason that explains so much of it explains it all: a window without whole periods is off
-by up to 2%."""
+"""Share of a measured time. A cause that explains so much of it explains all of it: a window without whole periods is
+off by up to 2%."""
 
 THROUGHPUT_TOLERANCE = Fraction(1, 25)
 """Share of the time by which an instruction may seem faster than its ports allow: the window's 2% at both ends."""
@@ -90,7 +90,7 @@ class HypothesisSpace:
         return replace(self, universe=tuple(dict.fromkeys([*self.universe, *sets])))
 
     def reconsider(self) -> HypothesisSpace:
-        """Return the space without answers; as bounds all observations stay."""
+        """Return the space without answers; the bounds from all observations stay."""
         return replace(self, answers={})
 
     @cached_property
@@ -174,9 +174,9 @@ class HypothesisSpace:
         return round(self.layout.on(ports, self.isolated.uops)) if self.layout.separable(ports) else None
 
     def by_subtraction(self) -> PortUsage | None:
-        """Return what Algorithm 1 concludes from the answers: in each set, the µops that its subsets do not explain.
+        """Return the conclusion of Algorithm 1: in each set, the µops that its subsets do not explain.
 
-        None if that takes the number from an answer that is only a bound.
+        None if it would need the number of an answer that is only a bound.
         """
         counts: dict[PortSet, int] = {}
         for ports in sorted({*self.answers, *self.universe}, key=lambda one: (len(one), sorted(one))):

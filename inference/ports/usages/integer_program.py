@@ -19,13 +19,13 @@ Condition: TypeAlias = tuple["Sequence[bool]", int, int]
 
 @dataclass(frozen=True, slots=True)
 class IntegerProgram:
-    """Numbers from 0 to a limit, with conditions on sums of them."""
+    """Whole numbers from 0 to a limit, with conditions on sums of them."""
 
     solver: Highs
 
     @classmethod
     def of(cls, limit: int, count: int, conditions: Sequence[Condition]) -> IntegerProgram:
-        """Return the program of so many numbers, each at most `limit`."""
+        """Return the program of `count` numbers, each at most `limit`."""
         import highspy  # noqa: PLC0415 - loading the solver takes longer than all the rest of a start
 
         class SilentHighs(highspy.Highs):
@@ -57,10 +57,7 @@ class IntegerProgram:
         return cls(solver)
 
     def most(self, wanted: Sequence[int]) -> list[int] | None:
-        """Return numbers that fulfil all conditions, with the greatest sum of those at `wanted`.
-
-        None: there are none.
-        """
+        """Return numbers that fulfil all conditions, with the greatest sum of those at `wanted` (None: none do)."""
         import highspy  # noqa: PLC0415 - likewise
 
         for at in range(self.solver.getNumCol()):

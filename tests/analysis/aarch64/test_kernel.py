@@ -127,7 +127,7 @@ def test_an_unknown_model_is_said_in_a_sentence() -> None:
 
 def test_without_llvm_a_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
-    with pytest.raises(ToolError, match="no llvm-mca here") as error:
+    with pytest.raises(ToolError, match="llvm-mca is not installed") as error:
         kernel(GAUSS_SEIDEL)
     assert "apt install llvm" in str(error.value)
     assert error.value.exit_code == 3

@@ -99,7 +99,7 @@ def test_a_level_that_may_be_two_ends_what_is_stated() -> None:
     assert [level.cycles for level in found] == [4]
     assert doubt == (
         "loads take 12.00 and 15.00 core cycles from 48 KiB and from 384 KiB on: "
-        "one level of cache or two, so neither it nor those behind it are told"
+        "one level of cache or two, so neither it nor those behind it are stated"
     )
 
 
