@@ -237,11 +237,11 @@ def test_readmes_first_example_prints_what_readme_shows(
 
 def hops() -> list[str]:
     text = (CHECKOUT / "docs" / "architecture.md").read_text()
-    section = text[text.index("## The way of ADC_GPRv_GPRv") :].partition("\n## ")[0]
+    section = text[text.index("## The path of ADC_GPRv_GPRv") :].partition("\n## ")[0]
     return re.findall(r"^\| `([\w/]+\.py:[\w.]+)` \|", section, re.MULTILINE)
 
 
-def test_the_way_of_an_instruction_is_the_documented_one(
+def test_the_path_of_an_instruction_is_the_documented_one(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The documented hops are called in their order, each some time after the one before."""

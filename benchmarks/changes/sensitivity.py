@@ -5,16 +5,20 @@
 Every numeric constant of `inference/` is set to half and to twice its value. (A share between 0.9 and 1.1 is a
 tolerance around 1, so its distance from 1 is.) Inference then characterizes variants of simulated machines, and what it
 says is compared with what it says otherwise. A machine on which inference never looks at a constant is left out for it.
-Each run is kept in `--work` under the version of inference and is not done again, so a run that was stopped goes on
-where it was. A new row takes the place of an older one in the table. Rows of constants that have another value by now
-go.
+Each run is kept in `--work` under the version of inference, so a run that was stopped goes on where it was. A new row
+replaces an older one in the table. Rows of constants that have another value are deleted.
 
-Columns of `sensitivity.tsv`: the constant, its value, the factor and the value that was tried; `machines` on which it
-is looked at; `verdicts` that were compared (ports, µops, throughput, each latency); `lost`: right before, not stated
-after; `gained`: the reverse; `wrong`: wrong after, and not before; `mended`: the reverse; `other`: stated in neither
-case, differently ("named" and "none"); `measurements` in percent of those that are taken otherwise; `inference`, the
-version that was tried; the first change, or an error. Where inference asks without end, it is stopped and states
-nothing.
+Columns of `sensitivity.tsv`:
+
+- `constant`, `value`, `factor`, `tried`: the last is the value that was tried;
+- `machines` on which the constant is looked at; `verdicts` that were compared (ports, µops, throughput, each latency);
+- `lost`: right with the constant's own value, not stated with the one that was tried; `gained`: the reverse;
+- `wrong`: wrong with the value that was tried only; `mended`: the reverse;
+- `other`: stated with neither value, but differently ("named" and "none");
+- `measurements`: percent of those that the constant's own value takes;
+- `inference`: the version that was tried; `example`: the first change, or an error.
+
+Where inference asks without end, it is stopped and states nothing.
 """
 
 from __future__ import annotations
@@ -81,7 +85,8 @@ MACHINES = {
 }
 """How many variants (or cases) of each machine are asked about: so few that a trial takes about 20 s.
 
-What a first word like `time` means, `benchmarks.changes.verdicts_apart` says; `clock` is a machine without counters."""
+`verdicts_apart` explains first words like `time`. `clock` is a machine without counters.
+"""
 
 TIME_LIMIT_SECONDS = 1800
 """For one trial: most take less than a minute, so what takes longer asks without end."""

@@ -165,7 +165,7 @@ ISSUE_NOISE = 0.25
 
 
 def contention(mixes: Sequence[MeasuredMix]) -> dict[tuple[str, str], float]:
-    """Return by which share mixes with two usages take longer than predicted, in the median, where most of them do."""
+    """Return, by pair of usages, the median share by which mixes take longer than predicted, where most of them do."""
     longer: dict[tuple[str, str], list[float]] = defaultdict(list)
     for one in mixes:
         for pair in combinations(sorted(set(one.classes)), 2):
@@ -175,7 +175,7 @@ def contention(mixes: Sequence[MeasuredMix]) -> dict[tuple[str, str], float]:
 
 
 def with_contention(mix: MeasuredMix, table: dict[tuple[str, str], float]) -> float:
-    """Return the predicted time with that of the pair that contends most."""
+    """Return the predicted time, longer by the share of the pair that contends most."""
     pairs = combinations(sorted(set(mix.classes)), 2)
     return mix.predicted * (1 + max((table.get(pair, 0.0) for pair in pairs), default=0.0))
 

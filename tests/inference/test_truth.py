@@ -245,7 +245,7 @@ def is_alike(name: str, string: str, ports: str) -> bool:
     return are_alike(machine, other, catalogue(), variant, blocking)
 
 
-def test_loads_that_are_a_little_odd_do_not_make_a_novel_set_true() -> None:
+def test_loads_that_are_a_little_uneven_do_not_make_a_novel_set_true() -> None:
     found = characterized("random:213", "VFNMADD132PD_Z (YMM, K, YMM, M256)")  # p3 and p4 share a counter
     assert PortUsage.parse("2*p03+1*p1") in ([found.ports] if found.ports else named(found.failures))
 

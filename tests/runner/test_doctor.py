@@ -1,3 +1,5 @@
+"""`uopscope doctor`: each trouble of a made-up machine is found, with advice."""
+
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path

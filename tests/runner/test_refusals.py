@@ -1,3 +1,5 @@
+"""Code that is refused before it runs: excluded instructions are found by their bytes."""
+
 from dataclasses import replace
 from random import Random
 

@@ -1,3 +1,5 @@
+"""The harness: what it saves, runs and reads, in blobs that this CPU runs."""
+
 import ctypes
 import mmap
 import struct

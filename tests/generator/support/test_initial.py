@@ -1,3 +1,5 @@
+"""Initial values: nothing is denormal, and gathers and masks begin with values that do no harm."""
+
 from dataclasses import replace
 
 import pytest

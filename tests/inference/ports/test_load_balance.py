@@ -37,7 +37,7 @@ def usage(*sets: str) -> PortUsage:
         ({"p0": 1, "p1": 1}, ("01", "1"), False),  # they share a port: one may keep the other away
     ],
 )
-def test_a_usage_is_odd_if_it_would_be_spread_otherwise(
+def test_a_usage_is_uneven_if_its_load_would_be_balanced_otherwise(
     loads: dict[str, float], sets: tuple[str, ...], uneven: bool
 ) -> None:
     assert is_uneven(usage(*sets), alone(**loads), LAYOUT) is uneven

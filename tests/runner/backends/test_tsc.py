@@ -1,3 +1,5 @@
+"""The clock backend on this CPU: known code, bad code, and what a job leaves to the next one."""
+
 import os
 import signal
 import statistics

@@ -1,3 +1,5 @@
+"""`uopscope measure`: sources of code, output, exit codes, errors."""
+
 import csv
 import json
 import math

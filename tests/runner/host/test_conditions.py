@@ -1,3 +1,5 @@
+"""Settings of the machine that may change results, read from folders that a test makes up."""
+
 from pathlib import Path
 
 import pytest

@@ -1,3 +1,5 @@
+"""CPUID, and on which CPU of the host is measured."""
+
 import dataclasses
 import os
 from pathlib import Path

@@ -1,3 +1,5 @@
+"""The measuring protocol: sizes, repetitions and doubts, on a backend whose counters are functions of the job."""
+
 import random
 from collections.abc import Mapping, Sequence
 from fractions import Fraction

@@ -1,3 +1,5 @@
+"""Sessions: procedures get what they ask for, and nothing is measured twice."""
+
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path

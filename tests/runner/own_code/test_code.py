@@ -1,3 +1,5 @@
+"""Bytes of a user's code as lines: what they may write, marks, and code that is refused."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

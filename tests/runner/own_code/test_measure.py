@@ -88,7 +88,7 @@ def test_the_area_that_r14_points_to_has_the_size_that_is_asked_for(
     assert tsc.info().area_bytes == 128 << 20
 
 
-def test_an_environment_that_cannot_be_had_are_refused(tsc: TscBackend) -> None:
+def test_an_environment_that_cannot_be_had_is_refused(tsc: TscBackend) -> None:
     simulated = open_backend("sim", architecture="SKL")
     for asked, backend, complaint in (
         (ExecutionEnvironment(contiguous=True), tsc, "contiguous"),
