@@ -14,6 +14,9 @@ from generator.errors import FactError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+LineTemplate = tuple[str, tuple[str, ...]]
+"""A line of code in a table: the string of a variant, and tokens for its operands."""
+
 
 def read_facts(
     name: str, columns: Sequence[str], key: Sequence[str] = (), text: str | None = None
@@ -47,3 +50,14 @@ def read_facts(
         seen[identity] = line_number
         rows.append(row)
     return rows
+
+
+def parse_lines(text: str) -> tuple[LineTemplate, ...]:
+    """Read a cell with lines of code: `STRING : TOKEN, TOKEN ; STRING : TOKEN`, or `-` for none."""
+    if text == "-":
+        return ()
+    parts = (line.partition(" :") for line in text.split(" ; "))
+    return tuple(
+        (string.strip(), tuple(token.strip() for token in tokens.split(",") if token.strip()))
+        for string, _, tokens in parts
+    )

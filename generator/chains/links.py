@@ -18,7 +18,7 @@ from functools import cache, cached_property
 from itertools import count
 from typing import TYPE_CHECKING
 
-from generator.facts import read_facts
+from generator.facts import parse_lines, read_facts
 from generator.operands.places import STATUS_FLAGS
 from generator.operands.registers import HIGH8, family, part
 
@@ -162,14 +162,8 @@ def _link(row: dict[str, str]) -> Link:
     """Read one row."""
     chains = row["calibration"].split(" ; ") if row["calibration"] != "-" else []
     calibrations = tuple(tuple(chain.split()) for chain in chains)
-    lines = tuple(_line(text) for text in row["lines"].split(" ; "))
+    lines = parse_lines(row["lines"])
     return Link(row["name"], row["source"], row["target"], lines, row["cross"] == "yes", calibrations, row["reason"])
-
-
-def _line(text: str) -> tuple[str, tuple[str, ...]]:
-    """Split `STRING : TOKEN, TOKEN`."""
-    string, _, tokens = text.partition(" :")
-    return string.strip(), tuple(token.strip() for token in tokens.split(",") if token.strip())
 
 
 @cache

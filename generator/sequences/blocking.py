@@ -80,7 +80,8 @@ def register_files(variant: InstructionVariant) -> frozenset[str]:
     return frozenset(register_class(operand.registers[0]) for operand in _registers(variant) if operand.registers)
 
 
-def _has_memory(variant: InstructionVariant) -> bool:
+def has_memory(variant: InstructionVariant) -> bool:
+    """Whether a variant accesses memory."""
     return any(operand.kind is OperandKind.MEMORY for operand in variant.operands)
 
 
@@ -118,7 +119,7 @@ RULES = (
         lambda variant: any(access.startswith("r") for access in _flags(variant).values()),
     ),
     BlockingRule(
-        "loads or stores besides something else", lambda variant: _has_memory(variant) and not _is_transfer(variant)
+        "loads or stores besides something else", lambda variant: has_memory(variant) and not _is_transfer(variant)
     ),
     BlockingRule(
         "has a mask, which others with the same ports do without",
@@ -149,7 +150,7 @@ def ineligible(variant: InstructionVariant) -> str:
     """Return the reason why a variant cannot block ports ("": it can, if measurement shows that it does)."""
     if is_jump(variant):
         return ""
-    if _is_transfer(variant) and _has_memory(variant):
+    if _is_transfer(variant) and has_memory(variant):
         return next((rule.reason for rule in RULES if rule.applies(variant)), "")
     for field, pattern, reason in _exclusions():
         if fnmatchcase(getattr(variant, field), pattern):
@@ -217,7 +218,7 @@ def representatives(catalogue: Catalogue, kind: CodeKind, *, every_class: bool =
             continue
         name = (
             variant.iclass,
-            _has_memory(variant),
+            has_memory(variant),
             is_store(variant),
             "MMX" in register_files(variant),
             is_wide(variant),

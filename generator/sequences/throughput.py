@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from generator.cache import PerObject
 from generator.errors import AllocationError
-from generator.facts import read_facts
+from generator.facts import parse_lines, read_facts
 from generator.microbenchmark import Line, Microbenchmark
 from generator.operands.allocation import FIRST_CHOICES, Allocator, independent_instances
 from generator.operands.effects import (
@@ -47,7 +47,6 @@ from generator.support.initial import (
 )
 from generator.support.prologue import (
     extra_code_of,
-    parse_lines,
     prologue_and_epilogue,
     setup_lines,
     with_prologue,

@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from generator.cache import PerObject
-from generator.facts import read_facts
+from generator.facts import parse_lines, read_facts
 from generator.operands.places import is_vex
 from generator.operands.registers import part, register_class
 from xed_convert.model import Instance, MemoryAddress, OperandKind
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from generator.factory import InstructionFactory
+    from generator.facts import LineTemplate
     from generator.microbenchmark import Line
     from xed_convert.model import OperandValue
 
@@ -40,7 +41,7 @@ EVEX_BITS = 512
 class Breaker:
     """A row of `dependency_breakers.tsv`: an instruction with tokens for its operands, or several."""
 
-    lines: tuple[tuple[str, tuple[str, ...]], ...]
+    lines: tuple[LineTemplate, ...]
 
 
 @cache
@@ -49,14 +50,8 @@ def _breakers() -> dict[str, Breaker]:
     found = {}
     for row in read_facts("dependency_breakers.tsv", ("place", "bits", "line", "reason"), ("place", "bits")):
         name = row["place"] + row["bits"] if row["place"] == "GPR" else row["place"]
-        found[name] = Breaker(tuple(_parsed(line) for line in row["line"].split(" ; ")))
+        found[name] = Breaker(parse_lines(row["line"]))
     return found
-
-
-def _parsed(text: str) -> tuple[str, tuple[str, ...]]:
-    """Split `STRING : TOKEN, TOKEN`."""
-    string, _, tokens = text.partition(" :")
-    return string.strip(), tuple(token.strip() for token in tokens.split(",") if token.strip())
 
 
 def break_stack(instructions: InstructionFactory) -> list[Line]:

@@ -17,12 +17,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from generator.facts import read_facts
+from generator.facts import parse_lines, read_facts
 from generator.operands.places import STATUS_FLAGS
 from generator.operands.registers import family, part
 from generator.operands.reserved import BASE_REGISTER, INDEX_REGISTER
 from generator.support.producers import MEMORY_AREA, named_lines, signed_byte
-from generator.support.prologue import parse_lines
 from results.model import LatencyPart
 from xed_convert.model import MemoryAddress, OperandKind
 
@@ -30,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from generator.factory import InstructionFactory
+    from generator.facts import LineTemplate
     from generator.microbenchmark import Line
     from generator.operands.places import Place
-    from generator.support.prologue import LineTemplate
     from xed_convert.model import OperandValue
 
 COLUMNS = ("place", "role", "name", "setup", "code", "reason", "source")

@@ -14,18 +14,17 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from generator.facts import read_facts
+from generator.facts import parse_lines, read_facts
 from generator.operands.places import is_vex
 from generator.operands.registers import number, part, register_class, width_bits
-from generator.support.prologue import parse_lines
 from xed_convert.model import MemoryAddress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from generator.factory import InstructionFactory
+    from generator.facts import LineTemplate
     from generator.microbenchmark import Line
-    from generator.support.prologue import LineTemplate
     from xed_convert.model import Instance, OperandValue
 
 COLUMNS = ("place", "name", "value", "setup", "code", "reason", "source")

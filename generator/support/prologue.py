@@ -25,7 +25,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from generator.assemble import assemble
-from generator.facts import read_facts
+from generator.facts import LineTemplate, parse_lines, read_facts
 from xed_convert.model import Instance, InstructionVariant, MemoryAddress, OperandKind, OperandValue
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ SCRATCH = "R12"
 
 _FORMS = {OperandKind.REGISTER: "reg", OperandKind.MEMORY: "mem", OperandKind.IMMEDIATE: "imm"}
 _ADDRESS = re.compile(r"(R14|RSP)([+-])(\w+)")
-LineTemplate = tuple[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +68,6 @@ def rows() -> tuple[ExtraCode, ...]:
         )
         for row in found
     )
-
-
-def parse_lines(text: str) -> tuple[LineTemplate, ...]:
-    """Split `STRING : TOKEN, TOKEN ; STRING : TOKEN`."""
-    if text == "-":
-        return ()
-    parts = (line.partition(" :") for line in text.split(" ; "))
-    return tuple((string.strip(), tuple(token.strip() for token in tokens.split(","))) for string, _, tokens in parts)
 
 
 def extra_code_of(variant: InstructionVariant) -> ExtraCode | None:

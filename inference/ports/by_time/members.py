@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from generator.sequences.blocking import register_files
+from generator.sequences.blocking import has_memory, register_files
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
@@ -76,11 +76,6 @@ def domains(variant: InstructionVariant) -> frozenset[str]:
     found |= {MEMORY} if has_memory(variant) else set()
     found |= {"GPR"} if any(operand.kind is OperandKind.FLAGS for operand in variant.operands) else set()
     return frozenset(found)
-
-
-def has_memory(variant: InstructionVariant) -> bool:
-    """Whether a variant accesses memory."""
-    return any(operand.kind is OperandKind.MEMORY for operand in variant.operands)
 
 
 def preference(member: Member) -> tuple[bool, bool, Fraction, bool]:
