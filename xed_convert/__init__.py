@@ -5,5 +5,5 @@ Reading order:
 - `model` (variants, operands, values), `datafiles` (reads XED), `expansion` (records to variants);
 - `catalogue` (the stored result), `encoding` (variants to bytes and back), `assembly` (text), `cpus` (their ISA sets);
 - for all packages: `errors`, `files` (written whole or not at all), `globs`, `numbers`, `extras` (optional packages),
-  `memory`.
+  `garbage` (when Python collects it).
 """

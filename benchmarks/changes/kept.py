@@ -16,13 +16,17 @@ if TYPE_CHECKING:
 
 
 class Kept:
-    """A source of measurements for a session; `asked` are the keys of those that were looked up."""
+    """A source of measurements for a session.
+
+    `asked` are the keys of those that were looked up, `shared` the first of these, which all variants share.
+    """
 
     def __init__(self, path: Path) -> None:
         """Read the file, if there is one."""
         self._path, self._part = path, ""
         self.known: dict[str, Measurement] = pickle.loads(path.read_bytes()) if path.exists() else {}  # noqa: S301 - ours
         self.asked: set[str] = set()
+        self.shared: frozenset[str] = frozenset()
         self._begun_with = len(self.known)
 
     def part(self, name: str) -> Kept:

@@ -65,7 +65,7 @@ def rows_of(samples: Mapping[str, int | str], most: int | None) -> Rows:
         source = VerdictSource(Path(folder))
         for name, sample in samples.items():
             kept, begun = Kept(Path(folder) / "none"), time.process_time()
-            machine, of_variants = open_machine(name), set[str]()
+            machine = open_machine(name)
             if isinstance(sample, str):
                 variants = chosen(source.catalogue, machine, [sample], 1)[:most]
             else:
@@ -73,8 +73,7 @@ def rows_of(samples: Mapping[str, int | str], most: int | None) -> Rows:
             for variant, result, requests in source.conclusions(machine, name, variants, kept):
                 conclusion = json.dumps(encode_characterization(result), sort_keys=True)
                 found[name, variant.string] = digest(sorted(requests)), digest([conclusion])
-                of_variants.update(requests)
-            found[name, SHARED] = digest(sorted(kept.asked - of_variants)), ""
+            found[name, SHARED] = digest(sorted(kept.shared)), ""
             seconds = time.process_time() - begun
             print(f"{name}: {len(variants)} variants, {len(kept.asked)} experiments ({seconds:.0f} s)", flush=True)
     return found

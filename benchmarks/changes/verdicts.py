@@ -105,6 +105,7 @@ class VerdictSource:
         characterizer = Characterizer(self.catalogue, capabilities, candidates=self._candidates)
         session = Session(Measurer(backend), kept, Limits(keep_raw=False))
         context = session.run_one(characterizer.prepare(variants))
+        kept.shared = frozenset(kept.asked)
         by_key = {variant.key: variant for variant in variants}
         tasks = (Task(variant.key, characterizer.characterize(variant, context)) for variant in variants)
         for one in session.run(tasks):

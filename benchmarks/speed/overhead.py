@@ -26,7 +26,7 @@ from runner.campaigns.campaign import Campaign
 from runner.measuring.protocol import Measurer
 from runner.measuring.recording import info_to_json
 from xed_convert.catalogue.catalogue import Catalogue
-from xed_convert.memory import collect_seldom
+from xed_convert.garbage import collect_seldom
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

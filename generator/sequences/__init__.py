@@ -2,7 +2,7 @@
 
 Reading order:
 
-- `throughput`: independent instances, with `memory` (their addresses);
+- `throughput`: independent instances, with `addresses` (places in memory);
 - `blocking`: an instance among blocking instructions; `mixes`: the same distributed evenly, for timing, with `filler`
   that takes issue slots; `divisions`: an instance among divisions;
 - `fusion`: pairs that may macro-fuse; `decoding`: instances among NOPs;

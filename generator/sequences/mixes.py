@@ -7,7 +7,7 @@
 Neighbouring instances of the same instruction would wait for the same port, and a block of filler would leave ports
 idle. So the instances of each part have equal distances (`_spread`). Loads use one address, because loads of two lines
 may use the same bank of the cache. Stores use adjacent addresses, because stores to two lines are not committed
-together (`generator.sequences.memory`).
+together (`generator.sequences.addresses`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from generator.errors import AllocationError
 from generator.microbenchmark import Line, Microbenchmark
 from generator.operands.allocation import Allocator
 from generator.operands.values import ValueKind, Values, kinds_of, values_of
+from generator.sequences.addresses import memory_operands, nearer
 from generator.sequences.blocking import different, independent, is_chained, registers_of
 from generator.sequences.filler import padded
-from generator.sequences.memory import memory_operands, nearer
 from generator.sequences.throughput import SUBJECT_SLOT, setup_of
 from generator.support.prologue import occupied, with_prologue
 

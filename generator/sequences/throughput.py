@@ -2,7 +2,7 @@
 
 Sequences have different lengths, are unrolled or in a loop, and have dependency breakers or not (Abel and Reineke,
 ASPLOS 2019, §5.3.1). The least time counts. No instance reads a register or memory location that another one writes
-(`generator.sequences.memory`).
+(`generator.sequences.addresses`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from generator.operands.places import STATUS_FLAGS
 from generator.operands.registers import family, name_among, part, register_class
 from generator.operands.reserved import BASE_REGISTER, harness_registers
 from generator.operands.values import ValueKind, Values, kinds_of, values_of
-from generator.sequences.memory import has_line_each, is_changed, is_written, nearer
+from generator.sequences.addresses import has_line_each, is_changed, is_written, nearer
 from generator.support.breakers import (
     COPIES,
     break_flags,

@@ -23,7 +23,7 @@ from runner.measuring.protocol import Measurer
 from runner.measuring.session import Limits, Session, Task, sample_of
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.errors import UopscopeError
-from xed_convert.memory import collect_seldom
+from xed_convert.garbage import collect_seldom
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

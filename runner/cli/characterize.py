@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from runner.cli.process import guard
-from xed_convert.memory import collect_seldom
+from xed_convert.garbage import collect_seldom
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 

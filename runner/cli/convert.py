@@ -48,7 +48,7 @@ def convert(
     from xed_convert.catalogue.schema import schema_text  # noqa: PLC0415
     from xed_convert.datafiles.folder import Datafiles  # noqa: PLC0415 - `--help` does not need it
     from xed_convert.expansion.convert import convert as convert_datafiles  # noqa: PLC0415
-    from xed_convert.memory import without_collection  # noqa: PLC0415
+    from xed_convert.garbage import without_collection  # noqa: PLC0415
 
     if xsd:
         sys.stdout.write(schema_text())

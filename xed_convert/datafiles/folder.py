@@ -18,7 +18,7 @@ from xed_convert.datafiles.pattern import Macros, Token
 from xed_convert.datafiles.records import Record, read_records
 from xed_convert.datafiles.source import FileLine, read_lines
 from xed_convert.errors import ConversionError
-from xed_convert.memory import without_collection
+from xed_convert.garbage import without_collection
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,7 +23,7 @@ from xed_convert.expansion.pending import (
     record_attributes,
 )
 from xed_convert.expansion.siblings import name_siblings
-from xed_convert.memory import without_collection
+from xed_convert.garbage import without_collection
 from xed_convert.model import InstructionVariant
 
 if TYPE_CHECKING:

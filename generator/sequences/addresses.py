@@ -1,4 +1,4 @@
-"""Memory addresses for the instances of a sequence.
+"""Addresses in memory for the instances of a sequence.
 
     read only      MOV RAX, [R14]    MOV RBX, [R14]        all the same place
     written        MOV [R14], RAX    MOV [R14+8], RAX      side by side; a cache line apart in another sequence

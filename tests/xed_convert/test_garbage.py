@@ -2,7 +2,7 @@
 
 import gc
 
-from xed_convert.memory import SELDOM, collect_seldom, without_collection
+from xed_convert.garbage import SELDOM, collect_seldom, without_collection
 
 
 def test_a_process_that_asks_for_it_collects_seldom() -> None:
