@@ -60,7 +60,7 @@ MERGED_BITS = (8, 16)
 """Bits of a store that the file's chain loads into a part of a register (see `results.machine.latencies`)."""
 
 NEAR, NEAR_CYCLES = 0.05, 0.03
-"""Throughputs agree within this share, or within so many cycles: published ones have two decimals."""
+"""Throughputs agree within this share, or within this many cycles: published ones have two decimals."""
 
 
 @dataclass

@@ -107,7 +107,7 @@ def main() -> int:
     parser.add_argument("--against", action="store_true", help="compare with the file, do not write it")
     parser.add_argument("--machines", nargs="+", choices=list(COMPLETE), metavar="NAME", help="only these")
     parser.add_argument("--complete", action="store_true", help="4,712 variants of 54 machines, not 72 of ten")
-    parser.add_argument("--most", type=int, help="at most so many variants of each machine")
+    parser.add_argument("--most", type=int, help="variants of each machine at most")
     options = parser.parse_args()
     samples = COMPLETE if options.complete else SAMPLES
     samples = {name: sample for name, sample in samples.items() if name in (options.machines or samples)}
@@ -116,8 +116,11 @@ def main() -> int:
         with atomic_write(options.file) as file:
             file.write("".join("\t".join((*key, *value)) + "\n" for key, value in found.items()).encode())
         return 0
-    lines = differences({key: row for key, row in read(options.file).items() if key[0] in samples}, found)
-    print("\n".join([*lines, f"{len(found) - len(lines)} of {len(found)} rows are the same"]))
+    before = {key: row for key, row in read(options.file).items() if key[0] in samples}
+    if options.most:
+        before = {key: row for key, row in before.items() if key in found}
+    lines, same = differences(before, found), sum(before.get(key) == row for key, row in found.items())
+    print("\n".join([*lines, f"{same} of {len(found)} rows are the same"]))
     return int(bool(lines))
 
 

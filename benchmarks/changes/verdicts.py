@@ -61,7 +61,7 @@ class VerdictSource:
         return [one for one in self.catalogue if one.cpl == 3 and not excluded(one, privileged=True)]
 
     def verdicts(self, name: str, count: int) -> tuple[dict[str, str], int]:
-        """Ask about so many variants of a machine; return the verdicts by variant and what they are about.
+        """Ask about `count` variants of a machine; return the verdicts by variant and what they are about.
 
         The second value is the number of measurements.
         """
@@ -72,7 +72,7 @@ class VerdictSource:
         return found, len(kept.asked)
 
     def _characterized(self, name: str, count: int, kept: Kept) -> dict[str, str]:
-        """Characterize so many variants of a machine."""
+        """Characterize `count` variants of a machine."""
         machine = open_machine(name.removeprefix(CLOCK))
         variants = self.sample(machine, name, count)
         stopped: Verdicts = {}
@@ -117,7 +117,7 @@ class VerdictSource:
             yield by_key[one.name], one.result, one.requests
 
     def sample(self, machine: MachineModel, name: str, count: int) -> list[InstructionVariant]:
-        """Return so many variants of all extensions, other ones for each random machine; or those that are chosen."""
+        """Return `count` variants of all extensions, other ones for each random machine; or those that are chosen."""
         if name in CHOSEN:
             return [self.catalogue.by_string(string) for string in CHOSEN[name]]
         seed = name.rpartition(":")[2]

@@ -172,7 +172,7 @@ class Apart:
         return name.partition(" ")[0] in self._parts
 
     def verdicts(self, name: str, count: int, source: Kept) -> Verdicts:
-        """Return verdicts by what they are about, of so many variants (if it is about variants) of a machine."""
+        """Return verdicts on a machine by what they are about; `count`: of how many variants or cases."""
         part, _, machine = name.partition(" ")
         return self._parts[part](machine, count, source)
 
@@ -344,7 +344,7 @@ class Apart:
 
 
 def evenly(everything: Sequence[Found], count: int) -> Sequence[Found]:
-    """Return so many of a sequence, at equal distances."""
+    """Return `count` members of a sequence, at equal distances."""
     return everything[:: max(1, len(everything) // count)][:count]
 
 

@@ -304,7 +304,7 @@ def main() -> None:
     parser.add_argument("--half", choices=("tuning", "evaluation", "all"), default="evaluation")
     parser.add_argument("--every", type=int, default=1, help="take every n-th block")
     parser.add_argument("--initial-state", choices=("any", "bhive"), default="bhive")
-    parser.add_argument("--jobs", type=int, default=1, help="so many processes")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--without", action="store_true", help="also leave out one part at a time")
     parser.add_argument("--keep", type=Path, help="a file for the outcome of each block; go on where it ends")
     options = parser.parse_args()

@@ -142,7 +142,7 @@ def _regions(codes: Sequence[str], cpu: str) -> Predicted:
 
 
 def osaca(cpu: str, jobs: int) -> Callable[[Sequence[str]], Predicted]:
-    """Return what predicts blocks by OSACA, in so many processes."""
+    """Return what predicts blocks by OSACA, in `jobs` processes."""
 
     def predict(codes: Sequence[str]) -> Predicted:
         with ProcessPoolExecutor(max_workers=jobs) as pool:

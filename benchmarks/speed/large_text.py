@@ -48,7 +48,7 @@ ATT = (
 
 
 def lines(count: int, forms: tuple[str, ...]) -> Iterator[str]:
-    """Yield so many lines of code."""
+    """Yield `count` lines of code."""
     chooser = random.Random(1)
     for number in range(count):
         if number % BETWEEN_JUMPS == BETWEEN_JUMPS - 1:

@@ -51,7 +51,7 @@ def seconds(arguments: Sequence[str]) -> Seconds:
 
 
 def least(arguments: Sequence[str], times: int) -> Seconds:
-    """Return the least times of so many runs, behind one that does not count."""
+    """Return the shortest of `times` runs, behind one that does not count."""
     seconds(arguments)
     runs = [seconds(arguments) for _ in range(times)]
     return Seconds(min(run.wall for run in runs), min(run.cpu for run in runs))

@@ -54,7 +54,7 @@ def _value(operand: Operand, number: int) -> OperandValue:
 
 
 def microbenchmarks(lines: list[Line]) -> list[Microbenchmark]:
-    """Return so many different microbenchmarks, each of one instruction beside others of the machine."""
+    """Return different microbenchmarks, each of one instruction beside others of the machine."""
     blockers = tuple(lines[:: max(1, len(lines) // BLOCKERS)][:BLOCKERS])
     every = max(1, len(lines) // BENCHMARKS)
     return [Microbenchmark((), (*blockers, line), "speed") for line in lines[::every][:BENCHMARKS]]

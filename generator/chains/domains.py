@@ -35,7 +35,7 @@ def crossing_pair(plan: LatencyPlan) -> OperandPair | None:
 
 
 def domain_routes(pair: OperandPair, length: int) -> dict[str, Route]:
-    """Return for each domain the route from the pair's destination to its source through so many of its links.
+    """Return for each domain the route from the pair's destination to its source through `length` of its links.
 
     Args:
         pair: see `crossing_pair`.

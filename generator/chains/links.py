@@ -210,7 +210,7 @@ def routes(source: str, target: str, *, direct: bool = True, limit: int = 6) -> 
         source: where the value is (the destination operand of the instruction under test).
         target: where it has to go (a source operand).
         direct: whether a single link from flag to flag will do. If not, the route leads through a register.
-        limit: at most so many alternatives of the same length.
+        limit: alternatives of the same length at most.
     """
     found: list[Route] = []
     best: tuple[int, int] | None = None

@@ -219,7 +219,7 @@ def _body(benchmark: Microbenchmark, copies: int, parts: Mapping[str, _Part]) ->
 
 
 def _jumping_back(part: _Part, size: int) -> _Part:
-    """Return the end of a loop with its jump (rel32, the last four bytes) going back over so many bytes before it."""
+    """Return the end of a loop with its jump (rel32, the last four bytes) going back `size` bytes."""
     code = part.code[:-4] + struct.pack("<i", -(size + len(part.code)))
     return _Part(code, part.context_at)
 

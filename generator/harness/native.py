@@ -58,7 +58,7 @@ class Calibration:
 
 
 def calibration(iterations: int, copies: int = CHAIN_COPIES) -> Calibration:
-    """Return the calibration blobs for a difference of that many loop iterations of so many IMULs each."""
+    """Return the calibration blobs that differ by `iterations` of a loop of `copies` IMULs."""
     return Calibration(
         render(_CHAIN, copies, SHORT_ITERATIONS, RDTSC),
         render(_CHAIN, copies, SHORT_ITERATIONS + iterations, RDTSC),
@@ -70,7 +70,7 @@ def calibration(iterations: int, copies: int = CHAIN_COPIES) -> Calibration:
 def contention_probe(inside: int = 0) -> bytes:
     """Return the blob of the contention probe; see templates/contention_probe.asm.j2.
 
-    With `inside` it is part of another blob, so many bytes behind its beginning, and takes the context from there.
+    With `inside` it is part of another blob, `inside` bytes behind its beginning, and takes the context from there.
     """
     parts = fixed_fragments("contention_probe")
     starts = dict(zip(parts, accumulate(map(len, parts.values()), initial=ENTRY_OFFSET), strict=False))

@@ -31,7 +31,7 @@ class File(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AccessInstructions:
-    """A store and a load of so many bytes: `store` and `load` are the catalogue's strings, with their registers."""
+    """A store and a load of equal size: `store` and `load` are the catalogue's strings, with their registers."""
 
     name: str
     size_bytes: int

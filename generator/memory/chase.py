@@ -38,7 +38,7 @@ PAGE_STRIDE = PAGE_BYTES + LINE_BYTES
 
 
 def chase(instructions: InstructionFactory, size_bytes: int, stride: int = LINE_BYTES) -> Microbenchmark:
-    """Return the code that follows a ring through so many bytes from R14 on, with a pointer every `stride` bytes."""
+    """Return the code that follows a ring through `size_bytes` from R14 on, with a pointer every `stride` bytes."""
     make, places = instructions.line, max(2, size_bytes // stride)
     once = _writing(instructions, places, stride)
     setup = (make("MOV (R64, M64)", "RAX", SAVED),)

@@ -92,7 +92,7 @@ class ForwardingCode:
         self._instructions = instructions
 
     def chain(self, cell: ForwardingCase, times: int = 1) -> Microbenchmark:
-        """Return store, load and link of a cell, so many times one after another.
+        """Return store, load and link of a cell, `times` times one after another.
 
         Raises:
             ValueError: nothing fits the cell's place.
@@ -143,7 +143,7 @@ class ForwardingCode:
 
     @staticmethod
     def _places(addressing: Addressing, store: int, load: int) -> tuple[MemoryAddress, MemoryAddress]:
-        """Return the places of store and load, at so many bytes from the area's middle; R12 and R13 are zero."""
+        """Return the places of store and load, in bytes from the area's middle; R12 and R13 are zero."""
         match addressing:
             case Addressing.SAME:
                 return MemoryAddress("R14", displacement=store), MemoryAddress("R14", displacement=load)

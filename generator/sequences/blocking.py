@@ -269,7 +269,7 @@ class BlockingCode:
         return Microbenchmark((), self._delay(), f"{DELAY} of {SAME_ADDRESS}")
 
     def released(self, store: InstructionVariant, count: int) -> Microbenchmark:
-        """Return so many instances of a store whose address and data they all wait for.
+        """Return `count` instances of a store whose address and data they all wait for.
 
         Raises:
             AllocationError: its data cannot be the address.
@@ -303,7 +303,7 @@ class BlockingCode:
     def followed(
         self, blockers: tuple[InstructionVariant, int], first: InstructionVariant, second: InstructionVariant
     ) -> Microbenchmark:
-        """Return so many of a blocking instruction, then `first`, and then `second`, which reads its result.
+        """Return a number of blocking instructions, then `first`, and then `second`, which reads its result.
 
         Raises:
             AllocationError: `second` cannot read what `first` writes, or there are not enough registers.

@@ -143,7 +143,7 @@ class BypassCode:
         return tuple(one for one in known if self._has(one.operation.instruction))
 
     def ring(self, members: Sequence[BypassClass | FileMove], instances: int) -> Microbenchmark:
-        """Return a ring through classes and moves, with so many instances of each class in a row."""
+        """Return a ring through classes and moves, with `instances` of each class in a row."""
         body: list[Line] = []
         for one in members:
             line = self.line(one)

@@ -67,7 +67,7 @@ def prologue_counted(factory: ThroughputFactory) -> tuple[Microbenchmark, int]:
 
 
 def grouped(factory: ThroughputFactory, form: Form, nops: int) -> Microbenchmark:
-    """Return independent instances, each followed by so many NOPs; `divisor` is how many instances.
+    """Return independent instances, each followed by `nops` NOPs; `divisor` is how many instances.
 
     Raises:
         AllocationError: there are not enough registers for one instance.
@@ -94,13 +94,13 @@ def fenced(factory: ThroughputFactory, form: Form) -> Microbenchmark:
 
 
 def fenced_chain(instructions: InstructionFactory, links: int) -> Microbenchmark:
-    """Return a chain of so many instructions between LFENCEs."""
+    """Return a chain of `links` instructions between LFENCEs."""
     body = (instructions.line("LFENCE"), *_chain(instructions, links))
     return Microbenchmark((), body, f"a chain of {links} IMUL between LFENCEs", 1)
 
 
 def slow_chains(instructions: InstructionFactory, links: int, nops: int) -> Microbenchmark:
-    """Return chains that any decoder takes, each with so many NOPs: they last as long as instances of `grouped`."""
+    """Return chains that any decoder takes, each with `nops` NOPs: they last as long as instances of `grouped`."""
     body = [*_chain(instructions, links), *_nops(instructions, nops)] * INSTANCES
     purpose = f"{INSTANCES} chains of {links} IMUL, each with {nops} NOPs"
     return Microbenchmark((), tuple(body), purpose, INSTANCES)

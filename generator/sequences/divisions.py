@@ -45,14 +45,14 @@ class IntegerDivisions:
         return _independent(self.instructions, self.instance)
 
     def among_nops(self, count: int, nops: int) -> Microbenchmark:
-        """Return divisions with so many NOPs behind each."""
+        """Return `count` divisions with `nops` NOPs behind each."""
         values = values_of(self.division, ValueKind.SLOW)
         setup = setup_of(self.instructions, [self.instance], values)
         purpose = f"issue slots of {self.division.string}: {count} of them, with {nops} NOPs behind each"
         return Microbenchmark(setup, (*self.lines, *[NOP] * nops) * count, purpose, count)
 
     def among(self, variant: InstructionVariant, count: int) -> Microbenchmark:
-        """Return so many divisions and one instance of a variant.
+        """Return `count` divisions and one instance of a variant.
 
         Raises:
             AllocationError: there are not enough registers.
@@ -69,7 +69,7 @@ class IntegerDivisions:
 def among_vectors(
     instructions: InstructionFactory, variant: InstructionVariant, division: InstructionVariant, count: int
 ) -> Microbenchmark:
-    """Return so many divisions of vectors and one instance of a variant.
+    """Return `count` divisions of vectors and one instance of a variant.
 
     Raises:
         AllocationError: there are not enough registers.

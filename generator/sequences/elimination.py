@@ -71,7 +71,7 @@ class MoveFactory:
         return len(self.names) // 2 - 1
 
     def held(self, pairs: int) -> Microbenchmark:
-        """Return a chain with moves, after so many pairs that stay; `divisor` is the number of moves in the chain.
+        """Return a chain with moves, after `pairs` pairs that stay; `divisor` is the number of moves in the chain.
 
         Raises:
             EncodingError: an instruction cannot be encoded.

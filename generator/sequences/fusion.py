@@ -105,7 +105,7 @@ def pairs(
         jumps: mnemonics of the jumps, in turns.
         filler: what stands between the pairs.
         adjacent: the jump right after the instance, else a filler between them.
-        more: so many further fillers per pair.
+        more: further fillers per pair.
 
     Raises:
         AllocationError: there are not enough registers.

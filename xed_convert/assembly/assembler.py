@@ -34,7 +34,7 @@ _MOST_ROUNDS = 20
 
 @dataclass(frozen=True, slots=True)
 class AlignedData:
-    """Bytes between instructions: data, after NOPs that align it to so many bytes from the beginning."""
+    """Bytes between instructions: data, after NOPs that align it to a `multiple` of bytes from the beginning."""
 
     data: bytes = b""
     multiple: int = 1

@@ -10,6 +10,6 @@ NOPS = ("", "90", "6690", "0f1f00", "0f1f4000", "0f1f440000", "660f1f440000", "0
 
 @cache
 def nops(size: int) -> bytes:
-    """Return so many bytes of NOPs, as few of them as possible."""
+    """Return `size` bytes of NOPs, as few NOPs as possible."""
     longest = len(NOPS) - 1
     return bytes.fromhex(NOPS[longest]) * (size // longest) + bytes.fromhex(NOPS[size % longest])
