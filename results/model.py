@@ -190,6 +190,10 @@ _PLAIN_TERM = rf"(?:[0-9]{{1,9}}\*{_PORTS}|{_RESOURCE})"
 PORT_USAGE = rf"{_PLAIN_TERM}(?:\+{_PLAIN_TERM})*"
 """What `PortUsage.parse` reads, as a regular expression ("" apart)."""
 
+_WRITTEN_TERM = rf"[1-9][0-9]{{0,8}}\*{_PORTS}"
+WRITTEN_PORT_USAGE = rf"{_WRITTEN_TERM}(?:\+{_WRITTEN_TERM})*"
+"""What `str` makes of a port usage, as a regular expression ("" apart): every term has a count, of at least one µop."""
+
 
 def _ports_named(name: str) -> Iterator[str]:
     """Yield the ports of `p06`, `r06`, `FP01` or `ALU`."""

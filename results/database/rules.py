@@ -11,7 +11,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from results.database.reader import fault_of
-from results.model import PORT_LETTERS, SPECIAL_FORMS, Form
+from results.model import SPECIAL_FORMS, WRITTEN_PORT_USAGE, Form
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -28,8 +28,7 @@ INTEGER_ATTRIBUTES = re.compile(
 )
 LATENCY_CYCLES = re.compile(r"((min_|max_)?cycles(_(addr|addr_index|mem))?|(min_|max_)cycles_\w+?)(_same_reg)?")
 UPPER_BOUND = re.compile(r"\w*cycles\w*_is_upper_bound")
-_PORTS = rf"[1-9]\d*\*([pr][{PORT_LETTERS}]+|[A-Z_]+\d*)"
-PORTS = re.compile(rf"{_PORTS}(\+{_PORTS})*")
+PORTS = re.compile(WRITTEN_PORT_USAGE)
 """OSACA's importer reads the counts, and AMD's resources (FP01) besides ports; `r01` are ports found by time alone."""
 
 THROUGHPUT = re.compile(rf"TP_(unrolled|loop|ports)({FORMS})?")
@@ -150,7 +149,7 @@ def _integers(entry: Entry) -> Iterator[tuple[str, str]]:
 def _ports(entry: Entry) -> Iterator[tuple[str, str]]:
     for result in entry.results.values():
         for name, value in (result.measurement or {}).items():
-            if re.fullmatch(rf"ports({FORMS})?", name) and not PORTS.fullmatch(value):
+            if re.fullmatch(rf"some_ports|ports({FORMS})?", name) and not PORTS.fullmatch(value):
                 yield result.architecture, f'{name}="{value}" is not of the form 1*p0156+1*p06'
 
 

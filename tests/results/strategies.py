@@ -38,9 +38,14 @@ cycles = st.fractions(min_value=0, max_value=1000, max_denominator=100)
 maybe_cycles = st.none() | cycles
 indices = st.integers(1, 5)
 flags = st.sampled_from(["", "CF", "ZF"])
-port_usages = st.dictionaries(
-    st.frozensets(st.sampled_from(PORT_LETTERS), min_size=1), st.integers(1, 9), max_size=4
-).map(PortUsage)
+port_names = (
+    st.frozensets(st.sampled_from(PORT_LETTERS), min_size=1)
+    | st.frozensets(st.sampled_from([f"r{letter}" for letter in PORT_LETTERS]), min_size=1)
+    | st.frozensets(st.sampled_from(["FP0", "FP1", "FP2", "FP3", "INT0", "ALU", "V", "LS_AGU"]), min_size=1)
+)
+"""Ports by number, ports found by time alone, and pipes and kinds of µops with names."""
+
+port_usages = st.dictionaries(port_names, st.integers(1, 9), max_size=4).map(PortUsage)
 rhythms = st.lists(cycles, max_size=2).map(tuple)
 throughputs = st.builds(Throughput, *[maybe_cycles] * 5, unrolled_rhythms=rhythms, loop_rhythms=rhythms)
 latencies = st.builds(

@@ -2,16 +2,14 @@
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
-from results.model import PORT_LETTERS, PortUsage
-
-port_sets = st.frozensets(st.sampled_from(PORT_LETTERS), min_size=1)
+from results.model import PortUsage
+from tests.results.strategies import port_usages
 
 
-@given(st.dictionaries(port_sets, st.integers(1, 20), max_size=6))
-def test_parse_reads_what_str_writes(uops: dict[frozenset[str], int]) -> None:
-    assert PortUsage.parse(str(PortUsage(uops))).uops == uops
+@given(port_usages)
+def test_parse_reads_what_str_writes(usage: PortUsage) -> None:
+    assert PortUsage.parse(str(usage)) == usage
 
 
 def test_written_as_in_published_data() -> None:

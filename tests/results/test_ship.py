@@ -27,6 +27,7 @@ from runner.cli.process.guard import UsageError
 from runner.cli.support import characterize
 from runner.cli.support.options import CampaignOptions
 from xed_convert.catalogue.catalogue import Catalogue
+from xed_convert.catalogue.schema import validate
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -213,6 +214,7 @@ def test_the_shipped_database_was_measured_and_says_where() -> None:
 def test_the_shipped_database_is_that_of_the_shipped_campaign_and_keeps_the_rules() -> None:
     found = list(read_database(DATABASE))
     assert list(rules.check_entries(found)) == []
+    validate(DATABASE)
     with merge.Campaigns(CAMPAIGNS) as campaigns:
         assert campaigns.unknown(entry.variant.key for entry in found) == []
         assert list(merge.Merge([entry.variant for entry in found], campaigns.lookup).entries()) == found

@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
+from hypothesis import given
 from lxml import etree
 
 from results.database import rules
@@ -21,14 +22,17 @@ from results.database.xml import ConcludedVariant
 from results.shipped import shipped_database
 from runner.verification.synthetic import provenance, truths
 from tests.nonempty import some
+from tests.results.strategies import port_usages
 from xed_convert.catalogue.catalogue import Catalogue
-from xed_convert.catalogue.schema import validate
+from xed_convert.catalogue.schema import schema_text, validate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from lxml.etree import _Element
+
+    from results.model import PortUsage
 
 Tree: TypeAlias = "_Element"
 
@@ -161,6 +165,24 @@ def test_every_architecture_says_where_it_comes_from(root: Tree) -> None:
         assert element.get("backend")
         assert element.get("cpu")
         assert element.find("caveat") is not None
+
+
+def port_patterns() -> list[re.Pattern[str]]:
+    """Return what the schema and the rules want of a port usage; both write such patterns alike."""
+    (element,) = etree.fromstring(schema_text().encode()).xpath("//*[@name='Ports']//*[local-name()='pattern']")
+    return [re.compile(element.get("value")), rules.PORTS]
+
+
+@given(port_usages.filter(lambda usage: bool(usage.uops)))
+def test_the_schema_and_the_rules_accept_every_port_usage_that_is_written(usage: PortUsage) -> None:
+    for pattern in some(port_patterns()):
+        assert pattern.fullmatch(str(usage))
+
+
+@pytest.mark.parametrize("text", ["", "p06", "0*p06", "1*p", "1*q06", "V", "1*p06+", "1*p06 + 1*p0", "-1*p0"])
+def test_the_schema_and_the_rules_refuse_other_text(text: str) -> None:
+    for pattern in some(port_patterns()):
+        assert not pattern.fullmatch(text)
 
 
 def test_the_check_of_the_command_and_the_schema_agree(skx_file: Path) -> None:

@@ -193,7 +193,7 @@ def test_whatever_is_known_the_readers_can_read_it(entries: list[xml.ConcludedVa
     for measurement in root.iter("measurement"):
         for suffix in ("", "_same_reg"):
             ports = measurement.get("ports" + suffix)
-            assert ports is None or all(int(term.split("*p")[0]) > 0 for term in ports.split("+"))
+            assert ports is None or all(int(term.split("*")[0]) > 0 for term in ports.split("+"))
         assert all(float(value) >= 0 for name, value in measurement.items() if str(name).startswith("TP_"))
         for found in measurement.iter("latency"):
             assert all(int(value) >= 0 for name, value in found.attrib.items() if name != "spread")
