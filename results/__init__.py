@@ -9,5 +9,5 @@ Reading order:
   `site` (pages), `html` (templates), `memory` (store forwarding, load and store times, caches),
   `bypass` (delays between classes of instructions);
 - `machine` (a machine model, made from an instructions.xml);
-- `shipped` (the included database), `ship` (makes it), `version`.
+- `shipped` (the included database), `ship` (makes it), `processes` (how many share some work), `version`.
 """

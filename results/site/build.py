@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from results.campaign.store import Store
 from results.database.reader import DatabaseError
 from results.exports.exporters import is_model
+from results.processes import sensible_processes
 from results.site import experiments, memory, pages, tables, views
 from xed_convert.files import OutputError
 
@@ -157,7 +158,9 @@ class _Task:
 def _variant_pages(task: _Task, entries: Sequence[Entry], jobs: int, progress: Callable[[int, int], None]) -> int:
     starts = range(0, len(entries), CHUNK)
     count = 0
-    with ProcessPoolExecutor(max_workers=jobs, initializer=_start, initargs=(task, entries)) as pool:
+    with ProcessPoolExecutor(
+        max_workers=sensible_processes(jobs, len(starts)), initializer=_start, initargs=(task, entries)
+    ) as pool:
         for start, written in zip(starts, pool.map(_chunk, starts), strict=True):
             count += written
             progress(min(start + CHUNK, len(entries)), len(entries))

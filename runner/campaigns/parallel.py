@@ -17,6 +17,7 @@ from multiprocessing import connection as connections
 from typing import TYPE_CHECKING
 
 from inference.characterizer import Characterizer
+from results.processes import sensible_processes
 from runner.backend import BackendError
 from runner.backends.registry import open_backend
 from runner.measuring.protocol import Measurer
@@ -177,7 +178,7 @@ def run(order: Order) -> Iterator[WorkerResult]:
     """
     keys = order.keys
     chunks = [keys[start : start + CHUNK] for start in range(0, len(keys), CHUNK)]
-    with _processes(order) as processes:
+    with _processes(order, sensible_processes(order.plan.processes, len(chunks))) as processes:
         yield from _in_order(chunks, processes)
 
 
@@ -201,8 +202,8 @@ def _in_order(chunks: Sequence[Sequence[str]], processes: Sequence[_Process]) ->
 
 
 @contextmanager
-def _processes(order: Order) -> Iterator[list[_Process]]:
-    """Start the processes; kill them when the block ends.
+def _processes(order: Order, count: int) -> Iterator[list[_Process]]:
+    """Start so many processes; kill them when the block ends.
 
     Each has a pipe of its own: a process that is killed while it answers blocks no other one.
     """
@@ -210,7 +211,7 @@ def _processes(order: Order) -> Iterator[list[_Process]]:
     try:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # none may be started and then not be known
         try:
-            started += [_start(order) for _ in range(order.plan.processes)]
+            started += [_start(order) for _ in range(count)]
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         yield started

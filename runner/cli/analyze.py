@@ -56,7 +56,9 @@ def analyze(
         str | None,
         typer.Option(metavar="FILE", help="Basic blocks, one per line in hexadecimal (- is standard input)."),
     ] = None,
-    jobs: Annotated[int, typer.Option(metavar="N", min=1, help="With --blocks: the number of processes.")] = 1,
+    jobs: Annotated[
+        int, typer.Option(metavar="N", min=1, help="With --blocks: the number of processes, at most one per CPU.")
+    ] = 1,
     syntax: Annotated[
         str, typer.Option(metavar="NAME", help="intel, att, or auto: att if registers have percent signs.")
     ] = "auto",

@@ -104,7 +104,13 @@ def characterize(
         int | None, typer.Option(metavar="N", min=0, help="The logical CPU to measure on.", rich_help_panel=MACHINE)
     ] = None,
     jobs: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Processes, for simulated machines.", rich_help_panel=MACHINE)
+        int,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Processes, for simulated machines; at most one per CPU.",
+            rich_help_panel=MACHINE,
+        ),
     ] = 1,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show how each number came about.", rich_help_panel=OUTPUT)

@@ -50,7 +50,7 @@ def site(
         typer.Argument(help="An instructions.xml, and campaigns (.sqlite) whose experiments the pages shall show."),
     ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write.")] = Path("site"),
-    jobs: Annotated[int, typer.Option(min=1, help="How many processes.")] = os.cpu_count() or 1,
+    jobs: Annotated[int, typer.Option(min=1, help="How many processes, at most one per CPU.")] = os.cpu_count() or 1,
     serve: Annotated[bool, typer.Option("--serve", help="Show it at http://localhost:PORT/ until Ctrl-C.")] = False,
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port for --serve.")] = 8000,
 ) -> None:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from results import table
 from results.campaign import codec
+from results.processes import sensible_processes
 from results.table import ResultRow
 from results.text import duration_text, machine_text, taken_text
 from xed_convert.files import atomic_write, check_writable
@@ -160,6 +161,6 @@ def plan_lines(plan: Plan, provenance: Provenance, jobs: int) -> Iterator[str]:
         yield "how long it takes is not known: no variant of a sample was done in time"
         return
     yield (
-        f"about {microbenchmarks} microbenchmarks, {duration_text(seconds / jobs)}"
+        f"about {microbenchmarks} microbenchmarks, {duration_text(seconds / sensible_processes(jobs, plan.possible))}"
         f" (from {plan.sampled} variants that took {duration_text(plan.seconds)})"
     )

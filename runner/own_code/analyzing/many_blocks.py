@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from analysis.block.addresses import BHIVE
 from analysis.bounds.components import Running
 from analysis.prediction import PredictionMode
+from results.processes import sensible_processes
 from runner.own_code.analyzing.analyzed import tools_for
 from runner.own_code.journal import Journal
 from xed_convert.errors import UopscopeError
@@ -110,7 +111,8 @@ def predict_blocks(
 
 def _made(blocks: Sequence[bytes], starts: Sequence[int], task: PredictionTask, jobs: int) -> Iterator[list[Row]]:
     """Yield the rows of chunks in order; few chunks are sent ahead, so that a stop does not wait for many."""
-    if jobs == 1 or len(starts) < 2:
+    jobs = sensible_processes(jobs, len(starts))
+    if jobs == 1:
         _start(task)
         yield from (_chunk(blocks[start : start + CHUNK]) for start in starts)
         return

@@ -187,6 +187,12 @@ def test_processes_share_a_simulated_campaign(tmp_path: Path) -> None:
     assert found[0]
 
 
+def test_no_more_processes_start_than_there_is_work(capfd: pytest.CaptureFixture[str]) -> None:
+    """The end would not come with a million processes."""
+    assert called([*SIMULATED, "--instr", ADC, "--jobs", "1000000"]) == 0
+    assert "1*p0156+1*p06" in capfd.readouterr().out
+
+
 def test_a_campaign_goes_to_standard_output_under_other_names(tmp_path: Path) -> None:
     database = str(tmp_path / "c.sqlite")
     assert process([*SIMULATED, "MOVZX (R32, M16)", "--db", database]).returncode == 0
