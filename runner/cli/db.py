@@ -11,6 +11,7 @@ from dataclasses import asdict
 from fractions import Fraction
 from functools import cache
 from io import StringIO
+from math import floor
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
 
@@ -164,7 +165,13 @@ def diff(
         if as_json or html is not None:
             raise UsageError("--agreement prints text only", hint="Leave --json and --html out.")
         raise typer.Exit(_agreement(old, new, arch, show))
-    changes = compare(entries_of(old), entries_of(new), frozenset([arch] if arch else []))
+    before, after = list(entries_of(old)), list(entries_of(new))
+    names = {name for entry in (*before, *after) for name in entry.results}
+    if arch and arch not in names:
+        raise UsageError(
+            f"no result of the architecture {arch!r}", hint=f"There are: {', '.join(sorted(names)) or 'none'}."
+        )
+    changes = compare(before, after, frozenset([arch] if arch else []))
     groups = group(changes)
     if html is not None:
         from results.site.pages import diff_page  # noqa: PLC0415 - jinja2 is slow to import
@@ -196,7 +203,7 @@ def _agreement(first: Path, second: Path, arch: str, show: int) -> int:
         share = found.share(kind)
         assert share is not None
         within = f"within {float(TOLERANCE):.0%}" if kind in GOALS else "equal"
-        line = f"{kind}: {found.agreed[kind]} of {found.compared[kind]} values {within}: {float(share):.2%}"
+        line = f"{kind}: {found.agreed[kind]} of {found.compared[kind]} values {within}: {percent(share)}"
         if kind in GOALS:
             line += f" (goal {float(GOALS[kind]):.0%}: {'missed' if kind in found.missed() else 'met'})"
         print(line)
@@ -305,7 +312,7 @@ def _print_comparison(found: Comparison, by: list[str], show: int, names: tuple[
             print(f"{kind}: nothing to compare")
             continue
         print(
-            f"{kind}: {found.agreed[kind]} of {found.compared[kind]} agree: {float(share):.2%} "
+            f"{kind}: {found.agreed[kind]} of {found.compared[kind]} agree: {percent(share)} "
             f"(goal {float(goal):.1%}: {'missed' if kind in found.missed() else 'met'}), "
             f"{found.equal[kind]} are equal, {found.without[kind]} were not measured"
         )
@@ -329,6 +336,11 @@ def _print_comparison(found: Comparison, by: list[str], show: int, names: tuple[
         print(line)
 
 
+def percent(share: Fraction) -> str:
+    """Write a share, rounded down: what is below a goal does not look like it, and 100.00% means all."""
+    return f"{floor(share * 10_000) / 100:.2f}%"
+
+
 def _print_reasons(found: Comparison, kind: str) -> None:
     """Print how many differences each rule explains, and how many none does."""
     from results.database.reasons import TEXTS  # noqa: PLC0415 - only for this command
@@ -341,7 +353,7 @@ def _print_reasons(found: Comparison, kind: str) -> None:
     if left:
         print(f"  {left:5} that no rule explains")
     if counts:
-        print(f"  {float(found.share_known(kind)):.2%} agree or are explained")
+        print(f"  {percent(found.share_known(kind))} agree or are explained")
 
 
 def _write_differences(found: Comparison, _by: list[str], file: IO[bytes]) -> None:

@@ -51,6 +51,14 @@ def compared(row: Published, *entries: Entry) -> Comparison:
     return compare_published([row], entries, Tolerance())
 
 
+@given(st.integers(0, 10**6), st.integers(1, 10**6))
+def test_a_share_never_looks_larger_than_it_is(agreed: int, others: int) -> None:
+    share = Fraction(agreed, agreed + others)
+    said = Fraction(db.percent(share).removesuffix("%")) / 100
+    assert said <= share < said + Fraction(1, 10_000)
+    assert db.percent(Fraction(1)) == "100.00%"
+
+
 @pytest.mark.parametrize(
     ("theirs", "ours", "agrees"),
     [
