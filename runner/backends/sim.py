@@ -45,15 +45,15 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 CAVEAT = "a simulated core: every number is the model's, nothing is measured"
-OPTIONS: dict[str, Callable[[MachineModel], MachineModel]] = {
-    "separate": lambda machine: machine.with_parameters(shared_counters=()),
-    "memory": lambda machine: machine.with_parameters(memory=TYPICAL),
-    "bypass": lambda machine: machine.with_parameters(bypass=EACH_WAY),
-    "producer": lambda machine: machine.with_parameters(late_rules=late_rules()),
-    "job1": lambda machine: machine.with_parameters(noise=CounterNoise(job_percent=1)),
-    "job2": lambda machine: machine.with_parameters(noise=CounterNoise(job_percent=2)),
+OPTIONS: dict[str, tuple[str, Callable[[], object]]] = {
+    "separate": ("shared_counters", tuple),
+    "memory": ("memory", lambda: TYPICAL),
+    "bypass": ("bypass", lambda: EACH_WAY),
+    "producer": ("late_rules", late_rules),
+    "job1": ("noise", lambda: CounterNoise(job_percent=1)),
+    "job2": ("noise", lambda: CounterNoise(job_percent=2)),
     **{
-        rule.value: functools.partial(MachineModel.with_parameters, binding=rule)
+        rule.value: ("binding", functools.partial(Binding, rule.value))
         for rule in Binding
         if rule is not Binding.FEWEST_WAITING
     },
@@ -63,7 +63,7 @@ OPTIONS: dict[str, Callable[[MachineModel], MachineModel]] = {
 `SKX:separate`: every port has a counter of its own. `SKX:memory`: it has caches and a store buffer. `SKX:bypass`:
 vectors take a cycle more from integers to floating-point numbers and back. `SKX:producer`: some instructions take
 longer behind some producers. The others name a rule that binds µops to ports, or noise: all counts of a run are off
-by up to 1% or 2%."""
+by up to 1% or 2%. Each has the parameter that it sets, and how to make the value."""
 
 HIDDEN_CAVEAT = "its counters are hidden: only time is read"
 
@@ -238,10 +238,24 @@ def open_machine(architecture: str | None) -> MachineModel:
     if base.lower() not in known or not set(options) <= set(OPTIONS):
         offered = [*names(), *(f"{known.get(base.lower(), 'HSW')}:{option}" for option in OPTIONS), "random:SEED"]
         raise UnknownNameError.of("simulated machine", architecture, offered)
-    machine = load_machine(known[base.lower()])
+    _refuse_contradictions(architecture, options)
+    return _with_options(load_machine(known[base.lower()]), options)
+
+
+def _refuse_contradictions(architecture: str, options: Sequence[str]) -> None:
+    """Raise `UnknownNameError` if two options set the same parameter of a machine."""
+    by_parameter: dict[str, str] = {}
     for option in options:
-        machine = OPTIONS[option](machine)
-    return machine
+        other = by_parameter.setdefault(OPTIONS[option][0], option)
+        if other != option:
+            raise UnknownNameError(
+                f"{architecture!r}: {other} and {option} contradict each other", hint="name one of them"
+            )
+
+
+def _with_options(machine: MachineModel, options: Sequence[str]) -> MachineModel:
+    """Return a machine with what some options say."""
+    return machine.with_parameters(**{name: make() for name, make in (OPTIONS[option] for option in options)})
 
 
 def _open_random(architecture: str, options: Sequence[str], hint: str) -> MachineModel:
@@ -289,8 +303,8 @@ def create_from(model: Path, architecture: str | None = None) -> SimBackend:
         machine = machine_of(read_machine(model, base))
         if not set(options) <= set(OPTIONS):
             raise UnknownNameError.of("option", options[0], OPTIONS)
-        for option in options:
-            machine = OPTIONS[option](machine)
+        _refuse_contradictions(told, options)
+        machine = _with_options(machine, options)
         return SimBackend(machine, Catalogue.load(), hide_counters=hidden, table=table)
     except BackendError:
         raise

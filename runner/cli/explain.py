@@ -60,7 +60,7 @@ def _found(store: Store, keys: list[str]) -> list[Conclusion]:
     found = [conclusion for key in keys for conclusion in store.conclusions(key)]
     if not found:
         raise NotMeasuredError(
-            f"{store.path}: no conclusion about {len(keys)} variants that match",
+            f"{store.path}: no conclusion about any variant that matches",
             hint="characterize --instr PATTERN --db FILE measures them",
         )
     return found

@@ -68,7 +68,6 @@ def memory(
 ) -> None:
     """Measure memory: store forwarding, loads and stores, levels of cache."""
     from results.memory.documents import read_document  # noqa: PLC0415 - `--help` needs none of these
-    from results.shipped import shipped_memory  # noqa: PLC0415 - likewise
     from xed_convert.files import check_writable  # noqa: PLC0415 - likewise
 
     if sequence is not None:
@@ -86,7 +85,7 @@ def memory(
     if from_file is not None:
         if parts or access or place or addressing or cpu is not None or arch:
             raise UsageError("--from shows what was measured before", hint="leave out the options about measuring")
-        report = read_document(from_file if from_file.exists() else shipped_memory(str(from_file)) or from_file)
+        report = read_document(_document(from_file))
     else:
         report = _measured(backend, cpu, arch, _wanted(parts or [], access or [], place or [], addressing or []))
     _write(report, json_file, xml_file, plot)
@@ -94,6 +93,18 @@ def memory(
         from results.memory.text import lines_of  # noqa: PLC0415 - likewise
 
         print("\n".join(lines_of(report, every_offset=every_offset)))
+
+
+def _document(name: Path) -> Path:
+    """Return the file of that name, or what is shipped under it."""
+    from results.shipped import shipped_memories, shipped_memory  # noqa: PLC0415 - `--help` does not need it
+
+    path = name if name.exists() else shipped_memory(str(name))
+    if path is None:
+        names = ", ".join(one.name.split(".")[1] for one in shipped_memories())
+        message = f"--from {name}: no such file, and nothing is shipped under that name"
+        raise UsageError(message, hint=f"shipped: {names}")
+    return path
 
 
 def _measured(backend: str, cpu: int | None, arch: str | None, wanted: WantedMemory) -> MemoryReport:

@@ -62,6 +62,12 @@ class NightlyError(UopscopeError):
     exit_code = 3
 
 
+class NightlyInputError(NightlyError):
+    """What was asked for is wrong: another night would not help."""
+
+    exit_code = 2
+
+
 @dataclass(frozen=True, slots=True)
 class Places:
     """Where the files of nightly runs are."""
@@ -95,7 +101,10 @@ def locked(places: Places) -> Iterator[None]:
 
     Raises:
         NightlyError: another run holds it, or the folder cannot be made.
+        NightlyInputError: it is a file.
     """
+    if places.state.exists() and not places.state.is_dir():
+        raise NightlyInputError(f"{places.state}: not a folder", hint="--state names a folder")
     try:
         places.state.mkdir(parents=True, exist_ok=True)
         file = (places.state / "lock").open("a+b")
@@ -124,6 +133,7 @@ def run(places: Places, selection: Sequence[str], *, free_bytes: int = FREE_BYTE
 
     Raises:
         NightlyError: another run is at work, the disk is full, or the campaign was interrupted.
+        NightlyInputError: `characterize` calls its options wrong.
     """
     with locked(places):
         _check_space(places, free_bytes)
@@ -131,6 +141,8 @@ def run(places: Places, selection: Sequence[str], *, free_bytes: int = FREE_BYTE
         if resumed is None and not again and not _is_due(places):
             return ""
         code, ending = _characterize(places, selection)
+        if code == NightlyInputError.exit_code:
+            raise NightlyInputError("`characterize` refuses these options (see above)")
         if code not in FINISHED:
             raise NightlyError(
                 f"the campaign ended early (exit code {code})", hint="The next run goes on where this one stopped."

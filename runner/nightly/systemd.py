@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import jinja2
 
-from runner.nightly.night import NightlyError
+from runner.nightly.night import NightlyError, NightlyInputError
 from xed_convert.files import atomic_write
 
 if TYPE_CHECKING:
@@ -39,11 +39,12 @@ def install(command: Sequence[str], calendar: str, folder: Path = FOLDER) -> lis
     """Write the units and start the timer; return their paths.
 
     Raises:
-        NightlyError: systemd does not run here, the calendar is not understood, or the folder cannot be written.
+        NightlyError: systemd does not run here, or the folder cannot be written.
+        NightlyInputError: the calendar is not understood.
     """
     _need_systemd()
     if _run(["systemd-analyze", "calendar", calendar]).returncode:
-        raise NightlyError(f"systemd does not understand the time {calendar!r}", hint="For example: *-*-* 02:30")
+        raise NightlyInputError(f"systemd does not understand the time {calendar!r}", hint="For example: *-*-* 02:30")
     written = []
     for name, text in unit_texts(command, calendar).items():
         with atomic_write(folder / name) as file:

@@ -60,7 +60,8 @@ def _stored(catalogue: Catalogue, options: CampaignOptions) -> Iterator[Campaign
     """Open a store whose samples take the place of a machine."""
     assert options.database is not None
     if not options.database.is_file():
-        raise UsageError(f"{options.database}: no such file", hint="--reinfer needs a campaign that was begun")
+        what = "not a file" if options.database.exists() else "no such file"
+        raise UsageError(f"{options.database}: {what}", hint="--reinfer needs a campaign that was begun")
     with Store.open(options.database) as store:
         if not store.count_measurements():
             raise UsageError(

@@ -22,7 +22,7 @@ from runner.campaigns.campaign import SkipReason
 from runner.cli import nightly as cli
 from runner.nightly import night as nightly
 from runner.nightly import systemd as units
-from runner.nightly.night import Night, NightlyError, Places
+from runner.nightly.night import Night, NightlyError, NightlyInputError, Places
 from tests.nonempty import faults
 from tests.runner.cli.commands import called
 
@@ -92,7 +92,7 @@ def test_a_full_disk_is_said_before_anything_is_measured(tmp_path: Path) -> None
 
 
 def test_a_campaign_that_cannot_begin_is_an_error_and_changes_nothing(tmp_path: Path) -> None:
-    with pytest.raises(NightlyError, match="ended early"):
+    with pytest.raises(NightlyInputError, match="refuses these options"):
         nightly.run(Places(tmp_path), ["--instr", "NO_SUCH_INSTRUCTION", "--backend", "sim", "--arch", "SKL"])
     assert not (tmp_path / "instructions.xml").exists()
 
@@ -154,16 +154,17 @@ def test_installing_and_uninstalling_leaves_nothing_behind(tmp_path: Path, monke
     ]
 
 
-@pytest.mark.parametrize("fail", ["enable", "calendar"])
+@pytest.mark.parametrize(("fail", "code"), [("enable", 3), ("calendar", 2)])
 def test_an_installation_that_fails_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fail: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fail: str, code: int
 ) -> None:
     tools, etc = tmp_path / "bin", tmp_path / "etc"
     tools.mkdir()
     etc.mkdir()
     fake_systemd(tools, monkeypatch, fail=fail)
-    with pytest.raises(NightlyError):
+    with pytest.raises(NightlyError) as error:
         units.install(["/bin/true"], "*-*-* 02:30", etc)
+    assert error.value.exit_code == code
     assert list(etc.iterdir()) == []
 
 
@@ -215,5 +216,5 @@ def test_soon_after_a_finished_run_there_is_nothing_to_do_unless_asked_for(tmp_p
     (places.campaigns / "x.sqlite").touch()
     nothing = ["--instr", "NO_SUCH_INSTRUCTION", "--backend", "sim", "--arch", "SKL"]
     assert nightly.run(places, nothing) == ""
-    with pytest.raises(NightlyError, match="ended early"):
+    with pytest.raises(NightlyInputError, match="refuses these options"):
         nightly.run(places, nothing, again=True)
