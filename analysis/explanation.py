@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """Where an instruction comes from: a file, a line in it (from 1), and what stands there ("": not known)."""
+    """Where an instruction comes from: a file, a line in it (from 1), and its text ("": not known)."""
 
     file: str
     line: int

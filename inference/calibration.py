@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from inference.experiment import Measured, Procedure
 
 SNAP = Fraction(1, 20)
-"""Share of a link's latency in cycles. Within so much of an integer it is that integer, so that noise does not add up
+"""Share of a link's latency in cycles. Within this much of an integer it is that integer, so that noise does not add up
 over links. A clock may drift by 3 %, which is less. A link that takes a cycle more every tenth time is off by 10 %,
 which is more."""
 

@@ -62,7 +62,7 @@ class Measured:
     - `measurement`: the raw samples behind it.
     - `slower`: core cycles per copy in slower rhythms, which the core fell into in other repetitions.
     - `over`: by how many core cycles the longest loop's time per copy exceeds the value, which is the difference of two
-      loops. If the shorter one is in a slower rhythm, the value is too low by so much at most (0: no clock or no loop).
+      loops. If the shorter one is in a slower rhythm, the value is too low by that at most (0: no clock or no loop).
     """
 
     request: Request

@@ -9,5 +9,5 @@ WAITS = Fraction(9, 10)
 a tenth of short chains, and noise is a few percent."""
 
 AGREE = Fraction(1, 4)
-"""Cycles. Times of two lengths of code may disagree by so much, and be so far off a whole number. Delays take whole
+"""Cycles. Times of two lengths of code may disagree by this much, and be this far off a whole number. Delays take whole
 cycles, so half of that is noise. More is contention, or due to other µops of the code."""

@@ -33,7 +33,7 @@ MARK_BYTES = re.compile(r"\s*\.byte\s+213\s*,\s*3\s*,\s*32\s*,\s*31\b")
 WRITTEN_BACK = "!"
 """Ends the name of the result of an address with write-back: the changed base register, ready after one cycle."""
 PARTS = 840
-"""Shares of units are counted in parts of a cycle, so many to the cycle: 840 is divisible by 2 to 8."""
+"""Parts of a cycle in which shares of units are counted: 840 is divisible by 2 to 8."""
 SCHEMA = 1
 
 

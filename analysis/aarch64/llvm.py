@@ -1,7 +1,7 @@
 """Runs llvm-mc and llvm-mca of an installed LLVM, and reads what they say about AArch64 text.
 
 llvm-mca's instruction tables have latency, µops and the units that each instruction uses. A unit of a group has an
-equal share. llvm-mc shows each instruction as LLVM holds it, in which an operand that is both written and read stands
+equal share. llvm-mc shows each instruction as LLVM holds it, in which an operand that is both written and read occurs
 twice (LLVM command guide, llvm-mca and llvm-mc).
 """
 

@@ -53,7 +53,7 @@ ITERATIONS = 4
 class Environment:
     """What registers and memory hold in the beginning, and the bytes of the one page to which all addresses lead.
 
-    `others` are registers that hold something else. Copies in a row begin `code_offset` bytes behind a multiple of 16.
+    `others` are registers that hold something else. Copies in a row begin `code_offset` bytes after a multiple of 16.
     """
 
     value: int
@@ -239,7 +239,7 @@ class _State:
         return (self.named("sum", min(first, second), max(first, second)), a + b & FULL)
 
     def load(self, address: Value, size: int) -> Value:
-        """Return the value of so many bytes at an address."""
+        """Return the value of `size` bytes at an address."""
         address = self.physical(address)
         known = self.contents.get(address)
         if known is not None and known[0] == size:

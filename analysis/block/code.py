@@ -1,7 +1,7 @@
 """Bytes to the instructions of a block, as a machine executes them.
 
-What the machine's file says nothing about stays in the block: it takes an issue slot, has no µops on ports and passes
-on no value. Such instructions are listed in `Block.unknown`, since a prediction without them is too low.
+Instructions that the machine's file lacks stay in the block: they take an issue slot, have no µops on ports and pass on
+no value. `Block.unknown` lists them, since a prediction without them is too low.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from xed_convert.encoding.decoder import Decoder
 
 NOPS = frozenset({"NOP", "ENDBR64"})
-"""Mnemonics of what fuses with the instruction before it where NOPs do."""
+"""Mnemonics of instructions that fuse with the one before, on cores where NOPs do."""
 
 UNFUSED = frozenset({*BRANCHES, "PREFETCH"})
 """Categories of instructions with which no NOP fuses. Nor does a NOP fuse with instructions that use vectors or the x87
@@ -108,7 +108,7 @@ class Block:
 
     @cached_property
     def fused(self) -> tuple[bool, ...]:
-        """Say for each instruction whether it is one µop with the conditional jump behind it."""
+        """Say for each instruction whether it is one µop with the conditional jump after it."""
         compiled = [item.compiled for item in self.items]
         pairs = zip(compiled, [*compiled[1:], None], strict=True)
         return tuple(bool(one and one.fuses and jump and one.fuses_with(jump)) for one, jump in pairs)
@@ -233,7 +233,7 @@ def _mnemonic(item: Item) -> str:
 
 
 def _takes_nop(item: Item) -> bool:
-    """Whether a NOP behind it fuses with it, where NOPs fuse."""
+    """Whether a NOP after it fuses with it, where NOPs fuse."""
     one = item.compiled
     if one is None or one.uops is None or one.variant.category in UNFUSED:
         return False

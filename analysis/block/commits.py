@@ -21,7 +21,7 @@ Stored = tuple[int, int, int]
 
 
 def commit_cycles(stores: Sequence[Stored], iterations: int, rule: StoreCommit) -> Fraction:
-    """Return the core cycles per iteration that the stores of so many iterations take into the cache.
+    """Return the core cycles per iteration that the stores of some iterations take to commit.
 
     A symbol is taken to point to the beginning of an aligned block, since nothing else is known of it.
     """

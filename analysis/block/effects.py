@@ -45,7 +45,7 @@ class Output:
 
 
 POINTER_LOADS = ("MOV", "MOVSXD", "POP")
-"""Loads of 32 bits or more behind which a load by their result may be fast (uiCA, ICS 2022, and its artifact)."""
+"""Loads of 32 bits or more after which a load by their result may be fast (uiCA, ICS 2022, and its artifact)."""
 
 POINTER_BITS, LEAST_LOADED_BITS = 64, 32
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant, Operand
 
 CLEANING = frozenset({"VZEROUPPER", "VZEROALL"})
-"""Mnemonics behind which all upper halves are zero."""
+"""Mnemonics after which all upper halves are zero."""
 
 UPPER_BITS = 256
 """The least width of a register that has an upper half."""
@@ -51,7 +51,7 @@ def transitions(items: Sequence[Item]) -> tuple[int, ...]:
 
 
 def _after(state: _Uppers, variant: InstructionVariant) -> _Uppers:
-    """Return the state behind an instruction."""
+    """Return the state after an instruction."""
     vectors = [operand for operand in variant.operands if _is_vector(operand)]
     if variant.iclass in CLEANING:
         return _Uppers.CLEAN

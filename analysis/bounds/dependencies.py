@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 STACK_POINTER = "RSP"
 
 MOST_EDGES = 10_000_000
-"""Edges that the search for the slowest dependency cycle looks at, which takes some seconds. Few blocks need so many:
+"""Edges that the search for the slowest dependency cycle looks at, which takes some seconds. Few blocks need them:
 only those where each cycle that is found is a bit slower than the one before."""
 
 
@@ -124,7 +124,7 @@ class _Wiring:
             self._note(position, self.here)
 
     def _note(self, position: int, known: dict[str, int]) -> None:
-        """Note who made what an instruction writes."""
+        """Note the nodes of an instruction's results by location."""
         for number, output in enumerate(self.items[position].effects.outputs, self.first[position]):
             for name in output.names:
                 known[name] = number
@@ -189,7 +189,7 @@ def slowest_cycle(nodes: Sequence[Node]) -> Cycle | None:
 
 
 def search_slowest(nodes: Sequence[Node], most_edges: int = MOST_EDGES) -> CycleSearch:
-    """Look for the dependency cycle with the highest ratio, and look at so many edges at most."""
+    """Look for the dependency cycle with the highest ratio, and look at `most_edges` edges at most."""
     carried = _carried(nodes)
     rounds = most_edges // max(1, sum(len(edges) for _, edges in carried))
     best: Cycle | None = None

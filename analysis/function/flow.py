@@ -340,7 +340,7 @@ def ways_through(
         if len(found) >= MOST_WAYS:
             break
     if not found:
-        raise AnalysisError("no way leads through the loop", hint="are the probabilities 0 or 1?")
+        raise AnalysisError("no way leads through the loop", hint="check the probabilities of its branches")
     kept = sum(way.probability for way in found)
     ways = [Way(way.blocks, way.probability / kept, way.taken) for way in found]
     return sorted(ways, key=lambda way: (-way.probability, way.blocks)), max(0.0, 1 - kept)

@@ -35,7 +35,7 @@ def messages_of(facts: PredictionFacts, name: str) -> Iterator[str]:
         if position in facts.on_path:
             said.append("on the critical path")
         if bounds.block.fused[position]:
-            said.append("one µop with the jump behind it")
+            said.append("fused with the jump after it")
         limits = position in facts.on_cycle and bounds.cycle is not None and bounds.cycle.ratio == bounds.cycles
         yield f"{place}: {'warning' if limits else 'note'}: {machine}: {item.text}: {', '.join(said)}"
 

@@ -60,7 +60,7 @@ def lines_of(facts: PredictionFacts) -> Iterator[str]:
 
 
 MUCH = Fraction(21, 20)
-"""The largest bound explains a simulated time up to so many times the bound."""
+"""Factor: the largest bound explains a simulated time of up to this many times the bound."""
 
 
 def reason_of(facts: PredictionFacts) -> str:
@@ -210,7 +210,7 @@ def _listing(facts: PredictionFacts) -> Iterator[str]:
     for number, mark, slots, usage, latency, text in rows:
         yield f"{number:4} {mark:2} {slots:4}  {usage:{width}} {latency:>8}  {text}"
     yield "* on the slowest chain from iteration to iteration, c on the critical path of an iteration,"
-    yield "+ one µop with the jump behind it, ? nothing is known of it"
+    yield "+ fused with the jump after it, ? nothing is known of it"
 
 
 def mark_of(facts: PredictionFacts, position: int) -> str:

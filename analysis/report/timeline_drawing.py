@@ -32,7 +32,7 @@ STYLE = """
 def timeline_svg(facts: PredictionFacts) -> str:
     """Return the first iterations of the simulation as SVG, "" without a simulation.
 
-    Yellow: issued, waits. Blue: from the first µop that begins until its result is there. Grey: until it retires.
+    Yellow: issued, waits. Blue: from the first µop that begins until its result is ready. Grey: until it retires.
     """
     if facts.explained is None:
         return ""

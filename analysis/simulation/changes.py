@@ -24,7 +24,7 @@ MOST_LINES = 24
 """Instructions that are tried without latency, one at a time: the first ones on the slowest dependency cycle."""
 
 WITHOUT_LIMIT = 16
-"""A resource without limit has so many times its width or entries: more of them changes nothing."""
+"""A resource without limit has this many times its width or entries: more of them changes nothing."""
 
 
 class Tried(Protocol):

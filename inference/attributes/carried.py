@@ -1,11 +1,11 @@
-"""Whether an instruction takes longer behind some producers of an operand through which every chain of it goes.
+"""Whether an instruction takes longer after some producers of an operand through which every chain of it goes.
 
 The chain goes through the producer (`generator.chains.carried`), so the producer's own time is subtracted. That is its
-least time over several readers, since some of them may take longer behind it, too:
+least time over several readers, since some of them may take longer after it, too:
 
     OR RBX, RBX; NEG RBX; NOT RBX; ADD RBX, 1                      4 cycles, 1 of them for OR: the producer takes 3
     POPCNT RAX, RBX; MOVSXD RBX, EAX                               4 cycles
-    POPCNT RAX, RBX; MOVSXD RBX, EAX; NEG RBX; NOT RBX; ADD RBX, 1 7 cycles; else POPCNT takes longer behind ADD
+    POPCNT RAX, RBX; MOVSXD RBX, EAX; NEG RBX; NOT RBX; ADD RBX, 1 7 cycles; else POPCNT takes longer after ADD
 
 One microbenchmark has all producers. Where it takes another time than it should, each is measured alone.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def measure_carried(
     found: ConclusionBuilder, plan: LatencyPlan, calibrations: Calibrations, produced: frozenset[int]
 ) -> Procedure[None]:
-    """Note behind which producers an instruction takes longer; operands that are `produced` elsewhere are left out."""
+    """Note after which producers an instruction takes longer; operands that are `produced` elsewhere are left out."""
     for chain in carried_chains(plan, produced):
         own = yield from _own_times(chain.place, calibrations)
         if len(own) > 1:

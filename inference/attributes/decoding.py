@@ -63,7 +63,7 @@ BY_TIME = "decoders_by_time"
 MITE, MICROCODE, SLOTS, EXECUTED = "uops_MITE", "uops_MS", "uops_retire_slots", "uops_executed"
 
 COUNTERS = (MITE, MICROCODE, SLOTS, EXECUTED)
-"""What is counted among NOPs."""
+"""Counters that are read in code with NOPs."""
 
 NEAR = Fraction(1, 25)
 """Cycles per instance by which a time may be off. Six decoders that wait for predecoded NOPs differ from one that
@@ -89,7 +89,7 @@ JUMPS = ("COND_BR", "UNCOND_BR", "CALL", "RET")
 """Categories of instructions that end a group of decoders: times do not tell whether they also have to begin one."""
 
 MORE = Fraction(3, 2)
-"""Factor: decoding has to take so many times as long as everything else, so that nothing else limits the time."""
+"""Factor: decoding has to take this many times as long as everything else, so that nothing else limits the time."""
 
 WIDEST = 8
 """Decoders that a core has at most."""
@@ -143,7 +143,7 @@ def _others(found: ConclusionBuilder) -> list[Form]:
 
 
 def _counted(factory: ThroughputFactory, form: Form, alone: Measured) -> Procedure[DecodedCounts | None]:
-    """Count the µops of a form among NOPs, without the µops of the NOPs and of what stands beside an instance."""
+    """Count the µops of a form among NOPs, without those of the NOPs and of an instance's prologue."""
     try:
         benchmark, nops = counted(factory, form)
         requests = [Request(benchmark, Want.ALL)]
@@ -162,7 +162,7 @@ def _counted(factory: ThroughputFactory, form: Form, alone: Measured) -> Procedu
 
 
 def _without(name: str, measured: Sequence[Measured], nops: tuple[int, int], alone: Measured) -> Fraction | None:
-    """Return a counter's value per instance, without NOPs, and without what stands beside it."""
+    """Return a counter's value per instance, without NOPs and prologue."""
     if any(name not in one.values for one in (*measured, alone)):
         return None
     each = alone.values[name] / alone.request.benchmark.divisor
@@ -301,6 +301,6 @@ class DecodingTimes:
         self.times.update((nops, one) for nops, one in zip(numbers, answers, strict=True) if one.ok)
 
     def cycles(self, more: int) -> Fraction | None:
-        """Return the cycles per instance with so many NOPs more than `base`."""
+        """Return the cycles per instance with `more` NOPs than `base`."""
         measured = self.times.get(self.base + more)
         return None if measured is None else measured.cycles / measured.request.benchmark.divisor

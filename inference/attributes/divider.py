@@ -69,7 +69,7 @@ MOST = 40
 """Divisions: three quarters of the smallest schedulers hold them."""
 
 LEAST_CYCLES = 2
-"""Cycles of a division, at least: what takes less needs no divider."""
+"""Cycles of a division, at least: a faster instruction needs no divider."""
 
 NEAR = Fraction(1, 4)
 """Cycles by which the time left over may be off a whole number, and times off a line."""

@@ -27,7 +27,7 @@ CLEAR = Fraction(1, 10)
 them, and ten times the noise of an exact counter."""
 
 SENSITIVE = Fraction(1, 25)
-"""Share of a sequence's cycles. One filler more must take so much longer, or time does not tell whether a pair is one
+"""Share of a sequence's cycles. One filler more must take this much longer, or time does not tell whether a pair is one
 µop less. It is four times the 1 % that a stable measurement may spread by."""
 
 FUSED, NOT_FUSED = (Fraction(3, 5), Fraction(3, 2)), (Fraction(-1, 4), Fraction(1, 4))
@@ -61,7 +61,7 @@ class _FusionProbe:
     experiments: list[str] = field(default_factory=list)
 
     def measure(self, forms: Sequence[tuple[Sequence[str], Filler, bool, int]]) -> Procedure[Sequence[Measured]]:
-        """Measure pairs with these jumps and fillers, adjacent or not, with so many more fillers."""
+        """Measure pairs with these jumps and fillers, adjacent or not, with `more` fillers in addition."""
         requests = [
             Request(
                 pairs(self.instructions, self.variant, jumps, filler, adjacent=adjacent, more=more),

@@ -29,20 +29,20 @@ if TYPE_CHECKING:
     from inference.experiment import Measured, Procedure
 
 LEAST_CYCLES = Fraction(3, 4)
-"""Cycles. Behind a producer that matters a chain takes a whole cycle more. The producer's own µops may delay it by a
+"""Cycles. After a producer that matters a chain takes a whole cycle more. The producer's own µops may delay it by a
 third of a cycle."""
 
 LEAST_SHARE = Fraction(1, 100)
-"""Share of the time. Each measurement may be off by so much."""
+"""Share of the time. Each measurement may be off by this much."""
 
 SHORTEST = Fraction(9, 10)
-"""Cycles per instance. A chain takes a cycle at least; what takes less waits for nothing, so it counts as none."""
+"""Cycles per instance. A chain takes a cycle at least. Faster code waits for nothing, so its time counts as 0."""
 
 
 def measure_producers(
     found: ConclusionBuilder, plan: LatencyPlan, calibrations: Calibrations
 ) -> Procedure[frozenset[int]]:
-    """Note behind which producers an instruction takes longer, in cycles beyond those behind the quickest one.
+    """Note after which producers an instruction takes longer, in cycles beyond those after the quickest one.
 
     Return the operands that were produced.
     """
@@ -95,7 +95,7 @@ def _measure_alone(found: ConclusionBuilder, chain: ProducedChain, calibrations:
 
 
 def _slower(chain: ProducedChain, answers: Sequence[Measured], copies: int) -> dict[str, Fraction]:
-    """Return by how many cycles a copy takes longer behind each producer than behind the quickest one.
+    """Return by how many cycles a copy takes longer after each producer than after the quickest one.
 
     Producers that keep the value, and those that write zero, are compared among themselves.
     """

@@ -19,7 +19,8 @@ register waits for a merging µop:
     MOV AH, BL; MOV AH, BL; ...                 0.25 cycles on Haswell: AH is renamed separately; otherwise 1 or more
     MOV AH, BL; MOVSXD RAX, EAX; ...            2 cycles, one of them for the read; three µops instead of two
 
-What takes a cycle by its ports alone (SETBE on Sandy Bridge) takes as long either way. There the merging µop tells.
+An instruction that takes a cycle by its ports alone (SETBE on Sandy Bridge) takes as long either way. Then the merging
+µop decides.
 """
 
 from __future__ import annotations

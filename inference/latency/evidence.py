@@ -30,7 +30,7 @@ Chains take whole cycles, so a fraction that is no more than this share of the c
 """
 
 LONGER = Fraction(3, 2)
-"""Factor between the cycles of two chains. In a chain so much longer, a clock that is off also makes a clearly longer
+"""Factor between the cycles of two chains. In a chain this much longer, a clock that is off also makes a clearly longer
 fraction: half of 3 % of seven cycles is 0.1."""
 
 

@@ -56,7 +56,7 @@ WHOLE = Fraction(1, 50)
 noise disturbed it."""
 
 QUEUES = 4
-"""Factor: no reorder buffer of Intel's has more than so many times the entries of its scheduler (Intel's manuals)."""
+"""Factor: no reorder buffer of Intel's has more than this many times the entries of its scheduler (Intel's manuals)."""
 
 OTHER_LENGTHS = (3, 8, 10)
 """Further links of still longer chains, odd and even numbers, where µops seem to delay each other on their ports."""

@@ -81,7 +81,7 @@ def levels(chased: Sequence[Chased]) -> tuple[tuple[MeasuredLevel, ...], tuple[s
     """Return the levels from the nearest one on, and messages about what is not stated.
 
     The last level is memory if it goes on to the largest size. If sizes may belong to one level or to two, their level
-    and all behind it are left out, since their numbers are not known.
+    and all further ones are left out, since their numbers are not known.
     """
     groups: list[list[Chased]] = []
     for one in _undisturbed(chased):

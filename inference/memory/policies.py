@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 OLD = 3
-"""The age at which a line may go."""
+"""The age at which a line may be evicted."""
 MOST_PERIODS = 64
 """Repetitions of a sequence by which its state repeats: up to 20 were seen."""
 
@@ -47,7 +47,7 @@ def _empty(contents: Contents) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """LRU or FIFO: the ways in the order in which they go."""
+    """LRU or FIFO: the ways in the order in which they are evicted."""
 
     name: str
     moves_on_hit: bool
@@ -126,7 +126,7 @@ class MruBits:
 
 @dataclass(frozen=True, slots=True)
 class QlruAges:
-    """QLRU_Hxy_Mz_Rr_Uu: ages after hits at 3 and 2, age of a new line, which old line goes, how others get older."""
+    """QLRU_Hxy_Mz_Rr_Uu: ages after hits at 3 and 2, age of a new line, which old line is evicted, how others age."""
 
     hit_3: int
     hit_2: int
@@ -144,7 +144,7 @@ class QlruAges:
         return (OLD,) * ways
 
     def victim(self, contents: Contents, memory: Memory) -> int:
-        """Return an empty way, from the side where old lines go; else the first or last old one, else the first."""
+        """Return an empty way, else the first or last old one, else the first; `replace` decides between both sides."""
         places = [way for way, line in enumerate(contents) if line is None]
         if not places:
             places = [way for way, age in enumerate(memory) if age == OLD] or [0]
@@ -165,7 +165,7 @@ class QlruAges:
 
 
 def policies(ways: int) -> Iterator[Policy]:
-    """Yield the policies that a set of so many ways may have, plain ones first."""
+    """Yield the policies that a set of `ways` ways may have, plain ones first."""
     yield Queue("LRU", moves_on_hit=True)
     if not ways & (ways - 1):
         yield PlruTree()

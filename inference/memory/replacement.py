@@ -48,7 +48,7 @@ FURTHEST = Fraction(10**6)
 FIRST_MISS = Fraction(1, 3)
 """Share of the extra time of a miss, per round: half a miss per round is no noise."""
 NO_MISS = 3
-"""Core cycles: a miss takes at least so many more than a hit."""
+"""Core cycles: a miss takes at least this many more than a hit."""
 
 
 def measure_replacement(
@@ -95,7 +95,7 @@ def ways_of(times: Sequence[Fraction | None], miss_cycles: Fraction) -> int | No
 
 
 def sequences(ways: int) -> list[list[int]]:
-    """Return the sequences for sets of so many ways: lines by number, each at least once."""
+    """Return the sequences for sets of `ways` ways: lines by number, each at least once."""
     draw = random.Random(SEED)
     found = []
     for number in range(SEQUENCES):

@@ -113,7 +113,7 @@ def doubt(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure[Por
 
 
 def _control(probe: PortProbe, ports: PortSet, blockers: Blockers, count: int) -> Procedure[tuple[PortProbe, bool]]:
-    """Return whether any of so many µops of the smallest larger set run on a set that is blocked."""
+    """Return whether any of `count` µops of the smallest larger set run on a set that is blocked."""
     wider = [one for one in probe.blocking.instructions.values() if ports < one.ports and one.usage.total == 1]
     if not wider:
         return probe, False

@@ -44,8 +44,8 @@ RELEASED = 12
 """Stores that get their address at once: three for each of four ports, more than any core has for addresses."""
 
 LITTLE = Fraction(1, 10)
-"""µops per store. A counter may differ by so much because the µops that compute the address took another port: half of
-what each of five ports would get."""
+"""µops per store. A counter may differ by this much because the µops that compute the address took another port: half
+of what each of five ports would get."""
 
 
 def find_blocking(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 SATURATED = Fraction(9, 10)
-"""Share of cycles. An instruction keeps ports busy if they work in at least so many: a tenth is lost where µops go to
+"""Share of cycles. An instruction keeps ports busy if they work in at least this share: a tenth is lost if µops go to
 busy ports."""
 
 FEWEST_BLOCKERS = 10
@@ -33,12 +33,12 @@ MOST_BLOCKERS = 400
 """Copies of a blocking instruction: more of up to 15 bytes each, unrolled, leave the instruction cache."""
 
 LONGER = Fraction(5, 4)
-"""Factor: blocking instructions last so many times as long as the instruction's own chain, which never limits the time
-then."""
+"""Factor: blocking instructions last this many times as long as the instruction's own chain, so that it never limits
+the time."""
 
 AHEAD = Fraction(3, 2)
-"""Factor: the queue in front of blocked ports lasts so many times as long as the instruction's µops take to issue. Half
-as long again, so that it outlasts them."""
+"""Factor: the queue in front of blocked ports lasts this many times as long as the instruction's µops take to issue, so
+that it outlasts them."""
 
 FEW_UOPS = 4
 """µops of an instruction. More of them queue up on other ports, so blocked ports need longer queues, too."""
@@ -89,7 +89,7 @@ class Scheduling:
 
     - `takes_turns`: µops that run now and then use all of their ports by turns.
     - `keeps_away`: µops keep away from busy ports even if they wait for a result from there.
-    - `holds`: so many µops find free ports although busy ones have long queues.
+    - `holds`: this many µops find free ports although busy ones have long queues.
 
     False and 0 mean that it is not so, or could not be tried.
     """
@@ -152,7 +152,7 @@ class Blockers:
         return frozenset().union(*(one.ports for one in self.instructions))
 
     def filling(self, cycles: Fraction) -> Blockers:
-        """Return blockers that last for more than so many cycles (as far as `MOST_BLOCKERS` allows)."""
+        """Return blockers that last for more than `cycles` core cycles (as far as `MOST_BLOCKERS` allows)."""
         counts = [
             max(count, min(_multiple((ceil(cycles) + 2) * len(one.ports), one), MOST_BLOCKERS))
             for one, count in zip(self.instructions, self.counts, strict=True)
@@ -160,7 +160,7 @@ class Blockers:
         return Blockers(self.instructions, tuple(counts))
 
     def longer(self, cycles: int) -> Blockers:
-        """Return blockers that last so many cycles longer."""
+        """Return blockers that last `cycles` core cycles longer."""
         counts = tuple(
             count + cycles * len(one.ports) for one, count in zip(self.instructions, self.counts, strict=True)
         )

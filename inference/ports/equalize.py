@@ -55,7 +55,7 @@ def equalize_queues(probe: PortProbe, usages: Sequence[PortUsage]) -> Procedure[
 
 
 def equalizing(blocking: BlockingSet, ports: PortSet, usage: PortUsage) -> Blockers:
-    """Return blocking instructions of a set, and behind them those for the ports with shorter queues."""
+    """Return blocking instructions of a set, and after them those for the ports with shorter queues."""
     known = blocking.instructions
     waiting = _queues(usage, ports)
     needed = {frozenset(port): max(waiting.values()) - count for port, count in sorted(waiting.items())}

@@ -37,7 +37,7 @@ class Subject(Protocol):
         """Return one instance among blocking instructions with which it shares nothing (`reverse`: it comes first)."""
 
     def control(self, blockers: Blockers, other: BlockingInstruction, count: int) -> Microbenchmark:
-        """Return the blocking instructions with so many copies of another one in the place of the instance."""
+        """Return the blocking instructions with `count` copies of another one in the place of the instance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class PortProbe:
 
     - `askable`: the sets that can be blocked.
     - `factor`: multiplies the number of blocking instructions.
-    - `reverse`: blocking instructions stand behind the instance.
+    - `reverse`: blocking instructions come after the instance.
     - `chain`: cycles of a copy without blocking instructions (None: not measured).
     - `strays`: by set, whether a control showed strays there.
 

@@ -52,23 +52,23 @@ class Controls(Protocol):
     """Makes code of blocking instructions alone."""
 
     def mix(self, blockers: Sequence[tuple[InstructionVariant, int]]) -> Microbenchmark:
-        """Return so many of each, in turns."""
+        """Return the code of some blocking instructions, each with its count, in turns."""
 
     def delay(self) -> Microbenchmark:
         """Return the code that `released` stores wait for."""
 
     def released(self, store: InstructionVariant, count: int) -> Microbenchmark:
-        """Return so many instances of a store that all wait for the same address and data."""
+        """Return `count` instances of a store that all wait for the same address and data."""
 
     def followed(
         self, blockers: tuple[InstructionVariant, int], first: InstructionVariant, second: InstructionVariant
     ) -> Microbenchmark:
-        """Return so many of one, then one instance of `first`, and one of `second` that reads its result."""
+        """Return some of one, then one instance of `first`, and one of `second` that reads its result."""
 
     def control(
         self, blockers: Sequence[tuple[InstructionVariant, int]], other: InstructionVariant, count: int
     ) -> Microbenchmark:
-        """Return blocking instructions in turns, and so many of another one behind them."""
+        """Return blocking instructions in turns, and `count` of another one after them."""
 
 
 def observe_scheduling(blocking: BlockingSet, controls: Controls) -> Procedure[Scheduling]:

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     Mix = Callable[[Sequence[tuple[InstructionVariant, int]]], Microbenchmark]
 
 TURNS = 12
-"""Instructions per port in a mix. Half a cycle at either end of the window is 1/24 of their time, less than what one
-port more makes among eleven."""
+"""Instructions per port in a mix. Half a cycle at either end of the window is 1/24 of their time, less than the
+difference that one port in eleven makes."""
 
 UNSURE = Fraction(1, 25)
-"""Share of its time by which a mix may be off: among eleven ports, half of what one port more makes."""
+"""Share of its time by which a mix may be off: half of the difference that one port in eleven makes."""
 
 MOST_ALIKE = 24
 """Instructions that are named of those with the same counters: each costs a few measurements."""

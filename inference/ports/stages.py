@@ -41,7 +41,7 @@ MOST_STEADY = 40
 """µops. Of more, only bounds are found: a scheduler (60 entries on Haswell) cannot hold them beside blocking ones."""
 
 MOST_FITTING = 20
-"""Usages that steady counts or all questions may leave. So many are still worth naming where they cannot be told
+"""Usages that steady counts or all questions may leave. This many are still worth naming if they cannot be told
 apart."""
 
 BUSY = Fraction(3, 4)
@@ -56,7 +56,7 @@ MOST_DRIVEN = 12
 """Sets that are blocked once each to drive µops onto other ports: all of a small core, and each costs a measurement."""
 
 MOST_SMALLER = 4
-"""µops. Up to so many, sets smaller than any known one are considered; with more µops the usages are too many to
+"""µops. Up to this many, sets smaller than any known one are considered; with more µops the usages are too many to
 list."""
 
 

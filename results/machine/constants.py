@@ -261,7 +261,7 @@ class LoopBuffer:
 
 @dataclass(frozen=True, slots=True)
 class Transitions:
-    """Cycles of a change between AVX and older vector instructions while upper halves of vectors are not zero."""
+    """Cycles of a change between AVX and legacy SSE instructions while upper halves of vectors are not zero."""
 
     cycles: int
     source: str

@@ -64,7 +64,7 @@ class BranchFollower:
         """Return the executed instructions; None if a direct branch goes back, out of the code, or is conditional.
 
         Raises:
-            SimulatedFaultError: an indirect branch goes where nothing in the code has pointed it to.
+            SimulatedFaultError: an indirect branch leads to no known address of the code.
         """
         found: list[Compiled] = []
         offset = 0
@@ -93,7 +93,7 @@ class BranchFollower:
         else:
             return following
         if target is None or not 0 <= target <= self._size_bytes:
-            raise SimulatedFaultError(f"{one.variant.string} goes to where nothing in the code has pointed it to")
+            raise SimulatedFaultError(f"{one.variant.string} leads to no known address of the code")
         return target
 
     def _note(self, one: Compiled, following: int) -> None:

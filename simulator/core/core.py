@@ -231,7 +231,7 @@ class Core:
         return self.counted(max(self.last_retired, self.cycle))
 
     def counted(self, cycles: int) -> Counts:
-        """Return what has happened so far, in so many cycles."""
+        """Return what has happened so far, in `cycles` core cycles."""
         front = (self.front.counts[0], self.front.counts[1]) if self.front is not None else None
         return Counts(cycles, tuple(self.counts), self.divided, front)
 
@@ -505,7 +505,7 @@ class RepeatedRun:
         return self._done * self._per_batch
 
     def after(self, copies: int) -> tuple[Core, Counts]:
-        """Return the core after so many copies, and what to add to its counts for copies that were skipped.
+        """Return the core after `copies` copies, and what to add to its counts for copies that were skipped.
 
         Raises:
             ValueError: fewer copies than were already asked for.

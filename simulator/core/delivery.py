@@ -50,7 +50,8 @@ WINDOWS_PER_CYCLE = 2
 """Windows of the µop cache from which µops are delivered in one cycle (uiCA, section 4.1.4)."""
 
 ERRATUM_BYTES = 32
-"""A jump that crosses or touches the end of so many bytes is not cached on cores with the JCC erratum (Intel, 2019)."""
+"""Size of an aligned block: jumps that cross or touch its end are not cached on cores with the JCC erratum (Intel,
+2019)."""
 
 MOST_DECODED = 4
 """µops that a decoder makes of one instruction; those with more come from the microcode sequencer."""
@@ -142,7 +143,7 @@ class CodeLayout:
         return any(item.decoding.microcoded for item in self.items)
 
     def fits(self, copies: int) -> bool:
-        """Whether the µop cache holds so many copies; a loop, which jumps to its own beginning, has one."""
+        """Whether the µop cache holds `copies` copies; a loop, which jumps to its own beginning, has one."""
         if not self.size_bytes:
             return True
         copies = 1 if self.is_loop else copies
@@ -473,7 +474,7 @@ class Delivery:
         return self.predecode_cycle
 
     def _begin_block(self, blocks: int) -> None:
-        """Advance the predecoder by so many blocks; in a block it needs a new cycle after some instructions."""
+        """Advance the predecoder by some blocks; in a block it needs a new cycle after some instructions."""
         if blocks:
             self.hidden = self.block_cycles - 1 if blocks == 1 else 0
             self.predecode_cycle += blocks

@@ -97,7 +97,7 @@ class Readings:
         """
         at = self.names[event]
         if index not in self.start or index not in self.end:
-            raise SimulatedFaultError("the code did not come to the counter reads that follow it")
+            raise SimulatedFaultError("the code did not reach the counter reads after it")
         (start, started), (end, ended) = self.start[index], self.end[index]
         return end[at] + ended[at] - start[at] - started[at]
 
@@ -260,7 +260,7 @@ class Simulator:
         return self._layouts[unit]
 
     def _cached(self, unit: Segment, count: int) -> bool:
-        """Whether the µop cache holds so many copies (always true without a front end)."""
+        """Whether the µop cache holds `count` copies (always true without a front end)."""
         if self.parameters.front is None:
             return True
         if unit not in self._layouts:

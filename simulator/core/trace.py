@@ -137,7 +137,7 @@ class Tracer:
             whole = self._note_constants(one, known) and whole
             following = offset + one.size_bytes
             if is_indirect(one):
-                raise SimulatedFaultError(f"{one.variant.string} goes to where nothing in the code has pointed it to")
+                raise SimulatedFaultError(f"{one.variant.string} leads to no known address of the code")
             if returns(one) or branch_target(one, offset) not in (None, following):
                 self.history.append((start, self.frontend.run_of(tuple(code), tuple(reads))))
                 return self._branch(code, offset)

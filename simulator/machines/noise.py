@@ -27,12 +27,12 @@ DRIFTING = "core_cycles"
 class CounterNoise:
     """Errors of samples. Percentages are of the exact count; all zero: exact counters.
 
-    - `upwards`: a tenth of the samples are 1 to so many events too high.
-    - `sample_percent`: every sample is off by its own factor, by at most so much to either side.
+    - `upwards`: a tenth of the samples are 1 to this many events too high.
+    - `sample_percent`: every sample is off by its own factor, by at most this much to either side.
     - `job_percent`: likewise, but by one factor per counter for all samples of a job, which repeating does not show.
     - `outlier_percent`: the share of samples that are much too high (`OUTLIER`).
-    - `offset`: every sample is so many events too high.
-    - `drift_percent`: core cycles become so many percent more over `drift_jobs` jobs, then fewer again, and so on.
+    - `offset`: every sample is this many events too high.
+    - `drift_percent`: core cycles become this many percent more over `drift_jobs` jobs, then fewer again, and so on.
     """
 
     upwards: int = 0

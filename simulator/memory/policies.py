@@ -210,7 +210,7 @@ def new_set(policy: str, ways: int) -> CacheSet:
     """Return an empty set of a policy.
 
     Raises:
-        ValueError: there is no such policy, or it cannot have so many ways.
+        ValueError: there is no such policy, or it cannot have that number of ways.
     """
     if policy in _PLAIN:
         return _PLAIN[policy](ways)

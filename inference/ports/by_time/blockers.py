@@ -42,7 +42,7 @@ class _Trial:
     def contradicts(self, asked: Asked) -> bool:
         """Whether the subject clearly waits although it need not, or does not wait although it must.
 
-        What waits longer than it must says nothing: the subject itself may be the reason.
+        A subject that waits longer than it must decides nothing: it may be the reason itself.
         """
         if asked.answer is None:
             return False

@@ -34,7 +34,8 @@ UOPS_OF_STORE = 2
 former."""
 
 UNPIPELINED = Fraction(3, 2)
-"""What takes so many times as long as its ports need is not pipelined: it may keep one port busy for cycles."""
+"""Factor: an instruction that takes this many times as long as its ports need is not pipelined. It may keep a port busy
+for several cycles."""
 
 MOST_COMBINED = 4096
 """Combinations of the components' hypotheses that are looked at, to bound the work."""

@@ -33,7 +33,7 @@ MOST_DIAGRAMS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Lying:
+class SetRelations:
     """What is known of sets: their sizes; which (inner, outer) pairs are nested; the ports that pairs have together.
 
     `nested` maps (inner, outer) to whether it is so. `together` maps a pair (lower index first) to the least and the
@@ -44,7 +44,7 @@ class Lying:
     nested: Mapping[tuple[int, int], bool]
     together: Mapping[tuple[int, int], tuple[int, int]]
 
-    def without(self, number: int) -> Lying:
+    def without(self, number: int) -> SetRelations:
         """Return the same of all sets but one."""
         places = {old: new for new, old in enumerate(n for n in range(len(self.sizes)) if n != number)}
 
@@ -52,42 +52,42 @@ class Lying:
             return {(places[i], places[o]): value for (i, o), value in pairs.items() if number not in {i, o}}
 
         sizes = tuple(size for place, size in enumerate(self.sizes) if place != number)
-        return Lying(sizes, kept(self.nested), kept(self.together))
+        return SetRelations(sizes, kept(self.nested), kept(self.together))
 
 
 Cells = tuple[tuple[int, int], ...]
 """Cells as (bits of the sets that a port belongs to, number of ports)."""
 
 
-def diagrams(lying: Lying) -> tuple[list[Cells], int]:
+def diagrams(relations: SetRelations) -> tuple[list[Cells], int]:
     """Return the diagrams with the least weight of contradictions, and that weight.
 
     Of these, the ones with the most ports count: sets share no port unless that was seen. Sets must be in order of
     their sizes, smaller ones first.
     """
     found: dict[Cells, int] = {(): 0}
-    for number in range(len(lying.sizes)):
-        found = dict(islice(_extended(found, number, lying), MOST_DIAGRAMS))
+    for number in range(len(relations.sizes)):
+        found = dict(islice(_extended(found, number, relations), MOST_DIAGRAMS))
     against, ports = min((against, -ports_in(cells)) for cells, against in found.items())
     return [cells for cells, other in found.items() if (other, -ports_in(cells)) == (against, ports)], against
 
 
-def consistent(lying: Lying) -> tuple[list[Cells], int, list[int]]:
+def consistent(relations: SetRelations) -> tuple[list[Cells], int, list[int]]:
     """Return diagrams, the weight of their contradictions, and the sets that were left out.
 
     Sets that contradict others are left out. On Zen 4, moves from vector to general registers have such a set. They
     delay instructions that share no port with them, so their set seems to be nested in disjoint ones.
     """
     left_out: list[int] = []
-    fitting, against = diagrams(lying)
-    while against >= TOO_FAST and len(lying.sizes) > 1:
-        tried = [(diagrams(lying.without(number)), number) for number in range(len(lying.sizes))]
+    fitting, against = diagrams(relations)
+    while against >= TOO_FAST and len(relations.sizes) > 1:
+        tried = [(diagrams(relations.without(number)), number) for number in range(len(relations.sizes))]
         (fewer, least), number = min(tried, key=lambda one: (one[0][1], one[1]))
         if least > against - TOO_FAST:
             break
-        there = [place for place in range(len(lying.sizes) + len(left_out)) if place not in left_out]
+        there = [place for place in range(len(relations.sizes) + len(left_out)) if place not in left_out]
         left_out.append(there[number])
-        lying, fitting, against = lying.without(number), fewer, least
+        relations, fitting, against = relations.without(number), fewer, least
     return fitting, against, sorted(left_out)
 
 
@@ -96,13 +96,13 @@ def ports_in(cells: Cells) -> int:
     return sum(count for _, count in cells)
 
 
-def _extended(drawn: Mapping[Cells, int], number: int, lying: Lying) -> Iterator[tuple[Cells, int]]:
+def _extended(drawn: Mapping[Cells, int], number: int, relations: SetRelations) -> Iterator[tuple[Cells, int]]:
     """Yield diagrams with a further set, and their weights: the least weight first, of equal ones most ports first.
 
     Millions are possible, so the best one is drawn on, cell by cell: the one whose weight can become the least (A*).
     """
-    size = lying.sizes[number]
-    weights = [_weights(number, other, lying) for other in range(number)]
+    size = relations.sizes[number]
+    weights = [_weights(number, other, relations) for other in range(number)]
     diagrams_ = list(drawn)
     rooms = [_rooms(cells, number) for cells in diagrams_]
 
@@ -138,14 +138,14 @@ def _rooms(cells: Cells, number: int) -> list[list[int]]:
     return found[::-1]
 
 
-def _weights(number: int, other: int, lying: Lying) -> list[int]:
+def _weights(number: int, other: int, relations: SetRelations) -> list[int]:
     """Return the weight of what contradicts a set and an earlier one, for each number of common ports."""
-    size, of_other = lying.sizes[number], lying.sizes[other]
-    least, most = lying.together.get((other, number), (0, size + of_other))
+    size, of_other = relations.sizes[number], relations.sizes[other]
+    least, most = relations.together.get((other, number), (0, size + of_other))
     found = []
     for common in range(min(size, of_other) + 1):
         is_inside = common == of_other
-        wrong = lying.nested.get((other, number), is_inside) != is_inside
+        wrong = relations.nested.get((other, number), is_inside) != is_inside
         union = size + of_other - common
         found.append(WRONG_NESTING * wrong + TOO_FAST * (union < least) + SLOW * (union > most))
     return found

@@ -41,7 +41,7 @@ CLASS_COUNTS = (40, 60)
 """Numbers of classes that are tried. A tenth of the mixes, held back from the fit, chooses one and a seed."""
 
 HELD_BACK = 10
-"""One of so many mixes of several instructions is held back to choose or to judge."""
+"""One in this many mixes of several instructions is held back, to choose or to judge."""
 
 FREE_STEPS, CLASS_STEPS = 500, 300
 """Steps of the descent for loads by instruction, and by class, to bound the work."""
@@ -150,7 +150,7 @@ def fit(mixes: Sequence[TimedMix], count: int) -> ResourceMapping:
         raise FitError(f"instruction {min(missing)} is in no mix", hint="leave it out, or measure it alone")
     kept, held = split(mixes, 0)
     if not held:
-        raise FitError(f"{len(mixes)} mixes are too few", hint=f"{HELD_BACK} of several instructions are the least")
+        raise FitError(f"{len(mixes)} mixes are too few", hint=f"measure at least {HELD_BACK} of several instructions")
     tried = [number for number in CLASS_COUNTS if number < count] or [count]
     trial = _Fit(kept, count)
     _, best, seed = min((trial.run(number, seed).error(held), number, seed) for number in tried for seed in SEEDS)

@@ -23,7 +23,7 @@ from generator.sequences.filler import MOVE, NOP, RESULTS, SOURCE, SlotFiller, a
 from generator.sequences.renaming import is_move, may_be_eliminated
 from inference.experiment import Procedure, Request
 from inference.ports.by_time.blockers import proved_blockers
-from inference.ports.by_time.diagram import Lying, consistent, named
+from inference.ports.by_time.diagram import SetRelations, consistent, named
 from inference.ports.by_time.members import MEMORY, SHARES, Member, MemberClass, domains, preference
 from inference.ports.by_time.mixes import (
     CONFIRMS,
@@ -55,7 +55,7 @@ LENGTHS = {MOVE: range(3, 9), NOP: range(1, 9)}
 """Bytes of filler that are tried. A move has three, and no front end delivers longer lines than these faster."""
 
 FASTER = Fraction(102, 100)
-"""Factor: longer filler is taken if it is issued so many times as fast. Less may be noise."""
+"""Factor: longer filler is taken if it is issued this many times as fast. Less may be noise."""
 
 ELIMINATED = Fraction(3, 2)
 """Dependent moves are eliminated if they take no more than this many times as long as independent ones."""
@@ -71,7 +71,8 @@ TOO_MANY = Fraction(1, 20)
 5.17 times per cycle: it leaves some of six ports idle, and has no five."""
 
 NOT_ISSUED = Fraction(96, 100)
-"""Share of the issue rate. What is done as often as filler of its lengths is issued waits for no port."""
+"""Share of the issue rate. An instruction that is done as often as filler of its lengths is issued waits for no port.
+"""
 
 FIRST_NOISE = Fraction(1, 100)
 """The share by which times may be off as long as nothing is known of the machine."""
@@ -105,17 +106,18 @@ ENOUGH_TESTS = 3
 """Answers that are needed to judge an instruction by `DOUBTFUL`: of fewer, one is a third already."""
 
 MANY_MORE = Fraction(3, 2)
-"""Factor: another pool of candidates is taken if so many times as many of it can be used, so that chance does not
+"""Factor: another pool of candidates is taken if this many times as many of them can be used, so that chance does not
 choose."""
 
 VECTOR_BITS = 128
 """Width from which on an operand is a vector."""
 
 DELAYS = 2
-"""If an instruction with one slot seems to have several µops on so many sets, it delays what shares no port."""
+"""Sets. An instruction with one slot that seems to have several µops on this many sets delays instructions that share
+no port with it."""
 
 REPRESENTATIVES, ENOUGH_VOTES = 5, 2
-"""Members of two classes that say at most how their sets lie, and by how many more must agree that one is nested."""
+"""Pairs of members that vote at most on the sets of two classes, and votes by which one side must lead."""
 
 OWN_CYCLES = (0, 1)
 """Cycles by which mixes of a candidate with itself last longer than needed, in the first and the second attempt.
@@ -153,7 +155,7 @@ class TimedSet:
 
     @property
     def is_of_memory(self) -> bool:
-        """Whether what has it accesses memory."""
+        """Whether its instructions access memory."""
         return all(
             any(operand.memory is not None for operand in blocker.operands) for blocker in self.blockers.values()
         )
@@ -236,8 +238,8 @@ class Discovery:
             return TimedMachine(self.width, self.filler, off, ())
         self.noise = noise_of(off)
         classes.sort(key=lambda one: (one.first.size, min(member.variant.string for member in one.members)))
-        classes, lying = yield from self._lying(classes)
-        fitting, _, left_out = consistent(lying)
+        classes, relations = yield from self._relations(classes)
+        fitting, _, left_out = consistent(relations)
         classes = [one for number, one in enumerate(classes) if number not in left_out]
         ports = named(fitting[0], len(classes))
         proved = yield from proved_blockers(classes, ports, self._ask)
@@ -350,7 +352,7 @@ class Discovery:
     def _ask(self, pairs: Sequence[tuple[Member, Member]], more_cycles: int = 0) -> Procedure[list[Asked]]:
         """Ask of each pair (subject, blocker) how many µops of the subject are confined to the blocker's set.
 
-        The blocking instructions last so many cycles longer than they need to.
+        The blocking instructions last `more_cycles` longer than they need to.
         """
         questions = []
         for subject, blocker in pairs:
@@ -416,7 +418,7 @@ class Discovery:
         """Merge classes that have the same set, but were kept apart by one disturbed answer about their first members.
 
         Members vote for one set if each is confined to the other's, against it if one is not. If both always wait for
-        more than a µop, nobody knows what they have in common, and the class of fewer members is dropped. On Zen 5,
+        more than a µop, what they have in common is not known, and the class of fewer members is dropped. On Zen 5,
         `PDEP` and `RORX` take longer side by side than one after the other.
         """
         waits = Counter[_Places]()
@@ -447,7 +449,7 @@ class Discovery:
                 same.members += one.members
         return list(merged.values())
 
-    def _lying(self, classes: Sequence[MemberClass]) -> Procedure[tuple[list[MemberClass], Lying]]:
+    def _relations(self, classes: Sequence[MemberClass]) -> Procedure[tuple[list[MemberClass], SetRelations]]:
         """Find which sets are nested, and how many ports pairs of others have together; return the sets that count.
 
         An instruction with one slot that seems to have several µops on other sets delays instructions with which it
@@ -490,7 +492,7 @@ class Discovery:
         together = yield from self._together(
             left, [pair for pair in combinations(range(len(left)), 2) if not nested.get(pair)]
         )
-        return left, Lying(tuple(one.first.size for one in left), nested, together)
+        return left, SetRelations(tuple(one.first.size for one in left), nested, together)
 
     def _together(
         self, classes: Sequence[MemberClass], pairs: Sequence[_Places]

@@ -30,7 +30,7 @@ LEAST_CYCLES = 4
 """Cycles that blocking instructions last at least, so that a queue builds up in front of their ports."""
 
 MARGIN = Fraction(13, 10)
-"""Factor: there are so many times the blocking instructions that are needed, since the set has to limit the mix."""
+"""Factor: there are this many times the blocking instructions that are needed, since the set has to limit the mix."""
 
 STRONGER = Fraction(1, 3)
 """Share of the weaker strength by which the stronger one exceeds it at least: more than noise, and code stays short."""
@@ -49,7 +49,8 @@ MOST_BLOCKERS = 240
 
 
 NOISE_FACTOR = 2
-"""The noise is taken to be so many times what explains most times: the machine may be less quiet later."""
+"""Factor: the noise is taken to be this many times what explains most times, since the machine may be less quiet later.
+"""
 
 DISTURBED = Fraction(1, 10)
 """Share of the issue width. If filler takes the place of a few lines among others, and all of it is issued so much more
@@ -69,7 +70,8 @@ WAITS = Fraction(1, 2)
 """µops. If blocked ports had time for more than this, many instances are asked about, too."""
 
 SHORT_CHAIN = 4
-"""Cycles. What waits longer for itself may come when blocked ports have run dry, so many instances have to confirm."""
+"""Cycles. An instruction that waits longer for itself may come after blocked ports ran dry, so that many instances have
+to confirm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ class MixAnswer:
         return self
 
     def is_exact(self, chain: Fraction) -> bool:
-        """Whether it says the number of µops of an instruction that waits so many cycles for itself."""
+        """Whether it says the number of µops of an instruction that waits `chain` cycles for itself."""
         return self.uops is not None and (self.uops == 0 or self.confirmed or chain <= SHORT_CHAIN)
 
 

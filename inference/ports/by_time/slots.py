@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from results.model import Failure
 
 FURTHER_MIXES, FURTHER_STEP = 6, 2
-"""If two mixes with filler do not settle the number of slots, there are so many further ones. Each has so many lines
-more than the one before. Eight mixes are half as noisy as two."""
+"""Further mixes with filler if two do not settle the number of slots, and lines that each has more than the one before.
+Eight mixes are half as noisy as two."""
 
 STARTS_FASTER = Fraction(1, 3)
 """Slots that a mix may seem to lack. On uops.info's Haswell, short loops get faster when the loop buffer takes over.

@@ -27,7 +27,7 @@ SPLIT_BITS = 256
 """Width of vectors that cores may execute in two halves: vector units are 128 bits wide at least."""
 
 SLOWER = Fraction(103, 100)
-"""Factor: a usage is wrong if its ports need more than so many times the measured time. 3 % is the most that noise is
+"""Factor: a usage is wrong if its ports need more than this many times the measured time. 3 % is the most that noise is
 taken to be."""
 
 
@@ -148,7 +148,7 @@ class TimedProbe:
         elif answer.uops is not None and answer.is_exact(self.chain):
             self.bounds[ports] = UopBounds(answer.uops, answer.uops)
         elif self.chain <= SHORT_CHAIN and (answer.bound is None or SHARES < answer.bound <= most + WAITS):
-            # What waits for much longer than its µops take waits for something else, and may have none there
+            # An instruction that waits for much longer than its µops take may wait for something else
             waits = min(answer.values) > SHARES and max(answer.values) <= most + WAITS
             self.bounds[ports] = UopBounds(min(most, int(waits)), most)
         else:

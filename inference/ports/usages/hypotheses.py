@@ -30,7 +30,7 @@ MOST_PARTIAL = 4000
 """Partial usages that are kept after each set where all answers are bounds: a tenth of a second's work."""
 
 WHOLE_TIME = Fraction(49, 50)
-"""Share of a measured time. A cause that explains so much of it explains all of it: a window without whole periods is
+"""Share of a measured time. A cause that explains this much of it explains all of it: a window without whole periods is
 off by up to 2%."""
 
 THROUGHPUT_TOLERANCE = Fraction(1, 25)
@@ -50,7 +50,7 @@ class Answer:
     timed: bool = False
 
     def allows(self, count: int) -> bool:
-        """Whether so many confined µops agree with it."""
+        """Whether `count` confined µops agree with it."""
         return count == self.count if self.exact else count <= self.count
 
 

@@ -21,7 +21,7 @@ from inference.experiment import Measured, Request
 from inference.ports.blocking_instructions import Candidate
 from inference.ports.by_time.blockers import proved_blockers
 from inference.ports.by_time.conclude import doubt
-from inference.ports.by_time.diagram import Lying, consistent, diagrams, named, ports_in
+from inference.ports.by_time.diagram import SetRelations, consistent, diagrams, named, ports_in
 from inference.ports.by_time.hypotheses import UopBounds, components
 from inference.ports.by_time.infer import _ask_largest, infer_by_time
 from inference.ports.by_time.machine import Discovery, TimedMachine, TimedSet
@@ -66,19 +66,19 @@ DUMMY = Catalogue.load().by_string("NOP")
 SETS = st.lists(st.sets(st.sampled_from(PORTS), min_size=1).map(frozenset), min_size=1, max_size=6, unique=True)
 
 
-def lying(sets: list[frozenset[str]]) -> Lying:
+def relations(sets: list[frozenset[str]]) -> SetRelations:
     """Return what a perfect experiment says of sets."""
     pairs = list(combinations(range(len(sets)), 2))
     nested = {(i, o): sets[i] < sets[o] for i, o in pairs}
     together = {(i, o): (len(sets[i] | sets[o]),) * 2 for i, o in pairs}
-    return Lying(tuple(map(len, sets)), nested, together)
+    return SetRelations(tuple(map(len, sets)), nested, together)
 
 
 @given(SETS)
 @settings(max_examples=60, deadline=None)
 def test_diagrams_of_real_sets_agree_with_their_sizes_and_unions(found: list[frozenset[str]]) -> None:
     sets = sorted(found, key=len)
-    fitting, against = diagrams(lying(sets))
+    fitting, against = diagrams(relations(sets))
     assert against == 0
     for cells in fitting:
         drawn = named(cells, len(sets))
@@ -89,14 +89,14 @@ def test_diagrams_of_real_sets_agree_with_their_sizes_and_unions(found: list[fro
 
 
 def test_a_diagram_shares_no_port_unless_that_was_seen() -> None:
-    (cells,), against = diagrams(Lying((2, 2), {(0, 1): False}, {}))
+    (cells,), against = diagrams(SetRelations((2, 2), {(0, 1): False}, {}))
     assert (ports_in(cells), against) == (4, 0)
 
 
 def test_a_set_that_contradicts_others_is_left_out() -> None:
     apart = {(0, 1): (3, 3), (0, 2): (3, 3), (1, 2): (4, 4)}
     nested = {(0, 1): True, (0, 2): True, (1, 2): False}
-    fitting, against, left_out = consistent(Lying((1, 2, 2), nested, apart))
+    fitting, against, left_out = consistent(SetRelations((1, 2, 2), nested, apart))
     assert (left_out, against, [ports_in(cells) for cells in fitting]) == ([0], 0, [4])
 
 
@@ -269,9 +269,9 @@ def test_a_diagram_of_many_large_sets_is_drawn_soon() -> None:
     """Zen 5's sets: pipes of vectors, stores, loads, shifts, ALUs. One pair cannot be compared."""
     names = ("01", "04", "15", "23", "45", "67", "89", "ABC", "045", "2367", "0145", "ABCDEF")
     sets = [frozenset(one) for one in names]
-    found = lying(sets)
+    found = relations(sets)
     together = {pair: both for pair, both in found.together.items() if pair != (2, 3)}
-    fitting, against = diagrams(Lying(found.sizes, found.nested, together))
+    fitting, against = diagrams(SetRelations(found.sizes, found.nested, together))
     assert against == 0
     assert {ports_in(cells) for cells in fitting} == {len(frozenset().union(*sets))}
 
@@ -425,7 +425,7 @@ def test_what_delays_several_sets_blocks_nothing(catalogue: Catalogue, uops: dic
     counted = Counted(MixFactory(InstructionFactory(catalogue)))
     counted.counts = uops
     with pytest.raises(StopIteration) as ended:
-        next(counted._lying(classes))
+        next(counted._relations(classes))
     left, _ = ended.value.value
     assert len(left) == kept
 
