@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import lzma
+import re
+from collections import Counter
 from fractions import Fraction
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -26,6 +28,7 @@ from results.model import Bound, Characterization, Derivation, Form, FormResult,
 from runner.cli.process.guard import UsageError
 from runner.cli.support import characterize
 from runner.cli.support.options import CampaignOptions
+from tests.shared import CHECKOUT
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.catalogue.schema import validate
 
@@ -194,6 +197,16 @@ def test_there_is_nothing_to_draw_again_from_a_condensed_campaign(campaign: Path
 
 DATABASE = shipped.data_folder() / shipped.NAME
 CAMPAIGNS = shipped.shipped_campaigns()
+
+
+def test_the_changelog_says_how_many_variants_are_shipped() -> None:
+    (line,) = [
+        one for one in (CHECKOUT / "CHANGELOG.md").read_text().splitlines() if one.startswith("- Shipped results")
+    ]
+    said = {f"ZEN{number}": int(count.replace(",", "")) for number, count in re.findall(r"Zen (\d) \(([\d,]*\d)", line)}
+    shipped_of = Counter(name for entry in read_database(DATABASE) for name in entry.results)
+    assert said
+    assert said == {name: shipped_of[name] for name in said}
 
 
 def test_the_shipped_files_are_small() -> None:
