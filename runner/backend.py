@@ -19,14 +19,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
 
 from generator.harness.style import State, Style
 from inference.context import Capabilities
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from generator.microbenchmark import Microbenchmark
     from results.model import Provenance, Status
@@ -211,11 +211,20 @@ class ProvidesEnvironment(Protocol):
     """A backend that can change what is around code."""
 
     def provide(self, asked: ExecutionEnvironment) -> None:
-        """Run all code like that from now on.
+        """Run all code from here on in this environment.
 
         Raises:
             BackendError: it cannot be had here; nothing has changed.
         """
+
+
+Lacks: TypeAlias = "Callable[[InstructionVariant], str]"
+"""Returns the reason why the machine at hand cannot run a variant ("": it can)."""
+
+
+def lacks_nothing(_variant: InstructionVariant) -> str:
+    """Answer for machines that cannot tell what they lack."""
+    return ""
 
 
 class Backend(Protocol):
@@ -235,3 +244,8 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Give back what was taken (child processes, devices)."""
+
+
+def lacks_of(backend: Backend) -> Lacks:
+    """Return what tells which variants the CPU of a backend lacks."""
+    return backend.lacks if isinstance(backend, KnowsCpu) else lacks_nothing

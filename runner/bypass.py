@@ -9,7 +9,7 @@ from generator.factory import InstructionFactory
 from generator.sequences.bypass import BypassCode, classes
 from inference.bypass.measure import measure_bypasses
 from results.bypass.model import BypassReport
-from runner.backend import KnowsCpu
+from runner.backend import lacks_of
 from runner.measuring.protocol import Measurer, Options
 from runner.measuring.session import Limits, Session
 from xed_convert.errors import UopscopeError
@@ -22,12 +22,11 @@ if TYPE_CHECKING:
     from runner.backend import Backend
     from runner.measuring.session import Progress
     from xed_convert.catalogue.catalogue import Catalogue
-    from xed_convert.model import InstructionVariant
 
 QUICK = Options(repetitions=10, rounds=3, enough_quiet=4, survey_looks=5, patience_seconds=2.0, patience_ratio=0.5)
 """Rings are as steady as chains, and there are two thousand: few repetitions, and little waiting."""
 MOST_PROBLEMS = 5
-"""Reasons that are said."""
+"""Reasons that are reported."""
 
 
 class BypassUnknownError(UopscopeError):
@@ -46,13 +45,13 @@ def measure_bypass_delays(
         backend: where rings run.
         catalogue: where instructions come from.
         words: labels, names, widths or files of classes (none: all that the CPU has).
-        on_progress: is told how many rings are done.
+        on_progress: called with the number of measured rings.
 
     Raises:
         BypassUnknownError: a word names no class, or none that the CPU has; or a single one is left.
         BackendError: the backend broke down.
     """
-    code = BypassCode(InstructionFactory(catalogue), backend.lacks if isinstance(backend, KnowsCpu) else _lacks_nothing)
+    code = BypassCode(InstructionFactory(catalogue), lacks_of(backend))
     chosen = _chosen(code, words)
     session = Session(Measurer(backend, QUICK), limits=Limits(keep_raw=False), on_progress=on_progress)
     found = session.run_one(measure_bypasses(code, chosen))
@@ -83,7 +82,3 @@ def _problems(rings: Sequence[MeasuredRing]) -> list[str]:
     """Return why rings were not measured."""
     reasons = Counter(one.detail for one in rings if one.cycles is None)
     return [f"{count} rings were not measured: {reason}" for reason, count in reasons.most_common(MOST_PROBLEMS)]
-
-
-def _lacks_nothing(_variant: InstructionVariant) -> str:
-    return ""

@@ -241,12 +241,10 @@ def _load(machine: HostMachine) -> Finding | None:
     text = machine.read("proc/loadavg")
     if text is None:
         return None
-    load, count = (
-        float(text.split()[0]),
-        max(1, len(cpus.numbers_of(machine.read("sys/devices/system/cpu/online") or "0"))),
-    )
+    load = float(text.split()[0])
+    count = max(1, len(cpus.numbers_of(machine.read("sys/devices/system/cpu/online") or "0")))
     if load > 0.2 * count:
-        advice = "stop what else runs; ordinary users' measurements are disturbed by it"
+        advice = "stop other programs: they disturb the measurements of ordinary users"
         return Finding(Grade.BAD, "load", f"{load:.2f} on {count} CPUs", advice)
     return Finding(Grade.GOOD, "load", f"{load:.2f} on {count} CPUs")
 

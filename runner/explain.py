@@ -38,13 +38,13 @@ CODE_WIDTH = 34
 """Columns for the bytes of an instruction beside its text."""
 
 FIRST_COUNTED = ("ports", "TP_unrolled")
-"""The quantities whose first experiment is the one that µops were counted in."""
+"""Quantities whose first experiment counted the µops."""
 
 NAME_WIDTH = 20
 """Columns for the name of a counter."""
 
 SIZE_WIDTH = 16
-"""Columns at least for what a counter showed at a size."""
+"""Least columns for the value of a counter at one size."""
 
 TIME_COUNTERS = (*CLOCK_COUNTERS, "core_cycles")
 _INDENT = " " * 6
@@ -115,7 +115,7 @@ _FAMILIES = {
     BYPASS: ("bypass_",),
     PRODUCERS: ("slower_after_",),
 }
-"""How the names of attributes begin that a derivation of that quantity is about."""
+"""The prefixes of the attributes that a derivation of this quantity is about."""
 
 
 def _noted(result: Characterization, quantity: str) -> str:
@@ -217,7 +217,7 @@ class _Book:
             yield from self.show(experiments)
 
     def rest(self) -> Iterator[Text]:
-        """Yield what was measured besides: it helped to decide what to measure, or is shared with others."""
+        """Yield the other measurements: they decided what to measure next, or serve several variants."""
         others = [each for each in self._by_id if each not in self._numbers]
         if others:
             yield Text()
@@ -305,11 +305,11 @@ class _Sheet:
             for name, values in each.samples.items()
             if name in self._telling or name in TIME_COUNTERS
         ]
-        restless = [(each, name, values) for each, name, values in samples if len(set(values)) > 1]
-        if not restless:
+        varying = [(each, name, values) for each, name, values in samples if len(set(values)) > 1]
+        if not varying:
             count = len(next(iter(self._series[0].samples.values())))
             yield Text(f"{_INDENT}raw: the same in each of {count} repetitions", style="dim")
-        for each, name, values in restless:
+        for each, name, values in varying:
             yield Text(f"{_INDENT}raw: {name}, {_size_text(each)}: {samples_text(values)}", style="dim")
 
     def _arithmetic(self) -> str:
@@ -345,7 +345,7 @@ class _Sheet:
 
 
 def samples_text(samples: Sequence[int]) -> str:
-    """Write raw samples in order, runs of equal ones as `135 (20 times)`; of restless ones the first and a summary."""
+    """Write raw samples in order, runs of equal ones as `135 (20 times)`; of many runs the first ones and a summary."""
     runs = [(value, len(list(run))) for value, run in groupby(samples)]
     shown = [str(value) if times == 1 else f"{value} ({times} times)" for value, times in runs[:SHOWN_RUNS]]
     text = ", ".join(shown)

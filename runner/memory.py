@@ -18,7 +18,7 @@ from inference.memory.levels import levels, measure_levels
 from inference.memory.replacement import measure_replacement
 from inference.memory.times import measure_times
 from results.memory.model import Addressing, LineCrossing, MemoryReport, Replacement
-from runner.backend import KnowsCpu
+from runner.backend import lacks_of
 from runner.measuring.protocol import Measurer, Options
 from runner.measuring.session import Limits, Session
 from xed_convert.errors import UopscopeError
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from runner.backend import Backend
     from runner.measuring.session import Progress
     from xed_convert.catalogue.catalogue import Catalogue
-    from xed_convert.model import InstructionVariant
 
 QUICK = Options(repetitions=6, rounds=2, enough_quiet=3, survey_looks=5, patience_seconds=2.0, patience_ratio=0.5)
 """Chains are steadier than throughputs, and there are twelve thousand: few repetitions, and little waiting."""
@@ -92,14 +91,14 @@ def measure_memory(
         )
     parts = asked.parts or tuple(part for part in MemoryPart if not info.is_model or part is MemoryPart.FORWARDING)
     instructions = InstructionFactory(catalogue)
-    known = _chosen(accesses_of(instructions, _lacking(backend)), asked.names)
+    known = _chosen(accesses_of(instructions, lacks_of(backend)), asked.names)
     report = MemoryReport(info.provenance)
     session = _session(backend, asked.options, on_progress)
     if MemoryPart.FORWARDING in parts:
         forwarding, problems = session.run_one(measure_forwarding(instructions, _cells(known, asked)))
         report = replace(report, forwarding=forwarding, problems=problems)
     if MemoryPart.TIMES in parts:
-        cases = list(TimingCode(instructions, _lacking(backend)).cases(known))
+        cases = list(TimingCode(instructions, lacks_of(backend)).cases(known))
         times, problems = session.run_one(measure_times(cases))
         report = replace(report, times=times, problems=(*report.problems, *problems))
     if MemoryPart.LEVELS in parts or MemoryPart.POLICIES in parts:
@@ -157,13 +156,13 @@ def _alone(code: SequenceCode) -> Procedure[tuple[Fraction, Fraction]]:
 
 
 LEAST_MISS = 3
-"""Core cycles that a miss takes more, at least."""
+"""Core cycles: a miss takes at least so many more than a hit."""
 FIRST_LEVEL = SetLines(stride_bytes=4096, begin_bytes=64)
 """Lines of one set: first levels choose it by bits of the address within a page."""
 SECOND_LEVEL = SetLines(stride_bytes=256 << 10, begin_bytes=(32 << 20) + 64, evictors=16)
-"""As far apart as no second level has bytes in a way, where the clock backend asks for pages of 2 MiB."""
+"""Lines of one set, too, since a way of a second level has fewer bytes. They are in pages of 2 MiB if there are any."""
 MOST_LINES = 32
-"""Of a set: what `inference.memory.replacement` asks for, with room."""
+"""Lines of a set: some more than `inference.memory.replacement` asks for."""
 
 
 MOST_BYTES = 64 << 20
@@ -191,10 +190,6 @@ def _cells(known: Sequence[AccessInstructions], asked: WantedMemory) -> list[For
             "no case is left", hint="other addressings than `same` are measured inside a line only"
         )
     return chosen
-
-
-def _lacking(backend: Backend) -> Callable[[InstructionVariant], str]:
-    return backend.lacks if isinstance(backend, KnowsCpu) else lambda _variant: ""
 
 
 def _chosen(known: Sequence[AccessInstructions], names: Sequence[str]) -> list[AccessInstructions]:

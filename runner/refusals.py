@@ -38,7 +38,7 @@ class Refusal:
 
 
 def refusals(code: bytes) -> list[Refusal]:
-    """Return the instructions in code that nothing is measured of, in order.
+    """Return the instructions in code that campaigns leave out, in order.
 
     Bytes that are no instruction are passed over, one at a time: the CPU raises an exception there.
     """

@@ -1,4 +1,4 @@
-"""What the clock backend sees when it measures what is known: used by `uopscope doctor`.
+"""Checks the clock backend by what is known; `uopscope doctor` runs it.
 
 It measures instructions whose latency is known, and how coarse the clock is. It then runs the contention probe
 (`runner.measuring.quiet`) with this machine's other CPUs idle and busy: that shows a shared core, even where a

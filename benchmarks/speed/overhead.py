@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from inference.characterizer import Characterizer
 from results.campaign.store import Store
-from runner.backend import KnowsCpu
+from runner.backend import lacks_of
 from runner.backends.registry import open_backend
 from runner.campaigns.campaign import Campaign
 from runner.measuring.protocol import Measurer
@@ -76,7 +76,7 @@ def row(name: str, architecture: str | None, every: int, folder: Path) -> tuple[
     backend = open_backend(name, architecture=architecture)
     timed, path = TimedBackend(backend), folder / "campaign.sqlite"
     measurer = Measurer(timed)
-    lacks = backend.lacks if isinstance(backend, KnowsCpu) else lambda _variant: ""
+    lacks = lacks_of(backend)
     started, cpu = time.monotonic(), time.process_time()
     with Store.open(path) as store:
         store.begin(measurer.info.provenance, info_to_json(measurer.info))

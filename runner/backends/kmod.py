@@ -127,7 +127,7 @@ class KmodBackend:
         )
 
     def define(self, events: Sequence[OwnEvent], msrs: Sequence[MsrCounter]) -> None:
-        """Count events that a user wrote down as well, and counters that RDMSR reads, with the registers they need.
+        """Also count a user's events, and counters that RDMSR reads, with the registers that they need.
 
         Whether the CPU has these registers, and the module writes them, is known only when they are counted.
 
@@ -150,7 +150,7 @@ class KmodBackend:
         self._msrs = (*self._msrs, *(Slot(row.name, abi.COUNTER_MSR, row.msr, 0) for row in msrs))
 
     def provide(self, asked: ExecutionEnvironment) -> None:
-        """Run all code with memory and siblings like that from now on.
+        """Run all code from here on with this memory and these siblings.
 
         Raises:
             BackendError: the module has no such area.

@@ -65,7 +65,7 @@ class PerfBackend:
 
     name = "perf"
     _config1: Mapping[str, int] = MappingProxyType({})
-    """What the MSRs of events hold that a user wrote down, by counter."""
+    """The value of the MSR that a user's event needs, by counter."""
 
     def __init__(self, cpu: int | None = None, architecture: str | None = None) -> None:
         """Use that CPU, or the last one that this process may use.
@@ -81,7 +81,7 @@ class PerfBackend:
         self._runner = NativeRunner(self._cpu, calibration(1))
 
     def define(self, events: Sequence[OwnEvent], msrs: Sequence[MsrCounter]) -> None:
-        """Count events that a user wrote down as well; what their MSRs hold goes to the kernel as config1.
+        """Also count a user's events; the kernel takes the values of their MSRs as config1.
 
         Raises:
             BackendError: a counter is read by RDMSR, needs two MSRs, or is one that the kernel refuses.
@@ -116,7 +116,7 @@ class PerfBackend:
         )
 
     def provide(self, asked: ExecutionEnvironment) -> None:
-        """Run all code with memory and siblings like that from now on.
+        """Run all code from here on with this memory and these siblings.
 
         Raises:
             BackendError: it cannot be had here.

@@ -86,11 +86,11 @@ class SimBackend:
         hide_counters: bool = False,
         table: Microarchitecture | None = None,
     ) -> None:
-        """Simulate that machine; the catalogue is what bytes are decoded with.
+        """Simulate a machine.
 
         Args:
-            machine: what is simulated.
-            catalogue: what bytes are decoded with.
+            machine: its model.
+            catalogue: decodes the bytes of blobs.
             hide_counters: leave nothing to be read but core cycles, as on a CPU without a PMU.
             table: have the counters of this microarchitecture, as far as a simulated core can count them
                 (None: one for each port, or for each group of ports).
@@ -296,9 +296,9 @@ def create_from(model: Path, architecture: str | None = None) -> SimBackend:
         WrongModelError: the file cannot be read, or has no such machine.
         UnknownNameError: the option is not known.
     """
-    told, hidden = _without_hiding(architecture)
-    told, table = _without_table(told)
-    base, *options = told.split(":")
+    name, hidden = _without_hiding(architecture)
+    name, table = _without_table(name)
+    base, *options = name.split(":")
     try:
         machine = machine_of(read_machine(model, base))
         if not set(options) <= set(OPTIONS):
@@ -327,9 +327,9 @@ def create(cpu: int | None = None, architecture: str | None = None) -> SimBacken
     del cpu
     try:
         catalogue = Catalogue.load()
-        told, hidden = _without_hiding(architecture)
-        told, table = _without_table(told)
-        return SimBackend(open_machine(told), catalogue, hide_counters=hidden, table=table)
+        name, hidden = _without_hiding(architecture)
+        name, table = _without_table(name)
+        return SimBackend(open_machine(name), catalogue, hide_counters=hidden, table=table)
     except BackendError:
         raise
     except UopscopeError as error:

@@ -72,7 +72,7 @@ class TscBackend:
         )
 
     def provide(self, asked: ExecutionEnvironment) -> None:
-        """Run all code with memory and siblings like that from now on.
+        """Run all code from here on with this memory and these siblings.
 
         Raises:
             BackendError: it cannot be had here.

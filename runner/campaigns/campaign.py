@@ -10,13 +10,14 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from inference.version import inference_version
 from results import sentences
 from results.campaign.records import Outcome
 from results.findings import Text
 from results.model import Characterization
+from runner.backend import lacks_nothing
 from runner.measuring.session import Limits, Session, StoreSource, Task
 
 if TYPE_CHECKING:
@@ -25,14 +26,12 @@ if TYPE_CHECKING:
     from inference.experiment import Procedure
     from results.campaign.store import Store
     from results.model import Failure
+    from runner.backend import Lacks
     from runner.campaigns.parallel import ProcessPlan
     from runner.measuring.session import MeasuresRequests
     from xed_convert.model import InstructionVariant
 
 Context = TypeVar("Context")
-
-Lacks: TypeAlias = "Callable[[InstructionVariant], str]"
-"""Returns the reason why the machine at hand cannot run a variant ("": it can)."""
 
 
 class Method(Protocol[Context]):
@@ -46,11 +45,6 @@ class Method(Protocol[Context]):
 
     def skipped(self, variant: InstructionVariant) -> str:
         """Return the reason why nothing of a variant can be measured here ("": it can)."""
-
-
-def lacks_nothing(_variant: InstructionVariant) -> str:
-    """Answer for machines that cannot tell what they lack."""
-    return ""
 
 
 def skip_reason(variant: InstructionVariant, method: Method[Context], lacks: Lacks) -> str:
@@ -97,7 +91,7 @@ def most_frequent(reasons: Mapping[str, SkipReason]) -> list[SkipReason]:
 
 
 FEWEST_FOR_PACE = 20
-"""Variants to measure before the time left is told: they are measured in parallel, so the first take longest."""
+"""Variants to measure before the time left is shown: they are measured in parallel, so the first take longest."""
 
 
 @dataclass(slots=True)

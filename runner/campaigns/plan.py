@@ -11,14 +11,16 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from runner.campaigns.campaign import lacks_nothing, skip_reason
+from runner.backend import lacks_nothing
+from runner.campaigns.campaign import skip_reason
 from runner.measuring.session import Limits, Session, Task
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from runner.campaigns.campaign import Context, Lacks, Method
+    from runner.backend import Lacks
+    from runner.campaigns.campaign import Context, Method
     from runner.measuring.session import MeasuresRequests
     from xed_convert.model import InstructionVariant
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from results.campaign.store import Store
-from runner.backend import BackendError, KnowsCpu
+from runner.backend import BackendError, lacks_of
 from runner.backends.registry import AUTO, open_backend
-from runner.campaigns.campaign import lacks_nothing
 from runner.measuring.protocol import Measurer
 from runner.measuring.recording import info_to_json
 
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from results.campaign.records import Conclusion
-    from runner.backend import BackendInfo
-    from runner.campaigns.campaign import Lacks
+    from runner.backend import BackendInfo, Lacks
     from runner.measuring.session import MeasuresRequests
     from xed_convert.catalogue.catalogue import Catalogue
     from xed_convert.model import InstructionVariant
@@ -78,8 +76,7 @@ def on_machine(
         with _store(database, reads_only=reads_only) as store:
             if not reads_only:
                 store.begin(info.provenance, info_to_json(info))
-            lacks = backend.lacks if isinstance(backend, KnowsCpu) else lacks_nothing
-            yield CampaignSetup(catalogue, variants, info, measurer, store, lacks)
+            yield CampaignSetup(catalogue, variants, info, measurer, store, lacks_of(backend))
     finally:
         backend.close()
 

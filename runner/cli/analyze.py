@@ -50,7 +50,7 @@ def analyze(
     ] = None,
     times: Annotated[
         list[str] | None,
-        typer.Option(metavar="N=COUNT", help="With --loop: how often loop N, which is inside, runs. May be repeated."),
+        typer.Option(metavar="N=COUNT", help="With --loop: how often its inner loop N runs. May be repeated."),
     ] = None,
     blocks: Annotated[
         str | None,
@@ -83,7 +83,7 @@ def analyze(
         str, typer.Option("--format", metavar="NAME", help="text; or compiler: file:line: messages for editors.")
     ] = "text",
     json_file: Annotated[
-        str | None, typer.Option("--json", metavar="FILE", help="Write JSON (- is the output).")
+        str | None, typer.Option("--json", metavar="FILE", help="Write JSON (- is standard output).")
     ] = None,
     html_file: Annotated[
         str | None, typer.Option("--html", metavar="FILE", help="Write a page that needs no other file.")
@@ -98,7 +98,7 @@ def analyze(
         str, typer.Option(metavar="NAME", help="Which graph: dependencies, or flow (needs --loop).")
     ] = "dependencies",
     csv_file: Annotated[
-        str | None, typer.Option("--csv", metavar="FILE", help="With --blocks: write CSV (- is the output).")
+        str | None, typer.Option("--csv", metavar="FILE", help="With --blocks: write CSV (- is standard output).")
     ] = None,
     cpu: Annotated[int | None, typer.Option(metavar="N", min=0, help="With --measure: the logical CPU.")] = None,
     *,
@@ -238,7 +238,7 @@ def _given(
     *,
     whole: bool,
 ) -> Given:
-    """Return the code of the one source."""
+    """Return the code of the only source that is named."""
     from runner.own_code.analyzing.analyzed import of_bytes, of_object, of_text  # noqa: PLC0415
     from runner.own_code.reading.listing import MOST_BYTES  # noqa: PLC0415
     from runner.own_code.reading.sources import bytes_of, read_text  # noqa: PLC0415
@@ -268,7 +268,7 @@ def _task(
 
 
 def _predict_blocks(source: str, task: PredictionTask, jobs: int, target: str) -> None:
-    """Predict blocks; those of an output file go on where they were stopped."""
+    """Predict blocks; with an output file, a stopped run is resumed."""
     from runner.own_code.analyzing.many_blocks import HEADER, journal_of, predict_blocks  # noqa: PLC0415
     from runner.own_code.blocks import read_blocks  # noqa: PLC0415
     from xed_convert.files import check_writable  # noqa: PLC0415

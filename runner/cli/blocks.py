@@ -31,7 +31,9 @@ def blocks(
         int, typer.Option("--most", metavar="N", min=1, help="The N blocks that occur most often.")
     ] = 10_000,
     function: Annotated[str | None, typer.Option(metavar="NAME", help="Only blocks of this function.")] = None,
-    output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="Where to (- is the output).")] = "-",
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="FILE", help="Where to (- is standard output).")
+    ] = "-",
 ) -> None:
     """Take a program apart into basic blocks, and count how often each stands in it."""
     from runner.own_code.reading.objects import read_program  # noqa: PLC0415 - `--help` needs none of these

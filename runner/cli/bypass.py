@@ -33,7 +33,7 @@ def bypass(
     arch: Annotated[str | None, typer.Option(metavar="NAME", help="What to simulate, such as HSW:bypass.")] = None,
     cpu: Annotated[int | None, typer.Option(metavar="N", min=0, help="The logical CPU to measure on.")] = None,
     json_file: Annotated[
-        str | None, typer.Option("--json", metavar="FILE", help="Write JSON (- is the output).")
+        str | None, typer.Option("--json", metavar="FILE", help="Write JSON (- is standard output).")
     ] = None,
     *,
     explain: Annotated[

@@ -28,7 +28,7 @@ def show(
     patterns: Annotated[list[str], typer.Argument(metavar="PATTERN...", help="String, iform, stem, iclass or glob.")],
     catalogue: CatalogueOption = None,
 ) -> None:
-    """Show everything that is known of variants: operands, flags, how they are encoded, a sample of it."""
+    """Show variants with their operands, flags and encodings, and an example of each."""
     from xed_convert.catalogue.describe import describe  # noqa: PLC0415 - `--help` does not need it
 
     known = Catalogue.load(catalogue)
@@ -37,7 +37,7 @@ def show(
 
 
 def _sample(variant: InstructionVariant) -> list[str]:
-    """Return an instance of the variant as bytes and text."""
+    """Return lines with an instance of the variant as bytes and text."""
     from generator.operands.allocation import Allocator  # noqa: PLC0415
     from xed_convert.assembly.formatting import format_instance  # noqa: PLC0415
     from xed_convert.encoding.encoder import encode  # noqa: PLC0415

@@ -44,7 +44,7 @@ def convert(
     xsd: Annotated[bool, typer.Option("--xsd", help="Print the schema of the files and exit.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not print the counts, nor progress.")] = False,
 ) -> None:
-    """Convert XED's datafiles to the catalogue; print what came of them."""
+    """Convert XED's datafiles to the catalogue; print how many variants and records there are."""
     from xed_convert.catalogue.schema import schema_text  # noqa: PLC0415
     from xed_convert.datafiles.folder import Datafiles  # noqa: PLC0415 - `--help` does not need it
     from xed_convert.expansion.convert import convert as convert_datafiles  # noqa: PLC0415
@@ -77,9 +77,9 @@ def _source(folder: Path | None, *, fetch: bool, quiet: bool) -> Path:
 
 
 def _fetch(*, quiet: bool) -> Path:
-    """Return the checkout of the pinned version; tell on standard error how the clone goes on.
+    """Return the checkout of the pinned version; show the progress of the clone on standard error.
 
-    Where the output is no terminal, only the beginning is told.
+    If that is no terminal, only say that the clone begins.
     """
     from rich.console import Console  # noqa: PLC0415 - only a clone needs it
     from rich.text import Text  # noqa: PLC0415
@@ -125,7 +125,7 @@ def _write(conversion: Conversion, file: WritesBytes, path: Path, source: str) -
 
 
 def _summary(conversion: Conversion, source: str) -> list[str]:
-    """Return what came of the datafiles, as lines."""
+    """Return the lines of the summary: variants by extension, and records by what became of them."""
     variants = conversion.variants
     iforms = {variant.iform for variant in variants}
     counts = conversion.by_extension
@@ -142,5 +142,5 @@ def _summary(conversion: Conversion, source: str) -> list[str]:
 
 
 def _reasons(title: str, counts: Counter[str]) -> list[str]:
-    """Return the counts of a reason each."""
+    """Return a line per reason, the most frequent first."""
     return [f"{count} {title}: {reason}" for reason, count in sorted(counts.items(), key=lambda item: -item[1])]

@@ -110,7 +110,7 @@ def check(
     database: Database,
     show: Annotated[int, typer.Option(min=0, help="How many violations of each rule to list.")] = SHOWN,
 ) -> None:
-    """Check the schema and every rule that the tools that read the file need; exit with 1 if one is broken."""
+    """Check the schema, and the rules that readers of the file need; exit with 1 if one is broken."""
     repairs: list[Repair] = []
     violations = list(rules.check_entries(read_database(database, repairs)))
     violations += [_as_violation(repair) for repair in repairs]
@@ -242,7 +242,7 @@ def compare_with_published(
     show: Annotated[int, typer.Option(min=0, help="How many groups, and how many of the worst, to list.")] = SHOWN,
     csv: Annotated[str, typer.Option(help="Write all differences as CSV to this file (- for standard output).")] = "",
     json_file: Annotated[
-        str, typer.Option("--json", help="Write shares, groups and differences as JSON to this file (-: as above).")
+        str, typer.Option("--json", help="Write shares, groups and differences as JSON to this file (- likewise).")
     ] = "",
 ) -> None:
     """Compare a campaign with published measurements of the same CPU; exit with 1 if a goal is missed."""
@@ -285,7 +285,7 @@ def _architecture_among(entries: list[Entry], name: str) -> str:
 
 
 def _print_machines(architectures: Mapping[Path, str]) -> None:
-    """Print of which CPU each file is ("": its architecture is not known), and whether they are different ones."""
+    """Print the CPU of each file ("": its architecture is not known), and whether the CPUs differ."""
     from results.exports.tidy import provenances_of  # noqa: PLC0415 - `--help` does not need it
 
     signatures: list[set[str]] = []

@@ -31,7 +31,8 @@ def interrupts(
         int, typer.Option(metavar="NS", min=5000, max=10_000_000, help="Nanoseconds between two interrupts.")
     ] = 20_000,
     source: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="perf, timer or kmod (repeatable; default: the first two).")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="perf, timer or kmod (default: perf and timer). May be repeated."),
     ] = None,
     backend: Annotated[
         str, typer.Option(metavar="NAME", help="kmod: the kernel module's interrupts, too (needs root).")
@@ -45,7 +46,7 @@ def interrupts(
         Path | None, typer.Option(metavar="FILE", help="Predict by these measurements, an instructions.xml.")
     ] = None,
     json_file: Annotated[
-        str | None, typer.Option("--json", metavar="FILE", help="Write JSON (- is the output).")
+        str | None, typer.Option("--json", metavar="FILE", help="Write JSON (- is standard output).")
     ] = None,
     plot: Annotated[str | None, typer.Option(metavar="FILE", help="Write a picture as SVG.")] = None,
     *,

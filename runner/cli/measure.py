@@ -81,9 +81,11 @@ def measure(
     ] = None,
     cpu: Annotated[int | None, typer.Option(metavar="N", min=0, help="The logical CPU to measure on.")] = None,
     json_file: Annotated[
-        str | None, typer.Option("--json", metavar="FILE", help="Write JSON (- is the output).")
+        str | None, typer.Option("--json", metavar="FILE", help="Write JSON (- is standard output).")
     ] = None,
-    csv_file: Annotated[str | None, typer.Option("--csv", metavar="FILE", help="Write CSV (- is the output).")] = None,
+    csv_file: Annotated[
+        str | None, typer.Option("--csv", metavar="FILE", help="Write CSV (- is standard output).")
+    ] = None,
     sweep: Annotated[
         list[str] | None,
         typer.Option(metavar="N=0..64:4", help="Put these numbers for {N} or $N into the code. May be repeated."),
@@ -235,7 +237,7 @@ def _opened(machine: MeasuredMachine) -> Iterator[Backend]:
 def _measure_blocks(
     backend: Backend, source: str, modes: str, value: int, csv_file: str | None, time_limit: float
 ) -> None:
-    """Measure blocks line by line; rows are written as they are done where they go to standard output."""
+    """Measure blocks line by line; on standard output each row appears when it is done."""
     from runner.own_code.blocks import BlockMeasurer, BlockMode, BlockOptions, read_blocks  # noqa: PLC0415
     from runner.own_code.report import block_rows  # noqa: PLC0415
     from runner.own_code.template import time_limit_of  # noqa: PLC0415
@@ -260,7 +262,7 @@ def _measure_blocks(
 
 
 def _say_sibling(result: Result) -> None:
-    """Say which other thread of the core should be idle."""
+    """Name the other threads of the core, if they may disturb the measurement."""
     from runner.host.cpu import siblings  # noqa: PLC0415
 
     number = result.provenance.options.get("cpu", "")

@@ -53,7 +53,7 @@ def memory(
         ),
     ] = None,
     json_file: Annotated[
-        str | None, typer.Option("--json", metavar="FILE", help="Write JSON (- is the output).")
+        str | None, typer.Option("--json", metavar="FILE", help="Write JSON (- is standard output).")
     ] = None,
     xml_file: Annotated[
         str | None, typer.Option("--xml", metavar="FILE", help="Write the section of an instructions.xml (likewise).")
@@ -61,7 +61,7 @@ def memory(
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a heat map as SVG.")] = None,
     sequence: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help='Find out whether the accesses with ? hit the first cache: "A B A?".'),
+        typer.Option(metavar="TEXT", help='Find out whether the accesses with ? hit the first-level cache: "A B A?".'),
     ] = None,
     *,
     every_offset: Annotated[bool, typer.Option("--every-offset", help="Show every case, not only tables.")] = False,

@@ -23,7 +23,7 @@ STATE = Path("/var/lib/uopscope")
 def nightly(
     *,
     install: Annotated[bool, typer.Option("--install", help="Install a systemd timer for every night.")] = False,
-    uninstall: Annotated[bool, typer.Option("--uninstall", help="Take the timer away.")] = False,
+    uninstall: Annotated[bool, typer.Option("--uninstall", help="Remove the timer.")] = False,
     purge: Annotated[bool, typer.Option("--purge", help="With --uninstall: delete all measurements, too.")] = False,
     at: Annotated[str, typer.Option(help="When, as a systemd calendar expression.")] = "*-*-* 02:30",
     state: Annotated[Path, typer.Option(help="Where campaigns, database and summaries are kept.")] = STATE,
@@ -38,7 +38,7 @@ def nightly(
     arch: Annotated[str, typer.Option(help="The architecture, for simulated machines.")] = "",
     cpu: Annotated[int | None, typer.Option(min=0, help="The logical CPU to measure on.")] = None,
     again: Annotated[
-        bool, typer.Option("--again", help="Run even if the last run was finished a short time ago.")
+        bool, typer.Option("--again", help="Run even if the last run was finished less than 20 hours ago.")
     ] = False,
     free_gb: Annotated[
         float, typer.Option(min=0, max=1e9, help="The free disk space that is required.")

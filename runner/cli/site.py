@@ -47,7 +47,7 @@ class SeveralFilesError(SiteError):
 def site(
     databases: Annotated[
         list[Path] | None,
-        typer.Argument(help="An instructions.xml, and campaigns (.sqlite) whose experiments the pages shall show."),
+        typer.Argument(help="An instructions.xml, and campaigns (.sqlite) whose experiments the pages show."),
     ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write.")] = Path("site"),
     jobs: Annotated[int, typer.Option(min=1, help="How many processes, at most one per CPU.")] = os.cpu_count() or 1,

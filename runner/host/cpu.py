@@ -110,7 +110,7 @@ def check_architecture(cpu: Cpu, wanted: str | None) -> None:
 
 
 def provenance(cpu: Cpu, backend: str, options: Mapping[str, str], caveats: tuple[str, ...]) -> Provenance:
-    """Return the provenance of what a backend measures on this CPU from now on."""
+    """Return the provenance of what a backend measures on this CPU; its time is the present."""
     return Provenance(
         architecture=cpu.architecture,
         cpu=cpu.model_name,

@@ -47,7 +47,7 @@ BESIDE = ("calibration", CONTENTION_PROBE)
 """Counters that are not about the code under test."""
 
 THOUSANDTHS = 1000
-"""What slower rhythms are rounded to: they are said, and nothing is concluded from them."""
+"""Slower rhythms are rounded to this part of a cycle: they are only shown, nothing is concluded from them."""
 
 CLOCK_DENOMINATOR = 10**6
 """Core cycles on a clock are integers in millionths: finer than a tick by four orders."""

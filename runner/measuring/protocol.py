@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from runner.backend import Backend, BackendInfo, JobResult
 
 SHARED = "another thread used the same core all the time: throughputs may be too high"
-"""Said of values that rest on repetitions beside a busy neighbour."""
+"""The detail of values that rest on repetitions beside a busy neighbour."""
 HOPELESS_REQUESTS = 100
 """After so many disturbed requests in a row there is no waiting for a quiet core any more."""
 
 SURVEY_PAUSE_SECONDS = 0.01
 """Between two looks: 25 looks then cover more than a scheduler's time slice of a few milliseconds."""
 NOTHING = Microbenchmark((), (Line(b"\x90", "NOP"),), "survey of the contention probe")
-RESTLESS_RATIO = Fraction(1, 20)
-"""A spread above this share of the value asks for more rounds, and is said in the result."""
+UNSTEADY_RATIO = Fraction(1, 20)
+"""A spread above this share of the value doubles the rounds that a request may have."""
 MOST_REPETITIONS = 8
 """Factor: a disturbed request gets this many times the usual repetitions in a round. With 160 repetitions, a core that
 is quiet for a fifteenth of the time gives enough, and code of 100,000 cycles stays below 10 ms."""
@@ -338,9 +338,9 @@ class Measurer:
         spread = found.spread["core_cycles"]
         return spread <= self.options.stable_cycles or spread <= self.options.stable_ratio * found.cycles
 
-    def _is_restless(self, found: Measured) -> bool:
-        """Say whether values jump about so much that a wrong one might come out."""
-        return self._is_clock and found.ok and found.spread["core_cycles"] > RESTLESS_RATIO * abs(found.cycles)
+    def _is_unsteady(self, found: Measured) -> bool:
+        """Say whether the samples vary so much that their center may be wrong."""
+        return self._is_clock and found.ok and found.spread["core_cycles"] > UNSTEADY_RATIO * abs(found.cycles)
 
     def _is_disturbed(self, entry: _Entry) -> bool:
         """Say whether too few repetitions of some size were undisturbed; found anew when anything changed."""
@@ -370,7 +370,7 @@ class Measurer:
         complaint = aggregate.complaint(found, self.info.ports)
         if not complaint and self._is_stable(found):
             entry.status, entry.detail = Status.OK, SHARED if disturbed else entry.note
-        elif entry.rounds < self.options.rounds * (2 if self._is_restless(found) else 1):
+        elif entry.rounds < self.options.rounds * (2 if self._is_unsteady(found) else 1):
             return
         elif not complaint:
             entry.status = Status.OK

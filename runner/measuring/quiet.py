@@ -41,8 +41,8 @@ CONTENTION_SLACK = 1.03
 thread makes it at least 14% longer."""
 
 NEVER_QUIET = 1.3
-"""A contention probe that takes so many times what its ALUs need has company. It takes 1.03 times that on a quiet Ice
-Lake and 1.23 times on a quiet Zen 5; a busy sibling thread makes it 1.4 to 2."""
+"""A contention probe that takes so many times what its ALUs need shares its core. It takes 1.03 times that on a quiet
+Ice Lake and 1.23 times on a quiet Zen 5; a busy sibling thread makes it 1.4 to 2."""
 
 BIN_WIDTH = 0.002
 """Runs are counted by the logarithm of their ratio, in bins of this width (0.2%): a fifteenth of the slack."""

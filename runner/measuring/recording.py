@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def answer_of(evidence: Sample, calibration_core_cycles: int) -> Measured:
-    """Return what a stored measurement says, as inference was told it."""
+    """Return the values of a stored measurement, as inference got them."""
     stored = evidence.benchmark
     benchmark = Microbenchmark(_code(stored.setup), _code(stored.body), stored.purpose, stored.divisor)
     _, want, mode = evidence.request.split(":")

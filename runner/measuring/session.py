@@ -279,10 +279,8 @@ class Session:
             broken.__cause__ = error
             return Finished(entry.task.name, None, broken, tuple(entry.used))
         entry.rounds += 1
-        requests, rounds = (
-            entry.task.most_requests or self._limits.requests_per_procedure,
-            self._limits.rounds_per_procedure,
-        )
+        requests = entry.task.most_requests or self._limits.requests_per_procedure
+        rounds = self._limits.rounds_per_procedure
         if len(entry.used) + len(entry.wanted) > requests or entry.rounds > rounds:
             entry.task.procedure.close()
             endless = _fault(EndlessError, entry, f"asks for more than {requests} measurements or {rounds} rounds")

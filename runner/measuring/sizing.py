@@ -74,7 +74,7 @@ class RunSize(NamedTuple):
 def exact_sizes(request: Request) -> tuple[RunSize, ...]:
     """Return the sizes for a backend whose counters count every cycle."""
     few, many = _copies(request)
-    iterations = LOOP_ITERATIONS if _is_loop(request) else 0
+    iterations = LOOP_ITERATIONS if request.loop else 0
     return (RunSize(few, iterations), RunSize(many, iterations))
 
 
@@ -93,7 +93,7 @@ def clock_sizes(request: Request, probe_cycles: float) -> tuple[RunSize, ...]:
         few = max(1, many // 11)
         return (RunSize(few, 1, fenced=True), RunSize(many, 1, fenced=True))
     iterations = max(1, min(MAX_ITERATIONS, round(TARGET_CYCLES / (FENCE_CYCLES + many * copy_cycles))))
-    fenced = not _is_loop(request)
+    fenced = not request.loop
     return (RunSize(few, iterations, fenced), RunSize(many, iterations, fenced))
 
 
@@ -110,13 +110,9 @@ def larger_sizes(request: Request, size: RunSize, cycles: float) -> tuple[RunSiz
     return sizes if is_larger else None
 
 
-def _is_loop(request: Request) -> bool:
-    return request.loop
-
-
 def _copies(request: Request, *, steady: bool = False) -> tuple[int, int]:
     size, lines = max(1, len(request.benchmark.body_code)), max(1, len(request.benchmark.body))
-    if _is_loop(request):
+    if request.loop:
         few = max(1, -(-STEADY_LOOP_LINES // lines) if steady else LOOP_LINES // lines)
         many = few * LOOP_GROWTH
     else:

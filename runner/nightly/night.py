@@ -53,7 +53,7 @@ FINISHED = (0, 4)
 """Exit codes of `characterize` with which a campaign is done: nothing failed, or some variants did."""
 
 WATCHED = ("cpu", "cpu_signature", "microcode", "kernel", "backend", "version")
-"""What of the provenance is compared with the night before: a change of it may explain changed numbers."""
+"""Fields of the provenance that are compared with the night before: a change may explain changed numbers."""
 
 
 class NightlyError(UopscopeError):
@@ -244,7 +244,7 @@ def _put_away(places: Places, new: Path, text: str) -> None:
     log = places.current.with_name(places.current.name + ".log")
     if log.exists():
         log.rename(places.campaigns / f"{name}.log")
-    for suffix in ("-wal", "-shm", ".lock"):
+    for suffix in ("-wal", "-shm"):
         places.current.with_name(places.current.name + suffix).unlink(missing_ok=True)
     for folder, pattern in ((places.campaigns, "*.sqlite"), (places.campaigns, "*.log"), (places.summaries, "*.txt")):
         for path in sorted(folder.glob(pattern))[:-KEPT]:

@@ -60,7 +60,7 @@ def install(command: Sequence[str], calendar: str, folder: Path = FOLDER) -> lis
 
 
 def uninstall(folder: Path = FOLDER) -> list[Path]:
-    """Stop the timer and take the units away; return what was there.
+    """Stop the timer and remove the units; return their paths.
 
     Raises:
         NightlyError: systemd does not run here, or the folder cannot be written.

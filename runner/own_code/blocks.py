@@ -78,7 +78,7 @@ with six.
 QUARTILE = 0.25
 """Which round counts, as a share of them all from the fastest one on; between two rounds it is interpolated."""
 SHIFT = 37
-"""Blocks by which the order is turned from round to round: no other round of a block has its place."""
+"""Blocks by which the order is rotated from round to round, so that each round of a block is in another place."""
 PROBE_ROUNDS = 4
 TARGET_CYCLES = 24_000
 """Core cycles of a run: a tick of 26 TSC cycles is 0.1% of it. On the Ice Lake, 97.6% of 512 blocks agreed with it, and
@@ -97,7 +97,7 @@ TOO_SHORT = 3
 """A run that is shorter by this factor starts anew."""
 MOST_ROUNDS_OF_LOOP = 400
 MOST_STEPS, SETTLED_COPIES = 100, 2
-"""Instructions that are looked at for accesses across cache lines; copies, where all addresses stay the same."""
+"""Instructions that are stepped through for accesses across cache lines; copies, if all addresses stay the same."""
 LOOP_ITERATIONS = 100
 
 AGREEMENT = 0.01
@@ -311,7 +311,7 @@ class BlockMeasurer:
             return remarks
         numbers = [number for number, shape in enumerate(shapes) if shape.uses_memory and not shape.problem]
         asked = Conditions(state=State.AGAIN, value=self.options.value, may_call=self.options.may_call, stepped=True)
-        copies = [_looked_at(shapes[number]) for number in numbers]
+        copies = [_stepped_copies(shapes[number]) for number in numbers]
         jobs = [Job(blocks[number], count, 1, conditions=asked) for number, count in zip(numbers, copies, strict=True)]
         results = self.backend.run(jobs, self._clock, Repeat(0, 1, self.options.time_limit_seconds)) if jobs else []
         for number, result in zip(numbers, results, strict=True):
@@ -419,15 +419,15 @@ class BlockMeasurer:
             problem = BlockProblem.MISALIGNED if entry.remark else BlockProblem.NONE
             entry.timing = BlockTiming(Status.OK, *found, entry.remark, problem)
         elif entry.rounds >= (self.options.rounds if self._patience.is_left else USUAL_ROUNDS):
-            entry.timing = _last_word(entry)
+            entry.timing = _timing_after_all_rounds(entry)
 
     def _looks_quiet(self) -> bool:
         assert self._quiet is not None
         return looks_quiet(self._quiet, self.backend, self.options.time_limit_seconds)
 
 
-def _looked_at(shape: BlockShape) -> int:
-    """Return in how many copies accesses are looked at: in two where no address moves on, since some settle first."""
+def _stepped_copies(shape: BlockShape) -> int:
+    """Return how many copies to step through: two if no address moves on, since some change after the first copy."""
     most = max(1, MOST_STEPS // shape.instructions)
     return most if shape.moves else min(SETTLED_COPIES, most)
 
@@ -464,8 +464,8 @@ def _quartile(ordered: Sequence[float]) -> float:
     return low + part * (high - low)
 
 
-def _last_word(entry: _Entry) -> BlockTiming:
-    """Return the remark about a block whose rounds do not agree well."""
+def _timing_after_all_rounds(entry: _Entry) -> BlockTiming:
+    """Return the number of a block whose rounds do not agree well, with a remark, or the reason why it has none."""
     found = _difference(entry, entry.times)
     remark, problem = "unsteady", BlockProblem.UNSTEADY
     if found is not None and found[1] <= AGREEMENT * found[0]:

@@ -298,7 +298,7 @@ def _parts(code: MachineCode) -> Sequence[bytes]:
 
 
 def provide(asked: ExecutionEnvironment, backend: Backend) -> None:
-    """Have a backend run all code like that from now on.
+    """Have a backend run all code from here on in this environment.
 
     Raises:
         BackendError: it cannot be had here.

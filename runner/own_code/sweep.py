@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 MOST_POINTS = 10_000
 ERROR = "error"
-"""The status of a combination that is no code that can be measured."""
+"""The status of a combination that cannot be assembled or measured."""
 CYCLES = "core_cycles"
 SPREAD = "_spread"
 

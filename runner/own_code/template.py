@@ -89,7 +89,7 @@ def _places(name: str) -> re.Pattern[str]:
 
 
 TEXT = "\0"
-"""Begins what was read from a file of text, so that it is not taken for another kind of source."""
+"""Marks text that was read from a file, so that it is not taken for another kind of source."""
 
 
 def _text_of(source: str) -> str:
@@ -138,7 +138,7 @@ def size_of(text: str) -> int:
 def runs_of(
     numbers: Mapping[str, int | None], aggregate: str | None = None, *, basic: bool = False, normalize: bool = True
 ) -> Runs | None:
-    """Return what to run if anything says so (a number that is None says nothing); the rest is nanoBench's default.
+    """Return what to run, None if no option says so; what options leave open is nanoBench's default.
 
     Raises:
         MeasureError: there is no such aggregate.

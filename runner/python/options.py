@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class MeasureOptions(TypedDict, total=False):
-    """What may be said beside the code; `uopscope measure --help` and docs/measure.md explain each.
+    """The options besides the code; `uopscope measure --help` and docs/measure.md explain each.
 
     Machine: `backend`, `arch`, `cpu`, `model`. Just what to run: `unroll`, `loop`, `repeat`, `warm_up`,
     `initial_warm_up`, `aggregate`, `basic`, `normalize` (true). `on_demand` is the value of registers and memory, which

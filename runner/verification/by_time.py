@@ -44,7 +44,7 @@ SHAPES = (SequenceShape(8), SequenceShape(8, breakers=True), SequenceShape(16, b
 """Sequences whose fastest is taken for the throughput."""
 
 MANY = 1000
-"""Blocking instructions that outweigh all that one instruction does."""
+"""Blocking instructions: far more µops than one instruction has."""
 
 MIXED = 5
 """Different instructions in the mixes that are predicted."""
@@ -182,7 +182,9 @@ def _count(
 
 
 def _without_names(found: PortConclusion | None, truth: PortUsage, basic: Mapping[PortSet, PortUsage]) -> Verdict:
-    """Compare what blocking shows of the true usage and of the found one, where no renaming makes the sets the model's.
+    """Return the verdict if no renaming turns the basic sets into the model's.
+
+    What blocking shows of the usage that was found is compared with what it shows of the true one.
 
     On Sandy Bridge a store needs p4, and p23 for its address. All mixes look as if stores had one of the ports of
     loads: two loads, or a load and a store, run per cycle.

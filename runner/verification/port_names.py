@@ -19,7 +19,7 @@ PortNames = dict[str, str]
 
 
 def renamed(usage: PortUsage, names: Mapping[str, str]) -> PortUsage:
-    """Return a usage with other names of ports."""
+    """Return a usage with its ports renamed."""
     counts: dict[frozenset[str], int] = {}
     for ports, count in usage.uops.items():
         there = frozenset(names.get(port, port) for port in ports)

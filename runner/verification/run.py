@@ -49,7 +49,7 @@ def run(  # noqa: PLR0913 - what is compared, and how thoroughly
         variants: what is characterized.
         thorough: whether all instruction classes are tried for blocking.
         candidates: those for blocking, of the same catalogue.
-        tellable: whether to find out, of each usage that is not stated, if the counters could tell it.
+        tellable: whether to find out for each usage that is not stated if it is tellable.
         proofs: whether to look for another machine that gives the same, too (`runner.verification.indistinguishable`).
         judged: the slack of the machine's latencies, if it is known (`runner.verification.siblings`).
     """

@@ -49,7 +49,7 @@ MOST_TOGETHER = 3
 
 @dataclass(frozen=True, slots=True)
 class Observer:
-    """Sees everything that the counters can say; it is told the true usage, by the names that inference gives ports."""
+    """Sees everything that the counters can say; `true` is the true usage, with the port names of inference."""
 
     variant: InstructionVariant
     context: Context
@@ -114,7 +114,7 @@ class Observer:
 
 
 def _blockable(blocking: BlockingSet) -> dict[PortSet, tuple[BlockingInstruction, ...]]:
-    """Return the sets that can be kept busy and are issued for faster than that, with as few instructions as can be."""
+    """Return the sets that can be kept busy and are narrower than issue, each with the fewest instructions."""
     busy = [one for one in blocking.instructions.values() if one.saturates]
     found: dict[PortSet, tuple[BlockingInstruction, ...]] = {}
     for count in range(1, MOST_TOGETHER + 1):

@@ -21,7 +21,7 @@ GRACE_SECONDS = 3.0
 """Seconds that a campaign may take to end by itself; on an idle machine it takes well under one."""
 
 AGAIN_SECONDS = 0.05
-"""After so many seconds a signal is sent again that Python lost."""
+"""Delay in seconds, after which a signal that Python lost is sent again."""
 
 NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 

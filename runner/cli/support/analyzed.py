@@ -58,7 +58,7 @@ class AnalyzeOptions:
 
 @dataclass(frozen=True)
 class CpuPrediction:
-    """What was predicted for one CPU: of a loop of a function the mean of its ways too."""
+    """What was predicted for one CPU; `loop`, for a loop of a function, has the mean of its ways, too."""
 
     facts: PredictionFacts
     loop: LoopPrediction | None
@@ -112,7 +112,7 @@ def _predict(given: Given, wanted: AnalyzeOptions, architecture: str) -> CpuPred
 
 
 def _worked_out(prediction: Prediction) -> PredictionFacts:
-    """Work out what takes long for long code, and show how far it is."""
+    """Return the facts of a prediction; for long code they take a while, so progress is shown."""
     with Counting("parts of the analysis") as counting:
         counting(1, PARTS)
         facts = prediction.facts

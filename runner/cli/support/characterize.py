@@ -13,7 +13,8 @@ from inference.characterizer import Characterizer
 from results.campaign.records import Outcome
 from results.campaign.store import Store
 from results.table import Footing, ResultRow, footing_lines, table_lines
-from runner.campaigns.campaign import Campaign, Tally, lacks_nothing
+from runner.backend import lacks_nothing
+from runner.campaigns.campaign import Campaign, Tally
 from runner.campaigns.plan import make_plan
 from runner.campaigns.start import CampaignSetup, MachineChoice, on_machine
 from runner.cli.process import guard, stop

@@ -41,7 +41,7 @@ class CampaignOptions:
 
     @property
     def machine(self) -> str | None:
-        """The architecture as backends are told it: a simulated one may be without counters."""
+        """The architecture as a backend expects it: `HIDDEN` at its end if the counters are hidden."""
         return f"{self.architecture or ''}{HIDDEN}" if self.hide_counters else self.architecture
 
     @property

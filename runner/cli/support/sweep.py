@@ -78,7 +78,7 @@ def measure_sweep(
 def _journal(
     outputs: Outputs, template: Template, wanted: Sequence[Mapping[str, int]], provenance: Provenance
 ) -> Journal | nullcontext[None]:
-    """Return what keeps rows while they are measured, where there is a file to keep them beside."""
+    """Return the journal of finished rows beside the first output file (nothing, if there is no file)."""
     files = outputs.files()
     if not files:
         return nullcontext()

@@ -83,7 +83,7 @@ class ModuleSampler:
         return [one for one in self.runs if one.relative <= UNDISTURBED * best]
 
     def report(self) -> dict[str, Any]:
-        """Return what the other sources' process prints (`sampler`)."""
+        """Return the document that `sampler` prints for the other sources."""
         kept = self.undisturbed()
         samples = [sample for run in kept for sample in run.samples]
         moved = [offset for offset, left in samples if left < ENDLESS or offset == abi.NO_OFFSET]
@@ -109,7 +109,7 @@ class ModuleSampler:
         few, many, runs = self._device.run([*clocks, self._job(samples)])
         for result in (few, many, runs):
             _check(result)
-        # What both took besides the loop falls out
+        # The difference cancels what both take besides the loop
         ticks = (min(many.samples[0]) - min(few.samples[0])) / iterations
         calibration = min(*few.samples[1], *many.samples[1]) / CALIBRATION_ITERATIONS
         return InterruptedRuns(ticks / calibration, runs.elapsed_ns / 1e9, tuple(zip(*runs.samples, strict=True)))

@@ -116,7 +116,7 @@ class Sampling:
 class Visit:
     """Where the loop begins, in bytes behind a multiple of 64, and what interrupts it.
 
-    `quiet` is what the contention probe took at its best (0: not known).
+    `quiet` is the best time of the contention probe so far (0: not known).
     """
 
     offset_bytes: int = 0

@@ -5,7 +5,7 @@ It is a script that needs only the standard library. Standard input is a JSON do
     blob, patch_at   machine code in hexadecimal (`generator.harness.harness`); where in it the iterations stand
     calibration      the same two, of the calibration
     probe            machine code of the contention probe
-    quiet            what it took elsewhere at its best, as in `probe` below (0: not known)
+    quiet            its best time in other layouts, as in `probe` below (0: not known)
     source           "perf" or "timer"
     handler          machine code of a signal handler, whose first 8 bytes take the address of a buffer
     cpu              the logical CPU to run on

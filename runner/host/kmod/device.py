@@ -366,7 +366,7 @@ def _batch_error(error: OSError, cpu: int) -> BackendError:
         hint = "do not take that CPU offline, and do not change the affinity of the process, while it measures"
         return BackendError(f"the thread was not on CPU {cpu}", hint=hint)
     if error.errno == errno.ENOMEM:
-        hint = "ask for less; contiguous memory is to be had soon after the machine has started"
+        hint = "ask for less; right after a boot there is most contiguous memory"
         return BackendError("the areas of the code need more (contiguous) memory than is free", hint=hint)
     if error.errno == errno.EIO:
         return BackendError("the counters' registers cannot be written", hint="a hypervisor may hide the PMU")

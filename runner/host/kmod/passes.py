@@ -44,7 +44,7 @@ FREE_RUNNING = (
 """What counts without a PMU: core and reference cycles while not halted (Intel SDM volume 3, 15.2)."""
 
 CLOCK = tuple(Slot(name, abi.COUNTER_TSC, index, 0) for index, name in enumerate(CLOCK_COUNTERS))
-"""What there always is; see `generator.harness.native.clocked`."""
+"""What every CPU has; see `generator.harness.native.clocked`."""
 
 
 def without_events(features: int) -> tuple[Slot, ...]:

@@ -31,7 +31,7 @@ CALLS = "the kernel module cannot let code call the system; the backends tsc and
 
 
 class Preflight:
-    """A process on the same CPU, started when it is first needed, and what it has said of jobs.
+    """A process on the same CPU, started when it is first needed, and its verdicts about jobs.
 
     Stepped jobs are for the process only, since the kernel module takes a step for a fault.
     """

@@ -116,7 +116,7 @@ class NativeChild:
         """Start it.
 
         Raises:
-            BackendError: no process, no shared memory, or no executable memory is to be had.
+            BackendError: there is no process, no shared memory, or no executable memory.
         """
         self._files = [os.memfd_create("uopscope-code"), os.memfd_create("uopscope-control")]
         for fd, size in zip(self._files, (server.CODE_SIZE, server.CONTROL_SIZE), strict=True):

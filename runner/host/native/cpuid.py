@@ -22,7 +22,7 @@ def cpuid(leaf: int, subleaf: int = 0, cpu: int | None = None) -> tuple[int, int
     Leaves beyond the highest one of their range give zeros (the CPU itself would answer for another leaf).
 
     Raises:
-        OSError: executable memory or the CPU is not to be had.
+        OSError: there is no executable memory, or the CPU cannot be used.
     """
     with _pinned(cpu), _loaded() as call:
         return call(leaf, subleaf) if leaf <= call(leaf & 0xF0000000, 0)[0] else (0, 0, 0, 0)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from runner.host.cpu import Cpu
 
 AREA_STEP, MOST_AREA_BYTES = 64 << 10, 64 << 30
-"""Sizes of R14's area are multiples of the one; more than the other is more than machines have."""
+"""The size of R14's area is a multiple of the first, and at most the second: no machine has more memory."""
 STATES = {
     server.DONE: Status.OK,
     server.FAULTED: Status.FAULTED,
@@ -58,7 +58,7 @@ class NativeRunner:
         return {**area, **idle}
 
     def provide(self, asked: ExecutionEnvironment) -> None:
-        """Run all code like that from now on.
+        """Run all code from here on in this environment.
 
         Raises:
             BackendError: it cannot be had here.

@@ -145,10 +145,10 @@ def of_text(
 
     Args:
         text: assembly text.
-        name: the file that it is from ("": none, lines are not said).
+        name: the file that it is from ("": none; then lines are not shown).
         syntax: how it is written (None: AT&T if registers have percent signs).
-        function: only what stands behind this label, up to the next one that is no local one.
-        progress: is told how many statements of how many are done.
+        function: only the code from this label to the next one that is not local.
+        progress: called with the statements that are done, and all.
 
     Raises:
         AssemblyError: a statement cannot be read or encoded; the message names its line.

@@ -1,4 +1,4 @@
-"""Predicts thousands of blocks, in several processes, and goes on where it was stopped.
+"""Predicts thousands of blocks, in several processes; a stopped run can be resumed.
 
 Blocks are cut into chunks. Finished chunks are kept in a journal beside the output, and rows are yielded in order.
 """
@@ -89,7 +89,7 @@ def predict_blocks(
         task: how to predict.
         jobs: processes.
         journal: has the chunks that are done, and keeps those that will be.
-        progress: is told how many blocks of how many are done.
+        progress: called with the blocks that are done, and all.
 
     Raises:
         UopscopeError: there is nothing about the CPU.

@@ -2,8 +2,8 @@
 
 Symbols that the text does not define get addresses. Functions and labels that branches lead to are before or behind the
 code. Data are 64 KiB apart. So an inner loop can be taken out of what GCC, Clang or ICC wrote, without a linker.
-Sections other than code are left out. Of a marked region only that counts. `.loc` directives say which line of which
-source a statement belongs to (GNU as manual, section 7.6).
+Sections other than code are left out. If a region is marked, only that counts. `.loc` directives say to which line of
+which source a statement belongs (GNU as manual, section 7.6).
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def list_text(
     Args:
         text: assembly text.
         syntax: how it is written (None: AT&T if registers have percent signs).
-        progress: is told how many statements of how many are done.
+        progress: called with the statements that are done, and all.
 
     Raises:
         AssemblyError: a statement cannot be read or encoded; the message names its line.

@@ -56,7 +56,7 @@ class OperandSyntax(StrEnum):
 
 
 class DirectiveError(AssemblyError):
-    """A directive that is known is wrong: no other assembler is asked."""
+    """A known directive is used wrongly: no other assembler is asked."""
 
 
 def assemble(text: str, syntax: OperandSyntax = OperandSyntax.INTEL) -> bytes:
