@@ -93,7 +93,7 @@ def fullest(uops: Mapping[int, int]) -> tuple[Fraction, int]:
 
 
 def distribution(uops: Mapping[int, int]) -> dict[int, dict[int, Fraction]]:
-    """Return on which ports the µops of each set run if all ports are loaded as evenly as can be.
+    """Return on which ports the µops of each set run if all ports are loaded as evenly as possible.
 
     The fullest ports take what can run nowhere else; what can also run elsewhere does. Then the next fullest follow.
 

@@ -11,7 +11,7 @@ NAME = "measured.xml.xz"
 CAMPAIGN_NAMES = "measured.{}.jsonl.xz"
 """The name of the campaign of an architecture ("*": of any)."""
 MEMORY_NAMES = "memory.{}.json.xz"
-"""Likewise of what memory does to time there."""
+"""The name of the memory measurements of an architecture, likewise."""
 
 
 def data_folder() -> Path:

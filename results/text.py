@@ -1,4 +1,4 @@
-"""Conclusions in words and short forms for people: cycles, latencies, machines, reasons."""
+"""Conclusions as short texts for people: cycles, latencies, machines, durations."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class ClassLatency:
 
 @dataclass(frozen=True, slots=True)
 class BypassCell:
-    """From a producer to a consumer of the same file of registers, in core cycles.
+    """From a producer to a consumer in the same register file, in core cycles.
 
     `least` and `most` delays fit all rings (None: not known). `there_and_back` is the sum with the way back, a whole
     number where both lengths show it (None: it is not steady, or not measured).
@@ -66,7 +66,7 @@ class BypassCell:
 
 @dataclass(frozen=True, slots=True)
 class BypassMatrix:
-    """The delays inside a file of registers; `reference` is the class of all rings of three ("": none was needed).
+    """The delays inside a register file; `reference` is the class in every ring of three ("": none was needed).
 
     `problem`: why no delays fit the rings ("": they do).
     """
@@ -93,7 +93,7 @@ class FileSum:
 
 @dataclass(frozen=True, slots=True)
 class FileMatrix:
-    """The ways between two files of registers, through the fastest move there and the fastest one back."""
+    """The sums between two register files, through the fastest move there and the fastest one back."""
 
     files: tuple[str, str]
     moves: tuple[str, str]

@@ -48,7 +48,7 @@ def lines_of(report: BypassReport, *, explain: bool = False) -> Iterator[str]:
 
 
 def _matrix_lines(matrix: BypassMatrix, known: Sequence[str]) -> Iterator[str]:
-    """Yield the delays inside a file of registers."""
+    """Yield the delays inside a register file."""
     cells = {(one.producer, one.consumer): one for one in matrix.cells}
     title = f"{matrix.file} registers"
     if all(one.is_exact and not one.least for one in matrix.cells):

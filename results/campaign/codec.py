@@ -267,7 +267,7 @@ def decode_samples(data: bytes) -> tuple[Series, ...]:
     """Read what `encode_samples` wrote.
 
     Raises:
-        ValueError: it wrote no such thing, or so much as no measurement has.
+        ValueError: it did not write this, or there is more than any measurement has.
     """
     unpacker = zlib.decompressobj()
     text = unpacker.decompress(data, MAXIMUM_BYTES)
@@ -284,7 +284,7 @@ def decode_samples(data: bytes) -> tuple[Series, ...]:
 
 
 OTHER_NAMES = {"witness": "contention_probe"}
-"""Names that files may have for counters, and ours."""
+"""Other names that counters have in files, with ours."""
 
 
 def _counter(name: str) -> str:

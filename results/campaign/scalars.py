@@ -23,7 +23,7 @@ def fraction(value: int | str | None) -> Fraction | None:
     """Read what `number` wrote.
 
     Raises:
-        ValueError: it wrote no such thing; what `Fraction` would take hours or gigabytes for is none.
+        ValueError: it did not write this; numbers on which `Fraction` would take hours are refused, too.
     """
     if value is None:
         return None

@@ -1,7 +1,7 @@
 """The SQLite file of a campaign: raw samples first, conclusions beside them, nothing ever changed or deleted.
 
 Measurements are committed before anything is concluded from them. Each variant's conclusion is a transaction of its own
-(write-ahead log). So killing the program at any moment loses at most what was in work. The tables are described in
+(write-ahead log). So killing the program at any moment loses at most the current batch. The tables are described in
 `schema.sql` and docs/database.md.
 """
 
@@ -111,7 +111,7 @@ class Store:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Open the file for reading only, also while a campaign writes to it, and in folders without write permission.
+        """Open the file for reading only: even while a campaign writes to it, or in a folder without write permission.
 
         Raises:
             StoreError: there is no such file, or it is not ours.
@@ -378,7 +378,7 @@ class Store:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return what tells a file from another one of the same name (None: there is none)."""
+    """Return device and inode of a file (None: there is none): another file of the same name has others."""
     try:
         found = path.stat()
     except OSError:

@@ -105,7 +105,7 @@ def _values(result: ArchitectureResult | None) -> dict[str, str]:
 
 
 def _is_beside(attribute: str) -> bool:
-    """Whether it only says how steady a value is: two runs need not see the same rhythms."""
+    """Whether an attribute only says how steady a value is: two runs need not see the same rhythms."""
     return attribute.endswith(("_spread", " spread")) or attribute.startswith("rhythms_")
 
 

@@ -34,7 +34,7 @@ class NamingError(UopscopeError):
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """How variants and architectures are named in a file; without its fields as they are here.
+    """How variants and architectures are named in a file; empty fields change no name.
 
     `old_keys` are the earlier keys by key. `by_cpu` are further names by architecture and CPU signature ("6-9E-A").
     """

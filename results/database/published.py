@@ -64,7 +64,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What was published of a variant: latencies by what they are of ("" for all pairs), throughput in cycles.
+    """What was published of a variant: latencies by pair of operands ("" for all pairs), throughput in cycles.
 
     `key` is the variant's key in the shipped catalogue, "" where only its string is known. `computed` are the cycles
     that its published ports need, None where that is not said.
@@ -102,7 +102,7 @@ def throughput_of(result: ArchitectureResult) -> Fraction | None:
 
 
 def latencies_of(result: ArchitectureResult, *, by_pair: bool) -> dict[str, tuple[Latency, ...]]:
-    """Return latencies by what they are of: by pair of operands and part ("1→2 cycles_mem"), or "" for all of them.
+    """Return latencies by pair of operands and part ("1→2 cycles_mem"), or all of them under "".
 
     All pairs together give two latencies: with those of the same register in several operands, and without. Tables have
     the one or the other: the 0 cycles of a zero idiom are the least of VPXOR, but not of VPCMPEQB.
@@ -148,7 +148,7 @@ def _operand_kind(text: str) -> str:
 
 
 def number_text(value: Fraction) -> str:
-    """Write a number as short as it is exact to two decimals."""
+    """Write a number with two decimals at most, without zeros at the end."""
     return f"{float(value):.2f}".rstrip("0").rstrip(".")
 
 

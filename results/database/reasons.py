@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 TWICE = Fraction(106, 100)
-"""Share of a time in cycles: another one that is no longer is the same time measured again (two runs differ by 5 %)."""
+"""Two times that differ by no more than this factor are the same time, measured twice (two runs differ by 5 %)."""
 
 PARTIAL_BITS = 16
 """A register of which an instruction writes no more bits keeps the rest of its old value."""
@@ -162,15 +162,15 @@ class DifferenceReason:
 
 BELOW_PORTS = DifferenceReason("below ports", "the published value is less than the published ports allow")
 BELOW_LOAD = DifferenceReason(
-    "below load", "the published value is less than the published one of its load alone, which ours is"
+    "below load", "the published value is less than that of its load alone, and ours equals the load's"
 )
-AS_PORTS = DifferenceReason("as ports", "ours is less, and what the published ports need")
-TWICE_LESS = DifferenceReason("twice less", "ours is less, and came out twice: unrolled and in a loop")
+AS_PORTS = DifferenceReason("as ports", "ours is less, and equals what the published ports need")
+TWICE_LESS = DifferenceReason("twice less", "ours is less, and was measured twice: unrolled and in a loop")
 RHYTHM = DifferenceReason("rhythm", "ours is less, and other code or another rhythm of ours takes the published time")
-ZERO = DifferenceReason("zero", "a published latency of 0, of a pair without a dependency; the greatest ones agree")
+ZERO = DifferenceReason("zero", "the published 0 is of a pair without a dependency; the greatest latencies agree")
 CONDITION = DifferenceReason("condition", "flags are written on a condition, so the latency depends on operand values")
-MERGED = DifferenceReason("merged", "the published range includes the rest of a register of which a part is written")
-FASTER = DifferenceReason("faster chain", "a chain of ours takes less than the published latency, which no chain can")
+MERGED = DifferenceReason("merged", "the published range counts the rest of a partly written register as an input")
+FASTER = DifferenceReason("faster chain", "a chain of ours takes less time than the published latency allows")
 
 TIME_RULES: tuple[tuple[DifferenceReason, Callable[[TimeCase], bool]], ...] = (
     (BELOW_PORTS, _below_ports),

@@ -73,7 +73,7 @@ def check_entries(entries: Iterable[Entry]) -> Iterator[Violation]:
 
 
 def needed_by(rule: str) -> str:
-    """Return who needs a rule, "" if it is about the file as a whole."""
+    """Return the readers that need a rule, "" if it is about the file as a whole."""
     return next((one.needed_by for one in RULES if one.name == rule), "")
 
 

@@ -130,7 +130,7 @@ def llvm_instructions(codes: Sequence[bytes]) -> list[str | None]:
     if program is None:
         raise DatabaseError("llvm-mc is not installed", hint="On Debian and Ubuntu: apt-get install llvm-19")
     registers = _register_names(program)
-    # A NOP of its own between instructions makes the output separable where LLVM rejects one of them.
+    # A NOP that no variant uses stands between instructions, so that output can be cut where LLVM rejects one of them
     text = "\n".join(" ".join(f"0x{byte:02x}" for byte in (*code, *_SEPARATOR)) for code in codes)
     output = _run([program, "--disassemble", "--show-inst", "-mattr=" + _EVERYTHING], text)
     parts = re.split(_SEPARATOR_TEXT, output)[: len(codes)]

@@ -10,10 +10,10 @@ longest path between two operands is the measured latency:
 
 Here are the rules for forms, and for what is done at rename:
 
-- **A latency of 0** of an instruction with ports means that there is no dependency. Of one without ports it is a move
-  that is eliminated; with the same register it is an idiom that breaks the dependency. Where the ports are not known it
-  is a move if a single register is all that is read. A move that needs a port with the same register needs that port
-  wherever rename cannot eliminate it.
+- **A latency of 0**: an instruction with ports has no dependency there. One without ports is an eliminated move; with
+  the same register it is an idiom that breaks the dependency. If its ports are not known, it is a move if it reads only
+  a single register. A move that needs a port with the same register needs that port wherever rename cannot eliminate
+  it.
 - **Some ports**: where only some µops are certain, they use their ports beside what the latencies say.
 """
 
@@ -104,7 +104,7 @@ def _form(
 
 
 def _has_one_source(variant: InstructionVariant) -> bool:
-    """Whether a result must depend on the only register that is read: of a latency of 0 it is a move."""
+    """Whether a variant reads a single register, so that with a latency of 0 it is a move."""
     sources = [o for o in variant.operands if o.read and o.kind is not OperandKind.IMMEDIATE]
     return len(sources) == 1 and tracked(sources[0])
 
@@ -139,7 +139,7 @@ def _decoding(form: FormFacts, slots: int) -> Decoding | None:
 
 
 def fused_uops(uops: Iterable[Uop]) -> int:
-    """Return how many fused-domain µops there are if a load rides with a computation, and a store is one."""
+    """Return the number of fused-domain µops: a load fuses with a computation, and a store is one."""
     kinds = [uop.kind for uop in uops if uop.ports]
     computing = kinds.count(UopKind.COMPUTE)
     return max(computing, kinds.count(UopKind.LOAD)) + kinds.count(UopKind.STORE_DATA)

@@ -37,7 +37,7 @@ class Ports:
     `load`, `store_address` and `store_data` µops have no ports but these ("": not known). `alternating` are those that
     loads and stores take by turns (groups with spaces between), `binding` is the rule for all others (a name of
     `simulator.machines.machine.Binding`). `shared_counters` are groups that one counter counts, `no_index` ports that
-    form no store address with an index. A conditional jump that is not taken may go to any of `not_taken` (""): to the
+    form no store address with an index. A conditional jump that is not taken may go to any of `not_taken` ("": to the
     same ports as one that is taken). `resources` gives letters to resources that files name otherwise (`FP0`).
     """
 
@@ -74,20 +74,20 @@ class MemoryLatencies:
 
     A load whose data cannot be forwarded waits `failed_forwarding` cycles longer. With `fast_pointer_chasing` a load
     takes one cycle less if its base is the result of a load and its displacement is small. A port moves up to
-    `path_bits` per cycle between core and cache: what is wider occupies the ways of data for longer. `stated_ways` are
+    `path_bits` per cycle between core and cache: a wider access occupies the data path for longer. `stated_ways` are
     the cycles through memory that a file states with a plain load of 64 bits and with one of 128 (none: a cycle less
     than from the store to the load).
 
     Where the ports of loads and stores are not known, `rates` are how many of them begin per cycle: loads and stores
     together, stores, loads of vector registers, and stores of vector registers (none: not known either).
 
-    Where pages of one physical page are used by turns, each line of the cache that comes under another address takes
-    `alias_cycles` (0: not known).
+    If several virtual pages are one physical page, one cache line per `alias_cycles` can be reached under another
+    address than before (0: not known).
 
-    The next store from which a load reads comes `forwarding_cycles` after one.
+    Two stores that loads read from are at least `forwarding_cycles` apart.
 
-    From a store of a vector register to a load of one it takes `vector_forwarding` cycles where the way between store
-    and load is apart from both (0: as many as any other).
+    Where loads are renamed, the way between store and load counts by itself (`results.machine.latencies`): for vectors
+    it takes `vector_forwarding` cycles (0: `forwarding`).
     """
 
     load_latency: tuple[int, ...]
@@ -161,9 +161,9 @@ class EliminationSlots:
     eliminated in one cycle. Without `high_aliases`, MOVZX is not eliminated if it reads the low byte of a register
     whose number is also that of a high byte (SPL, BPL, SIL, DIL, R12B to R15B).
 
-    In code, the slots of a cycle are also those that moves of the last `cycles` cycles may need. A general-purpose
-    register keeps its slot until none of the registers that share it is left if `all_overwritten`; else until one is
-    left, as vector registers do.
+    In code, rename learns `cycles` cycles late which slots are free, and counts every move since then as one more.
+    With `all_overwritten`, a general-purpose register keeps its slot until all registers that share it are overwritten.
+    Otherwise, and for vector registers, it keeps it until one of them is left.
     """
 
     general: int

@@ -111,7 +111,7 @@ def facts_of(result: ArchitectureResult) -> VariantFacts | None:
 
 
 def shortened(facts: VariantFacts) -> VariantFacts:
-    """Return facts with latencies that are upper bounds as short as they can be: there is a dependency, of a cycle."""
+    """Return facts with one cycle for each latency that is an upper bound: there is no shorter dependency."""
 
     def least(latencies: Mapping[LatencyPair, Cycles]) -> dict[LatencyPair, Cycles]:
         return {pair: Cycles(1, 1) if one.bounded and one.cycles > 1 else one for pair, one in latencies.items()}

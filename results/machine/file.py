@@ -5,7 +5,7 @@
     behaviour.uops, behaviour.slots, behaviour.decoding, behaviour.same_register, behaviour.indexed
     machine.core.back_end.issue_width, machine.core.uop_cache.lines
 
-Variants are found by key, so a catalogue of another version of XED does as well; the operands of both must be alike.
+Variants are found by key, so the catalogue may be of another version of XED if the operands of both are alike.
 Graphs are made when they are first asked for.
 """
 
@@ -67,7 +67,7 @@ class MachineFile:
     _behaviours: dict[str, Behaviour | None] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
-        """Return of how many variants something is known."""
+        """Return the number of variants with measurements."""
         return len(self.by_string)
 
     @cached_property

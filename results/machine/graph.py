@@ -91,15 +91,15 @@ class Decoding:
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """The µops of a variant. `slots` is how many places in the fused domain they take (issue, reorder buffer).
+    """The µops of a variant. `slots` are their fused-domain slots (issue, reorder buffer).
 
     `same_register` replaces it where all explicit register operands are one register, `indexed` where memory is
     addressed with an index (None: nothing is different). `eliminated_share` is (e, n): of n instances, e are done at
     rename without a port (move elimination). `occupies` is for how many core cycles an instance keeps the next one of
     the same variant from starting, whatever its ports are. The throughput is known then, but not its cause.
 
-    `uneliminated` are the ports of a move that has none in `uops` because it is eliminated, for where rename cannot
-    (none: it always can). `decoding` is None where a model says nothing of the front end. `fuses_with` are the
+    `uneliminated` are the ports of a move that has none in `uops`, for where rename cannot eliminate it (none: it
+    always can). `decoding` is None where a model says nothing of the front end. `fuses_with` are the
     mnemonics of the conditional jumps that it fuses with (None: the machine has a rule for all).
     """
 

@@ -2,7 +2,7 @@
 
 - **Throughput**: an instruction may take longer than explained by ports, issue slots, divider, and what one instance
   passes on to the next. Then it occupies a unit of its own for the measured time.
-- **Loads and stores** occupy the ways of their data. Where their ports are not known, they share units.
+- **Loads and stores** occupy data paths to the cache. Where their ports are not known, they share units.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def occupied_cycles(
     *,
     known: bool,
 ) -> Fraction:
-    """Return for how long an instance keeps the next one from starting beyond what else explains (0: not at all)."""
+    """Return the core cycles for which an instance delays the next one, if nothing else explains them (else 0)."""
     measured = form.throughput
     if any(o.registers == X87_PUSH for o in variant.operands):
         return Fraction(0)
@@ -81,9 +81,9 @@ def _is_shared(operand: Operand) -> bool:
 
 
 def data_paths(variant: InstructionVariant, uops: Iterable[Uop], core: CoreConstants) -> dict[UopKind, Fraction]:
-    """Return for how many core cycles the ways of data of all loads, and of all stores, are occupied.
+    """Return for how many core cycles the data paths of loads, and those of stores, are occupied.
 
-    A load or store of more bits than a port moves in a cycle takes its way for as many cycles as are needed; the port
+    A load or store of more bits than a port moves in a cycle takes its path for as many cycles as are needed; the port
     is free for addresses meanwhile (Intel's Optimization Reference Manual, chapter 2, Sandy Bridge: two accesses of 16
     bytes for each of 256 bits).
     """

@@ -184,7 +184,7 @@ def forwarding_row(
         outcomes: as many letters of `LETTERS`.
 
     Raises:
-        ValueError: a text is something else, or there are not as many of both.
+        ValueError: a text is something else, or cycles and outcomes are not equally many.
     """
     values = tuple(None if text == "-" else cycles_of(text) for text in cycles)
     found = tuple(_OUTCOMES[letter] for letter in outcomes if letter in _OUTCOMES)

@@ -125,7 +125,7 @@ class ForwardingMatrix:
     def penalty(self, file: str = "general") -> Fraction | None:
         """Return how many cycles more a load takes that has to wait until the store is done than one that need not.
 
-        Both are medians over the cases inside a line, of stores and loads of one file of registers: those that fail,
+        Both are medians over the cases inside a line, of stores and loads of one register file: those that fail,
         and those that are forwarded. None: nothing fails, or nothing is forwarded.
 
         Of the general registers it is what LLVM calls `StoreLoadForwardingPenalty` (llvm-project, pull request 199606:

@@ -95,7 +95,7 @@ def forwarding_lines(forwarding: ForwardingMatrix, *, every_offset: bool) -> Ite
         penalty = forwarding.penalty(file)
         if penalty is not None:
             note = " (LLVM's StoreLoadForwardingPenalty)" if file == "general" else ""
-            yield f"a load that fails takes {float(penalty):.1f} cycles more, {file} registers{note}"
+            yield f"a load whose forwarding fails takes {float(penalty):.1f} cycles more, {file} registers{note}"
 
 
 def title(place: LineCrossing, addressing: Addressing) -> str:

@@ -38,8 +38,8 @@ class Site:
     """What a site is made of.
 
     `entries` are all variants of the catalogue, `campaigns` the files whose experiments the pages show, `skipped`
-    counts for each architecture why variants were not measured. `memories` say what memory does to time, on these and
-    on other architectures.
+    counts for each architecture why variants were not measured. `memories` are measurements of memory, of these and of
+    other architectures.
     """
 
     entries: tuple[Entry, ...]
@@ -117,7 +117,7 @@ def _write(site: Site, entries: Sequence[Entry], work: Path, jobs: int, progress
         (work / "assets" / asset.name).write_bytes(asset.read_bytes())
     where = {name: report.provenance for name, report in memories.items()}
     cards = pages.cards(architectures, entries, site.provenances, where)
-    _page(work / "index.html", pages.index_page(architectures, cards))
+    _page(work / "index.html", pages.index_page(architectures, cards, shows_experiments=bool(site.campaigns)))
     _page(work / "compare.html", pages.compare_page(architectures, _models(entries)))
     _page(work / "data" / "variants.js", tables.variants_script(entries, names))
     catalogue = Counter(entry.variant.extension for entry in site.entries)
@@ -201,7 +201,7 @@ class _Worker:
         return len(of_this)
 
     def _background(self, key: str, architecture: str) -> experiments.Background | None:
-        """Return what a variant's numbers rest on, None if that is not known."""
+        """Return the derivations and measurements of a variant's numbers, None if no campaign has them."""
         for store in self.stores:
             for conclusion in store.conclusions(key):
                 if conclusion.provenance.architecture == architecture and not conclusion.result.skipped:

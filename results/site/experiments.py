@@ -40,7 +40,7 @@ SHARE = 40
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """What stands behind the numbers of one variant."""
+    """The derivations of one variant's numbers, and the measurements that they rest on."""
 
     derivations: tuple[Derivation, ...]
     evidence: tuple[Sample, ...]

@@ -46,9 +46,11 @@ class Card:
     has_memory: bool
 
 
-def index_page(architectures: Sequence[str], cards: Sequence[Card]) -> str:
+def index_page(architectures: Sequence[str], cards: Sequence[Card], *, shows_experiments: bool) -> str:
     """Return the page with the table of everything, and a card for each architecture."""
-    return render("index.html.j2", root="", architectures=architectures, cards=cards)
+    return render(
+        "index.html.j2", root="", architectures=architectures, cards=cards, shows_experiments=shows_experiments
+    )
 
 
 def cards(

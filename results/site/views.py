@@ -222,7 +222,7 @@ def port_bars(usage: PortUsage, ports: Iterable[str]) -> list[PortBar]:
 
 
 def throughput_views(values: Mapping[str, str]) -> list[Throughputs]:
-    """Return the three meanings of throughput, those of equal registers and indexed addresses included."""
+    """Return the three meanings of throughput, for each form that has them."""
     meanings = {
         "TP_unrolled": "unrolled",
         "TP_loop": "in a loop",
@@ -268,7 +268,7 @@ def headline(result: ArchitectureResult) -> str:
     found = summary(result, "")
     phrases = []
     if found.latency:
-        by_operands = ", by the operands" if "-" in found.latency else ""
+        by_operands = ", depending on the operands" if "-" in found.latency else ""
         phrases.append(f"Latency {found.latency.replace('-', ' to ')} cycle{'s' * (found.latency != '1')}{by_operands}")
     if found.throughput:
         cycles = float(found.throughput)
