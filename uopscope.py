@@ -174,7 +174,9 @@ def encode(text: str) -> bytes:
 
 
 def encodings(text: str) -> Rows:
-    """Return every way to encode one instruction, the shortest first, as rows; of several, the choice for each.
+    """Return a row for every encoding of an instruction, the shortest first.
+
+    Of several instructions, there is a row for the chosen encoding of each.
 
     >>> encodings("add rax, 5")["code"][:3]
     ['48 83 c0 05', '48 05 05 00 00 00', '48 81 c0 05 00 00 00']

@@ -84,15 +84,15 @@ def explanation(case: ExplainedVariant) -> Iterator[Text]:
         yield Text(f"not measured: {result.skipped}", style="yellow")
     for failure in result.failures:
         yield Text(f"✗ {sentences.failure(failure)}", style="red")
-    book = _Book(case)
+    numbered = _NumberedExperiments(case)
     for quantity in quantities(result, case.variant):
         yield Text()
         yield Text.assemble((quantity.name, "bold cyan"), "  ", (quantity.value, "bold"))
         for step in quantity.steps:
             yield Text(f"  {step}")
-        yield from book.show(quantity.experiments)
-        yield from book.links(quantity.links)
-    yield from book.rest()
+        yield from numbered.show(quantity.experiments)
+        yield from numbered.links(quantity.links)
+    yield from numbered.rest()
 
 
 def quantities(result: Characterization, variant: InstructionVariant | None) -> Iterator[Quantity]:
@@ -190,7 +190,7 @@ def _value_text(value: object) -> str:
     return str(value) or "none"
 
 
-class _Book:
+class _NumberedExperiments:
     """Numbers experiments in the order in which they are first referred to, and shows each once."""
 
     def __init__(self, case: ExplainedVariant) -> None:
@@ -248,14 +248,14 @@ def _runs(evidence: Sample, calibration_core_cycles: int) -> Iterator[Text]:
         detail = f": {measurement.detail}" if measurement.detail else ""
         yield Text(f"{_INDENT}{measurement.status.value.replace('_', ' ')}{detail}", style="red")
         return
-    sheet = _Sheet(evidence, calibration_core_cycles)
-    yield from sheet.table()
-    yield from sheet.notes()
-    yield from sheet.raw()
+    shown = _MeasurementLines(evidence, calibration_core_cycles)
+    yield from shown.table()
+    yield from shown.notes()
+    yield from shown.raw()
 
 
-class _Sheet:
-    """The arithmetic of one measurement: the value of each counter at each size, and per copy."""
+class _MeasurementLines:
+    """The lines about one measurement: each counter at each size and per copy, the arithmetic, and the samples."""
 
     def __init__(self, evidence: Sample, calibration_core_cycles: int) -> None:
         self._series = evidence.measurement.series

@@ -32,7 +32,7 @@ def blocks(
     ] = 10_000,
     function: Annotated[str | None, typer.Option(metavar="NAME", help="Only blocks of this function.")] = None,
     output: Annotated[
-        str, typer.Option("-o", "--output", metavar="FILE", help="Where to (- is standard output).")
+        str, typer.Option("-o", "--output", metavar="FILE", help="The file to write (- is standard output).")
     ] = "-",
 ) -> None:
     """Take a program apart into basic blocks, and count how often each stands in it."""

@@ -79,7 +79,7 @@ def characterize(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Simulate the machine that an instructions.xml describes (--backend sim); --arch says which of it.",
+            help="Simulate the machine that an instructions.xml describes (--backend sim); --arch chooses one of several.",
             rich_help_panel=MACHINE,
         ),
     ] = None,
@@ -125,7 +125,7 @@ def characterize(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Keep raw samples and conclusions there; a campaign that was stopped goes on where it was.",
+            help="Keep raw samples and conclusions there; a stopped campaign is resumed.",
             rich_help_panel=OUTPUT,
         ),
     ] = None,

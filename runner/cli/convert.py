@@ -34,7 +34,10 @@ def convert(
     ] = Path("instructions.xml"),
     include: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Include what is left out on purpose under that name (`all`: everything)."),
+        typer.Option(
+            metavar="NAME",
+            help="Include records that are left out on purpose, by their rule (`all`: all).",
+        ),
     ] = None,
     layers: Annotated[
         Path | None, typer.Option(help="A file with the .cfg files in their order, one per line.")

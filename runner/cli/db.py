@@ -62,7 +62,7 @@ def build(
     catalogue: Annotated[Path | None, typer.Option(help="A catalogue instead of the shipped one.")] = None,
     names: Annotated[
         str,
-        typer.Option(metavar="VERSION", help="Names that other readers know: those of XED 2024.11.04 (uiCA, OSACA)."),
+        typer.Option(metavar="VERSION", help="Write the names of an older XED: 2024.11.04, which uiCA and OSACA know."),
     ] = "",
     memory: Annotated[
         list[Path] | None, typer.Option(metavar="FILE", help="What `uopscope memory --json` wrote. May be repeated.")

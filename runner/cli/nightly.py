@@ -27,7 +27,9 @@ def nightly(
     purge: Annotated[bool, typer.Option("--purge", help="With --uninstall: delete all measurements, too.")] = False,
     at: Annotated[str, typer.Option(help="When, as a systemd calendar expression.")] = "*-*-* 02:30",
     state: Annotated[Path, typer.Option(help="Where campaigns, database and summaries are kept.")] = STATE,
-    instr: Annotated[list[str] | None, typer.Option(metavar="PATTERN", help="Only these (see characterize).")] = None,
+    instr: Annotated[
+        list[str] | None, typer.Option(metavar="PATTERN", help="Only these instructions (see characterize).")
+    ] = None,
     extension: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this extension (see characterize).")
     ] = None,
@@ -41,7 +43,7 @@ def nightly(
         bool, typer.Option("--again", help="Run even if the last run was finished less than 20 hours ago.")
     ] = False,
     free_gb: Annotated[
-        float, typer.Option(min=0, max=1e9, help="The free disk space that is required.")
+        float, typer.Option(min=0, max=1e9, help="The gigabytes of disk space that have to be free.")
     ] = nights.FREE_BYTES / 1e9,
 ) -> None:
     """Do one nightly run now: campaign (or the rest of it), database, comparison, summary."""

@@ -1,4 +1,4 @@
-"""Fit a mapping of instructions to resources to given times of mixes."""
+"""Find the resources that instructions share, from given times of mixes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path  # noqa: TC003 - typer reads annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from xed_convert.errors import UopscopeError
 from xed_convert.files import atomic_write, check_writable
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from inference.ports.by_time.fit import ResourceMapping, TimedMix
 
 app = typer.Typer(help=__doc__, add_completion=False, pretty_exceptions_enable=False)
+
+FORM = '{"instructions": [names], "experiments": [[[numbers], cycles], ...]}'
+"""What a file of mixes holds."""
 
 MOST_INSTRUCTIONS = 20_000
 """Instructions of a file: more would take longer than anybody waits."""
@@ -39,7 +43,7 @@ def fit(
         Path,
         typer.Argument(
             metavar="MIXES",
-            help='JSON, or .json.xz: {"instructions": [names], "experiments": [[[numbers], cycles], ...]}.',
+            help=f"JSON, or .json.xz: {escape(FORM)}.",
         ),
     ],
     output: Annotated[
@@ -90,7 +94,7 @@ def read_mixes(path: Path) -> tuple[list[str], list[TimedMix]]:
     except (ValueError, TypeError, KeyError, RecursionError, lzma.LZMAError, EOFError) as error:
         raise MixesError(
             f"{path}: not a file of mixes ({type(error).__name__}: {str(error)[:80]})",
-            hint='expected {"instructions": [names], "experiments": [[[numbers], cycles], ...]}',
+            hint=f"expected {FORM}",
         ) from error
     if not 1 < len(names) <= MOST_INSTRUCTIONS:
         raise MixesError(f"{path}: {len(names)} instructions; 2 to {MOST_INSTRUCTIONS} can be fitted")
