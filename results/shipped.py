@@ -44,6 +44,6 @@ def shipped_database() -> Path:
     path = data_folder() / NAME
     if not path.is_file():
         raise DatabaseError(
-            f"this installation has no {NAME}", hint="Name a database: an instructions.xml or a campaign."
+            f"this installation has no {NAME}", hint="name a database: an instructions.xml or a campaign"
         )
     return path

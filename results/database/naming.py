@@ -81,7 +81,7 @@ def naming_of(version: str) -> Naming:
     if not version:
         return Naming()
     if version != XED_2024:
-        raise NamingError(f"no names of {version!r} are known", hint=f"There are those of {XED_2024}.")
+        raise NamingError(f"no names of {version!r} are known", hint=f"there are those of {XED_2024}")
     old_keys = {row["new"]: row["old"] for row in renamed_rows()}
     return Naming(old_keys, {(row.architecture, row.signature): row.name for row in _reader_names()})
 

@@ -218,7 +218,7 @@ class _Parser:
         return field
 
 
-_HINT = "For example: ports has p5 and latency(1,1) > 3 and extension = AVX512EVEX"
+_HINT = "for example: ports has p5 and latency(1,1) > 3 and extension = AVX512EVEX"
 
 
 def _either(left: Predicate, right: Predicate) -> Predicate:

@@ -66,7 +66,7 @@ def export(request: ExportRequest, file: IO[bytes]) -> str:
         DatabaseError: llvm-mc is not installed, or LLVM has no name for the CPU.
     """
     if request.mode not in MODES:
-        raise ExportError(f"unknown mode {request.mode!r}", hint=f"It is one of {', '.join(MODES)}.")
+        raise ExportError(f"unknown mode {request.mode!r}", hint=f"it is one of {', '.join(MODES)}")
     architecture = request.of_one_architecture()
     return f"{write_exegesis(request.entries, architecture, request.mode, request.code_of, file)} benchmarks"
 
@@ -116,7 +116,7 @@ def llvm_cpu(architecture: str) -> str:
     text = resources.files("results").joinpath("data/llvm_cpus.tsv").read_text(encoding="utf-8")
     names = {row["architecture"]: row["cpu"] for row in csv.DictReader(text.splitlines(), delimiter="\t")}
     if architecture not in names:
-        raise DatabaseError(f"LLVM 19 has no CPU name for {architecture}", hint=f"It has: {', '.join(names)}")
+        raise DatabaseError(f"LLVM 19 has no CPU name for {architecture}", hint=f"it has: {', '.join(names)}")
     return names[architecture]
 
 
@@ -128,7 +128,7 @@ def llvm_instructions(codes: Sequence[bytes]) -> list[str | None]:
     """
     program = shutil.which("llvm-mc-19") or shutil.which("llvm-mc")
     if program is None:
-        raise DatabaseError("llvm-mc is not installed", hint="On Debian and Ubuntu: apt-get install llvm-19")
+        raise DatabaseError("llvm-mc is not installed", hint="on Debian and Ubuntu: apt-get install llvm-19")
     registers = _register_names(program)
     # A NOP that no variant uses stands between instructions, so that output can be cut where LLVM rejects one of them
     text = "\n".join(" ".join(f"0x{byte:02x}" for byte in (*code, *_SEPARATOR)) for code in codes)

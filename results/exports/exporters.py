@@ -45,14 +45,7 @@ class ExportRequest:
         Raises:
             ExportError: there are several and none is named, or there is none.
         """
-        names = architectures(self.entries)
-        if self.architecture:
-            return self.architecture
-        if len(names) != 1:
-            raise ExportError(
-                "which architecture?", hint=f"Name one with --arch: {', '.join(names) or 'there is none'}"
-            )
-        return names[0]
+        return self.architecture or only_architecture(self.entries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +74,18 @@ def architectures(entries: Iterable[Entry]) -> list[str]:
     return sorted({name for entry in entries for name in entry.results})
 
 
+def only_architecture(entries: Iterable[Entry]) -> str:
+    """Return the architecture of all results.
+
+    Raises:
+        ExportError: there are several, or there is none.
+    """
+    names = architectures(entries)
+    if len(names) != 1:
+        raise ExportError("which architecture?", hint=f"name one with --arch: {', '.join(names) or 'there is none'}")
+    return names[0]
+
+
 def only(entries: Iterable[Entry], architecture: str) -> Iterator[Entry]:
     """Yield the entries with only the results of that architecture ("": all); none without any.
 
@@ -97,7 +102,7 @@ def only(entries: Iterable[Entry], architecture: str) -> Iterator[Entry]:
             yield Entry(entry.variant, results_of)
     if architecture and not found:
         raise DatabaseError(
-            f"no result of the architecture {architecture!r}", hint=f"There are: {', '.join(sorted(names)) or 'none'}."
+            f"no result of the architecture {architecture!r}", hint=f"there are: {', '.join(sorted(names)) or 'none'}"
         )
 
 

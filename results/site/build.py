@@ -84,7 +84,7 @@ def build_site(
 
 def _check_folder(folder: Path) -> None:
     if folder.exists() and not (folder / MARK).exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise DatabaseError(f"{folder} exists and is no site", hint="Name a folder that does not exist yet.")
+        raise DatabaseError(f"{folder} exists and is no site", hint="name a folder that does not exist yet")
 
 
 def _check_names(entries: Iterable[Entry]) -> None:

@@ -75,7 +75,7 @@ def convert(
 def _source(folder: Path | None, *, fetch: bool, quiet: bool) -> Path:
     """Return where the datafiles are."""
     if (folder is None) != fetch:
-        raise ConversionError("give either a folder or --fetch", hint="For example: uopscope convert --fetch")
+        raise ConversionError("give either a folder or --fetch", hint="for example: uopscope convert --fetch")
     return find_datafiles(_fetch(quiet=quiet) if folder is None else folder)
 
 

@@ -163,7 +163,7 @@ def diff(
 
     if agreement:
         if as_json or html is not None:
-            raise UsageError("--agreement prints text only", hint="Leave --json and --html out.")
+            raise UsageError("--agreement prints text only", hint="leave --json and --html out")
         raise typer.Exit(_agreement(old, new, arch, show))
     before, after = list(entries_of(old)), list(entries_of(new))
     names = {name for entry in (*before, *after) for name in entry.results}
@@ -194,7 +194,7 @@ def _agreement(first: Path, second: Path, arch: str, show: int) -> int:
 
     found = agreement_of(entries_of(first), entries_of(second), arch)
     if not found.variants:
-        raise UsageError("no variant was measured in both", hint="Compare two runs of the same architecture.")
+        raise UsageError("no variant was measured in both", hint="compare two runs of the same architecture")
     print(
         f"{found.variants} variants in both, {found.only['first']} only in {first.name}, "
         f"{found.only['second']} only in {second.name}"
@@ -248,18 +248,18 @@ def compare_with_published(
     """Compare a campaign with published measurements of the same CPU; exit with 1 if a goal is missed."""
     from results.database import compare as comparing  # noqa: PLC0415 - only for this command
     from results.database import published as others  # noqa: PLC0415 - only for this command
-    from results.exports.exporters import only  # noqa: PLC0415 - likewise
+    from results.exports.exporters import only, only_architecture  # noqa: PLC0415 - likewise
     from results.exports.tidy import entries_of  # noqa: PLC0415 - `--help` does not need it
 
     fields = [name.strip() for name in by.split(",")]
     if unknown := [name for name in fields if name not in comparing.GROUPINGS]:
         raise UsageError(
-            f"differences cannot be grouped by {unknown[0]!r}", hint=f"Use {', '.join(comparing.GROUPINGS)}."
+            f"differences cannot be grouped by {unknown[0]!r}", hint=f"use {', '.join(comparing.GROUPINGS)}"
         )
     is_table = published.suffix == ".csv"
     theirs = [] if is_table else list(entries_of(published))
     entries = list(only(entries_of(campaign), arch))
-    name = arch or _only_architecture(entries)
+    name = arch or only_architecture(entries)
     theirs_name = "" if is_table else published_arch or _architecture_among(theirs, name)
     rows = others.read_published(published, theirs, theirs_name)
     tolerance = others.Tolerance(Fraction(str(percent)) / 100, Fraction(str(cycles)))
@@ -267,7 +267,7 @@ def compare_with_published(
     if not found.variants:
         raise UsageError(
             f"{campaign.name} has no result of {name} for any variant of {published.name}",
-            hint="Compare measurements of the same instructions.",
+            hint="compare measurements of the same instructions",
         )
     for target, write in ((csv, _write_differences), (json_file, _write_comparison)):
         if target:
@@ -280,8 +280,10 @@ def compare_with_published(
 
 
 def _architecture_among(entries: list[Entry], name: str) -> str:
-    """Return the architecture of that name, or without a name the only one."""
-    return name if any(name in entry.results for entry in entries) else _only_architecture(entries)
+    """Return that name if an entry has results of it, else the only architecture of the entries."""
+    from results.exports.exporters import only_architecture  # noqa: PLC0415 - `--help` does not need it
+
+    return name if any(name in entry.results for entry in entries) else only_architecture(entries)
 
 
 def _print_machines(architectures: Mapping[Path, str]) -> None:
@@ -511,7 +513,7 @@ def export(database: Path, arch: str = "", mode: str = "latency", **targets: str
     wanted = {name: target for name, target in targets.items() if target}
     if not wanted:
         options = ", ".join(f"--{option}" for option in exporters())
-        raise UsageError("nothing to write", hint=f"Name one of {options}.")
+        raise UsageError("nothing to write", hint=f"name one of {options}")
     request = ExportRequest(tuple(only(entries_of(database), arch)), arch, mode, _sample_code)
     for option, exporter in exporters().items():
         if target := wanted.get(option.replace("-", "_")):
@@ -564,13 +566,6 @@ def _by_string() -> dict[str, InstructionVariant]:
     from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415 - slow to import
 
     return {variant.string: variant for variant in Catalogue.load()}
-
-
-def _only_architecture(entries: list[Entry]) -> str:
-    names = sorted({name for entry in entries for name in entry.results})
-    if len(names) != 1:
-        raise UsageError("which architecture?", hint=f"Name one with --arch: {', '.join(names) or 'there is none'}")
-    return names[0]
 
 
 @contextmanager

@@ -111,7 +111,7 @@ def _serve(folder: Path, port: int) -> None:
     try:
         server = socketserver.TCPServer(("127.0.0.1", port), handler)
     except OSError as error:
-        raise SiteError(f"port {port}: {error.strerror}", hint="Take another one with --port.") from error
+        raise SiteError(f"port {port}: {error.strerror}", hint="take another one with --port") from error
     with server:
         print(f"http://localhost:{port}/ (Ctrl-C ends it)", flush=True)
         server.serve_forever()

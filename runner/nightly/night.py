@@ -110,7 +110,7 @@ def locked(places: Places) -> Iterator[None]:
         file = (places.state / "lock").open("a+b")
     except OSError as error:
         raise NightlyError(
-            f"{places.state}: {error.strerror}", hint="Run it as root, or name another --state."
+            f"{places.state}: {error.strerror}", hint="run it as root, or name another --state"
         ) from error
     with file:
         try:
@@ -145,7 +145,7 @@ def run(places: Places, selection: Sequence[str], *, free_bytes: int = FREE_BYTE
             raise NightlyInputError("`characterize` refuses these options (see above)")
         if code not in FINISHED:
             raise NightlyError(
-                f"the campaign ended early (exit code {code})", hint="The next run goes on where this one stopped."
+                f"the campaign ended early (exit code {code})", hint="the next run goes on where this one stopped"
             )
         return _finish(places, resumed, ending)
 
@@ -155,7 +155,7 @@ def _check_space(places: Places, wanted: int) -> None:
     if free < wanted:
         raise NightlyError(
             f"{places.state}: {free / 1e9:.1f} GB are free, {wanted / 1e9:.1f} GB are needed",
-            hint="Free some space, or name another folder with --state.",
+            hint="free some space, or name another folder with --state",
         )
 
 

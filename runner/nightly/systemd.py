@@ -44,7 +44,7 @@ def install(command: Sequence[str], calendar: str, folder: Path = FOLDER) -> lis
     """
     _need_systemd()
     if _run(["systemd-analyze", "calendar", calendar]).returncode:
-        raise NightlyInputError(f"systemd does not understand the time {calendar!r}", hint="For example: *-*-* 02:30")
+        raise NightlyInputError(f"systemd does not understand the time {calendar!r}", hint="for example: *-*-* 02:30")
     written = []
     for name, text in unit_texts(command, calendar).items():
         with atomic_write(folder / name) as file:
@@ -79,14 +79,14 @@ def _remove(folder: Path) -> list[Path]:
         try:
             path.unlink()
         except OSError as error:
-            raise NightlyError(f"{path}: {error.strerror}", hint="Run it as root.") from error
+            raise NightlyError(f"{path}: {error.strerror}", hint="run it as root") from error
     return found
 
 
 def _need_systemd() -> None:
     if shutil.which("systemctl") is None:
         raise NightlyError(
-            "systemd does not run here", hint="Run `uopscope nightly` from cron instead; it resumes by itself."
+            "systemd does not run here", hint="run `uopscope nightly` from cron instead; it resumes by itself"
         )
 
 

@@ -163,7 +163,7 @@ class Microarchitecture:
             if event.counter == counter:
                 return event
         message = f"{self.name} has no event for the counter {counter!r}"
-        raise MicroarchitectureError(message, hint=f"It has: {', '.join(self.counters)}")
+        raise MicroarchitectureError(message, hint=f"it has: {', '.join(self.counters)}")
 
     def errata(self, counters: Iterable[str]) -> tuple[str, ...]:
         """Return a line per counter in whose event the vendor admits a fault, with the names of its errata."""
@@ -218,7 +218,7 @@ def by_name(name: str) -> Microarchitecture:
     for key, uarch in known.items():
         if key.lower() == name.lower():
             return uarch
-    raise MicroarchitectureError(f"unknown microarchitecture {name!r}", hint=f"Known are: {', '.join(known)}")
+    raise MicroarchitectureError(f"unknown microarchitecture {name!r}", hint=f"known are: {', '.join(known)}")
 
 
 @cache

@@ -224,7 +224,7 @@ def test_every_file_of_the_folder_that_exports_is_an_option() -> None:
     ("arguments", "said"),
     [
         (["uop = 1"], "no result here has a field 'uop'\n  nearest: uops; there are: latency(1,2), TP, "),
-        (["uops = 1", "--arch", "SKL"], "no result of the architecture 'SKL'\n  There are: SKX."),
+        (["uops = 1", "--arch", "SKL"], "no result of the architecture 'SKL'\n  there are: SKX"),
     ],
 )
 def test_a_query_about_what_there_is_not_says_what_there_is(

@@ -15,13 +15,11 @@ from tests.nonempty import some
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import click
 
-
-def texts(command: click.Command) -> Iterator[str]:
-    """Yield the help texts of a command, of its parameters, and of its subcommands."""
-    yield command.help or ""
-    for parameter in command.params:
+def texts(command: object) -> Iterator[str]:
+    """Yield the help texts of a click command, of its parameters, and of its subcommands."""
+    yield getattr(command, "help", None) or ""
+    for parameter in getattr(command, "params", ()):
         yield getattr(parameter, "help", None) or ""
     for inner in getattr(command, "commands", {}).values():
         yield from texts(inner)
