@@ -512,7 +512,7 @@ class UopsDisagree(Failure):
 
 @dataclass(frozen=True, slots=True)
 class TooManyUops(Failure):
-    """No number of blocking instructions outweighs so many µops."""
+    """No number of blocking instructions outweighs this many µops."""
 
     uops: int
 

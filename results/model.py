@@ -230,8 +230,8 @@ class Throughput:
     """Reciprocal throughput in core cycles per instruction; None where it is not known.
 
     `unrolled` and `loop` are measured, with their spreads (half the distance of the quartiles, per instruction);
-    `ports` is computed from the port usage. `unrolled_rhythms` and `loop_rhythms` are what an instruction of the same
-    code takes in other repetitions, where a core runs it in several rhythms.
+    `ports` is computed from the port usage. `unrolled_rhythms` and `loop_rhythms` are the times of the same code in
+    slower rhythms.
     """
 
     unrolled: Fraction | None = None

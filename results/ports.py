@@ -129,7 +129,7 @@ def mask_of(ports: PortSet) -> int:
 
 @cache
 def ports_of(mask: int) -> PortSet:
-    """Return the set of which `mask_of` returns the integer."""
+    """Return the set that `mask_of` turned into this integer."""
     return frozenset(port for number, port in enumerate(PORT_LETTERS) if mask >> number & 1)
 
 
@@ -232,5 +232,5 @@ def pairs_of(sets: Sequence[PortSet]) -> list[tuple[PortSet, PortSet]]:
 
 
 def threes_of(sets: Sequence[PortSet]) -> list[tuple[PortSet, PortSet, PortSet]]:
-    """Return all three sets of which no two have a common port."""
+    """Return all triples of sets without a common port."""
     return [(one, two, three) for one, two, three in combinations(sets, 3) if not (one & two or (one | two) & three)]

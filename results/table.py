@@ -69,7 +69,7 @@ BY_TIME = (
 
 
 def table_lines(rows: Sequence[ResultRow], width: int) -> Iterator[Text]:
-    """Yield the lines of the table of all variants that were not skipped, for a terminal of so many columns.
+    """Yield the lines of the table of all variants that were not skipped, for a terminal of `width` columns.
 
     If the table is too wide, latencies stand on lines of their own beneath each row. If it still is, each number has a
     line of its own, with its name. Port usages and latencies are never broken.

@@ -25,8 +25,7 @@ NEAR_WHOLE = Fraction(1, 20)
 least; this is half of that."""
 
 UNTOLD = 50
-"""Cycles. A measurement is called stable if it spreads by 1 %: half a cycle of so many, and more than one whole number
-may be meant."""
+"""Cycles. A stable measurement may spread by 1 %, which is half a cycle of this many: it may mean two whole numbers."""
 
 
 class WholeCycles(NamedTuple):

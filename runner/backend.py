@@ -68,7 +68,7 @@ class BackendInfo:
 
     `ports` are the port sets that `counters` can tell apart, as counter names ("p0", "p23"), empty if there are none.
     `is_model` is true where no CPU is measured. `preferred_iterations` is 0 where unrolled code can be measured
-    exactly. Else every benchmark needs a loop of so many iterations, to rise above the clock's resolution.
+    exactly. Else every benchmark needs a loop of this many iterations, to rise above the clock's resolution.
     `most_variants` is 0 where one campaign may have any number of variants. `has_memory`: there are caches and a store
     buffer. `area_bytes` is the size of the area that R14 points to the middle of. `port_kind` is the only kind of ports
     that is counted ("FP"; "": all are).

@@ -147,7 +147,7 @@ def ask_sequence(backend: Backend, catalogue: Catalogue, text: str) -> tuple[Ask
 
 
 def _alone(code: SequenceCode) -> Procedure[tuple[Fraction, Fraction]]:
-    """Measure a load that always hits, and loads of so many lines of a set that each misses."""
+    """Measure a load that always hits, and loads of more lines of a set than it holds, which all miss."""
     rounds = [code.chain(of_numbers(range(count))) for count in (1, 2 * RESET)]
     few, many = yield [Request(one, loop=True) for one in rounds]
     if not (few.ok and many.ok):
@@ -156,7 +156,7 @@ def _alone(code: SequenceCode) -> Procedure[tuple[Fraction, Fraction]]:
 
 
 LEAST_MISS = 3
-"""Core cycles: a miss takes at least so many more than a hit."""
+"""Core cycles: a miss takes at least this many more than a hit."""
 FIRST_LEVEL = SetLines(stride_bytes=4096, begin_bytes=64)
 """Lines of one set: first levels choose it by bits of the address within a page."""
 SECOND_LEVEL = SetLines(stride_bytes=256 << 10, begin_bytes=(32 << 20) + 64, evictors=16)

@@ -1,8 +1,8 @@
 """instructions.xml with measurements: the format that uops.info publishes and that other tools read.
 
 The attributes and the rules for readers are in docs/database.md. Never written: sentinels, negative numbers, empty
-`ports`, fractions where readers expect integers. What was simulated says so (`simulated="1"`), and what a software
-model says stands in an element of that model's name, never in `<measurement>`.
+`ports`, fractions where readers expect integers. Simulated results are marked (`simulated="1"`). Results of a software
+model are in an element of the model's name, never in `<measurement>`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ not tell general-purpose registers of different widths apart. So
 - of several variants with the same operand classes, the likeliest is written: without prefix and fixed immediate
   (shifts by 0 or 1), the widest;
 - a latency is written only if it is exact: an upper bound is no value, and the form has none then;
-- it is that from registers and flags, on which loops wait, and only where none is read that from the address;
+- it is the latency from registers and flags, since loops wait for these; if none is read, that from the address;
 - if only some µops have known ports, the port pressure is that of those, and a comment counts such variants;
 - operands stand in the order of AT&T syntax, destination last.
 

@@ -16,7 +16,7 @@ from typing import Any
 from results.machine.graph import ModelError
 
 NO_LIMIT = -1
-"""So many eliminated moves are as many as are asked for."""
+"""Any number of eliminated moves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,11 +193,11 @@ class FrontEnd:
     """From bytes to µops.
 
     The predecoder takes a block of `block_bytes` at a time and finds up to `predecoded` instructions per cycle in it;
-    a prefix that changes the length costs `length_changing_cycles`. The instruction queue has so many entries, the
-    queue of µops `uop_queue`. Of the decoders, `simple_decoders` take simple instructions only. With `fusible_last`
-    an instruction that could fuse with a jump may be taken by the last decoder. POP RSP and POP R12 need the first
-    decoder; with `pop_ends_group` no other one decodes anything in that cycle. An instruction is decoded at the
-    earliest `decode_delay` cycles after it is predecoded.
+    a prefix that changes the length costs `length_changing_cycles`. The instruction queue has `instruction_queue`
+    entries, the queue of µops `uop_queue`. Of the decoders, `simple_decoders` take simple instructions only. With
+    `fusible_last` an instruction that could fuse with a jump may be taken by the last decoder. POP RSP and POP R12 need
+    the first decoder; with `pop_ends_group` no other one decodes anything in that cycle. An instruction is decoded at
+    the earliest `decode_delay` cycles after it is predecoded.
 
     There can be several `clusters` of all this, each with queues of its own. A taken jump hands the code behind it to
     the next one, and so does every `stretch` instructions without a taken jump.
@@ -248,14 +248,14 @@ class Microcode:
 
 @dataclass(frozen=True, slots=True)
 class LoopBuffer:
-    """The loop buffer (LSD): rows of `unrolled` are (from, to, times) for loops of so many µops."""
+    """The loop buffer (LSD): rows of `unrolled` are (from, to, times) for loops of this many µops."""
 
     enabled: bool
     unrolled: tuple[tuple[int, int, int], ...]
     source: str
 
     def copies(self, uops: int) -> int:
-        """Return how many copies of a loop of so many µops the buffer holds one after another."""
+        """Return how many copies of a loop of this many µops the buffer holds one after another."""
         return next((times for first, last, times in self.unrolled if first <= uops <= last), 1)
 
 

@@ -82,7 +82,7 @@ class GraphBuilder:
         return len(self.uops) - 1
 
     def _delay(self, cycles: int, inputs: tuple[Endpoint | int, ...], outputs: tuple[Endpoint, ...] = ()) -> int:
-        """Append a µop without a port that takes so many cycles."""
+        """Append a µop of `cycles` cycles without a port."""
         return self._add(Uop(frozenset(), cycles, inputs, outputs))
 
     def _stages(self) -> dict[Endpoint, int]:

@@ -148,7 +148,7 @@ def _parts(pair: tuple[Endpoint, Endpoint]) -> tuple[LatencyPart, LatencyPart]:
 
 
 def _until_flags(source: Endpoint, stated: Latencies, default: int) -> int:
-    """Return the cycles from a source to the first flag, which is there when what is stored is."""
+    """Return the cycles from a source to the first flag, which is ready together with the stored value."""
     flags = (cycles for (start, end), cycles in stated.items() if start == source and end.flag)
     return min(flags, default=default)
 

@@ -96,7 +96,7 @@ def data_paths(variant: InstructionVariant, uops: Iterable[Uop], core: CoreConst
 def access_units(variant: InstructionVariant, core: CoreConstants) -> dict[str, Fraction]:
     """Return for how many core cycles an instruction occupies what all loads and stores share, by the name of the unit.
 
-    Only for cores of which the rates of loads and stores are known, and their ports are not.
+    Only if the core's rates of loads and stores are known, and their ports are not.
     """
     places = [o for o in variant.operands if o.kind is OperandKind.MEMORY]
     stores = sum(o.written or o.conditional_write for o in places)

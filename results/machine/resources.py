@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from xed_convert.model import InstructionVariant
 
 FEWEST_VARIANTS = 3
-"""A set of ports loads or stores if so many variants say so: one alone may be stated wrongly."""
+"""Variants that show that a set of ports loads or stores: a single one may be stated wrongly."""
 
 
 def with_resources(core: CoreConstants, usages: Iterable[tuple[InstructionVariant, PortUsage]]) -> CoreConstants:

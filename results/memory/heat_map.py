@@ -89,7 +89,7 @@ def _row(forwarding: ForwardingMatrix, store: str, load: str) -> ForwardingRow |
 
 
 def _stripe(row: ForwardingRow | None, width: int) -> list[float]:
-    """Return the cells of a row, in the middle of so many."""
+    """Return `width` cells, with those of a row in the middle."""
     if row is None:
         return width * [float("nan")]
     known = zip(row.cycles, row.outcomes, strict=True)

@@ -123,7 +123,7 @@ class ForwardingMatrix:
         return {(row.store.name, row.load.name, row.place, row.addressing): row for row in self.rows}
 
     def penalty(self, file: str = "general") -> Fraction | None:
-        """Return how many cycles more a load takes that has to wait until the store is done than one that need not.
+        """Return the additional cycles of a load that has to wait until the store is done.
 
         Both are medians over the cases inside a line, of stores and loads of one register file: those that fail,
         and those that are forwarded. None: nothing fails, or nothing is forwarded.
@@ -159,7 +159,7 @@ class Time:
 
 @dataclass(frozen=True, slots=True)
 class Chased:
-    """What a load takes whose address is the result of the one before, through so many bytes.
+    """The time of a load whose address is the result of the one before, in an area of `size_bytes`.
 
     `cycles` is with a pointer in every line. `page_cycles` is the part that is due to the pages: the time of a load
     with one pointer in every page, less its time with the same number of pointers in adjoining lines.
@@ -179,7 +179,7 @@ class Chased:
 class MeasuredLevel:
     """A level of cache: the largest size that it seems to hold, and what a load from it takes, without misses of TLBs.
 
-    `is_last`: it goes on to the largest size that was measured, so it is memory, or a cache that is larger than that.
+    `is_last`: it reaches the largest size that was measured, so it is memory, or a cache larger than that.
     """
 
     size_bytes: int

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from results.model import Provenance
 
 MARK = ".uopscope-site"
-"""A file that says that a folder was made here, so that it may be replaced."""
+"""A file that marks a folder as a site, so that it may be replaced."""
 
 CHUNK = 5 * experiments.SHARE
 """Variants per task: enough work to be worth sending, few enough for steady progress."""

@@ -228,10 +228,10 @@ def compare_with_published(
         str, typer.Option(help="The architecture in the published instructions.xml, if it has another name there.")
     ] = "",
     percent: Annotated[
-        float, typer.Option(min=0, max=100, help="Values agree within so many percent of the published one ...")
+        float, typer.Option(min=0, max=100, help="Values agree within this many percent of the published one ...")
     ] = 10,
     cycles: Annotated[
-        float, typer.Option(min=0, max=MOST_CYCLES, help="... throughputs also within so many cycles.")
+        float, typer.Option(min=0, max=MOST_CYCLES, help="... throughputs also within this many cycles.")
     ] = 0.02,
     by: Annotated[
         str,

@@ -153,7 +153,7 @@ def predicted_loop(
 
 
 def predicted_by(tools: Tools, body: bytes, layouts: tuple[Sampled, ...]) -> Interrupted:
-    """Predict a loop, of which there are samples or none, with the tools for a machine.
+    """Predict a loop with the tools for a machine; there may be samples of it.
 
     Raises:
         UopscopeError: the machine cannot run it.

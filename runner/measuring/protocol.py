@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 SHARED = "another thread used the same core all the time: throughputs may be too high"
 """The detail of values that rest on repetitions beside a busy neighbour."""
 HOPELESS_REQUESTS = 100
-"""After so many disturbed requests in a row there is no waiting for a quiet core any more."""
+"""After this many disturbed requests in a row, a quiet core is not waited for."""
 
 SURVEY_PAUSE_SECONDS = 0.01
 """Between two looks: 25 looks then cover more than a scheduler's time slice of a few milliseconds."""
@@ -141,7 +141,7 @@ class _Entry:
         return [Repetitions.of(samples) for samples in last]
 
     def enough_quiet(self, most: int) -> int:
-        """Return how many repetitions have to be undisturbed, at most so many."""
+        """Return how many repetitions have to be undisturbed: at most `most`."""
         return min(most, max(2, self.repetitions // 2))
 
     def measurement(self, quiet: QuietFilter | None, enough: int) -> Measurement:

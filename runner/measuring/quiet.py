@@ -41,7 +41,7 @@ CONTENTION_SLACK = 1.03
 thread makes it at least 14% longer."""
 
 NEVER_QUIET = 1.3
-"""A contention probe that takes so many times what its ALUs need shares its core. It takes 1.03 times that on a quiet
+"""A contention probe that takes this many times what its ALUs need shares its core. It takes 1.03 times that on a quiet
 Ice Lake and 1.23 times on a quiet Zen 5; a busy sibling thread makes it 1.4 to 2."""
 
 BIN_WIDTH = 0.002
@@ -55,7 +55,7 @@ ENOUGH_RUNS, SHARE_OF_FEW = 10, 1 / 3
 """Runs, or the share of all, that must agree at first: disturbed runs differ, but some of many are alike."""
 
 AGREEING_BINS = 3
-"""Runs in so many neighbouring bins (0.6%) agree."""
+"""Runs in this many neighbouring bins (0.6%) agree."""
 
 FAST_SHARE = 0.1
 """How many of a run's repetitions are faster than the one that stands for the run. Where the core is quiet for moments
@@ -163,7 +163,7 @@ class QuietFilter:
         return bisect_right(repetitions.calm, CONTENTION_SLACK * self.best_ratio)
 
     def suffices(self, runs: Sequence[Repetitions], enough: int = LEAST_QUIET) -> bool:
-        """Say whether each run has so many undisturbed repetitions that they count alone (see `undisturbed`)."""
+        """Say whether each run has enough undisturbed repetitions for them to count alone (see `undisturbed`)."""
         return all(self.count(run) >= min(enough, LEAST_QUIET) for run in runs)
 
     def is_quiet(self, samples: Mapping[str, Sequence[int]]) -> bool:

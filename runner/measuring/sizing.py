@@ -54,12 +54,12 @@ TOO_SMALL = 4
 """Sizes are chosen anew where the measured time calls for this many times as many copies, or more."""
 
 STEADY_LINES = 100
-"""On a clock the window begins after so many instructions: on Zen 5 it takes 60 until a scheduler is full. Until then a
-copy looks fast: on Ice Lake 4.3 LEAs per cycle between 10 and 50 of them, and 4.0 from 100 to 200."""
+"""On a clock the window begins after this many instructions: on Zen 5 it takes 60 until a scheduler is full. Until
+then a copy looks fast: on Ice Lake 4.3 LEAs per cycle between 10 and 50 of them, and 4.0 from 100 to 200."""
 
 
 WINDOW_LINES = 200
-"""On a clock the window has so many instructions at least. On Zen 5 the end of a run is hidden better behind more of
+"""On a clock the window has at least this many instructions. On Zen 5 the end of a run is hidden better behind more of
 them: 6.3 POPCNTs per cycle between 100 and 200, and 5.9 between 100 and 300, with six ports."""
 
 

@@ -58,7 +58,7 @@ BATCH = 128
 """Blocks per batch: two jobs each fit into one batch of the native server."""
 
 FEW_INSTRUCTIONS, MORE_INSTRUCTIONS = 100, 400
-"""The smaller size has this many instructions, the larger one so many more: schedulers and buffers are full.
+"""The smaller size has this many instructions, the larger one this many more: schedulers and buffers are full.
 
 On a disturbed Ice Lake (load 13), two measurements agreed within 2% in 90% of 384 blocks with 200 more, in 95% with 400
 more. With 800 more it was 85% of 512, where 400 gave 96%: a run has too few rounds then.
@@ -88,7 +88,7 @@ MARGIN = 2
 MOST_REPETITIONS = 64
 """Of a round: half a millisecond per size, about twice of what all the rest of a round takes."""
 WARM_UP, WARM_UP_SHARE = 8, 4
-"""So many iterations go first and do not count; where there are few, a quarter more. Meanwhile the µop cache fills.
+"""This many iterations go first and do not count; where there are few, a quarter more. Meanwhile the µop cache fills.
 
 Without them blocks seem slower, and more so the fewer iterations there are. On an Ice Lake, six instructions with two
 CMOVs take 1.68 cycles with 48 iterations and 1.46 with 128. With eight that do not count they take 1.33 with either.
@@ -433,7 +433,7 @@ def _stepped_copies(shape: BlockShape) -> int:
 
 
 def _iterations(entry: _Entry, cycles: float) -> int:
-    """Return how often to run the copies of the larger size, which take so many cycles."""
+    """Return how often to run the copies of the larger size, which take `cycles` cycles."""
     most = LOOP_ITERATIONS if entry.mode is BlockMode.LOOP else MOST_ROUNDS_OF_LOOP
     return max(1, min(most, round(TARGET_CYCLES / max(1.0, cycles))))
 

@@ -51,7 +51,7 @@ PATIENCE_SECONDS = 3.0
 SURVEY_LOOKS = 5
 """At the contention probe before one measurement: 50 ms, where a campaign takes a quarter of a second."""
 TRIMMED_SHARE = 0.2
-"""The trimmed mean leaves out so many of the samples at either end, as nanoBench's default does."""
+"""The trimmed mean leaves out this share of the samples at either end, as nanoBench's default does."""
 COARSE_SHARE = Fraction(1, 20)
 """A clock whose step is a larger share of what was counted gives a remark with the number."""
 
@@ -97,7 +97,7 @@ class MachineCode:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Just what to run: `unroll` copies in a loop of `loop` iterations (0: no loop), so many measurements.
+    """Just what to run: `unroll` copies in a loop of `loop` iterations (0: no loop), `measurements` times.
 
     Twice as many copies run, too, and the difference counts. In the `basic` mode no copies run instead. With
     `normalize` values are per copy, else of all copies. Warm-ups run before the measurements of both sizes, initial

@@ -207,7 +207,7 @@ def _without_names(found: PortConclusion | None, truth: PortUsage, basic: Mappin
 
 
 def shown(blocker: PortUsage, usage: PortUsage, size: int) -> Fraction:
-    """Return the µops that a usage seems to have on a set of so many ports that very many of an instruction block."""
+    """Return the µops that a usage seems to have on a set of `size` ports, which many instances of `blocker` block."""
     many = PortUsage({ports: count * MANY for ports, count in blocker.uops.items()})
     return (throughput_of(joined(many, usage)) - throughput_of(many)) * size
 

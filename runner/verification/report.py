@@ -8,8 +8,8 @@ Counted once per variant:
 - `ports_named`: none is stated, but a few that cannot be told apart are named, and the true one is among them
 - `ports_proved`: none is stated, and a machine with another usage gives the same in every measurement
   (`runner.verification.indistinguishable`); `ports_alike`: such a machine's usage is stated
-- `ports_unstated`: none is stated, for another reason. Among them `ports_named_wrong`: some are named, it is said that
-  there are no others, and the true one is not among them
+- `ports_unstated`: none is stated, for another reason. Among them `ports_named_wrong`: some are named as the
+  only ones, and the true one is not among them
 - `uops_right`; `same_register`, `same_register_right`: port usages with one register in all operands
 - `tp_right`: the least measured throughput is within 2% of what ports, issue width and divider allow (more where the
   machine's counters are off without showing it: `CounterNoise.hidden_share`); `tp_slower`:

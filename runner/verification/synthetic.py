@@ -42,7 +42,7 @@ SAMPLES = 30
 
 
 def provenance(machine: str) -> Provenance:
-    """Say that a machine's model is where the numbers come from, and that nothing was measured."""
+    """Return the provenance of a machine's model, which says that nothing was measured."""
     return Provenance(
         machine,
         f"model of {machine}",
@@ -107,7 +107,7 @@ def _latency(start: Endpoint, end: Endpoint, like: LatencyResult) -> LatencyResu
 
 
 def write_campaign(path: Path, machine: str, catalogue: Catalogue, *, experiments: int = 0) -> int:
-    """Write a campaign with so many experiments per variant; return the number of variants."""
+    """Write a campaign with `experiments` experiments per variant; return the number of variants."""
     random = Random(0)
     with Store.open(path) as store:
         store.begin(provenance(machine), {"name": "sim"})

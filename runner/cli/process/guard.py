@@ -88,7 +88,7 @@ class UsageError(UopscopeError):
 
 
 MAY_BE_EMPTY = {"--init", "--arch"}
-"""Options of which an empty text means: nothing, or all."""
+"""Options for which an empty text means: nothing, or all."""
 
 
 def _refuse_empty(arguments: Sequence[str]) -> None:

@@ -67,7 +67,7 @@ class ModuleSampler:
         self._device.close()
 
     def sample(self, wanted: int, seconds: float) -> None:
-        """Sample until there are so many, or the time is over.
+        """Sample until there are `wanted` samples, or the time is over.
 
         Raises:
             BackendError: the code faulted, or the module refuses it.

@@ -54,7 +54,7 @@ class Sampled:
     """What one source gave in one layout: samples by instruction of the loop, and elsewhere.
 
     `stale`, `lost` and `disturbed` samples do not count. `seconds` are those of the runs that count; in them an
-    iteration took so many core `cycles` when nothing interrupted it. `probe` is what the contention probe took at its
+    iteration took `cycles` core cycles when nothing interrupted it. `probe` is what the contention probe took at its
     best, in the sampler's unit (0: not known).
     """
 
@@ -98,9 +98,9 @@ def loop_of(benchmark: Microbenchmark) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How to sample: so many samples by each source in each layout and round, and nanoseconds between interrupts.
+    """How to sample: the number of samples by each source in each layout and round, and nanoseconds between interrupts.
 
-    `cpu` is where to run (None: the last one). After so many `seconds` a layout has to do with fewer samples.
+    `cpu` is where to run (None: the last one). After `seconds` a layout has to do with fewer samples.
     """
 
     samples: int = 5000
@@ -160,7 +160,7 @@ def _quiet(found: Sequence[Sampled]) -> float:
 
 
 def sample(benchmark: Microbenchmark, starts: Sequence[int], cpu: int, sampling: Sampling, visit: Visit) -> Sampled:
-    """Interrupt a loop of one copy until there are so many samples.
+    """Interrupt a loop of one copy until there are enough samples.
 
     Args:
         benchmark: the code; it must leave R15 alone.

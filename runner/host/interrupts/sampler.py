@@ -115,7 +115,7 @@ class LoadedCode:
         self.call = ctypes.CFUNCTYPE(None)(self.at + 8)
 
     def run(self, iterations: int) -> float:
-        """Run the loop so often; return seconds."""
+        """Run the loop with this many iterations; return seconds."""
         if self.patch_at is not None:
             struct.pack_into("<I", self.writable, self.patch_at, min(iterations, (1 << 31) - 1))
         begin = time.perf_counter()
@@ -275,7 +275,7 @@ class Sampler:
         self.runs: list[SampledRun] = []
 
     def sample(self, wanted: int, seconds: float) -> None:
-        """Sample until there are so many, or the time is over."""
+        """Sample until there are `wanted` samples, or the time is over."""
         deadline = time.monotonic() + seconds
         while sum(len(one.samples) for one in self.undisturbed()) < wanted and time.monotonic() < deadline:
             self.runs.append(self._run())

@@ -62,12 +62,12 @@ class Hardware:
 
     @classmethod
     def of_counts(cls, programmable: int, fixed: int, config_mask: int) -> Hardware:
-        """Return what has so many counters, numbered from 0."""
+        """Return a PMU with this many counters, numbered from 0."""
         return cls(frozenset(range(programmable)), frozenset(range(fixed)), config_mask)
 
     @classmethod
     def of_masks(cls, programmable: int, fixed: int, config_mask: int) -> Hardware:
-        """Return what has a counter for each bit that is set: there may be gaps."""
+        """Return a PMU with a counter for each bit that is set: there may be gaps."""
         return cls(_bits_of(programmable), _bits_of(fixed), config_mask)
 
     def can_count(self, event: Event) -> bool:

@@ -46,7 +46,7 @@ class OnDemand:
 
 
 class NativeJob(NamedTuple):
-    """A blob to be run so often (warm-ups included). A `stepped` one sets its trap flag: its steps are noted."""
+    """A blob and how often it runs (warm-ups included). A `stepped` one sets its trap flag: its steps are noted."""
 
     blob: bytes
     repetitions: int

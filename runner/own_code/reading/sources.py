@@ -61,7 +61,7 @@ def bytes_of(text: str) -> bytes:
 
 
 def read_text(path: Path, most: int = 4 * LONGEST_TEXT) -> str:
-    """Return a text file of so many bytes at most.
+    """Return the text of a file of at most `most` bytes.
 
     Raises:
         MeasureError: it cannot be read, or is no text.

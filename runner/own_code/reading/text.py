@@ -8,7 +8,7 @@ if installed, gets what neither knows.
     .rept 4 / .endr                  repeated
     .align 16, .balign, .p2align     NOPs up to a multiple, counted from the beginning of the text
     .byte, .word, .long, .quad       data
-    .nops 7, |7                      NOPs of so many bytes, as one instruction up to 15
+    .nops 7, |7                      NOPs of this many bytes, as one instruction up to 15
     .intel_syntax, .att_syntax       change the syntax from here on
     PAUSE_COUNTING, RESUME_COUNTING  marks between which nothing is counted
 """
