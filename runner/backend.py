@@ -106,8 +106,8 @@ class BackendInfo:
 class Conditions:
     """What code of a user may ask for; `offset_bytes` to `loop_register`, and `warm_up`, are those of `Style`.
 
-    In states but ZERO, `value` is in all registers and in the page that serves all addresses; `goes_on` keeps the pages
-    that the job before has touched. System calls are refused unless the code `may_call`. `stepped` code runs one
+    In states but ZERO, `value` is in all registers and in the page that serves all addresses. `keeps_pages` keeps the
+    pages that the job before has touched. System calls are refused unless the code `may_call`. `stepped` code runs one
     instruction at a time, in the state AGAIN. Its result has no samples, and the detail says what is misaligned.
     """
 
@@ -116,7 +116,7 @@ class Conditions:
     state: State = State.ZERO
     loop_register: str = "r15"
     value: int = 0
-    goes_on: bool = False
+    keeps_pages: bool = False
     may_call: bool = False
     stepped: bool = False
     warm_up: int = 0

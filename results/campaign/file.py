@@ -226,7 +226,7 @@ def _code(error: sqlite3.Error) -> int:
 _RECOVER = "recover it with sqlite3's .recover, or start another"
 
 _HINTS = {
-    sqlite3.SQLITE_FULL: "free some space and start again: what was stored is intact, and the campaign goes on there",
+    sqlite3.SQLITE_FULL: "free some space and start again: the stored samples are intact, and the campaign is resumed",
     sqlite3.SQLITE_READONLY: "it cannot be written: change its permissions, or name another file",
     sqlite3.SQLITE_CANTOPEN: "the folder has to exist and, for a campaign, to be writable",
     sqlite3.SQLITE_NOTADB: "not an SQLite file: name another file",

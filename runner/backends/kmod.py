@@ -312,7 +312,7 @@ def blob_job(
     asked = job.conditions
     flags = abi.JobFlag(0)
     if asked.state is not State.ZERO:
-        flags = abi.JobFlag.ON_DEMAND | (abi.JobFlag.KEEP_PAGES if asked.goes_on else abi.JobFlag(0))
+        flags = abi.JobFlag.ON_DEMAND | (abi.JobFlag.KEEP_PAGES if asked.keeps_pages else abi.JobFlag(0))
     return BlobJob(
         blob=_render(job, slots, style)[0],
         slots=slots,

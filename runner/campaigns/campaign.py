@@ -109,7 +109,7 @@ class Tally:
     lost_seconds: float = 0.0
     started: float = field(default_factory=time.monotonic)
     prepared: float | None = None
-    """When the machine's preparation ended, by the clock of `started` (None: it goes on, or there is nothing to do)."""
+    """When the machine's preparation ended, by the clock of `started` (None: it has not, or there is nothing to do)."""
 
     @property
     def done(self) -> int:

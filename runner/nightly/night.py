@@ -144,9 +144,7 @@ def run(places: Places, selection: Sequence[str], *, free_bytes: int = FREE_BYTE
         if code == NightlyInputError.exit_code:
             raise NightlyInputError("`characterize` refuses these options (see above)")
         if code not in FINISHED:
-            raise NightlyError(
-                f"the campaign ended early (exit code {code})", hint="the next run goes on where this one stopped"
-            )
+            raise NightlyError(f"the campaign ended early (exit code {code})", hint="the next run resumes it")
         return _finish(places, resumed, ending)
 
 

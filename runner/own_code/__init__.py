@@ -5,7 +5,7 @@ Reading order:
 - `measure` (a request in, a result out), `code` (limits of the code);
 - `reading`: sources of code: text of both syntaxes, bytes, files, programs;
 - `counters` (configuration files of events);
-- parameters: `template` (sources with parameters), `sweep` (all values), `journal` (a stopped sweep goes on), `plot`;
+- parameters: `template` (sources with parameters), `sweep` (all values), `journal` (resumes a stopped sweep), `plot`;
 - `blocks`: basic blocks that read and write anywhere;
 - `report` (text, JSON, CSV);
 - `analyzing`: for `uopscope analyze`.

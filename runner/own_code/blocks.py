@@ -345,7 +345,7 @@ class BlockMeasurer:
             state=State.GIVEN if is_loop else State.AGAIN,
             loop_register=entry.shape.free if is_loop else "r15",
             value=self.options.value,
-            goes_on=size == 0,
+            keeps_pages=size == 0,
             may_call=self.options.may_call,
             warm_up=0 if is_loop else min(WARM_UP, -(-iterations // WARM_UP_SHARE)),
         )

@@ -179,5 +179,5 @@ def unknown_reasons(info: BackendInfo, *, by_time: bool) -> tuple[str, ...]:
 
 def _say_stopped(tally: Tally, options: CampaignOptions) -> None:
     console = Console(stderr=True)
-    hint = "; start again to go on from here" if options.database else ""
+    hint = "; the same command resumes it" if options.database else ""
     console.print(Text(f"stopped after {tally.done} of {tally.total} variants{hint}", style="yellow"), soft_wrap=True)

@@ -30,7 +30,7 @@ SILENT_AT_MOST = 1
 
 
 class Reporter:
-    """Shows how a campaign goes on while it is entered."""
+    """Shows the progress of a campaign while it is entered."""
 
     def __init__(self, total: int, database: Path | None, provenance: Provenance) -> None:
         """Write a log beside the database if there is one."""

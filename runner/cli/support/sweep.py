@@ -104,7 +104,7 @@ def _measure(
                     journal.add(place, row)
                 progress.advance(task)
     except (KeyboardInterrupt, stop.Stopped):
-        hint = "start again to go on from here" if journal else "with --csv FILE it could go on from here"
+        hint = "the same command resumes it" if journal else "with --csv FILE it could be resumed"
         print(f"stopped after {len(found)} of {len(wanted)} combinations; {hint}", file=sys.stderr)
         raise
     return found

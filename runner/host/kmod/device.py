@@ -223,7 +223,7 @@ class _Batch:
         return samples
 
     def skip_what_is_done(self) -> None:
-        """Let the module go on behind the last job that has a result."""
+        """Let the module continue behind the last job that has a result."""
         not_run = (index for index, row in enumerate(self._results) if row.status == abi.JobStatus.NOT_RUN)
         self.header.jobs_done = next(not_run, len(self._jobs))
 

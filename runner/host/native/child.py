@@ -258,7 +258,7 @@ class NativeChild:
         _, complaint = self._process.communicate()
         last = complaint.decode(errors="replace").strip().splitlines()[-1:]
         return BackendError(
-            "the child process that runs machine code cannot go on" + (f": {last[0]}" if last else ""),
+            "the child process that runs machine code does not answer" + (f": {last[0]}" if last else ""),
             hint="it needs memory that is executable (SELinux: execmem) and a CPU that this process may use",
         )
 

@@ -131,7 +131,7 @@ class NativeRunner:
     def _native(self, job: Job, repetitions: int) -> NativeJob:
         blob = self._rendered(job)
         asked = job.conditions
-        memory = OnDemand(asked.value, not asked.goes_on) if asked.state is not State.ZERO else None
+        memory = OnDemand(asked.value, not asked.keeps_pages) if asked.state is not State.ZERO else None
         return NativeJob(blob, 1 if asked.stepped else repetitions, memory, asked.stepped)
 
     def _layout(self, job: Job) -> BlobLayout:

@@ -267,7 +267,7 @@ class MappedMemory:
 
 
 class UnusableError(Exception):
-    """The worker cannot go on; it ends with that exit code."""
+    """The worker cannot continue; it ends with that exit code."""
 
     def __init__(self, exit_code: int) -> None:
         super().__init__(exit_code)

@@ -217,7 +217,7 @@ def test_a_child_that_was_killed_is_an_error_with_a_hint(tsc: TscBackend) -> Non
     tsc.run([job(ADD)], (), FEW)
     assert tsc._runner.process is not None
     os.kill(tsc._runner.process, signal.SIGKILL)
-    with pytest.raises(BackendError, match="cannot go on"):
+    with pytest.raises(BackendError, match="does not answer"):
         tsc.run([job(ADD)], (), FEW)
     tsc.close()
 

@@ -79,7 +79,7 @@ def seconds_until_stopped(folder: Path, sent: list[signal.Signals], code: int, j
         seconds = time.monotonic() - at
     assert campaign.returncode == code, said
     assert "Traceback" not in said
-    assert "start again to go on from here" in said
+    assert "the same command resumes it" in said
     results = json.loads(out.read_text())["results"]
     assert 0 < len(results) <= concluded(database)
     assert sorted(path.name for path in folder.iterdir()) == ["c.sqlite", "c.sqlite.log", "out.json"]

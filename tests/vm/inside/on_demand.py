@@ -19,7 +19,7 @@ def main() -> None:
     backend = create(cpu=1)
     counters = backend.info().counters
     modes = {state: Conditions(state=state, value=VALUE, loop_register="r15") for state in (State.AGAIN, State.GIVEN)}
-    kept = Conditions(state=State.AGAIN, value=VALUE, goes_on=True)
+    kept = Conditions(state=State.AGAIN, value=VALUE, keeps_pages=True)
     for name, code in BLOCKS.items():
         block = Microbenchmark((), (Line(bytes.fromhex(code), name),), "a block")
         jobs = [Job(block, 8, 3, conditions=asked) for asked in (*modes.values(), kept)]
