@@ -232,5 +232,5 @@ def pairs_of(sets: Sequence[PortSet]) -> list[tuple[PortSet, PortSet]]:
 
 
 def threes_of(sets: Sequence[PortSet]) -> list[tuple[PortSet, PortSet, PortSet]]:
-    """Return all triples of sets without a common port."""
+    """Return all triples of pairwise disjoint sets."""
     return [(one, two, three) for one, two, three in combinations(sets, 3) if not (one & two or (one | two) & three)]

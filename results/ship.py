@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from results.model import Characterization, LatencyResult
 
 MAXIMUM_BYTES = 2_000_000
-"""A larger file is too large for the source tree."""
+"""The most bytes of a shipped file: it is part of the source tree."""
 
 DENOMINATOR = 1000
 """Cycles are rounded to thousandths of a cycle: below every spread, and half as many bytes."""

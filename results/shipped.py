@@ -11,7 +11,7 @@ NAME = "measured.xml.xz"
 CAMPAIGN_NAMES = "measured.{}.jsonl.xz"
 """The name of the campaign of an architecture ("*": of any)."""
 MEMORY_NAMES = "memory.{}.json.xz"
-"""The name of the memory measurements of an architecture, likewise."""
+"""The name of an architecture's memory measurements, likewise."""
 
 
 def data_folder() -> Path:

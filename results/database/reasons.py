@@ -26,7 +26,7 @@ TWICE = Fraction(106, 100)
 """Two times that differ by no more than this factor are the same time, measured twice (two runs differ by 5 %)."""
 
 PARTIAL_BITS = 16
-"""Bits of a register: an instruction that writes no more than these keeps the rest of its old value."""
+"""Bits: an instruction that writes no more of a register than this keeps the rest of it."""
 
 
 @dataclass(frozen=True, slots=True)

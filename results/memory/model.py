@@ -123,7 +123,7 @@ class ForwardingMatrix:
         return {(row.store.name, row.load.name, row.place, row.addressing): row for row in self.rows}
 
     def penalty(self, file: str = "general") -> Fraction | None:
-        """Return the additional cycles of a load that has to wait until the store is done.
+        """Return the additional cycles of a load that waits until the store is done, compared with a forwarded one.
 
         Both are medians over the cases inside a line, of stores and loads of one register file: those that fail,
         and those that are forwarded. None: nothing fails, or nothing is forwarded.
