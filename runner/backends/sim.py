@@ -303,7 +303,7 @@ def create_from(model: Path, architecture: str | None = None) -> SimBackend:
         machine = machine_of(read_machine(model, base))
         if not set(options) <= set(OPTIONS):
             raise UnknownNameError.of("option", options[0], OPTIONS)
-        _refuse_contradictions(told, options)
+        _refuse_contradictions(name, options)
         machine = _with_options(machine, options)
         return SimBackend(machine, Catalogue.load(), hide_counters=hidden, table=table)
     except BackendError:

@@ -169,7 +169,7 @@ def diff(
     names = {name for entry in (*before, *after) for name in entry.results}
     if arch and arch not in names:
         raise UsageError(
-            f"no result of the architecture {arch!r}", hint=f"There are: {', '.join(sorted(names)) or 'none'}."
+            f"no result of the architecture {arch!r}", hint=f"there are: {', '.join(sorted(names)) or 'none'}"
         )
     changes = compare(before, after, frozenset([arch] if arch else []))
     groups = group(changes)

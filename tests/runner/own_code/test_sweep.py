@@ -165,7 +165,7 @@ def test_a_sweep_that_was_stopped_goes_on(
     monkeypatch.setattr("runner.own_code.sweep.measure", stopping)
     arguments = [*CHAIN, "--sweep", "N=1..5", "--csv", str(output)]
     assert command_of("measure", arguments) == 130
-    assert "stopped after 2 of 5 combinations; start again to go on" in capfd.readouterr().err
+    assert "stopped after 2 of 5 combinations; the same command resumes it" in capfd.readouterr().err
     assert (tmp_path / f"x.csv{SUFFIX}").is_file()
     assert not output.exists()
     assert command_of("measure", arguments) == 0
