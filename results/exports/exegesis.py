@@ -63,7 +63,7 @@ def export(request: ExportRequest, file: IO[bytes]) -> str:
 
     Raises:
         ExportError: there is no such mode, or there are several architectures.
-        DatabaseError: llvm-mc is not installed, or LLVM has no name for the CPU.
+        DatabaseError: llvm-mc is not installed, LLVM has no name for the CPU, or nothing can be written.
     """
     if request.mode not in MODES:
         raise ExportError(f"unknown mode {request.mode!r}", hint=f"it is one of {', '.join(MODES)}")
@@ -88,7 +88,7 @@ def write_exegesis(
         file: where to write.
 
     Raises:
-        DatabaseError: llvm-mc is not installed, or LLVM has no name for the CPU.
+        DatabaseError: llvm-mc is not installed, LLVM has no name for the CPU, or nothing can be written.
     """
     cpu = llvm_cpu(architecture)
     samples = []
@@ -97,6 +97,11 @@ def write_exegesis(
         code = code_of(entry.variant) if known else None
         if code is not None:
             samples.append(_Sample(entry, code))
+    if not samples:
+        raise DatabaseError(
+            f"{architecture}: no instruction has what the mode {mode} shows",
+            hint=f"--mode is one of {', '.join(MODES)}",
+        )
     count = 0
     for sample, instruction in zip(samples, llvm_instructions([sample.code for sample in samples]), strict=True):
         value = _value(sample.entry.results[architecture], mode)

@@ -69,7 +69,7 @@ def test_the_longest_latency_is_exact_or_not_known(rows: list[dict[str, str]], c
 
 def test_no_export_takes_an_upper_bound_for_a_value(tmp_path: Path) -> None:
     bounded = with_latency(ENTRIES[0], LatencyRow(1, 1, {"cycles": "4711", "cycles_is_upper_bound": "1"}))
-    request = ExportRequest((bounded,), code_of=code_of)
+    request = ExportRequest((bounded, ENTRIES[0]), code_of=code_of)  # an export of nothing is refused
     for option, exporter in exporters().items():
         file = io.BytesIO()
         exporter.export(request, file)

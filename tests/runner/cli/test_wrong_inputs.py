@@ -116,6 +116,11 @@ ROWS = (
     Wrong("uopscope db export published.xml --osaca -", 2, "which architecture?"),
     Wrong("uopscope db export published.xml --csv - --json -", 2, "only one form can go to standard output"),
     Wrong("uopscope db export published.xml --arch ZEN4 --llvm-exegesis - --mode fast", 2, "unknown mode 'fast'"),
+    Wrong(
+        "uopscope db export published.xml --arch NHM --llvm-exegesis -",
+        2,
+        "no instruction has what the mode latency shows",
+    ),
     Wrong("uopscope site published.xml -o text.txt", 2, "text.txt exists and is no site"),
     Wrong("uopscope site published.xml published.xml", 2, "more than one instructions.xml"),
 )
