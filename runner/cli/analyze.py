@@ -57,8 +57,11 @@ def analyze(
         typer.Option(metavar="FILE", help="Basic blocks, one per line in hexadecimal (- is standard input)."),
     ] = None,
     jobs: Annotated[
-        int, typer.Option(metavar="N", min=1, help="With --blocks: the number of processes, at most one per CPU.")
-    ] = 1,
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="With --blocks: the number of processes, at most one per CPU. Default: 1."
+        ),
+    ] = None,
     syntax: Annotated[
         str, typer.Option(metavar="NAME", help="intel, att, or auto: att if registers have percent signs.")
     ] = "auto",
@@ -118,10 +121,15 @@ def analyze(
             raise UsageError("--blocks brings its own code, and goes with --csv", hint="leave out the other options")
         if len(arch or ()) > 1:
             raise UsageError("--blocks takes one --arch at a time")
-        _predict_blocks(blocks, _task((arch or [""])[0], data, running, chosen, bhive=bhive), jobs, csv_file or "-")
+        task = _task((arch or [""])[0], data, running, chosen, bhive=bhive)
+        _predict_blocks(blocks, task, jobs or 1, csv_file or "-")
         return
     if csv_file is not None:
         raise UsageError("--csv goes with --blocks", hint="--json FILE for one piece of code")
+    if jobs is not None:
+        raise UsageError("--jobs goes with --blocks", hint="a single piece of code takes one process")
+    if cpu is not None and not measure:
+        raise UsageError("--cpu goes with --measure", hint="a prediction is the same on each CPU; --arch names a model")
     if loop is None and (taken or times or graph == "flow"):
         option = "--taken" if taken else "--times" if times else "--graph flow"
         raise UsageError(f"{option} needs a loop", hint="--loop auto")

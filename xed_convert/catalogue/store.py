@@ -165,7 +165,7 @@ class CatalogueFile:
             with open(path, "rb") as file:  # noqa: PTH123 - see SHIPPED
                 self._data = file.read()
         except OSError as error:
-            message = f"{path}: cannot read the catalogue: {error.strerror or error}"
+            message = f"{path}: cannot be read: {error.strerror or error}"
             raise ConversionError(message, hint="Reinstall the package.") from error
         end = self._data.find(b"\n", len(MAGIC))
         if not self._data.startswith(MAGIC) or end < 0:

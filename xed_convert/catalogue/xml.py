@@ -36,7 +36,7 @@ def open_catalogue(path: Path) -> BufferedIOBase | gzip.GzipFile | lzma.LZMAFile
             return lzma.open(path)
         return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
     except OSError as error:
-        message = f"{path}: cannot read the catalogue: {error.strerror or error}"
+        message = f"{path}: cannot be read: {error.strerror or error}"
         raise ConversionError(message) from error
 
 

@@ -241,6 +241,8 @@ def test_odd_code_gets_an_answer(arguments: tuple[str, ...], said: str, capsys: 
         (("--asm", "a: jmp a", "--loop", "auto", "--runs", "unrolled"), "contradict"),
         (("--asm", "nop", "--taken", "0x5=0.5"), "--taken needs a loop"),
         (("--asm", "nop", "--times", "2=3"), "--times needs a loop"),
+        (("--asm", "nop", "--jobs", "2"), "--jobs goes with --blocks"),
+        (("--asm", "nop", "--cpu", "0"), "--cpu goes with --measure"),
         (("--asm", "a: jmp a", "--loop", "1", "--times", "1=x"), "--times 1=x"),
         (("--asm", "a: jmp a", "--loop", "1", "--times", "1=" + 5000 * "9"), "not a loop and a number"),
         (("--asm", "a: jmp a", "--loop", 5000 * "9"), "not a number"),

@@ -51,7 +51,7 @@ def test_truncated_xml_is_refused_with_its_line(tmp_path: Path) -> None:
 
 
 def test_missing_catalogue_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConversionError, match="cannot read"):
+    with pytest.raises(ConversionError, match="cannot be read"):
         read_xml(tmp_path / "absent.xml")
 
 
