@@ -20,7 +20,7 @@ from results.ports import confined, throughput_of
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from inference.ports.by_time.timed_probe import TimedProbe
     from results.model import Failure
@@ -63,8 +63,7 @@ def _failure(probe: TimedProbe, possible: list[PortUsage] | None, *, is_certain:
         return Unexplained(_values(probe))
     delayed = tuple(probe.machine.public(top) for part in probe.parts if not probe.is_told(part) for top in part.tops)
     if len(possible) > 1 or not is_certain:
-        named = sorted(possible, key=lambda usage: (usage.total, str(usage)))
-        return OnlyBounds(probe.most_slots, answers) if delayed else Indistinguishable(tuple(named), 0, answers)
+        return OnlyBounds(probe.most_slots, answers) if delayed else _named(probe, possible, answers)
     if delayed:
         return Delays(delayed, possible[0])
     return doubt(probe, possible[0], answers)
@@ -75,7 +74,7 @@ def doubt(probe: TimedProbe, usage: PortUsage, answers: tuple[Confined, ...]) ->
     fewer = PortUsage({ports: min(count, probe.most_slots) for ports, count in usage.uops.items()})
     if probe.cycles > UNPIPELINED * throughput_of(usage):
         if fewer != usage:
-            return Indistinguishable((fewer, usage), 0, answers)
+            return _named(probe, [fewer, usage], answers)
         if usage.total != probe.slots and max(usage.uops.values(), default=0) > 1:
             # Several cycles of one µop look like several µops, unless each slot is accounted for
             bounds = (replace(one, exact=one.exact and one.uops <= 1) for one in answers)
@@ -87,6 +86,20 @@ def doubt(probe: TimedProbe, usage: PortUsage, answers: tuple[Confined, ...]) ->
         return Indistinguishable(tuple(alike), 0, answers)
     is_whole = usage.total >= probe.most_slots and not _may_hide_uop(probe, usage)
     return None if is_whole else Unplaced(usage, probe.slots)
+
+
+def _named(probe: TimedProbe, possible: Iterable[PortUsage], answers: tuple[Confined, ...]) -> Failure:
+    """Return the failure that names these usages, and those with parts of their sets; bounds if these are too many."""
+    named: dict[str, PortUsage] = {}
+    for usage in possible:
+        alike = _of_parts(probe, usage)
+        if alike is None:
+            return OnlyBounds(probe.most_slots, answers)
+        named |= {str(one): one for one in alike}
+    if len(named) > MOST_NAMED:
+        return OnlyBounds(probe.most_slots, answers)
+    ordered = sorted(named.values(), key=lambda usage: (usage.total, str(usage)))
+    return Indistinguishable(tuple(ordered), 0, answers)
 
 
 def _may_hide_uop(probe: TimedProbe, usage: PortUsage) -> bool:

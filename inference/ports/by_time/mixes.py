@@ -44,6 +44,10 @@ ROUNDING = Fraction(3, 20)
 FARTHEST = Fraction(9, 20)
 """µops. An answer that is further from an integer says nothing: the next one is hardly less likely."""
 
+BLURRED = Fraction(1, 2)
+"""µops by which noise may change an answer that says a number. An answer that may be further off is a bound: the next
+number is as likely."""
+
 MOST_BLOCKERS = 240
 """Blocking instructions in one mix: with more, code leaves the µop cache even in a loop."""
 
@@ -157,7 +161,7 @@ def judge(times: Sequence[tuple[int, Fraction]], size: int, noise: Fraction) -> 
     values = tuple(Fraction(median(value for value, _ in half)) for half in halves)
     slack = [ROUNDING + noise * size * max(cycles for _, cycles in half) / isqrt(len(half)) for half in halves]
     near = [max(0, floor(value + min(FARTHEST, each))) for value, each in zip(values, slack, strict=True)]
-    agree = len(set(near)) == 1 and all(value - near[0] <= FARTHEST for value in values)
+    agree = len(set(near)) == 1 and all(value - near[0] <= FARTHEST for value in values) and max(slack) <= BLURRED
     most = max(0, min(floor(value + each) for value, each in zip(values, slack, strict=True)))
     return MixAnswer(near[0] if agree else None, max(near[0], most) if agree else most, values)
 
@@ -299,8 +303,8 @@ class Asked:
 
     @property
     def waits(self) -> bool:
-        """Whether the subject seems to have µops on the set."""
-        return self.answer is not None and min(self.answer.values) > WAITS
+        """Whether the subject may have µops on the set."""
+        return self.answer is not None and (self.answer.uops is None or min(self.answer.values) > WAITS)
 
     @property
     def is_open(self) -> bool:
