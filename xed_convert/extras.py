@@ -18,6 +18,7 @@ REQUIREMENTS = {
     "pandas": ("frames", "pandas>=2.1"),
     "pyarrow": ("parquet", "pyarrow>=15.0"),
     "matplotlib": ("plot", "matplotlib>=3.8"),
+    "scipy": ("fit", "scipy>=1.11"),
 }
 """For each package: the extra that it is in, and what pip installs."""
 

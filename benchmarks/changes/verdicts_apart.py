@@ -46,6 +46,8 @@ from inference.memory.asked import measure_asked
 from inference.memory.forwarding import measure_forwarding
 from inference.memory.levels import levels, measure_levels, sizes
 from inference.memory.replacement import measure_replacement
+from inference.ports.by_time import contention
+from inference.ports.by_time.contention import TimedUsage
 from inference.ports.by_time.fit import TimedMix, fit, split
 from inference.throughput import Search
 from results.machine.constants import core_of
@@ -139,6 +141,10 @@ MIXED_INSTRUCTIONS, MIXES = 48, 1500
 
 SLOWER_TOGETHER, SHARE_LONGER = (0, 3), 0.2
 """Two kinds that take this share longer together than their ports do."""
+
+NESTED_MIXES, NESTED_SHARE, NESTED_FREE, NESTED_NOISE = 60, 0.2, 0.75, 0.01
+"""Mixes on a set of ports and a larger one around it, the share by which they take longer where both are full, the load
+that leaves enough time as a share of the highest one, and the share by which times are off."""
 
 FITTED = 0.05
 """Mean error of the mixes that were held back, as a share of their times: twice that on PMEvo's mixes, and noise."""
@@ -340,6 +346,7 @@ class Apart:
         return {
             "mixes that were held back": "right" if mapping.error(held) <= FITTED else "none",
             "contention": "right" if SLOWER_TOGETHER in contends else "none",
+            "contention of nested sets": "right" if contention_error(timed_usages()) <= NESTED_NOISE else "none",
         }
 
 
@@ -438,6 +445,27 @@ def mix_cycles(instructions: Sequence[int]) -> float:
         usage = joined(usage, MIXED[kind])
     longer = 1 + SHARE_LONGER if set(SLOWER_TOGETHER) <= set(kinds) else 1
     return max(float(throughput_of(usage)), len(kinds) / 4) * longer
+
+
+def timed_usages() -> list[TimedUsage]:
+    """Return mixes of µops on p0, on p01 and on p5, which take longer where p0 and p01 are both full."""
+    source = random.Random(4)
+    found = []
+    for _ in range(NESTED_MIXES):
+        inner, outer, apart = (source.randint(*counts) for counts in ((1, 6), (0, 6), (0, 6)))
+        cycles = max(inner, (inner + outer) / 2)
+        full = min(inner, (inner + outer) / 2) / cycles
+        longer = NESTED_SHARE * max(0.0, (full - NESTED_FREE) / (1 - NESTED_FREE))
+        usage = PortUsage.parse(f"{inner}*p0" + f"+{outer}*p01" * bool(outer) + f"+{apart}*p5" * bool(apart))
+        noise = 1 + source.uniform(-NESTED_NOISE, NESTED_NOISE)
+        found.append(TimedUsage(usage, 0.0, max(apart, cycles * (1 + longer)) * noise))
+    return found
+
+
+def contention_error(mixes: Sequence[TimedUsage]) -> float:
+    """Return the mean error of a table on half of the mixes, as a share of their times; it is fitted to the others."""
+    table, held = contention.fit(mixes[::2]), mixes[1::2]
+    return sum(abs(table.cycles(one.usage) / one.cycles - 1) for one in held) / len(held)
 
 
 def is_policy(found: Replacement, true: str) -> str:

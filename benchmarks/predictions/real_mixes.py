@@ -4,26 +4,29 @@
 
 It takes the stated usages of a campaign (`characterize --all --db FILE`) and draws random mixes of 3 to 8 instructions,
 which inference has not seen. Their times are compared with the linear program, which no mix should beat. They are also
-compared with a contention table: a half of the mixes makes it, and the other half judges it.
+compared with a contention table (`inference.ports.by_time.contention`): a half of the mixes makes it, and the other
+half judges it.
+
+`--output` writes the mixes. `--given` judges such a file again and measures nothing.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-from collections import defaultdict
+from collections import Counter
 from dataclasses import dataclass
-from itertools import combinations
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING
 
 from generator.factory import InstructionFactory
 from generator.sequences.blocking import CodeKind, fits
+from inference.ports.by_time import contention
+from inference.ports.by_time.contention import Contention, TimedUsage
 from inference.ports.by_time.mixes import MixFactory, cycles_of
 from results.campaign.store import Store
 from results.findings import SlotsFound
-from results.model import PortUsage
+from results.model import PortUsage, port_set_name
 from results.ports import joined, throughput_of
 from runner.backends.registry import open_backend
 from runner.measuring.protocol import Measurer
@@ -34,14 +37,14 @@ from xed_convert.files import atomic_write
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from generator.microbenchmark import Line
     from inference.experiment import Procedure, Request
     from results.model import Characterization
     from xed_convert.model import InstructionVariant
 
-NEAR, TOO_FAST, CONTENDS = 0.05, 0.03, 0.05
-FEWEST = 8
+NEAR, TOO_FAST = 0.05, 0.03
 BATCH = 200
 
 
@@ -56,15 +59,6 @@ class Known:
     usage: PortUsage
     slots: int
     chain: float
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredMix:
-    """A mix: the usage of each instruction, the time that the linear program predicts, and the measured one."""
-
-    classes: tuple[str, ...]
-    predicted: float
-    measured: float
 
 
 def stated(path: Path, catalogue: Catalogue) -> list[Known]:
@@ -93,10 +87,10 @@ def _slots(found: Sequence[SlotsFound]) -> int:
 
 
 def _chain(variant: InstructionVariant, result: Characterization) -> float:
-    """Return the longest latency from an operand to itself: instances in the same registers wait so long."""
+    """Return for how long an instance waits at most for the one before that has the same registers."""
     own = {operand.index for operand in variant.operands if operand.read and operand.written}
-    loops = [float(one.cycles) for one in result.latencies if one.source == one.destination and one.source in own]
-    return max(loops, default=0.0)
+    loops = [float(one.cycles) for one in result.latencies if {one.source, one.destination} <= own]
+    return max([float(result.attributes.get("result_dependency", 0)), *loops])
 
 
 def draw(known: Sequence[Known], count: int, seed: int) -> list[list[Known]]:
@@ -122,6 +116,17 @@ def independent(mix: Sequence[Known]) -> bool:
     return 2 * max(one.chain for one in mix) <= REPEATED * float(throughput_of(together(mix)))
 
 
+def waits(mix: Sequence[Known], body: Sequence[Line], cycles: float) -> bool:
+    """Whether instances wait for each other: where registers are scarce, several have the same ones.
+
+    Their chains may take half of a copy's time.
+    """
+    lines = Counter(one.key for one in body)
+    different = Counter(key for key, _ in {(one.key, one.code) for one in body})
+    chains = (one.chain * lines[one.variant.key] / different[one.variant.key] for one in mix if one.chain)
+    return 2 * max(chains, default=0.0) > cycles
+
+
 def together(mix: Sequence[Known]) -> PortUsage:
     """Return the usage of all variants of a mix."""
     usage = PortUsage({})
@@ -130,7 +135,7 @@ def together(mix: Sequence[Known]) -> PortUsage:
     return usage
 
 
-def measure(mixes: Sequence[Sequence[Known]], factory: MixFactory, session: Session, width: int) -> list[MeasuredMix]:
+def measure(mixes: Sequence[Sequence[Known]], factory: MixFactory, session: Session, width: int) -> list[TimedUsage]:
     """Return the mixes that could be generated and timed."""
     found = []
     for start in range(0, len(mixes), BATCH):
@@ -138,24 +143,25 @@ def measure(mixes: Sequence[Sequence[Known]], factory: MixFactory, session: Sess
     return found
 
 
-def _times(mixes: Sequence[Sequence[Known]], factory: MixFactory, width: int) -> Procedure[list[MeasuredMix]]:
+def _times(mixes: Sequence[Sequence[Known]], factory: MixFactory, width: int) -> Procedure[list[TimedUsage]]:
     requests: list[Request] = []
     planned = []
     for mix in mixes:
+        usage, issue = together(mix), sum(one.slots for one in mix) / width
         try:
-            requests.append(factory.request([(one.variant, REPEATED) for one in mix], None))
+            request = factory.request([(one.variant, REPEATED) for one in mix], None)
         except UopscopeError:
             continue
-        planned.append(mix)
-    found = []
-    for mix, measured in zip(planned, (yield requests), strict=True):
-        cycles = cycles_of(measured)
-        if cycles is None:
-            continue
-        predicted = max(float(throughput_of(together(mix))), sum(one.slots for one in mix) / width)
-        found.append(MeasuredMix(tuple(sorted(str(one.usage) for one in mix)), predicted, float(cycles) / REPEATED))
-    return found
+        if not waits(mix, request.benchmark.body, REPEATED * PORTS_ALONE.cycles(usage, issue)):
+            requests.append(request)
+            planned.append((usage, issue))
+    answers = zip(planned, (yield requests), strict=True)
+    timed = ((usage, issue, cycles_of(measured)) for (usage, issue), measured in answers)
+    return [TimedUsage(usage, issue, float(cycles) / REPEATED) for usage, issue, cycles in timed if cycles is not None]
 
+
+PORTS_ALONE = Contention({})
+"""The linear program."""
 
 REPEATED = 3
 """Instances of each instruction in a mix, each with registers of its own."""
@@ -164,57 +170,64 @@ ISSUE_NOISE = 0.25
 """Slots by which filler may show too few."""
 
 
-def contention(mixes: Sequence[MeasuredMix]) -> dict[tuple[str, str], float]:
-    """Return, by pair of usages, the median share by which mixes take longer than predicted, where most of them do."""
-    longer: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for one in mixes:
-        for pair in combinations(sorted(set(one.classes)), 2):
-            longer[pair].append(one.measured / one.predicted - 1)
-    known = {pair: sorted(shares) for pair, shares in longer.items() if len(shares) >= FEWEST}
-    return {pair: median(shares) for pair, shares in known.items() if shares[len(shares) // 4] > CONTENDS}
+def within(mixes: Sequence[TimedUsage], table: Contention) -> int:
+    """Return how many mixes took as long as predicted."""
+    return sum(abs(one.cycles / table.cycles(one.usage, one.issue_cycles) - 1) <= NEAR for one in mixes)
 
 
-def with_contention(mix: MeasuredMix, table: dict[tuple[str, str], float]) -> float:
-    """Return the predicted time, longer by the share of the pair that contends most."""
-    pairs = combinations(sorted(set(mix.classes)), 2)
-    return mix.predicted * (1 + max((table.get(pair, 0.0) for pair in pairs), default=0.0))
+def write(path: Path, mixes: Sequence[TimedUsage]) -> None:
+    """Write mixes as TSV: µops by ports, cycles in which they are issued, measured cycles."""
+    rows = (f"{one.usage}\t{one.issue_cycles:.4f}\t{one.cycles:.4f}" for one in mixes)
+    with atomic_write(path) as file:
+        file.write("\n".join(["usage\tissue_cycles\tcycles", *rows, ""]).encode())
+
+
+def read(path: Path) -> list[TimedUsage]:
+    """Return the mixes of a file that `write` wrote."""
+    rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()[1:]]
+    return [TimedUsage(PortUsage.parse(usage), float(issue), float(cycles)) for usage, issue, cycles in rows]
+
+
+def report(mixes: Sequence[TimedUsage]) -> Iterator[str]:
+    """Yield how well ports alone and a contention table predict mixes, and that table."""
+    table, judged = contention.fit(mixes[::2]), mixes[1::2]
+    fast = sum(one.cycles < PORTS_ALONE.cycles(one.usage, one.issue_cycles) * (1 - TOO_FAST) for one in mixes)
+    yield f"{len(mixes)} mixes; {fast} faster than the linear program by more than {TOO_FAST:.0%}"
+    alone, both = within(judged, PORTS_ALONE), within(judged, table)
+    yield f"of {len(judged)} mixes, within {NEAR:.0%}: {alone} by ports alone, {both} with contention:"
+    for (inner, outer), share in table.shares.items():
+        yield f"{port_set_name(inner)} in {port_set_name(outer)}\t{share:.3f}"
 
 
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--campaign", type=Path, required=True, help="a campaign's file of this CPU")
+    parser.add_argument("--campaign", type=Path, help="a campaign's file of this CPU")
     parser.add_argument("--mixes", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--width", type=int, default=6, help="slots that are issued per cycle")
-    parser.add_argument("--output", type=Path, help="write each mix there: predicted and measured cycles, usages")
+    parser.add_argument("--output", type=Path, help="write the mixes there")
+    parser.add_argument("--given", type=Path, help="judge the mixes of such a file instead")
     parser.add_argument("--backend", default="auto")
     parser.add_argument("--arch", default=None)
     options = parser.parse_args()
+    if options.given:
+        print(*report(read(options.given)), sep="\n")
+        return
+    if options.campaign is None:
+        parser.error("--campaign FILE says which ports there are")
     catalogue = Catalogue.load()
     known = stated(options.campaign, catalogue)
     if len(known) < 8:
         parser.error(f"{options.campaign}: {len(known)} usages are stated by time; 8 are the least")
     backend = open_backend(options.backend, architecture=options.arch)
-    measurer = Measurer(backend)
+    session = Session(Measurer(backend), limits=Limits(keep_raw=False))
     factory = MixFactory(InstructionFactory(catalogue))
-    session = Session(measurer, limits=Limits(keep_raw=False))
     timed = measure(draw(known, options.mixes, options.seed), factory, session, options.width)
     backend.close()
     if options.output:
-        rows = ("\t".join((f"{one.predicted:.3f}", f"{one.measured:.3f}", " ".join(one.classes))) for one in timed)
-        with atomic_write(options.output) as file:
-            file.write("\n".join(["predicted\tmeasured\tusages", *rows, ""]).encode())
-    table = contention(timed[::2])
-    judged = timed[1::2]
-    fast = sum(one.measured < one.predicted * (1 - TOO_FAST) for one in timed)
-    alone = sum(abs(one.measured / one.predicted - 1) <= NEAR for one in judged)
-    both = sum(abs(one.measured / with_contention(one, table) - 1) <= NEAR for one in judged)
-    print(
-        f"{len(known)} variants, {len(timed)} mixes; {fast} faster than the linear program by more than {TOO_FAST:.0%}"
-    )
-    within = f"of {len(judged)} mixes, within {NEAR:.0%}"
-    print(f"{within}: {alone} by ports alone, {both} with {len(table)} pairs that contend")
+        write(options.output, timed)
+    print(f"{len(known)} variants", *report(timed), sep="\n")
 
 
 if __name__ == "__main__":

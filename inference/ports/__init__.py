@@ -4,7 +4,7 @@ Reading order:
 
 - `infer` runs `stages` over a `probe` (their state); `questions` chooses the set to block next, out of those that are
   `conceivable`; `ask` blocks it and counts, `load` judges the counts;
-- `usages` (port usages that fit the measurements), `alone` (measurements with no port blocked);
+- `usages` (port usages that fit the measurements), found by a `solver`; `alone` (measurements with no port blocked);
 - `blocking_instructions`, and `blocking`, which finds them with `shared_counters`;
 - `scheduling` (how the core chooses among free ports);
 - `equalize` (closer bounds for long microcode);

@@ -20,6 +20,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xed_convert.errors import UopscopeError
+from xed_convert.extras import extra
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -144,7 +145,9 @@ def fit(mixes: Sequence[TimedMix], count: int) -> ResourceMapping:
 
     Raises:
         FitError: an instruction is in no mix, or there are too few mixes.
+        MissingPackageError: scipy is not installed.
     """
+    extra("scipy", "a fit to mixes")
     missing = set(range(count)) - {number for one in mixes for number in one.instructions}
     if missing:
         raise FitError(f"instruction {min(missing)} is in no mix", hint="leave it out, or measure it alone")

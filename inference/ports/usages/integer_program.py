@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from inference.ports.solver import silent_solver
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -28,15 +30,7 @@ class IntegerProgram:
         """Return the program of `count` numbers, each at most `limit`."""
         import highspy  # noqa: PLC0415 - loading the solver takes longer than all the rest of a start
 
-        class SilentHighs(highspy.Highs):
-            """HiGHS without output: 1.16 prints a banner when the constructor enables callbacks."""
-
-            def enableCallbacks(self) -> None:  # noqa: N802 - highspy's name
-                self.silent()
-                super().enableCallbacks()  # type: ignore[no-untyped-call] # highspy does not annotate it
-
-        solver = SilentHighs()  # type: ignore[no-untyped-call] # likewise
-        solver.silent()
+        solver = silent_solver()
         model = highspy.HighsLp()
         model.num_col_, model.num_row_ = count, len(conditions)
         model.sense_ = highspy.ObjSense.kMaximize

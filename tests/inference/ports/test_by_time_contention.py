@@ -1,0 +1,88 @@
+"""Contention says how much longer mixes take where a set of ports and a larger one around it are both full."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inference.ports.by_time.contention import FEWEST_MIXES, FREE, Contention, TimedUsage, fit
+from results.model import PortUsage
+from results.ports import throughput_of
+
+P0, P01, P5 = frozenset("0"), frozenset("01"), frozenset("5")
+USAGES = st.dictionaries(
+    st.frozensets(st.sampled_from("012345"), min_size=1, max_size=4), st.integers(1, 5), max_size=5
+)
+
+
+@given(USAGES, st.integers(0, 9))
+def test_without_contention_a_mix_takes_what_its_ports_or_issue_allow(
+    uops: dict[frozenset[str], int], issue: int
+) -> None:
+    usage = PortUsage(uops)
+    assert Contention({}).cycles(usage, issue) == pytest.approx(max(issue, float(throughput_of(usage))))
+
+
+@given(USAGES, USAGES, st.floats(0, 1))
+def test_contention_takes_no_time_away(
+    uops: dict[frozenset[str], int], other: dict[frozenset[str], int], share: float
+) -> None:
+    pairs = {(inner, outer): share for inner, outer in product(uops, {**uops, **other}) if inner < outer}
+    usage = PortUsage(uops)
+    assert Contention(pairs).cycles(usage) >= Contention({}).cycles(usage) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("usage", "cycles"),
+    [
+        ("2*p0+2*p01", 2.4),  # both are full: 2 cycles, and a fifth more
+        ("4*p0+3*p01", 4.4),  # p01 is full to 7/8, halfway between full and free
+        ("4*p0+2*p01", 4.0),  # p01 is full to 3/4, which leaves enough time
+        ("2*p0+2*p01+9*p5", 9.0),  # other ports take longer
+        ("2*p0+2*p1", 2.0),  # p0 and p1 together are no fuller than each, but no µop can choose
+    ],
+)
+def test_what_two_full_sets_take(usage: str, cycles: float) -> None:
+    assert Contention({(P0, P01): 0.2}).cycles(PortUsage.parse(usage)) == pytest.approx(cycles)
+
+
+def slow_mixes(count: int, share: float = 0.2) -> list[TimedUsage]:
+    """Return mixes on p0, p01 and p5 that take longer, the more p0 and p01 are full; a tenth is slow for no reason."""
+    source = random.Random(count)
+    found = []
+    for number in range(count):
+        inner, outer, apart = source.randint(1, 6), source.randint(1, 6), source.randint(1, 3)
+        alone = max(inner, (inner + outer) / 2)
+        full = (min(inner, (inner + outer) / 2) / alone - FREE) / (1 - FREE)
+        cycles = max(apart, alone * (1 + share * max(0.0, full))) * source.uniform(0.995, 1.005)
+        found.append(
+            TimedUsage(PortUsage({P0: inner, P01: outer, P5: apart}), 0.0, cycles * (2 if number % 10 == 9 else 1))
+        )
+    return found
+
+
+def test_the_shares_of_a_table_are_found_again() -> None:
+    found = fit(slow_mixes(100))
+    assert set(found.shares) == {(P0, P01)}
+    assert found.shares[P0, P01] == pytest.approx(0.2, abs=0.02)
+    assert found == fit(slow_mixes(100)), "the same mixes give the same table"
+
+
+def test_ports_that_take_what_they_allow_contend_with_none() -> None:
+    assert fit(slow_mixes(100, share=0.0)) == Contention({})
+
+
+def test_a_pair_in_few_mixes_says_nothing() -> None:
+    both_full = TimedUsage(PortUsage({P0: 2, P01: 2}), 0.0, 2.4)
+    assert fit([both_full] * (FEWEST_MIXES - 1)) == Contention({})
+    assert fit([both_full] * FEWEST_MIXES).shares[P0, P01] == pytest.approx(0.2)
+
+
+def test_mixes_that_other_things_limit_say_nothing() -> None:
+    issue = [TimedUsage(PortUsage({P0: 2, P01: 2}), 9.0, 12.0)] * 20
+    other_ports = [TimedUsage(PortUsage({P0: 2, P01: 2, P5: 9}), 0.0, 12.0)] * 20
+    assert fit([*issue, *other_ports]) == fit([]) == Contention({})
