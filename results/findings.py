@@ -519,10 +519,14 @@ class TooManyUops(Failure):
 
 @dataclass(frozen=True, slots=True)
 class OnlyBounds(Failure):
-    """The µops fill the scheduler, blocked ports run dry, and only upper bounds are known."""
+    """Only upper bounds are known, and too many usages are within them.
+
+    `fills_scheduler`: the µops fill the scheduler, and blocked ports run dry.
+    """
 
     uops: int
     bounds: tuple[Confined, ...]
+    fills_scheduler: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -332,7 +332,7 @@ _REASONS: dict[type[Failure], str] = {
     findings.FractionalUops: "the µops per port do not add up to an integer",
     findings.UopsDisagree: "counters disagree about the number of µops",
     findings.TooManyUops: "too many µops for blocking instructions to outweigh",
-    findings.OnlyBounds: "its µops fill the scheduler",
+    findings.OnlyBounds: "only upper bounds are known",
     findings.Indistinguishable: "several port usages fit the measurements",
     findings.TooManyUsages: "too many port usages fit the measurements",
     findings.Unplaced: "some µops use, or may use, no port, or more ports than can be kept busy",
@@ -418,7 +418,9 @@ def _(value: findings.TooManyUops) -> str:
 @failure.register
 def _(value: findings.OnlyBounds) -> str:
     bounds = ", ".join(f"at most {one.uops} to {port_set_name(one.ports)}" for one in value.bounds)
-    return f"its {value.uops} µops fill the scheduler, and blocked ports run dry; confined are {bounds}"
+    if value.fills_scheduler:
+        return f"its {value.uops} µops fill the scheduler, and blocked ports run dry; confined are {bounds}"
+    return f"only upper bounds are known; confined are {bounds}"
 
 
 @failure.register

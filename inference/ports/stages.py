@@ -117,7 +117,7 @@ def bound_long_microcode(probe: PortProbe) -> Procedure[PortProbe]:
         if ports & used and not used <= ports:
             probe = yield from ask(probe, ports)
             probe = probe.answered(ports, Answer(probe.space.limit(ports), exact=False))
-    return replace(probe, failure=OnlyBounds(probe.space.isolated.total, probe.space.facts()))
+    return replace(probe, failure=OnlyBounds(probe.space.isolated.total, probe.space.facts(), fills_scheduler=True))
 
 
 def block_known_sets(probe: PortProbe) -> Procedure[PortProbe]:

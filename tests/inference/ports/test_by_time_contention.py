@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from inference.ports.by_time.contention import FEWEST_MIXES, FREE, Contention, TimedUsage, fit
 from results.model import PortUsage
 from results.ports import throughput_of
+from tests.nonempty import some
+from tests.shared import CHECKOUT
 
 P0, P01, P5 = frozenset("0"), frozenset("01"), frozenset("5")
 USAGES = st.dictionaries(
@@ -86,3 +88,16 @@ def test_mixes_that_other_things_limit_say_nothing() -> None:
     issue = [TimedUsage(PortUsage({P0: 2, P01: 2}), 9.0, 12.0)] * 20
     other_ports = [TimedUsage(PortUsage({P0: 2, P01: 2, P5: 9}), 0.0, 12.0)] * 20
     assert fit([*issue, *other_ports]) == fit([]) == Contention({})
+
+
+def test_half_of_the_mixes_of_a_real_zen_4_predict_the_other_half() -> None:
+    lines = (CHECKOUT / "benchmarks" / "predictions" / "real_mixes.ZEN4.tsv").read_text().splitlines()
+    rows = [line.split("\t") for line in lines[1:]]
+    mixes = [TimedUsage(PortUsage.parse(usage), float(issue), float(cycles)) for usage, issue, cycles in rows]
+    held = some(mixes[1::2], 800)
+    alone, both = (
+        sum(abs(table.cycles(one.usage, one.issue_cycles) / one.cycles - 1) < 0.05 for one in held) / len(held)
+        for table in (Contention({}), fit(mixes[::2]))
+    )
+    assert alone < 0.8
+    assert both > 0.9
