@@ -143,8 +143,8 @@ SLOWER_TOGETHER, SHARE_LONGER = (0, 3), 0.2
 """Two kinds that take this share longer together than their ports do."""
 
 NESTED_MIXES, NESTED_SHARE, NESTED_FREE, NESTED_NOISE = 60, 0.2, 0.75, 0.01
-"""Mixes on a set of ports and a larger one around it, the share by which they take longer where both are full, the load
-that leaves enough time as a share of the highest one, and the share by which times are off."""
+"""Mixes on a set of ports and a larger one around it. They take longer by the second number where both are full, and by
+nothing where one has this share of the highest load. Times are off by the last number at most."""
 
 FITTED = 0.05
 """Mean error of the mixes that were held back, as a share of their times: twice that on PMEvo's mixes, and noise."""

@@ -1,9 +1,9 @@
 """How much longer µops take than their ports allow: a table of contention, fitted to times of mixes.
 
-The linear program knows which port each µop will need. A scheduler does not. If a set of ports is full, and a larger
-one around it is full as well, µops of the larger set must keep away from the smaller one. Some go there nevertheless,
-and then other ports are idle. An example of Zen 4: two multiplications on FP01 and a shuffle on FP12 could take
-one cycle, if the shuffle always ran on FP2. They take 1.20.
+The linear program knows which port each µop will need. A scheduler does not. If a set of ports and a larger
+one around it are both full, µops of the larger set must keep away from the smaller one. Some go there nevertheless,
+and other ports are idle then. An example of Zen 4: two multiplications on FP01 and a shuffle on FP12 could take one
+cycle, if the shuffle always ran on FP2. They take 1.20.
 
 The table has a share for each such pair of sets. The full share applies where both sets are as full as the fullest one.
 It falls to nothing where one of them is full to `FREE` of that.
