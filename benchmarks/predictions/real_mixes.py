@@ -7,6 +7,9 @@ which inference has not seen. Their times are compared with the linear program, 
 compared with a contention table (`inference.ports.by_time.contention`): a half of the mixes makes it, and the other
 half judges it.
 
+Another user of the core makes mixes slower. So all are measured in several rounds, and the least time counts that came
+again. A mix without one is left out.
+
 `--output` writes the mixes. `--given` judges such a file again and measures nothing.
 """
 
@@ -16,6 +19,7 @@ import argparse
 import random
 from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +33,7 @@ from results.findings import SlotsFound
 from results.model import PortUsage, port_set_name
 from results.ports import joined, throughput_of
 from runner.backends.registry import open_backend
-from runner.measuring.protocol import Measurer
+from runner.measuring.protocol import SHARED, Measurer, Options
 from runner.measuring.session import Limits, Session
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.errors import UopscopeError
@@ -37,14 +41,17 @@ from xed_convert.files import atomic_write
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from generator.microbenchmark import Line
-    from inference.experiment import Procedure, Request
+    from inference.experiment import Measured, Procedure, Request
     from results.model import Characterization
     from xed_convert.model import InstructionVariant
 
 NEAR, TOO_FAST = 0.05, 0.03
+AGAIN = 0.02
+"""Two times of a mix agree if they differ by this share at most."""
+
 BATCH = 200
 
 
@@ -135,17 +142,18 @@ def together(mix: Sequence[Known]) -> PortUsage:
     return usage
 
 
-def measure(mixes: Sequence[Sequence[Known]], factory: MixFactory, session: Session, width: int) -> list[TimedUsage]:
-    """Return the mixes that could be generated and timed."""
-    found = []
-    for start in range(0, len(mixes), BATCH):
-        found += session.run_one(_times(mixes[start : start + BATCH], factory, width))
-    return found
+@dataclass(frozen=True, slots=True)
+class PlannedMix:
+    """A mix that can be generated: its request, port usage, cycles in which it is issued, and its variants' strings."""
+
+    request: Request
+    usage: PortUsage
+    issue_cycles: float
+    variants: tuple[str, ...]
 
 
-def _times(mixes: Sequence[Sequence[Known]], factory: MixFactory, width: int) -> Procedure[list[TimedUsage]]:
-    requests: list[Request] = []
-    planned = []
+def planned(mixes: Iterable[Sequence[Known]], factory: MixFactory, width: int) -> Iterator[PlannedMix]:
+    """Yield the mixes for which there are enough registers."""
     for mix in mixes:
         usage, issue = together(mix), sum(one.slots for one in mix) / width
         try:
@@ -153,11 +161,41 @@ def _times(mixes: Sequence[Sequence[Known]], factory: MixFactory, width: int) ->
         except UopscopeError:
             continue
         if not waits(mix, request.benchmark.body, REPEATED * PORTS_ALONE.cycles(usage, issue)):
-            requests.append(request)
-            planned.append((usage, issue))
-    answers = zip(planned, (yield requests), strict=True)
-    timed = ((usage, issue, cycles_of(measured)) for (usage, issue), measured in answers)
-    return [TimedUsage(usage, issue, float(cycles) / REPEATED) for usage, issue, cycles in timed if cycles is not None]
+            yield PlannedMix(request, usage, issue, tuple(one.variant.string for one in mix))
+
+
+def measure(mixes: Sequence[PlannedMix], measurer: Measurer, rounds: int) -> list[list[float]]:
+    """Return the times of each mix in cycles, one of each round in which it was not disturbed.
+
+    Disturbances last seconds. So a round measures all mixes once before the next round begins.
+    """
+    times: list[list[float]] = [[] for _ in mixes]
+    for _ in range(rounds):
+        session = Session(measurer, limits=Limits(keep_raw=False))
+        for start in range(0, len(mixes), BATCH):
+            batch = mixes[start : start + BATCH]
+            answers = session.run_one(_asked([one.request for one in batch]))
+            for found, measured in zip(times[start : start + BATCH], answers, strict=True):
+                cycles = cycles_of(measured)
+                if cycles is not None and measured.detail != SHARED:
+                    found.append(float(cycles) / REPEATED)
+    return times
+
+
+def _asked(requests: Sequence[Request]) -> Procedure[Sequence[Measured]]:
+    return (yield requests)
+
+
+def repeated_time(times: Sequence[float], rounds: int) -> float | None:
+    """Return the least time that came again, None if none did.
+
+    A neighbour on the same core only makes a mix slower, and the contention probe does not notice each neighbour. A
+    single low time may be a mistake of the clock. A single round has to be believed.
+    """
+    ordered = sorted(times)
+    if rounds == 1:
+        return ordered[0] if ordered else None
+    return next((low for low, high in pairwise(ordered) if high <= low * (1 + AGAIN)), None)
 
 
 PORTS_ALONE = Contention({})
@@ -169,23 +207,26 @@ REPEATED = 3
 ISSUE_NOISE = 0.25
 """Slots by which filler may show too few."""
 
+PATIENCE = 20.0
+"""Waiting for a quiet core takes at most this many times what measuring takes."""
+
 
 def within(mixes: Sequence[TimedUsage], table: Contention) -> int:
     """Return how many mixes took as long as predicted."""
     return sum(abs(one.cycles / table.cycles(one.usage, one.issue_cycles) - 1) <= NEAR for one in mixes)
 
 
-def write(path: Path, mixes: Sequence[TimedUsage]) -> None:
-    """Write mixes as TSV: µops by ports, cycles in which they are issued, measured cycles."""
-    rows = (f"{one.usage}\t{one.issue_cycles:.4f}\t{one.cycles:.4f}" for one in mixes)
+def write(path: Path, mixes: Sequence[tuple[PlannedMix, float]]) -> None:
+    """Write mixes as TSV: µops by ports, cycles in which they are issued, measured cycles, variants."""
+    rows = (f"{one.usage}\t{one.issue_cycles:.4f}\t{cycles:.4f}\t{'; '.join(one.variants)}" for one, cycles in mixes)
     with atomic_write(path) as file:
-        file.write("\n".join(["usage\tissue_cycles\tcycles", *rows, ""]).encode())
+        file.write("\n".join(["usage\tissue_cycles\tcycles\tvariants", *rows, ""]).encode())
 
 
 def read(path: Path) -> list[TimedUsage]:
     """Return the mixes of a file that `write` wrote."""
     rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()[1:]]
-    return [TimedUsage(PortUsage.parse(usage), float(issue), float(cycles)) for usage, issue, cycles in rows]
+    return [TimedUsage(PortUsage.parse(usage), float(issue), float(cycles)) for usage, issue, cycles, *_ in rows]
 
 
 def report(mixes: Sequence[TimedUsage]) -> Iterator[str]:
@@ -205,6 +246,9 @@ def main() -> None:
     parser.add_argument("--campaign", type=Path, help="a campaign's file of this CPU")
     parser.add_argument("--mixes", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="times to measure each mix; the least that came again counts"
+    )
     parser.add_argument("--width", type=int, default=6, help="slots that are issued per cycle")
     parser.add_argument("--output", type=Path, help="write the mixes there")
     parser.add_argument("--given", type=Path, help="judge the mixes of such a file instead")
@@ -221,13 +265,17 @@ def main() -> None:
     if len(known) < 8:
         parser.error(f"{options.campaign}: {len(known)} usages are stated by time; 8 are the least")
     backend = open_backend(options.backend, architecture=options.arch)
-    session = Session(Measurer(backend), limits=Limits(keep_raw=False))
+    measurer = Measurer(backend, Options(patience_ratio=PATIENCE))
     factory = MixFactory(InstructionFactory(catalogue))
-    timed = measure(draw(known, options.mixes, options.seed), factory, session, options.width)
+    mixes = list(planned(draw(known, options.mixes, options.seed), factory, options.width))
+    times = measure(mixes, measurer, options.rounds)
     backend.close()
+    found = [(mix, repeated_time(each, options.rounds)) for mix, each in zip(mixes, times, strict=True)]
+    timed = [(mix, cycles) for mix, cycles in found if cycles is not None]
     if options.output:
         write(options.output, timed)
-    print(f"{len(known)} variants", *report(timed), sep="\n")
+    print(f"{len(known)} variants; {len(mixes)} mixes generated, {len(timed)} with a time that came again")
+    print(*report([TimedUsage(mix.usage, mix.issue_cycles, cycles) for mix, cycles in timed]), sep="\n")
 
 
 if __name__ == "__main__":

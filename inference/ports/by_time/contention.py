@@ -18,6 +18,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from inference.ports.by_time.hypotheses import components
 from inference.ports.solver import silent_solver
 
 if TYPE_CHECKING:
@@ -99,17 +100,8 @@ def _rows(mix: TimedUsage) -> Iterator[tuple[Mapping[NestedSets, float], float]]
 
 def _groups(usage: PortUsage) -> list[_Group]:
     """Return the groups of ports of which no µop can use ports of two."""
-    return [_group(usage, own) for own in _connected([ports for ports, count in usage.uops.items() if count and ports])]
-
-
-def _connected(sets: Iterable[PortSet]) -> list[list[PortSet]]:
-    """Divide sets so that those of two groups share no port."""
-    groups: list[list[PortSet]] = []
-    for one in sets:
-        touched = [group for group in groups if any(one & other for other in group)]
-        groups = [group for group in groups if group not in touched]
-        groups.append([one, *(other for group in touched for other in group)])
-    return groups
+    sets = [ports for ports, count in usage.uops.items() if count and ports]
+    return [_group(usage, part.basic) for part in components(sets)]
 
 
 def _group(usage: PortUsage, sets: Sequence[PortSet]) -> _Group:

@@ -159,14 +159,41 @@ def _with(cells: Cells, number: int, taken: Sequence[int], size: int) -> Cells:
     return tuple(sorted((bits, count) for bits, count in parts if count))
 
 
-def named(cells: Cells, count: int) -> list[PortSet]:
-    """Return the ports of each set. The first letters go to the cells of the first sets."""
+def named(cells: Cells, ranks: Sequence[int]) -> list[PortSet]:
+    """Return the ports of each set.
+
+    Sets that are connected by common ports are a part, and the letters go to one part after the other. So names outside
+    a part do not depend on whether all of its sets were found. The part with the least rank comes first, of equal ones
+    the one with most ports. In a part, the first letters go to the cells of the first sets.
+
+    Args:
+        cells: a diagram.
+        ranks: a rank of each set.
+    """
     letters = iter(PORT_LETTERS)
-    ports: list[set[str]] = [set() for _ in range(count)]
-    for bits, number in sorted(cells, key=lambda cell: [-(cell[0] >> place & 1) for place in range(count)]):
+    ports: list[set[str]] = [set() for _ in ranks]
+    for bits, number in _in_order(cells, ranks):
         for _ in range(number):
             letter = next(letters)
-            for place in range(count):
+            for place in range(len(ranks)):
                 if bits >> place & 1:
                     ports[place].add(letter)
     return [frozenset(one) for one in ports]
+
+
+def _in_order(cells: Cells, ranks: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the cells in the order in which their ports are named."""
+
+    def of_first_sets(cell: tuple[int, int]) -> list[int]:
+        return [-(cell[0] >> place & 1) for place in range(len(ranks))]
+
+    def of_part(part: Sequence[tuple[int, int]]) -> tuple[int, int, list[int]]:
+        rank = min(rank for place, rank in enumerate(ranks) if any(bits >> place & 1 for bits, _ in part))
+        return rank, -sum(number for _, number in part), of_first_sets(part[0])
+
+    parts: list[list[tuple[int, int]]] = []
+    for cell in sorted(cells, key=of_first_sets):
+        touching = [part for part in parts if any(cell[0] & bits for bits, _ in part)]
+        parts = [part for part in parts if part not in touching]
+        parts.append(sorted([*(one for part in touching for one in part), cell], key=of_first_sets))
+    return [cell for part in sorted(parts, key=of_part) for cell in part]

@@ -241,7 +241,7 @@ class Discovery:
         classes, relations = yield from self._relations(classes)
         fitting, _, left_out = consistent(relations)
         classes = [one for number, one in enumerate(classes) if number not in left_out]
-        ports = named(fitting[0], len(classes))
+        ports = named(fitting[0], [one.rank for one in classes])
         proved = yield from proved_blockers(classes, ports, self._ask)
         sets = [
             TimedSet(

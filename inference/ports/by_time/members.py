@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 MEMORY = "memory"
 """The domain of what accesses memory; register files are the other domains."""
 
+RANKS = ("GPR", MEMORY, "K", "VEC", "MMX", "X87")
+"""Domains in the order in which their ports are named."""
+
 SHARES = Fraction(7, 10)
 """µops on a set, of an instruction that has one: with more it is confined to the set."""
 
@@ -65,6 +68,12 @@ class MemberClass:
         here = frozenset[str]().union(*(domains(one.variant) for one in self.members))
         return len(own) > 1 and not own <= here and MEMORY not in own & here
 
+    @property
+    def rank(self) -> int:
+        """The place of its domain in `RANKS`: memory if any member accesses it, else the last of all domains."""
+        own = frozenset[str]().union(*(domains(one.variant) for one in self.members))
+        return RANKS.index(MEMORY) if MEMORY in own else max(map(_rank, own), default=len(RANKS))
+
     def at(self, place: int) -> Member:
         """Return the member at a place; after the last one the first ones come again."""
         return self.members[place % len(self.members)]
@@ -76,6 +85,10 @@ def domains(variant: InstructionVariant) -> frozenset[str]:
     found |= {MEMORY} if has_memory(variant) else set()
     found |= {"GPR"} if any(operand.kind is OperandKind.FLAGS for operand in variant.operands) else set()
     return frozenset(found)
+
+
+def _rank(domain: str) -> int:
+    return RANKS.index(domain) if domain in RANKS else len(RANKS)
 
 
 def preference(member: Member) -> tuple[bool, bool, Fraction, bool]:

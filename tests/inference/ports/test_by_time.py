@@ -81,11 +81,28 @@ def test_diagrams_of_real_sets_agree_with_their_sizes_and_unions(found: list[fro
     fitting, against = diagrams(relations(sets))
     assert against == 0
     for cells in fitting:
-        drawn = named(cells, len(sets))
+        drawn = named(cells, [0] * len(sets))
         assert [len(one) for one in drawn] == [len(one) for one in sets]
         for (one, other), (mine, yours) in zip(combinations(sets, 2), combinations(drawn, 2), strict=True):
             assert len(one | other) == len(mine | yours)
             assert (one < other) == (mine < yours)
+
+
+WHOLE = {frozenset("0123"): 0, frozenset("456"): 1, frozenset("78"): 2}
+"""ALUs, loads and vector pipes, with the ranks of their domains."""
+
+PARTS = {frozenset("01"): 0, frozenset("0"): 0, frozenset("23"): 0, frozenset("45"): 1}
+"""Sets in these."""
+
+
+@given(st.sets(st.sampled_from(sorted(PARTS, key=sorted))))
+def test_a_set_that_was_not_found_changes_no_name_elsewhere(lacking: set[frozenset[str]]) -> None:
+    ranks = WHOLE | {ports: rank for ports, rank in PARTS.items() if ports not in lacking}
+    sets = sorted(ranks, key=lambda one: (len(one), sorted(one)))
+    (cells, *_), _ = diagrams(relations(sets))
+    names = dict(zip(sets, named(cells, [ranks[one] for one in sets]), strict=True))
+    assert {one: names[one] for one in WHOLE} == {one: one for one in WHOLE}
+    assert all(names[one] <= whole for one in names for whole in WHOLE if one <= whole)
 
 
 def test_a_diagram_shares_no_port_unless_that_was_seen() -> None:
