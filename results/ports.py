@@ -44,6 +44,14 @@ def moved(usage: PortUsage, source: PortSet, target: PortSet, count: int) -> Por
     return PortUsage({ports: n for ports, n in uops.items() if n})
 
 
+def renamed(usage: PortUsage, names: Mapping[str, str]) -> PortUsage:
+    """Return a usage with its ports renamed; ports that are not in `names` keep theirs."""
+    counts: Counter[PortSet] = Counter()
+    for ports, count in usage.uops.items():
+        counts[frozenset(names.get(port, port) for port in ports)] += count
+    return PortUsage(dict(counts))
+
+
 def throughput_of(usage: PortUsage) -> Fraction:
     """Return the least cycles per instruction that the ports allow, exactly.
 

@@ -13,12 +13,12 @@ from benchmarks.changes.verdicts_apart import Apart
 from generator.exclusions import excluded
 from inference.characterizer import CandidateCache, Characterizer
 from results.model import LEFT_OUT, Form
+from results.ports import renamed
 from runner.backends.sim import SimBackend, open_machine
 from runner.measuring.protocol import Measurer
 from runner.measuring.session import EndlessError, Limits, Session, Task
 from runner.verification.indistinguishable import named
 from runner.verification.judge import visible_ports
-from runner.verification.port_names import renamed
 from runner.verification.run import chosen, port_names
 from simulator.judging.latency import judge, missing
 from xed_convert.catalogue.catalogue import Catalogue

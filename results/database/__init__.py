@@ -2,6 +2,6 @@
 
 Reading order: `reader` and `writer`, `xml` (conclusions as elements), `memory_section` (measurements of memory),
 `cycles` (exact values and upper bounds), `merge` (campaigns to one database), `naming` (other tools' names), `rules`
-(requirements of readers), `diff` and `agreement` (two databases), `published`, `reasons` and `compare` (measurements
-published by others), `query` (the query language).
+(requirements of readers), `diff`, `agreement` and `port_names` (two databases), `published`, `reasons` and `compare`
+(measurements published by others), `query` (the query language).
 """

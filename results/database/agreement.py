@@ -2,6 +2,8 @@
 
 Single values are compared: each number of cycles of a latency, each measured throughput, µops, port usages. A value
 that only one run has counts as a disagreement. So missing values do not improve the agreement.
+
+Ports by time are compared up to their names, which are arbitrary (`results.database.port_names`).
 """
 
 from __future__ import annotations
@@ -10,6 +12,10 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
+
+from results.database.port_names import port_names
+from results.model import PortUsage
+from results.ports import renamed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -65,7 +71,8 @@ class RunDifference:
 class Agreement:
     """What two runs agree in: values compared and agreed by kind, and every difference.
 
-    `variants` has how many both runs measured; `only` how many only the first or only the second did.
+    `variants` has how many both runs measured; `only` how many only the first or only the second did. `names` has the
+    first run's names of ports by time, by architecture and the names of the second one.
     """
 
     compared: Counter[str] = field(default_factory=Counter)
@@ -73,6 +80,7 @@ class Agreement:
     differences: list[RunDifference] = field(default_factory=list)
     variants: int = 0
     only: Counter[str] = field(default_factory=Counter)
+    names: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def share(self, kind: str) -> Fraction | None:
         """Return the share of values of a kind that agree (None: there are none)."""
@@ -100,7 +108,9 @@ def agreement(first: Iterable[Entry], second: Iterable[Entry], architecture: str
     """
     found = Agreement()
     earlier = {entry.variant.key: entry for entry in first if entry.results}
-    for entry in second:
+    later = list(second)
+    found.names = _names_by_time(earlier, later)
+    for entry in later:
         other = earlier.pop(entry.variant.key, None)
         if other is None:
             found.only["second"] += any(_is_wanted(one, architecture) for one in entry.results.values())
@@ -111,6 +121,23 @@ def agreement(first: Iterable[Entry], second: Iterable[Entry], architecture: str
     for entry in earlier.values():
         found.only["first"] += any(_is_wanted(one, architecture) for one in entry.results.values())
     return found
+
+
+def _names_by_time(first: Mapping[str, Entry], second: Iterable[Entry]) -> dict[str, dict[str, str]]:
+    """Return the first run's names of ports by time, by architecture and the second run's names."""
+    pairs: dict[str, list[tuple[PortUsage, PortUsage]]] = defaultdict(list)
+    for entry in second:
+        for name, result in entry.results.items():
+            other = first[entry.variant.key].results.get(name) if entry.variant.key in first else None
+            if other is not None and _ports_by_time(other) and _ports_by_time(result):
+                pairs[name].append((PortUsage.parse(_ports_by_time(other)), PortUsage.parse(_ports_by_time(result))))
+    return {name: port_names(each) for name, each in pairs.items()}
+
+
+def _ports_by_time(result: ArchitectureResult) -> str:
+    """Return the text of ports that were inferred by time, "" if there are none."""
+    known = result.measurement or {}
+    return known.get("ports", "") if "ports_by_time" in known else ""
 
 
 def _is_wanted(result: ArchitectureResult, architecture: str) -> bool:
@@ -127,6 +154,11 @@ def _compare(
     found.variants += 1
     one = {(value.kind, value.name): value.text for value in values(first)}
     other = {(value.kind, value.name): value.text for value in values(second)}
+    if _ports_by_time(first) and _ports_by_time(second):
+        names = found.names[first.architecture]
+        for place, text in other.items():
+            if place[0] == "ports":
+                other[place] = str(renamed(PortUsage.parse(text), names))
     for kind, name in sorted({*one, *other}):
         pair = _text(one, kind, name), _text(other, kind, name)
         found.compared[kind] += 1

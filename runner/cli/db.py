@@ -207,6 +207,10 @@ def _agreement(first: Path, second: Path, arch: str, show: int) -> int:
         if kind in GOALS:
             line += f" (goal {float(GOALS[kind]):.0%}: {'missed' if kind in found.missed() else 'met'})"
         print(line)
+    for name, names in found.names.items():
+        other = ", ".join(f"{theirs} is {ours}" for theirs, ours in sorted(names.items()) if theirs != ours)
+        if other:
+            print(f"ports by time of {name} have other names in {second.name}: {other}")
     groups = found.groups()
     for (kind, extension, how), differences in groups[:show]:
         one = differences[0]

@@ -21,11 +21,10 @@ from inference.ports.by_time.infer import infer_by_time
 from inference.ports.by_time.mixes import MixFactory, cycles_of
 from results.findings import Indistinguishable, OnlyBounds, Unplaced
 from results.model import PortUsage
-from results.ports import confined, joined, throughput_of
+from results.ports import confined, joined, renamed, throughput_of
 from runner.measuring.protocol import Measurer
 from runner.measuring.session import Limits, Session, Task
 from runner.verification.judge import visible_ports
-from runner.verification.port_names import renamed
 from xed_convert.errors import EncodingError
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from results import sentences
 from results.findings import Indistinguishable, NoLatency, NoPorts
 from results.model import LEFT_OUT, Form, PortUsage
+from results.ports import renamed
 from runner.verification.indistinguishable import are_alike, named, proved_by
-from runner.verification.port_names import renamed
 from simulator.judging.latency import expected, judge, missing
 from simulator.judging.ports import with_usage
 from simulator.judging.slack import Slack, Standing, standing

@@ -9,22 +9,15 @@ from __future__ import annotations
 from itertools import permutations, product
 from typing import TYPE_CHECKING
 
-from results.model import PortUsage
+from results.ports import renamed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from results.model import PortUsage
 
 PortNames = dict[str, str]
 """The true name by the name that inference has given; ports that are not in it keep theirs."""
-
-
-def renamed(usage: PortUsage, names: Mapping[str, str]) -> PortUsage:
-    """Return a usage with its ports renamed."""
-    counts: dict[frozenset[str], int] = {}
-    for ports, count in usage.uops.items():
-        there = frozenset(names.get(port, port) for port in ports)
-        counts[there] = counts.get(there, 0) + count
-    return PortUsage(counts)
 
 
 def all_names(groups: Iterable[str]) -> Iterator[PortNames]:

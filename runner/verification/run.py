@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from inference.characterizer import CandidateCache, Characterizer
 from results.campaign.store import Store
+from results.ports import renamed
 from runner.backends.sim import SimBackend, open_machine
 from runner.measuring.protocol import Measurer
 from runner.measuring.session import Limits, Session, Task
 from runner.verification.indistinguishable import named
 from runner.verification.judge import KnownMachine, check, visible_ports
-from runner.verification.port_names import best_names, renamed
+from runner.verification.port_names import best_names
 from runner.verification.report import Report
 from runner.verification.tellable import Observer
 

@@ -14,14 +14,13 @@ from results.campaign import codec
 from results.database import xml
 from results.findings import Indistinguishable, NoPorts, OnlyBounds, TooManyUsages
 from results.model import Characterization, Form, PortUsage
-from results.ports import confined
+from results.ports import confined, renamed
 from results.sentences import failure, lines
 from runner.backends.sim import SimBackend, open_machine
 from runner.measuring.protocol import Measurer
 from runner.measuring.session import Session
 from runner.verification.indistinguishable import are_alike, named
 from runner.verification.judge import visible_ports
-from runner.verification.port_names import renamed
 from runner.verification.run import chosen, port_names, run
 from simulator.judging.ports import nearest, with_usage
 from tests.inference.simulated import candidates, catalogue, characterized, context

@@ -6,6 +6,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from results.database.agreement import Agreement, agreement
 from results.database.reader import ArchitectureResult, Entry, LatencyRow
@@ -110,3 +112,44 @@ def test_runs_with_nothing_in_common_are_an_error(tmp_path: Path, capfd: pytest.
     files = [written(tmp_path / f"{name}.xml", entry(name, uops="1")) for name in ("A", "B")]
     assert called(["diff", *files, "--agreement"], db.app) == 2
     assert "no variant was measured in both" in capfd.readouterr().err
+
+
+def by_time(name: str, ports: str) -> Entry:
+    return entry(name, ports=ports, ports_by_time="1")
+
+
+FIRST = {
+    "POPCNT": "1*r0123",
+    "SHLX": "1*r01",
+    "SHRX": "1*r01",
+    "SARX": "1*r01",
+    "PDEP": "1*r0",
+    "MOV": "1*r45",
+    "ADD": "1*r0123+1*r45",
+}
+
+
+@given(st.permutations("0123456789"))
+def test_ports_by_time_agree_whatever_they_are_called(letters: list[str]) -> None:
+    called_now = str.maketrans("0123456789", "".join(letters))
+    first = [by_time(name, ports) for name, ports in FIRST.items()]
+    second = [
+        by_time(name, "+".join(f"1*r{term[3:].translate(called_now)}" for term in ports.split("+")))
+        for name, ports in FIRST.items()
+    ]
+    assert agreement(first, second).share("ports") == 1
+
+
+def test_another_set_of_ports_by_time_is_no_other_name() -> None:
+    first = [by_time(name, ports) for name, ports in FIRST.items()]
+    second = [by_time(name, "1*r23" if name == "SHLX" else ports) for name, ports in FIRST.items()]
+    found = agreement(first, second)
+    assert [(one.string, one.first, one.second) for one in found.differences] == [
+        (variant("SHLX").string, "1*r01", "1*r23")
+    ]
+
+
+def test_counted_ports_keep_their_names() -> None:
+    found = agreement([entry("ADC", ports="1*p06")], [entry("ADC", ports="1*p01")])
+    assert found.share("ports") == 0
+    assert found.names == {}

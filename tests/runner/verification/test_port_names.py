@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from results.model import PortUsage
-from runner.verification.port_names import all_names, best_names, renamed
+from results.ports import renamed
+from runner.verification.port_names import all_names, best_names
 from simulator.machines.random_shape import draw_shape
 
 USAGES = st.dictionaries(st.frozensets(st.sampled_from("012345"), min_size=1), st.integers(1, 3), max_size=4)
