@@ -120,7 +120,7 @@ def _(value: findings.LoadAlone) -> str:
 def _(value: findings.PortAnswer) -> str:
     name = port_set_name(value.ports)
     kept = (" and " if value.in_turns else ", then ").join(map(_blocked, value.blocked_by))
-    ran = f"{'there is time for ' if value.timed else ''}{float(value.total):.4g} µops on {name}"
+    ran = _time_of(value.total, value.ports) if value.timed else f"{float(value.total):.4g} µops on {name}"
     breakers = f" - {value.breakers} of dependency breakers" if value.breakers else ""
     rest = float(value.total - value.blocking - value.breakers)
     bound = "" if value.most is None else f", at most {value.most}"
@@ -131,8 +131,13 @@ def _(value: findings.PortAnswer) -> str:
 def _(value: findings.ManyInstances) -> str:
     name = port_set_name(value.ports)
     each = (value.total - value.blocked_by.count) / value.instances
-    sum_ = f"({_decimal(value.total)} - {value.blocked_by.count}) / {value.instances} = {_decimal(each)}"
-    return f"{value.instances} instances among {_blocked(value.blocked_by)}: at most {sum_} µops each on {name}"
+    sum_ = f"({_time_of(value.total, value.ports)} - {value.blocked_by.count}) / {value.instances} = {_decimal(each)}"
+    return f"with {name} kept busy by {_blocked(value.blocked_by)}, {value.instances} instances: at most {sum_} each"
+
+
+def _time_of(uops: Fraction, ports: PortSet) -> str:
+    """Return the time that a set of ports had for so many µops."""
+    return f"{_decimal(uops / len(ports))} cycles x {len(ports)} {'ports' if len(ports) > 1 else 'port'}"
 
 
 @step.register
@@ -433,10 +438,11 @@ def _(value: findings.Indistinguishable) -> str:
 @failure.register
 def _(value: findings.Unplaced) -> str:
     slots = "an unknown number of" if value.slots is None else str(value.slots)
+    plural = "" if value.slots == 1 else "s"
     known, others = (f"only {value.usage} is known", "the others") if value.usage.uops else ("no port is known", "they")
     if value.slots is not None and value.usage.total >= value.slots:
-        return f"of {slots} issue slots {known}; one may hold another µop, on more ports than can be kept busy"
-    return f"of {slots} issue slots {known}; {others} use no port, or more ports than can be kept busy"
+        return f"of {slots} issue slot{plural} {known}; one may hold another µop, on more ports than can be kept busy"
+    return f"of {slots} issue slot{plural} {known}; {others} use no port, or more ports than can be kept busy"
 
 
 @failure.register

@@ -7,7 +7,19 @@ from fractions import Fraction
 from hypothesis import given
 
 from results import sentences
-from results.findings import KINDS, Confined, FractionalUops, Indistinguishable, NoLatency, NoPorts, Text, Unplaced
+from results.findings import (
+    KINDS,
+    Blocked,
+    Confined,
+    FractionalUops,
+    Indistinguishable,
+    ManyInstances,
+    NoLatency,
+    NoPorts,
+    PortAnswer,
+    Text,
+    Unplaced,
+)
 from results.model import Failure, Form, LatencyKey, PortUsage, Step
 from tests.nonempty import some
 from tests.results import strategies
@@ -53,3 +65,18 @@ def test_sentences_name_what_they_are_about() -> None:
         "the others use no port, or more ports than can be kept busy"
     )
     assert sentences.failure(NoLatency(LatencyKey(1, 2, source_flag="CF"))) == ("latency CF→2: no chain could be built")
+
+
+def test_answers_by_time_show_the_time_and_the_arithmetic() -> None:
+    ports, kept = frozenset({"r0", "r3"}), Blocked(8, "VPABSB (XMM, XMM)")
+    assert sentences.step(PortAnswer(ports, (kept,), Fraction(9), 8, timed=True)) == (
+        "with r03 kept busy by 8 x VPABSB (XMM, XMM): 4.50 cycles x 2 ports - 8 = 1"
+    )
+    assert sentences.step(PortAnswer(ports, (kept,), Fraction(9), 8)) == (
+        "with r03 kept busy by 8 x VPABSB (XMM, XMM): 9 µops on r03 - 8 = 1"
+    )
+    assert sentences.step(ManyInstances(frozenset({"r0"}), kept, 6, Fraction(11))) == (
+        "with r0 kept busy by 8 x VPABSB (XMM, XMM), 6 instances: at most (11.00 cycles x 1 port - 8) / 6 = 0.50 each"
+    )
+    one = sentences.failure(Unplaced(PortUsage.parse("1*r56"), 1))
+    assert one.startswith("of 1 issue slot only 1*r56 is known;")
