@@ -1,9 +1,10 @@
-"""Find the resources that instructions share, from given times of mixes."""
+"""Find the resources that instructions share, from given times of mixes, and predict other mixes."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-import lzma
 import sys
 from pathlib import Path  # noqa: TC003 - typer reads annotations
 from typing import TYPE_CHECKING, Annotated
@@ -11,39 +12,41 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from xed_convert.errors import UopscopeError
+from runner.cli.process.guard import UsageError
+from runner.cli.support.mixes import (
+    MIXES_FORM,
+    MixesError,
+    NamedMapping,
+    mapping_json,
+    read_mapping,
+    read_mixes,
+)
+from runner.cli.support.output import columns
 from xed_convert.files import atomic_write, check_writable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from inference.ports.by_time.fit import ResourceMapping, TimedMix
 
 app = typer.Typer(help=__doc__, add_completion=False, pretty_exceptions_enable=False)
 
-FORM = '{"instructions": [names], "experiments": [[[numbers], cycles], ...]}'
-"""What a file of mixes holds."""
-
-MOST_INSTRUCTIONS = 20_000
-"""Instructions of a file: more would take longer than anybody waits."""
-
-
-class MixesError(UopscopeError):
-    """A file of mixes that cannot be used."""
+SHOWN = 20
+"""Predicted mixes that are listed unless a file is written."""
 
 
 @app.callback()
 def ports() -> None:
-    """Infer ports from times that others measured."""
+    """Infer resources from times that others measured, and predict mixes from them."""
 
 
-@app.command()
+@app.command(epilog="Example: uopscope ports fit mixes.json -o mapping.json")
 def fit(
     mixes: Annotated[
         Path,
         typer.Argument(
             metavar="MIXES",
-            help=f"JSON, or .json.xz: {escape(FORM)}.",
+            help=f"JSON, or .json.xz: {escape(MIXES_FORM)}.",
         ),
     ],
     output: Annotated[
@@ -59,53 +62,106 @@ def fit(
 
     if output is not None and str(output) != "-":
         check_writable(output)
-    names, timed = read_mixes(mixes)
-    kept, held = split(timed, 1)
-    mapping = fitted(kept, len(names))
-    text = json.dumps(_as_json(names, mapping, kept, held), indent=1, ensure_ascii=False)
-    if output is not None and str(output) != "-":
-        with atomic_write(output) as file:
-            file.write(f"{text}\n".encode())
-    lines = list(_lines(mapping, kept, held))
+    given = read_mixes(mixes)
+    given.check_all_measured(mixes)
+    kept, held = split(given.timed(), 1)
+    mapping = fitted(kept, len(given.names))
+    errors = {"fitted": _errors(mapping, kept), "held_back": _errors(mapping, held)}
+    data = mapping_json(NamedMapping(given.names, mapping)) | {"errors": errors}
+    text = f"{json.dumps(data, indent=1, ensure_ascii=False)}\n"
     if str(output) == "-":
-        sys.stdout.write(f"{text}\n")
-    else:
-        print("\n".join(lines))
+        sys.stdout.write(text)
+        return
+    if output is not None:
+        with atomic_write(output) as file:
+            file.write(text.encode())
+    print("\n".join(_lines(mapping, kept, held)))
 
 
-def read_mixes(path: Path) -> tuple[list[str], list[TimedMix]]:
-    """Return the names of instructions and the mixes of a file.
+@app.command(epilog="Example: uopscope ports predict mapping.json --mix 'ADD; IMUL; IMUL'")
+def predict(
+    mapping: Annotated[Path, typer.Argument(metavar="MAPPING", help="What `uopscope ports fit -o` wrote.")],
+    mixes: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="MIXES", help=f"JSON, or .json.xz: {escape(MIXES_FORM)}. Cycles may be null; others are compared."
+        ),
+    ] = None,
+    mix: Annotated[
+        list[str] | None,
+        typer.Option("--mix", metavar="NAMES", help="A mix: names of instructions with ; between. May be repeated."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write all predictions there as CSV (- is standard output).")
+    ] = None,
+) -> None:
+    """Predict how many cycles mixes take, from a mapping that was fitted.
 
-    Raises:
-        MixesError: it cannot be read, or is not of that form.
+    Where times are given, the error of the mapping on them is printed, too.
     """
-    from inference.ports.by_time.fit import TimedMix  # noqa: PLC0415
+    if (mixes is None) == (not mix):
+        raise UsageError("nothing to predict, or two things", hint="name either a file of mixes or mixes with --mix")
+    if output is not None and str(output) != "-":
+        check_writable(output)
+    known = read_mapping(mapping)
+    rows, timed = _predictions(known, mixes, mix or [])
+    if output is not None:
+        _write_csv(output, rows)
+    if str(output) == "-":
+        return
+    if output is None:
+        for line in columns(rows[:SHOWN], (), ("cycles", "limited by", "mix")):
+            print(line)
+        if len(rows) > SHOWN:
+            print(f"... {len(rows)} mixes in all; -o FILE writes them")
+    if timed:
+        print(_error_line(known.mapping, timed, "that were measured"))
 
-    try:
-        raw = path.read_bytes()
-        text = lzma.decompress(raw) if path.suffix == ".xz" else raw
-        data = json.loads(text)
-        names = [str(name) for name in data["instructions"]]
-        found = [
-            TimedMix(tuple(int(number) for number in numbers), float(cycles)) for numbers, cycles in data["experiments"]
-        ]
-    except OSError as error:
-        raise MixesError(f"{path}: {error.strerror}") from error
-    except (ValueError, TypeError, KeyError, RecursionError, lzma.LZMAError, EOFError) as error:
-        raise MixesError(
-            f"{path}: not a file of mixes ({type(error).__name__}: {str(error)[:80]})",
-            hint=f"expected {FORM}",
-        ) from error
-    if not 1 < len(names) <= MOST_INSTRUCTIONS:
-        raise MixesError(f"{path}: {len(names)} instructions; 2 to {MOST_INSTRUCTIONS} can be fitted")
-    for number, one in enumerate(found):
-        is_known = one.instructions and all(0 <= each < len(names) for each in one.instructions)
-        if not is_known or not 0 < one.cycles < float("inf"):
-            raise MixesError(
-                f"{path}: experiment {number} names no or unknown instructions, or no time above 0",
-                hint="instructions are numbers from 0 on, cycles are positive",
-            )
-    return names, found
+
+def _predictions(
+    known: NamedMapping, path: Path | None, named: Sequence[str]
+) -> tuple[list[dict[str, str]], list[TimedMix]]:
+    """Return a row for each mix, and the mixes whose time was measured, in the numbers of the mapping."""
+    from inference.ports.by_time.fit import TimedMix  # noqa: PLC0415 - `--help` does not need it
+
+    if path is None:
+        texts = [[name.strip() for name in text.split(";") if name.strip()] for text in named]
+        if not all(texts):
+            raise UsageError("--mix: a mix has no instruction", hint="such as --mix 'ADD; IMUL; IMUL'")
+        cycles: Sequence[float | None] = [None] * len(texts)
+    else:
+        given = read_mixes(path)
+        texts = [[given.names[number] for number in one] for one in given.mixes]
+        cycles = given.cycles
+    rows, timed = [], []
+    for names, time in zip(texts, cycles, strict=True):
+        numbers = known.numbers(names)
+        resource, pair = known.mapping.limits(numbers)
+        rows.append(
+            {
+                "cycles": f"{known.mapping.cycles(numbers):.2f}",
+                "measured": "" if time is None else f"{time:.2f}",
+                "limited by": f"r{resource}" + (f", classes {pair[0]} and {pair[1]} contend" if pair else ""),
+                "mix": "; ".join(names),
+            }
+        )
+        if time is not None:
+            timed.append(TimedMix(numbers, time))
+    if not rows:
+        raise MixesError(f"{path}: no mix to predict")
+    return rows, timed
+
+
+def _write_csv(output: Path, rows: Sequence[dict[str, str]]) -> None:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    if str(output) == "-":
+        sys.stdout.write(text.getvalue())
+        return
+    with atomic_write(output) as file:
+        file.write(text.getvalue().encode())
 
 
 def _errors(mapping: ResourceMapping, mixes: Sequence[TimedMix]) -> dict[str, float]:
@@ -118,37 +174,16 @@ def _errors(mapping: ResourceMapping, mixes: Sequence[TimedMix]) -> dict[str, fl
     return found
 
 
-def _as_json(
-    names: Sequence[str], mapping: ResourceMapping, kept: Sequence[TimedMix], held: Sequence[TimedMix]
-) -> dict[str, object]:
-    members: dict[int, list[str]] = {}
-    for number, one in enumerate(mapping.class_of):
-        members.setdefault(one, []).append(names[number])
-    return {
-        "classes": [
-            {
-                "class": one,
-                "loads": {f"r{place}": round(load, 4) for place, load in enumerate(mapping.loads[one]) if load > 0},
-                "instructions": members[one],
-            }
-            for one in sorted(members)
-        ],
-        "contention": [
-            {"classes": list(pair), "longer": round(share, 4)} for pair, share in mapping.contention.items()
-        ],
-        "errors": {"fitted": _errors(mapping, kept), "held_back": _errors(mapping, held)},
-    }
-
-
-def _lines(mapping: ResourceMapping, kept: Sequence[TimedMix], held: Sequence[TimedMix]) -> list[str]:
+def _lines(mapping: ResourceMapping, kept: Sequence[TimedMix], held: Sequence[TimedMix]) -> Iterator[str]:
     used = sorted(set(mapping.class_of))
-    lines = [
-        (
-            f"{len(mapping.class_of)} instructions in {len(used)} classes on {len(mapping.loads[0])} resources;"
-            f" {len(mapping.contention)} pairs of classes contend"
-        )
-    ]
-    for title, mixes in (("fitted", kept), ("held back", held)):
-        errors = ", ".join(f"{name} {error:.2%}" for name, error in _errors(mapping, mixes).items())
-        lines.append(f"error on {len(mixes)} mixes {title}: {errors}")
-    return lines
+    yield (
+        f"{len(mapping.class_of)} instructions in {len(used)} classes on {len(mapping.loads[0])} resources;"
+        f" {len(mapping.contention)} pairs of classes contend"
+    )
+    yield _error_line(mapping, kept, "fitted")
+    yield _error_line(mapping, held, "held back")
+
+
+def _error_line(mapping: ResourceMapping, mixes: Sequence[TimedMix], which: str) -> str:
+    errors = ", ".join(f"{name} {error:.2%}" for name, error in _errors(mapping, mixes).items())
+    return f"error on {len(mixes)} mixes {which}: {errors}"

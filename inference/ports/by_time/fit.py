@@ -13,7 +13,7 @@ The same data give the same result: starting points are drawn from a fixed seed.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from itertools import combinations
 from statistics import median
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     Floats: TypeAlias = NDArray[np.float64]
     Indices: TypeAlias = NDArray[np.int64]
+    ClassPair: TypeAlias = tuple[int, int]
+    """Two classes, the lower number first."""
 
 SEEDS = (1, 2, 3)
 """Seeds of the starting points: descent ends in another place from each, and the best one counts."""
@@ -108,11 +110,20 @@ class ResourceMapping:
 
     def cycles(self, instructions: Sequence[int], *, with_contention: bool = True) -> float:
         """Return the time of a mix in cycles."""
-        classes = [self.class_of[one] for one in instructions]
-        cycles = max(map(sum, zip(*(self.loads[one] for one in classes), strict=True)))
-        pairs = combinations(sorted(set(classes)), 2)
-        most = max((self.contention.get(pair, 0.0) for pair in pairs), default=0.0) if with_contention else 0.0
-        return cycles * (1 + most)
+        most = self.contention.get(self._slowest_pair(instructions) or (-1, -1), 0.0) if with_contention else 0.0
+        return max(self._sums(instructions)) * (1 + most)
+
+    def limits(self, instructions: Sequence[int]) -> tuple[int, ClassPair | None]:
+        """Return the fullest resource of a mix, and the pair of classes in it that contend most (None: none do)."""
+        sums = self._sums(instructions)
+        return sums.index(max(sums)), self._slowest_pair(instructions)
+
+    def _sums(self, instructions: Sequence[int]) -> list[float]:
+        return [sum(one) for one in zip(*(self.loads[self.class_of[each]] for each in instructions), strict=True)]
+
+    def _slowest_pair(self, instructions: Sequence[int]) -> ClassPair | None:
+        pairs = combinations(sorted({self.class_of[one] for one in instructions}), 2)
+        return max(self.contention.keys() & set(pairs), key=lambda pair: (self.contention[pair], pair), default=None)
 
     def error(self, mixes: Sequence[TimedMix], *, with_contention: bool = True) -> float:
         """Return the mean of |predicted - measured| / measured."""
@@ -126,15 +137,19 @@ class ResourceMapping:
 def split(mixes: Sequence[TimedMix], place: int) -> tuple[list[TimedMix], list[TimedMix]]:
     """Return mixes for the fit and mixes that are held back from it: every tenth of several instructions.
 
-    Mixes of a single instruction are never held back: nothing else says what an instruction is.
+    Mixes of a single instruction are never held back, nor the last mix of an instruction: nothing else says what the
+    instruction is.
     """
+    left = Counter(number for one in mixes for number in set(one.instructions))
     kept: list[TimedMix] = []
     held: list[TimedMix] = []
     number = 0
     for one in mixes:
-        if len(set(one.instructions)) > 1:
-            number += 1
-            (held if number % HELD_BACK == place else kept).append(one)
+        members = set(one.instructions)
+        number += len(members) > 1
+        if len(members) > 1 and number % HELD_BACK == place and all(left[each] > 1 for each in members):
+            held.append(one)
+            left.subtract(members)
         else:
             kept.append(one)
     return kept, held

@@ -96,6 +96,8 @@ ROWS = (
     Wrong("uopscope nightly --purge", 2, "--purge removes what --uninstall would keep"),
     Wrong("uopscope nightly --install --uninstall", 2, "--install and --uninstall contradict each other"),
     Wrong("uopscope ports fit text.txt", 2, "text.txt"),
+    Wrong("uopscope ports predict text.txt --mix ADD", 2, "text.txt: not of the expected form"),
+    Wrong("uopscope ports predict text.txt", 2, "nothing to predict"),
     Wrong("uopscope encode 'ADD RAX'", 2, "ADD"),
     Wrong("uopscope encode --decode xyz", 2, "not bytes in hexadecimal"),
     Wrong("uopscope db build missing.sqlite -o out.xml", 2, "no such file"),
