@@ -6,14 +6,15 @@
     not        = "not" not | "(" or ")" | comparison
     comparison = field operator value
     field      = NAME | "latency" "(" NUMBER "," NUMBER ")" | "max_latency"
-    operator   = "=" | "!=" | "<" | "<=" | ">" | ">=" | "has" | "like"
+    operator   = "=" | "!=" | "<" | "<=" | ">" | ">=" | "has" | "uses" | "like"
     value      = NUMBER | WORD | 'text' | "text"
 
 Fields are the attributes of instructions (`iform`, `extension`, `isa_set` ...) and measurements (`uops`, `ports`,
 `TP_loop` ...). `TP` is the least of the measured throughputs. `latency(1,2)` is the longest latency from operand 1 to
 2, `max_latency` that of all pairs. An upper bound fulfils a comparison only if every smaller number would: at most 5
-fulfils `< 6`, but neither `< 5` nor `= 5`. `has` is true if a port usage has that port set (`ports has p5`), or if a
-text contains another; `like` matches a glob. A comparison with a field that a variant does not have is false.
+fulfils `< 6`, but neither `< 5` nor `= 5`. `has` is true if a port usage has exactly that port set (`ports has p5`), or
+if a text contains another. `uses` is true if a port usage has a set with these ports (`ports uses p5` finds `1*p015`).
+`like` matches a glob. A comparison with a field that a variant does not have is false.
 """
 
 from __future__ import annotations
@@ -68,10 +69,14 @@ class _Token:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query: whether a result fulfils it, and the fields that it asks about, by name, in their order."""
+    """A query: whether a result fulfils it, and the fields that it asks about, by name, in their order.
+
+    `names_port_sets`: it looks for an exact set of ports.
+    """
 
     predicate: Predicate
     fields: Mapping[str, Field]
+    names_port_sets: bool = False
 
     def __call__(self, entry: Entry, result: ArchitectureResult) -> bool:
         """Say whether a result fulfils the query."""
@@ -101,7 +106,7 @@ def compile_query(text: str) -> Query:
         QueryError: the text is not a query; a line with a caret shows the place.
     """
     parser = _Parser(text)
-    return Query(parser.parse(), parser.fields)
+    return Query(parser.parse(), parser.fields, parser.names_port_sets)
 
 
 class _Parser:
@@ -113,6 +118,7 @@ class _Parser:
         self._at = 0
         self._nesting = 0
         self.fields: dict[str, Field] = {}
+        self.names_port_sets = False
 
     def parse(self) -> Predicate:
         predicate = self._or()
@@ -177,11 +183,12 @@ class _Parser:
             self._nesting -= 1
 
     def _comparison(self) -> Predicate:
+        is_usage = "ports" in self._peek().text
         field = self._field()
         token = self._next()
-        if token.text.lower() not in (*_NUMERIC, "=", "!=", "has", "like"):
+        if token.text.lower() not in (*_NUMERIC, "=", "!=", "has", "uses", "like"):
             self._at -= 1
-            raise self._error("expected one of = != < <= > >= has like")
+            raise self._error("expected one of = != < <= > >= has uses like")
         value = self._next()
         if value.kind not in ("number", "word", "text"):
             self._at -= 1 if value.kind != "end" else 0
@@ -190,6 +197,7 @@ class _Parser:
         if token.text in _NUMERIC and value.kind != "number":
             self._at -= 1
             raise self._error(f"expected a number after {token.text}")
+        self.names_port_sets |= is_usage and token.text.lower() == "has" and _port_set(text) is not None
         return _comparison(field, token.text.lower(), text)
 
     def _field(self) -> Field:
@@ -258,7 +266,7 @@ def _comparison(field: Field, name: str, text: str) -> Predicate:
     if name in _NUMERIC:
         compare = _NUMERIC[name]
         return lambda entry, result: _ordered(compare, field(entry, result), number)
-    test = {"=": _equal, "!=": _different, "has": _has, "like": _like}[name]
+    test = {"=": _equal, "!=": _different, "has": _has, "uses": _uses, "like": _like}[name]
     return lambda entry, result: test(field(entry, result), text)
 
 
@@ -285,10 +293,28 @@ def _different(value: Value, text: str) -> bool:
 def _has(value: Value, text: str) -> bool:
     if value is None:
         return False
-    if "*" in str(value) and re.fullmatch(PORT_USAGE, f"1*{text}") and re.fullmatch(PORT_USAGE, str(value)):
-        (wanted,) = PortUsage.parse(f"1*{text}").uops
-        return wanted in PortUsage.parse(str(value)).uops
+    wanted = _port_set(text)
+    if wanted and "*" in str(value) and (usage := _usage(value)) is not None:
+        return wanted in usage.uops
     return text.lower() in str(value).lower()
+
+
+def _uses(value: Value, text: str) -> bool:
+    wanted, usage = _port_set(text), _usage(value)
+    return wanted is not None and usage is not None and any(wanted <= ports for ports in usage.uops)
+
+
+def _port_set(text: str) -> frozenset[str] | None:
+    """Return the ports that `p06` or `FP01` names (None: it names none)."""
+    if not re.fullmatch(PORT_USAGE, f"1*{text}"):
+        return None
+    (ports,) = PortUsage.parse(f"1*{text}").uops
+    return ports
+
+
+def _usage(value: Value) -> PortUsage | None:
+    """Return the port usage that a value is (None: it is none)."""
+    return PortUsage.parse(str(value)) if re.fullmatch(PORT_USAGE, str(value)) else None
 
 
 def _like(value: Value, text: str) -> bool:

@@ -441,6 +441,8 @@ def query(
         for line in _output_of.columns(rows, list(COLUMNS), keep=[*COLUMNS[:2], *wanted.fields]):
             print(line)
     print(f"{len(rows)} found" if rows else f"nothing found among results of {', '.join(architectures(entries))}")
+    if not rows and wanted.names_port_sets:
+        print("`has` finds exactly this set of ports, and `uses` every set with these ports: ports uses p5")
 
 
 COLUMNS = ("string", "architecture", "uops", "ports", "TP_unrolled", "TP_loop", "TP_ports")
