@@ -55,6 +55,8 @@ def test_pairs_that_take_longer_than_their_loads_are_contention() -> None:
     slow = [TimedMix((0, 1), 1.5)] * 12
     assert contention(mapping, slow) == {(0, 1): pytest.approx(0.5)}
     assert contention(mapping, slow[1:]) == {}
+    assert contention(mapping, [*slow, *[TimedMix((0, 1), 1.0)] * 3]) == {(0, 1): pytest.approx(0.5)}
+    assert contention(mapping, [*slow, *[TimedMix((0, 1), 1.0)] * 6]) == {}, "a third of its mixes do not wait"
     assert ResourceMapping((0, 1), mapping.loads, {(0, 1): 0.5}).cycles((0, 1)) == pytest.approx(1.5)
 
 
@@ -65,3 +67,15 @@ def test_the_fullest_resource_and_the_slowest_pair_limit_a_mix() -> None:
     assert mapping.limits((2,)) == (1, None)
     assert mapping.cycles((0, 1, 2)) == pytest.approx(1.4 * 1.5)
     assert mapping.cycles((0, 1, 2), with_contention=False) == pytest.approx(1.4)
+
+
+def test_loads_that_limit_no_mix_are_left_out() -> None:
+    given = mixes(18, 700)
+    mapping = fit(given, 18)
+    limits = {
+        (mapping.class_of[each], mapping.limits(one.instructions)[0]) for one in given for each in one.instructions
+    }
+    loads = {one: mapping.loads[one] for one in set(mapping.class_of)}
+    loaded = {(one, resource) for one, row in loads.items() for resource, load in enumerate(row) if load}
+    assert loaded <= limits
+    assert len(loaded) >= len(KINDS)
