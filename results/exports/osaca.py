@@ -74,7 +74,7 @@ def write_osaca(entries: Iterable[Entry], architecture: str, file: IO[bytes]) ->
     if not machine.forms:
         raise DatabaseError(
             f"{architecture}: no instruction has a port usage",
-            hint="OSACA needs ports: export a campaign of a backend that counts them (kmod, sim).",
+            hint="OSACA needs ports: export a campaign that has them: counted (kmod, sim), or with --ports-by-time.",
         )
     for line in machine.lines():
         file.write(f"{line}\n".encode())
@@ -102,11 +102,13 @@ class _Machine:
     common: dict[str, ArchitectureResult] = field(default_factory=dict)
     in_part: set[str] = field(default_factory=set)
     is_model: bool = False
+    is_by_time: bool = False
 
     def add(self, variant: InstructionVariant, result: ArchitectureResult) -> None:
         """Take in a variant under all of its names."""
         values = result.measurement or {}
         self.is_model = self.is_model or is_model(values)
+        self.is_by_time = self.is_by_time or "ports_by_time" in values
         if "some_ports" in values and "ports" not in values:
             self.in_part.add(variant.string)
         if variant.string in (LOAD, STORE):
@@ -135,6 +137,9 @@ class _Machine:
         latency = _load_latency(self.common)
         if latency is None:
             yield "# The latency of loads is not known: 0 stands for it, since OSACA adds it to those of instructions."
+        if self.is_by_time:
+            yield "# Ports were inferred by time alone. r0, r1 and so on are no published names."
+            yield "# Counts are cycles in which a port is occupied."
         if self.in_part:
             yield f"# Of {len(self.in_part)} variants only some µops have known ports. Their pressure is too low."
         yield from (f"{key}: {json.dumps(value)}" for key, value in self._head(name, latency or 0.0, forms).items())
