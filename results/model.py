@@ -208,9 +208,14 @@ def _ports_named(name: str) -> Iterator[str]:
         yield from (prefix + number for number in name[len(prefix) :])
 
 
+def is_by_time(port: str) -> bool:
+    """Whether a port has a name that inference by time gives (`r` and a letter)."""
+    return len(port) == 2 and port[0] == "r"
+
+
 def port_order(port: str) -> tuple[int, str]:
     """Return what ports are sorted by: letters by the number of the port, after them resources by name."""
-    if port[0] == "r" and len(port) == 2:
+    if is_by_time(port):
         return len(PORT_LETTERS) + PORT_LETTERS.index(port[1]), port
     return (PORT_LETTERS.index(port), "") if len(port) == 1 and port in PORT_LETTERS else (2 * len(PORT_LETTERS), port)
 

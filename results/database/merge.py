@@ -19,6 +19,7 @@ from results.campaign.store import Store
 from results.database.diff import Change, ChangeKind, compare
 from results.database.writer import write_database
 from results.database.xml import SOFTWARE_MODELS, ConcludedVariant, database_entry
+from results.findings import NoPorts, known_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -132,6 +133,15 @@ class Campaigns:
         """Return where all of it comes from."""
         found = (provenance for store in self._stores for provenance in store.provenances())
         return list({repr(provenance): provenance for provenance in found}.values())
+
+    def ports(self) -> dict[str, set[str]]:
+        """Return all ports in the port usages, or in known parts of them, by architecture."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for one in (one for store in self._stores for one in store.conclusions()):
+            usages = [form.ports for form in one.result.forms.values() if form.ports is not None]
+            usages += [known_part(failure.why) for failure in one.result.failures if isinstance(failure, NoPorts)]
+            found[one.provenance.architecture] |= {port for usage in usages for ports in usage.uops for port in ports}
+        return found
 
     def unknown(self, keys: Iterable[str]) -> list[str]:
         """Return the keys that campaigns have conclusions about and that are not among these."""

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from results.model import PORT_LETTERS, port_order
+from results.model import PORT_LETTERS, is_by_time, port_order
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
@@ -42,11 +42,6 @@ def with_resources(core: CoreConstants, usages: Iterable[tuple[InstructionVarian
         store_data=core.ports.store_data or "".join(letters[port] for port in letters if port in stores),
     )
     return replace(core, ports=ports)
-
-
-def is_by_time(port: str) -> bool:
-    """Whether a resource has a name that inference by time gives (`r` and a letter)."""
-    return len(port) == 2 and port[0] == "r"
 
 
 def _roles(usages: Iterable[tuple[InstructionVariant, PortUsage]]) -> tuple[set[str], set[str]]:

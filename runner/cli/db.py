@@ -77,6 +77,7 @@ def build(
     with Campaigns(campaigns) as opened, _output(str(output)) as file:
         merged = Merge(variants, opened.lookup)
         provenances = opened.provenances()
+        naming = naming.with_ports(opened.ports()) if names else naming
         write_database(naming.entries(merged.entries(), provenances), naming.provenances(provenances), file, sections)
         unknown = opened.unknown(variant.key for variant in variants)
     said = sys.stderr if str(output) == "-" else sys.stdout

@@ -9,7 +9,8 @@ import pytest
 from lxml import etree
 
 from results.database.merge import Merge, lookup_among, renamed_rows
-from results.database.naming import XED_2024, NamingError, naming_of
+from results.database.naming import XED_2024, NamingError, naming_of, port_letters
+from results.database.reader import ArchitectureResult, Entry
 from results.database.writer import write_database
 from results.database.xml import ConcludedVariant
 from results.model import Characterization, Provenance
@@ -47,3 +48,17 @@ def test_a_cpu_that_readers_tell_apart_stands_under_both_names(signature: str, n
 def test_a_version_without_names_is_refused() -> None:
     with pytest.raises(NamingError, match="no names of '2023'"):
         naming_of("2023")
+
+
+def test_ports_found_by_time_have_numbers_for_readers() -> None:
+    assert port_letters(["r7", "FP0", "r0", "FP2", "rA"]) == {"r0": "1", "r7": "3", "rA": "4"}
+    assert port_letters(["0", "1", "6", "r6"]) == {"r6": "2"}
+    naming = naming_of(XED_2024).with_ports({"ZEN4": ["r0", "r7", "rA", "FP0", "FP1"]})
+    (variant,) = Catalogue.load().find("ADC_11 (R64, R64)")
+    values = {"ports": "1*FP01+1*r7A", "some_ports": "2*r0", "ports_by_time": "1", "TP_ports": "1.00"}
+    machine = dataclasses.replace(KABY_LAKE, architecture="ZEN4")
+    (entry,) = naming.entries([Entry(variant, {"ZEN4": ArchitectureResult("ZEN4", values)})], [machine])
+    assert entry.results["ZEN4"].measurement == {**values, "ports": "1*FP01+1*p34", "some_ports": "2*p2"}
+    (provenance,) = naming.provenances([machine])
+    assert provenance.caveats[-1].endswith("r0 is p2, r7 is p3, rA is p4")
+    assert naming_of("").provenances([machine]) == [machine]
