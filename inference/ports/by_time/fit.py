@@ -245,9 +245,10 @@ class _Fit:
         return loads
 
     def _shown(self, loads: Floats, class_of: Indices) -> Floats:
-        """Return loads without those that limit no mix: these are what the descent began with, and nothing shows them.
+        """Return loads of which those that limit no mix are at most what an instruction has in the median.
 
-        The predicted times stay the same. Longer mixes, in which such loads would add up, are predicted better.
+        Nothing shows such a load: it is what the descent began with. The predicted times of these mixes stay the same,
+        but longer mixes might be thought to take as long as such loads, which add up in them.
         """
         import numpy as np  # noqa: PLC0415
 
@@ -255,7 +256,8 @@ class _Fit:
         shown = np.zeros_like(loads, dtype=bool)
         rows, columns = self._members.nonzero()
         shown[class_of[columns], fullest[rows]] = True
-        return np.where(shown, loads, 0.0)
+        usual = np.quantile(loads[class_of], 0.5, axis=0, method="lower")
+        return np.where(shown, loads, np.minimum(loads, usual))
 
     def _best_classes(self, loads: Floats, class_of: Indices) -> Indices:
         """Return for each instruction the class that predicts its mixes best, while no other instruction changes."""
