@@ -6,7 +6,7 @@ a campaign was measured on (`data/reader_names.tsv`), and results then stand und
 Rocket Lake (RKL) have names of their own here, too.
 
 Ports that were found by time alone are called r0, r1 and so on. These readers take each character of a port set for a
-port, so each such port is written as a number that no other port of the architecture has.
+port. So each such port is written as a number, which no other port of the architecture has.
 """
 
 from __future__ import annotations
