@@ -110,7 +110,7 @@ class Characterizer:
         """Find blocking instructions for the kinds of code that the variants need (default: all kinds)."""
         context = self._base
         partly = bool(context.layout.kind)  # time says more of the ports that have no counters
-        timed = (yield from self._timed()) if self._by_time and (partly or not context.counts_ports) else None
+        timed = (yield from self.find_port_sets()) if self._by_time and (partly or not context.counts_ports) else None
         if not context.counts_ports:
             return self.prepared({}, timed)
         kinds = {kind_of(variant) for variant in variants} or set(CodeKind)
@@ -123,8 +123,11 @@ class Characterizer:
             )
         return self.prepared(found, timed)
 
-    def _timed(self) -> Procedure[TimedMachine | None]:
-        """Find the machine's port sets by time alone, with VEX code, or with SSE code where that does not run."""
+    def find_port_sets(self) -> Procedure[TimedMachine | None]:
+        """Find the machine's port sets by time alone, with VEX code, or with SSE code where that does not run.
+
+        None: no filler shows issue slots.
+        """
         candidates = {
             kind: self._candidates.candidates(kind, every_class=self._thorough, timed=True)
             for kind in (CodeKind.WITHOUT_SSE, CodeKind.WITHOUT_AVX)

@@ -1,4 +1,4 @@
-"""Find the resources that instructions share, from given times of mixes, and predict other mixes."""
+"""Find the ports that instructions share, from times alone: measured here, or given. Predict mixes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import sys
-from pathlib import Path  # noqa: TC003 - typer reads annotations
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,12 +22,14 @@ from runner.cli.support.mixes import (
     read_mixes,
 )
 from runner.cli.support.output import columns
+from runner.cli.support.own_code import write_text
 from xed_convert.files import atomic_write, check_writable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from inference.ports.by_time.fit import ResourceMapping, TimedMix
+    from runner.measuring.session import Progress
 
 app = typer.Typer(help=__doc__, add_completion=False, pretty_exceptions_enable=False)
 
@@ -37,7 +39,45 @@ SHOWN = 20
 
 @app.callback()
 def ports() -> None:
-    """Infer resources from times that others measured, and predict mixes from them."""
+    """Find sets of ports from times alone, or fit resources to times that others measured; predict mixes."""
+
+
+@app.command(epilog="Example: uopscope ports sets --backend sim --arch HSW")
+def sets(
+    backend: Annotated[str, typer.Option(metavar="NAME", help="auto, or one that `uopscope doctor` lists.")] = "auto",
+    arch: Annotated[str | None, typer.Option(metavar="NAME", help="What to simulate, such as HSW.")] = None,
+    cpu: Annotated[int | None, typer.Option(metavar="N", min=0, help="The logical CPU to measure on.")] = None,
+    json_file: Annotated[
+        str | None, typer.Option("--json", metavar="FILE", help="Write JSON (- is standard output).")
+    ] = None,
+) -> None:
+    """Find the sets of ports that instructions keep busy, by time alone, and draw how they lie in each other.
+
+    `characterize --ports-by-time` begins with the same search. It takes up to a minute.
+    """
+    from runner.backends.registry import open_backend  # noqa: PLC0415 - `--help` needs none of these
+    from runner.port_sets import document, find_port_sets, lines_of  # noqa: PLC0415 - likewise
+    from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415 - likewise
+
+    if json_file is not None and json_file != "-":
+        check_writable(Path(json_file))
+    opened = open_backend(backend, cpu=cpu, architecture=arch)
+    try:
+        found = find_port_sets(opened, Catalogue.load(), _progress())
+        provenance = opened.info().provenance
+    finally:
+        opened.close()
+    write_text(json_file, lambda: json.dumps(document(found), indent=1, ensure_ascii=False) + "\n")
+    if json_file != "-":
+        print(f"{provenance.architecture}: {provenance.cpu}, backend {provenance.backend}")
+        print("\n".join(lines_of(found)))
+
+
+def _progress() -> Callable[[Progress], None] | None:
+    """Return what shows on a terminal how many microbenchmarks are measured."""
+    if not sys.stderr.isatty():
+        return None
+    return lambda progress: print(f"\r{progress.measured} microbenchmarks", end="\r", file=sys.stderr, flush=True)
 
 
 @app.command(epilog="Example: uopscope ports fit mixes.json -o mapping.json")

@@ -168,6 +168,7 @@ class TimedMachine:
     - `width`: issue width in slots per cycle.
     - `off`: share by which times seem to be off.
     - `names`: published names of ports; results call all others `r` and the letter.
+    - `alternatives`: the ports of `sets` in other diagrams that fit the answers as well.
     - `blockable`: register files whose instructions all run no faster than the largest set of the file allows. µops of
       other files may use ports that nothing keeps busy.
     """
@@ -178,6 +179,7 @@ class TimedMachine:
     sets: tuple[TimedSet, ...]
     names: Mapping[str, str] = field(default_factory=dict)
     blockable: frozenset[str] = frozenset()
+    alternatives: tuple[tuple[PortSet, ...], ...] = ()
 
     @property
     def noise(self) -> Fraction:
@@ -241,7 +243,7 @@ class Discovery:
         classes, relations = yield from self._relations(classes)
         fitting, _, left_out = consistent(relations)
         classes = [one for number, one in enumerate(classes) if number not in left_out]
-        ports = named(fitting[0], [one.rank for one in classes])
+        ports, *others = (tuple(named(cells, [one.rank for one in classes])) for cells in fitting)
         proved = yield from proved_blockers(classes, ports, self._ask)
         sets = [
             TimedSet(
@@ -253,7 +255,7 @@ class Discovery:
             for one, found, blockers in zip(ports, classes, proved, strict=True)
         ]
         names = published_names(self.architecture, {one.ports: one.members for one in sets})
-        return TimedMachine(self.width, self.filler, off, tuple(sets), names, self._blockable(sets))
+        return TimedMachine(self.width, self.filler, off, tuple(sets), names, self._blockable(sets), tuple(others))
 
     def _blockable(self, sets: Sequence[TimedSet]) -> frozenset[str]:
         """Return the register files whose instructions all run no faster than the largest set of the file allows."""

@@ -1,0 +1,94 @@
+"""Sets of ports by time alone: found again on a simulated machine, drawn, and written."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.backends.sim import SimBackend
+from runner.cli import ports
+from runner.port_sets import document, find_port_sets, lines_of
+from runner.verification.by_time import true_names
+from runner.verification.run import machines
+from tests.nonempty import some
+from tests.runner.cli.commands import called
+from xed_convert.catalogue.catalogue import Catalogue
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from inference.ports.by_time.machine import TimedMachine
+
+MACHINE = "random:2"
+
+
+@pytest.fixture(scope="module")
+def backend() -> SimBackend:
+    (machine,) = machines([MACHINE])
+    return SimBackend(machine, Catalogue.load())
+
+
+@pytest.fixture(scope="module")
+def found(backend: SimBackend) -> TimedMachine:
+    return find_port_sets(backend, Catalogue.load())
+
+
+def rows(found: TimedMachine) -> list[str]:
+    """Return the ports of each row of the diagram, in order."""
+    _, header, *lines = lines_of(found)
+    starts = {name: header.index(name) for name in header.split() if name != "instructions"}
+    return ["".join(name[1:] for name, at in starts.items() if line[at] == "x") for line in lines]
+
+
+def test_the_sets_are_those_of_the_machine(found: TimedMachine, backend: SimBackend) -> None:
+    assert true_names(found, backend, Catalogue.load()) is not None
+    drawn = sorted("".join(sorted(one.ports)) for one in some(found.sets, 2))
+    assert sorted(rows(found)) == drawn
+
+
+def test_a_row_follows_those_that_contain_its_ports(found: TimedMachine) -> None:
+    drawn = rows(found)
+    for place, one in enumerate(some(drawn, 2)):
+        assert all(not set(one) < set(later) for later in drawn[place + 1 :])
+
+
+def test_other_diagrams_are_drawn_and_written(found: TimedMachine) -> None:
+    other = tuple(frozenset(str(5 - int(port)) for port in one.ports) for one in found.sets)
+    several = replace(found, alternatives=(other,) * 5)
+    text = "\n".join(lines_of(several))
+    assert "diagram 2, which fits the times as well:" in text
+    assert "6 diagrams fit in all" in text
+    assert document(several)["alternatives"] == [[[f"r{port}" for port in sorted(one)] for one in other]] * 5
+
+
+def test_a_noisy_machine_and_one_without_sets_say_so(found: TimedMachine) -> None:
+    assert "too noisy" in "\n".join(lines_of(replace(found, off=Fraction(1, 10))))
+    assert "no instruction shows a set" in "\n".join(lines_of(replace(found, sets=())))
+
+
+def test_the_command_writes_what_it_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "sets.json"
+    assert called(["sets", "--backend", "sim", "--arch", MACHINE, "--json", str(target)], ports.app) == 0
+    said = capsys.readouterr().out
+    written = json.loads(target.read_text())
+    assert f"issue width {written['issue_width']};" in said
+    assert all(one["variants"][0] in said for one in some(written["sets"], 2))
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "says"),
+    [
+        (["--arch", "NONE"], 2, "NONE"),
+        (["--backend", "none"], 2, "none"),
+        (["--json", "/nowhere/sets.json"], 3, "the folder /nowhere does not exist"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(
+    options: list[str], code: int, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert called(["sets", "--backend", "sim", *options], ports.app) == code
+    assert says in capsys.readouterr().err
