@@ -191,7 +191,7 @@ def _compare_latencies(
             found.agreed["latency"] += 1
         else:
             one = _difference(variant, "latency", *_apart(published, ours, tolerance))
-            reason = reason_of_latency(LatencyCase(variant, published, ours, tolerance))
+            reason = reason_of_latency(LatencyCase(variant, published, ours, tolerance, of_all=not name))
             found.differences.append(
                 replace(one, name=name, published=published.text, measured=ours.text, reason=reason)
             )
