@@ -3,8 +3,8 @@
     published 1.00 (its own ports need 0.67), ours 0.67: AS_PORTS, ours is what the published ports need
     published 0.43, a load alone 0.50, ours 0.50: BELOW_LOAD, the published value is less than its load takes
 
-A rule is evidence from the two tables alone, not a proof. A difference that no rule explains is left to people. So is one
-by more than `MOST_APART`, if the only evidence is that ours is less.
+A rule is evidence from the two tables alone, not a proof. A difference that no rule explains is left to people. So is
+one by more than `MOST_APART`, if the only evidence is that ours is less.
 """
 
 from __future__ import annotations
@@ -160,9 +160,7 @@ def _is_zero(case: LatencyCase) -> bool:
 def _conditional(case: LatencyCase) -> bool:
     """Whether flags are written on a condition, and what was published for all operand values holds ours."""
     is_conditional = any(o.kind is OperandKind.FLAGS and o.conditional_write for o in case.variant.operands)
-    holds = (
-        case.published.least.low <= case.ours.least.high and case.ours.greatest.low <= case.published.greatest.high
-    )
+    holds = case.published.least.low <= case.ours.least.high and case.ours.greatest.low <= case.published.greatest.high
     return is_conditional and holds
 
 

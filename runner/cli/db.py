@@ -33,7 +33,7 @@ from runner.cli.process.guard import UsageError
 from runner.cli.support import output as _output_of
 from xed_convert.catalogue.schema import validate
 from xed_convert.errors import ConversionError, UopscopeError
-from xed_convert.files import atomic_write
+from xed_convert.files import atomic_write, check_writable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -71,6 +71,7 @@ def build(
     """Put campaigns into one instructions.xml; say which results were chosen over others."""
     from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415 - slow to import
 
+    _check_outputs(str(output))
     variants = list(Catalogue.load(catalogue))
     naming = naming_of(names)
     sections = memory_sections(read_document(path) for path in memory or ())
@@ -165,6 +166,7 @@ def diff(
         if as_json or html is not None:
             raise UsageError("--agreement prints text only", hint="leave --json and --html out")
         raise typer.Exit(_agreement(old, new, arch, show))
+    _check_outputs(str(html or ""))
     before, after = list(entries_of(old)), list(entries_of(new))
     names = {name for entry in (*before, *after) for name in entry.results}
     if arch and arch not in names:
@@ -260,6 +262,9 @@ def compare_with_published(
         raise UsageError(
             f"differences cannot be grouped by {unknown[0]!r}", hint=f"use {', '.join(comparing.GROUPINGS)}"
         )
+    if campaign.suffix == ".csv":
+        raise UsageError(f"{campaign}: a table, and no campaign", hint="the published table is the first argument")
+    _check_outputs(csv, json_file)
     is_table = published.suffix == ".csv"
     theirs = [] if is_table else list(entries_of(published))
     entries = list(only(entries_of(campaign), arch))
@@ -429,6 +434,7 @@ def query(
     from results.exports.exporters import architectures, only  # noqa: PLC0415 - `--help` does not need it
 
     wanted = compile_query(text)
+    _check_outputs(csv)
     entries = list(only(_entries(database), arch))
     wanted.check({name for entry in entries for name in _attributes(entry)})
     found = list(_selected(entries, wanted))
@@ -518,6 +524,7 @@ def export(database: Path, arch: str = "", mode: str = "latency", **targets: str
     if not wanted:
         options = ", ".join(f"--{option}" for option in exporters())
         raise UsageError("nothing to write", hint=f"name one of {options}")
+    _check_outputs(*wanted.values())
     request = ExportRequest(tuple(only(entries_of(database), arch)), arch, mode, _sample_code)
     for option, exporter in exporters().items():
         if target := wanted.get(option.replace("-", "_")):
@@ -570,6 +577,17 @@ def _by_string() -> dict[str, InstructionVariant]:
     from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415 - slow to import
 
     return {variant.string: variant for variant in Catalogue.load()}
+
+
+def _check_outputs(*targets: str) -> None:
+    """Refuse files that cannot be written, before databases are read. Those without a name and `-` are left out.
+
+    Raises:
+        OutputError: names the first such file.
+    """
+    for target in targets:
+        if target not in {"", "-"}:
+            check_writable(target)
 
 
 @contextmanager
