@@ -272,7 +272,8 @@ def compare_with_published(
     theirs_name = "" if is_table else published_arch or _architecture_among(theirs, name)
     rows = others.read_published(published, theirs, theirs_name)
     tolerance = others.Tolerance(Fraction(str(percent)) / 100, Fraction(str(cycles)))
-    found = comparing.compare_published(rows, entries, tolerance, name)
+    of_one_cpu = theirs_name in {"", name}
+    found = comparing.compare_published(rows, entries, tolerance, name, of_one_cpu=of_one_cpu)
     if not found.variants:
         raise UsageError(
             f"{campaign.name} has no result of {name} for any variant of {published.name}",

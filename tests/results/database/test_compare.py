@@ -366,6 +366,16 @@ def test_a_latency_of_one_pair_is_not_explained_by_another_pair(theirs: str, ope
     assert found.reason == ""
 
 
+@pytest.mark.parametrize(("simulated", "of_one_cpu"), [(True, True), (False, False), (False, True)])
+def test_neither_a_model_nor_another_cpu_explains_a_difference(*, simulated: bool, of_one_cpu: bool) -> None:
+    values = {"TP_unrolled": "0.66", "TP_loop": "0.66"} | ({"simulated": "1"} if simulated else {})
+    ours = entry_of("ADC (R64, R64)", {"cycles": "5"}, values)
+    row = published("6", "1.00")
+    found = compare_published([row], [ours], Tolerance(), of_one_cpu=of_one_cpu).differences
+    expected = ["", ""] if simulated or not of_one_cpu else ["faster chain", "twice less"]
+    assert [one.reason for one in found] == expected
+
+
 def test_what_is_explained_meets_no_goal() -> None:
     found = Comparison()
     found.compared["latency"], found.agreed["latency"] = 1000, 998
