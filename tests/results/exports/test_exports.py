@@ -132,7 +132,7 @@ def test_osaca_gets_the_part_of_a_port_usage_that_is_known() -> None:
 
 
 def test_osaca_without_ports_is_an_error_that_says_so() -> None:
-    with pytest.raises(DatabaseError, match="no instruction has a port usage"):
+    with pytest.raises(DatabaseError, match="no instruction has both a port usage and a throughput"):
         written("ZEN5")
 
 
