@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 GOALS = {"latency": Fraction(999, 1000), "throughput": Fraction(99, 100)}
 """The share of the variants' values of a kind that should agree with measurements of the same CPU."""
 
+SIMULATED = "simulated"
+"""The attribute of results of a model."""
+
 RATIOS = (Fraction(5, 4), Fraction(3, 2), Fraction(2), Fraction(4))
 """Differences are grouped by the ratio of the two values: the first of these that it does not exceed."""
 
@@ -116,15 +119,23 @@ class Comparison:
 
 
 def compare_published(
-    published: Iterable[Published], entries: Iterable[Entry], tolerance: Tolerance, architecture: str = ""
+    published: Iterable[Published],
+    entries: Iterable[Entry],
+    tolerance: Tolerance,
+    architecture: str = "",
+    *,
+    of_one_cpu: bool = True,
 ) -> Comparison:
     """Compare what was published with a campaign.
+
+    Rules explain differences between measurements of one CPU only. A model, or another CPU, shows nothing of it.
 
     Args:
         published: what others measured.
         entries: the campaign's, with results of one architecture, or of that one among others.
         tolerance: how far values may be apart.
         architecture: which of the entries' results count ("": the only one).
+        of_one_cpu: whether both may be of the same CPU.
     """
     found = Comparison()
     rows = list(published)
@@ -137,6 +148,10 @@ def compare_published(
     for row, variant, result in known:
         _compare_latencies(found, row, variant, result, tolerance)
         _compare_throughput(found, row, variant, result, tolerance, loads)
+    models = {variant.string for _, variant, result in known if SIMULATED in (result.measurement or {})}
+    found.differences = [
+        one if of_one_cpu and one.string not in models else replace(one, reason="") for one in found.differences
+    ]
     return found
 
 
@@ -191,7 +206,7 @@ def _compare_latencies(
             found.agreed["latency"] += 1
         else:
             one = _difference(variant, "latency", *_apart(published, ours, tolerance))
-            reason = reason_of_latency(LatencyCase(variant, published, ours, tolerance))
+            reason = reason_of_latency(LatencyCase(variant, published, ours, tolerance, of_all=not name))
             found.differences.append(
                 replace(one, name=name, published=published.text, measured=ours.text, reason=reason)
             )

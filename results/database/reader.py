@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from lxml import etree
 
+from results.campaign.packed import is_campaign
 from results.findings import Stated
 from results.model import PORT_USAGE, Provenance
 from xed_convert.catalogue.xml import open_catalogue, variant_of
@@ -150,7 +151,8 @@ def read_database(path: Path, repairs: list[Repair] | None = None, architecture:
             yield from reader.entries(etree.iterparse(file, events=("start", "end"), **SAFE))
     except (etree.XMLSyntaxError, EOFError, OSError, lzma.LZMAError, zlib.error) as error:
         where = getattr(error, "lineno", None) or reader.line
-        raise DatabaseError(f"{path}:{where}: not a readable instructions.xml: {error}") from error
+        hint = "`uopscope db build FILE -o instructions.xml` makes one of a campaign" if is_campaign(path) else ""
+        raise DatabaseError(f"{path}:{where}: not a readable instructions.xml: {error}", hint=hint) from error
     except (KeyError, ValueError) as error:
         raise DatabaseError(f"{path}:{reader.line}: an element is not of the known form: {error}") from error
 

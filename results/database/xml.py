@@ -61,6 +61,9 @@ def measurement_attributes(result: Characterization) -> dict[str, str]:
             attributes["some_ports"] = str(known_part(one.why))
     if result.macro_fusible:
         attributes["macro_fusible"] = ";".join(result.macro_fusible)
+    for form in Form:  # the rule `divider` of results.database.rules
+        if f"TP_loop{form.suffix}" not in attributes:
+            attributes.pop(f"div_cycles{form.suffix}", None)
     return attributes
 
 

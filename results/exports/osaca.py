@@ -55,7 +55,7 @@ def export(request: ExportRequest, file: IO[bytes]) -> str:
 
     Raises:
         ExportError: there are several architectures.
-        DatabaseError: no variant has a port usage.
+        DatabaseError: no variant has a port usage and a throughput.
     """
     return f"{write_osaca(request.entries, request.of_one_architecture(), file)} instruction forms"
 
@@ -64,7 +64,7 @@ def write_osaca(entries: Iterable[Entry], architecture: str, file: IO[bytes]) ->
     """Write the machine file of one architecture as YAML and return how many instruction forms it has.
 
     Raises:
-        DatabaseError: no variant of that architecture has a port usage, which OSACA cannot do without.
+        DatabaseError: no variant of that architecture has a port usage and a throughput, which OSACA needs.
     """
     machine = _Machine(architecture)
     for entry in entries:
@@ -73,7 +73,7 @@ def write_osaca(entries: Iterable[Entry], architecture: str, file: IO[bytes]) ->
             machine.add(entry.variant, result)
     if not machine.forms:
         raise DatabaseError(
-            f"{architecture}: no instruction has a port usage",
+            f"{architecture}: no instruction has both a port usage and a throughput",
             hint="OSACA needs ports: export a campaign that has them: counted (kmod, sim), or with --ports-by-time.",
         )
     for line in machine.lines():

@@ -32,7 +32,7 @@ from simulator.memory.parameters import TYPICAL
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.encoding.decoder import Decoder
 from xed_convert.errors import UopscopeError
-from xed_convert.numbers import decimal
+from xed_convert.numbers import MOST_DIGITS, decimal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -263,7 +263,9 @@ def _open_random(architecture: str, options: Sequence[str], hint: str) -> Machin
     *kinds, text = options or [""]
     seed = decimal(text)
     if seed is None:
-        raise UnknownNameError(f"{architecture!r}: the seed is not a number", hint=hint)
+        raise UnknownNameError(
+            f"{architecture!r}: the seed is not a whole number of {MOST_DIGITS} digits at most", hint=hint
+        )
     kind = ":".join(kinds)
     if kinds and not set(kind.split("+")) <= set(KINDS):
         raise UnknownNameError.of("simulated machine", architecture, [f"random:{one}:{text}" for one in KINDS])

@@ -33,7 +33,7 @@ from runner.cli.process.guard import UsageError
 from runner.cli.support import output as _output_of
 from xed_convert.catalogue.schema import validate
 from xed_convert.errors import ConversionError, UopscopeError
-from xed_convert.files import atomic_write
+from xed_convert.files import atomic_write, check_writable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -71,6 +71,7 @@ def build(
     """Put campaigns into one instructions.xml; say which results were chosen over others."""
     from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415 - slow to import
 
+    _check_outputs(str(output))
     variants = list(Catalogue.load(catalogue))
     naming = naming_of(names)
     sections = memory_sections(read_document(path) for path in memory or ())
@@ -166,6 +167,7 @@ def diff(
         if as_json or html is not None:
             raise UsageError("--agreement prints text only", hint="leave --json and --html out")
         raise typer.Exit(_agreement(old, new, arch, show))
+    _check_outputs(str(html or ""))
     before, after = list(entries_of(old)), list(entries_of(new))
     names = {name for entry in (*before, *after) for name in entry.results}
     if arch and arch not in names:
@@ -261,6 +263,9 @@ def compare_with_published(
         raise UsageError(
             f"differences cannot be grouped by {unknown[0]!r}", hint=f"use {', '.join(comparing.GROUPINGS)}"
         )
+    if campaign.suffix == ".csv":
+        raise UsageError(f"{campaign}: a table, and no campaign", hint="the published table is the first argument")
+    _check_outputs(csv, json_file)
     is_table = published.suffix == ".csv"
     theirs = [] if is_table else list(entries_of(published))
     entries = list(only(entries_of(campaign), arch))
@@ -268,7 +273,8 @@ def compare_with_published(
     theirs_name = "" if is_table else published_arch or _architecture_among(theirs, name)
     rows = others.read_published(published, theirs, theirs_name)
     tolerance = others.Tolerance(Fraction(str(percent)) / 100, Fraction(str(cycles)))
-    found = comparing.compare_published(rows, entries, tolerance, name)
+    of_one_cpu = theirs_name in {"", name}
+    found = comparing.compare_published(rows, entries, tolerance, name, of_one_cpu=of_one_cpu)
     if not found.variants:
         raise UsageError(
             f"{campaign.name} has no result of {name} for any variant of {published.name}",
@@ -430,6 +436,7 @@ def query(
     from results.exports.exporters import architectures, only  # noqa: PLC0415 - `--help` does not need it
 
     wanted = compile_query(text)
+    _check_outputs(csv)
     entries = list(only(_entries(database), arch))
     wanted.check({name for entry in entries for name in _attributes(entry)})
     found = list(_selected(entries, wanted))
@@ -521,6 +528,7 @@ def export(database: Path, arch: str = "", mode: str = "latency", **targets: str
     if not wanted:
         options = ", ".join(f"--{option}" for option in exporters())
         raise UsageError("nothing to write", hint=f"name one of {options}")
+    _check_outputs(*wanted.values())
     request = ExportRequest(tuple(only(entries_of(database), arch)), arch, mode, _sample_code)
     for option, exporter in exporters().items():
         if target := wanted.get(option.replace("-", "_")):
@@ -573,6 +581,17 @@ def _by_string() -> dict[str, InstructionVariant]:
     from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415 - slow to import
 
     return {variant.string: variant for variant in Catalogue.load()}
+
+
+def _check_outputs(*targets: str) -> None:
+    """Refuse files that cannot be written, before databases are read. Those without a name and `-` are left out.
+
+    Raises:
+        OutputError: names the first such file.
+    """
+    for target in targets:
+        if target not in {"", "-"}:
+            check_writable(target)
 
 
 @contextmanager

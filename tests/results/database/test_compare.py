@@ -276,13 +276,13 @@ def test_wrong_arguments_are_said(tmp_path: Path, capfd: pytest.CaptureFixture[s
 
 
 def varied(string: str, category: str = "AVX", **operand: Any) -> InstructionVariant:  # noqa: ANN401 - any field of an operand
-    """Return a variant with that string and category, and with one operand."""
+    """Return a variant with that string and category: its first operand as said, its second a source."""
     described = {"kind": OperandKind.REGISTER, "name": "REG0", "read": False, "written": True, **operand}
     return replace(
         variant(string.partition(" ")[0]),
         string=string,
         category=category,
-        operands=(Operand(1, **described),),
+        operands=(Operand(1, **described), Operand(2, OperandKind.REGISTER, name="REG1", read=True)),
     )
 
 
@@ -295,6 +295,7 @@ BLEND = varied("VPBLENDD (XMM, XMM, M128, I8)", kind=OperandKind.MEMORY, read=Tr
     [
         ("0.35", "0.67", {"TP_unrolled": "0.67", "TP_loop": "0.67"}, "below ports"),
         ("0.65", "0.67", {"TP_unrolled": "0.90", "TP_loop": "0.90"}, ""),
+        ("0.35", "0.67", {"TP_unrolled": "0.90", "TP_loop": "0.90"}, ""),  # theirs is impossible, ours may be, too
         ("0.42", "0.25", {"TP_unrolled": "0.50", "TP_loop": "0.50"}, "below load"),
         ("0.42", "0.25", {"TP_unrolled": "0.70", "TP_loop": "0.70"}, ""),
         ("1.00", "0.67", {"TP_unrolled": "0.66", "TP_loop": "0.90"}, "as ports"),
@@ -302,6 +303,10 @@ BLEND = varied("VPBLENDD (XMM, XMM, M128, I8)", kind=OperandKind.MEMORY, read=Tr
         ("1.00", "0.50", {"TP_unrolled": "0.66", "TP_loop": "0.75"}, ""),
         ("1.00", "0.50", {"TP_unrolled": "0.66", "TP_loop": "0.80", "rhythms_unrolled": "0.85 0.98"}, "rhythm"),
         ("1.00", "0.50", {"TP_unrolled": "2.00", "TP_loop": "2.00"}, ""),
+        ("1.00", "0.25", {"TP_unrolled": "0.50", "TP_loop": "0.50"}, "twice less"),
+        ("1.00", "0.25", {"TP_unrolled": "0.40", "TP_loop": "0.40"}, ""),  # too far apart for numbers to tell
+        ("41865", "0.25", {"TP_unrolled": "985", "TP_loop": "992"}, ""),
+        ("105", "1.00", {"TP_unrolled": "1.00", "TP_loop": "1.00"}, ""),
         ("1.00", "0.50", {"TP_unrolled": "0.28", "TP_loop": "0.28"}, ""),  # less than the ports allow: ours is wrong
         ("0.33", "0.33", {"TP_unrolled": "0.28", "TP_loop": "0.33"}, ""),
     ],
@@ -321,17 +326,24 @@ def test_rules_explain_throughputs_by_numbers(theirs: str, computed: str, ours: 
 
 FLAGS: dict[str, Any] = {"kind": OperandKind.FLAGS, "conditional_write": True}
 PART: dict[str, Any] = {"width_bits": 16}
+TWO: dict[str, Any] = {"read": True}  # two sources, so two pairs
 
 
 @pytest.mark.parametrize(
     ("theirs", "ours", "operand", "reason"),
     [
-        ("[0;3]", {"cycles": "3"}, {}, "zero"),
-        ("[0;3]", {"cycles": "5"}, {}, ""),
+        ("[0;3]", {"cycles": "3"}, TWO, "zero"),
+        ("[0;3]", {"cycles": "5"}, TWO, ""),
+        ("[0;3]", {"cycles": "3"}, {}, ""),  # one pair: it is its own latency that is published as 0
         ("[0;36]", {"cycles": "1"}, FLAGS, "condition"),
+        ("[0;36]", {"cycles": "40"}, FLAGS, ""),  # no operand value was published to take that long
+        ("[3;36]", {"cycles": "1"}, FLAGS, ""),
         ("[1;2]", {"cycles": "2"}, PART, "merged"),
         ("[1;2]", {"cycles": "2"}, {}, ""),
         ("6", {"cycles": "5"}, {}, "faster chain"),
+        ("6", {"cycles": "3"}, {}, "faster chain"),
+        ("7", {"cycles": "3"}, {}, ""),  # too far apart for numbers to tell
+        ("2", {"cycles": "0"}, {}, ""),  # no chain is that fast
         ("[5;12]", {"cycles": "5", "cycles_addr": "10", "cycles_addr_is_upper_bound": "1"}, {}, "faster chain"),
         ("4", {"cycles": "6"}, {}, ""),
     ],
@@ -343,6 +355,25 @@ def test_rules_explain_latencies_by_numbers_and_operands(
     result = ArchitectureResult("ZEN4", {"uops": "1"}, (LatencyRow(1, 2, ours),))
     (found,) = compare_published([published(theirs)], [Entry(one, {"ZEN4": result})], Tolerance()).differences
     assert found.reason == reason
+
+
+@pytest.mark.parametrize(("theirs", "operand"), [("[0;3]", TWO), ("[1;3]", PART)])
+def test_a_latency_of_one_pair_is_not_explained_by_another_pair(theirs: str, operand: dict[str, Any]) -> None:
+    one = varied("ADC (R64, R64)", "BINARY", **operand)
+    result = ArchitectureResult("ZEN4", {"uops": "1"}, (LatencyRow(1, 2, {"cycles": "3"}),))
+    row = replace(published(), latencies={"1→2 cycles": parse_latency(theirs)})
+    (found,) = compare_published([row], [Entry(one, {"ZEN4": result})], Tolerance()).differences
+    assert found.reason == ""
+
+
+@pytest.mark.parametrize(("simulated", "of_one_cpu"), [(True, True), (False, False), (False, True)])
+def test_neither_a_model_nor_another_cpu_explains_a_difference(*, simulated: bool, of_one_cpu: bool) -> None:
+    values = {"TP_unrolled": "0.66", "TP_loop": "0.66"} | ({"simulated": "1"} if simulated else {})
+    ours = entry_of("ADC (R64, R64)", {"cycles": "5"}, values)
+    row = published("6", "1.00")
+    found = compare_published([row], [ours], Tolerance(), of_one_cpu=of_one_cpu).differences
+    expected = ["", ""] if simulated or not of_one_cpu else ["faster chain", "twice less"]
+    assert [one.reason for one in found] == expected
 
 
 def test_what_is_explained_meets_no_goal() -> None:

@@ -102,6 +102,13 @@ def test_indexed_addresses_have_their_own_numbers() -> None:
     }
 
 
+@pytest.mark.parametrize(("loop", "written"), [(Fraction(8), True), (None, False)])
+def test_cycles_of_a_divider_stand_beside_the_time_in_a_loop(loop: Fraction | None, *, written: bool) -> None:
+    times = {form: FormResult(None, Throughput(Fraction(8), loop)) for form in (Form.PLAIN, Form.INDEXED)}
+    found = xml.measurement_attributes(entry(forms=times, attributes={"div_cycles": 8, "div_cycles_indexed": 9}).result)
+    assert ("div_cycles" in found, "div_cycles_indexed" in found) == (written, written)
+
+
 def test_jumps_to_fuse_with_are_a_list_that_is_left_out_if_empty() -> None:
     found = [xml.measurement_attributes(entry(macro_fusible=jumps).result) for jumps in (("JZ", "JNZ"), (), None)]
     assert [one.get("macro_fusible") for one in found] == ["JZ;JNZ", None, None]

@@ -141,7 +141,7 @@ def test_osaca_is_told_that_ports_were_inferred_by_time() -> None:
 
 
 def test_osaca_without_ports_is_an_error_that_says_so() -> None:
-    with pytest.raises(DatabaseError, match="no instruction has a port usage"):
+    with pytest.raises(DatabaseError, match="no instruction has both a port usage and a throughput"):
         written("ZEN5")
 
 

@@ -48,6 +48,13 @@ ROWS = (
     Wrong("characterize ADC --backend sim --arch SKLX", 2, "no simulated machine 'SKLX'"),
     Wrong("characterize ADC --backend sim --arch ZEN3", 2, "no simulated machine 'ZEN3'"),
     Wrong("characterize ADC --backend sim --arch HSW:intel:lowest", 2, "intel and lowest contradict each other"),
+    Wrong("characterize ADC --backend sim --arch random:-1", 2, "the seed is not a whole number of 18 digits"),
+    Wrong("characterize ADC --backend sim --arch random:nois:1", 2, "nearest: random:"),
+    Wrong("characterize ADC --backend sim --model published.xml", 2, "published.xml does not name one machine"),
+    Wrong("characterize ADC --model published.xml --backend tsc", 2, "the backend tsc simulates no file"),
+    Wrong("characterize ADC --jobs 2 --backend tsc", 2, "--jobs is for simulated machines"),
+    Wrong("characterize ADC --hide-counters --backend tsc", 2, "--hide-counters is for simulated machines"),
+    Wrong("characterize 'ADC RAX, RBX'", 2, "Nearest: ADC"),
     Wrong("characterize ADC --arch HSWW", 2, "no microarchitecture 'HSWW'"),
     Wrong("characterize ADC --cpu 4000", 3, "CPU 4000"),
     Wrong(f"characterize ADC {SIM} --db ''", 2, "--db: the value is empty"),
@@ -69,6 +76,10 @@ ROWS = (
     Wrong("uopscope explain missing.sqlite ADC", 2, "no such file"),
     Wrong("uopscope explain text.txt ADC", 3, "not an SQLite file"),
     Wrong("uopscope explain folder ADC", 2, "folder: not a file"),
+    Wrong("uopscope measure --bytes zz --backend sim --arch HSW", 2, "'zz': not bytes in hexadecimal"),
+    Wrong("uopscope measure --backend sim --arch HSW", 2, "one source of code is needed, not nothing"),
+    Wrong("uopscope measure --asm nop --bytes 90 --backend sim --arch HSW", 2, "not --asm and --bytes"),
+    Wrong("uopscope measure --asm 'jmp there' --backend sim --arch HSW", 2, "there is neither a register nor a label"),
     Wrong("uopscope measure --asm 'NOSUCH RAX' --backend sim --arch HSW", 2, "NOSUCH"),
     Wrong("uopscope measure --asm '' --backend sim --arch HSW", 2, "--asm: the value is empty"),
     Wrong("uopscope measure --asm nop --modes loop --backend sim --arch HSW", 2, "--modes is for --blocks"),
@@ -79,6 +90,15 @@ ROWS = (
     Wrong("uopscope measure --asm-file binary --backend sim --arch HSW", 2, "binary: not a text"),
     Wrong("uopscope measure --blocks binary --backend sim --arch HSW", 2, "is not code in hexadecimal"),
     Wrong("uopscope analyze binary --arch SKL", 2, "binary: not a text"),
+    Wrong("uopscope analyze", 2, "one source of code is needed, not nothing"),
+    Wrong("uopscope analyze --asm 'NOPE rax' --arch SKL", 2, "'NOPE' is not an instruction"),
+    Wrong("uopscope analyze --bytes 0f --arch SKL", 2, "the instruction is truncated"),
+    Wrong("uopscope analyze --asm nop --arch SKL --mode wild", 2, "--mode wild: not one of"),
+    Wrong("uopscope analyze --asm nop --arch SKL --times 1=2", 2, "--times needs a loop"),
+    Wrong("uopscope analyze --asm nop --arch SKL --data published.xml", 2, "published.xml has no measurements of SKL"),
+    Wrong("uopscope analyze --asm nop --data c.sqlite", 2, "`uopscope db build FILE -o instructions.xml` makes one"),
+    Wrong("uopscope analyze --object text.txt --arch SKL", 2, "--object FILE and --symbol NAME go together"),
+    Wrong("uopscope analyze --blocks text.txt --arch SKL", 2, "is not code in hexadecimal"),
     Wrong("uopscope analyze --asm nop --arch NOPE", 2, "nothing is shipped about a CPU 'NOPE'"),
     Wrong("uopscope analyze --asm nop --arch SKL --html folder", 3, "cannot be written: it is a folder"),
     Wrong("uopscope blocks text.txt", 2, "text.txt: not an ELF file"),
@@ -103,6 +123,9 @@ ROWS = (
     Wrong("uopscope db build missing.sqlite -o out.xml", 2, "no such file"),
     Wrong("uopscope db build missing.sqlite -o out.xml --names 2023", 2, "no names of '2023' are known"),
     Wrong("uopscope db build text.txt -o text.txt", 2, "-o text.txt: it is an input, too, and would be lost"),
+    Wrong("uopscope db build published.xml -o out.xml", 3, "not an SQLite file"),
+    Wrong("uopscope db build missing.sqlite -o folder", 3, "folder: cannot be written: it is a folder"),
+    Wrong("uopscope db check c.sqlite", 2, "`uopscope db build FILE -o instructions.xml` makes one"),
     Wrong("uopscope db check missing.xml", 2, "missing.xml"),
     Wrong("uopscope db check text.txt", 2, "not a readable instructions.xml"),
     Wrong("uopscope db diff published.xml missing.xml", 2, "missing.xml"),
@@ -110,6 +133,16 @@ ROWS = (
     Wrong("uopscope db compare published.xml published.xml --arch NOPE", 2, "no result of the architecture 'NOPE'"),
     Wrong("uopscope db compare published.xml published.xml --arch NHM --cycles inf", 2, "--cycles"),
     Wrong("uopscope db compare published.xml published.xml --csv - --json -", 2, "only one form can go"),
+    Wrong("uopscope db compare published.xml table.csv", 2, "table.csv: a table, and no campaign"),
+    Wrong("uopscope db compare table.csv published.xml --arch NHM", 2, "has no result of NHM for any variant"),
+    Wrong("uopscope db compare text.txt published.xml --arch NHM", 2, "not a readable instructions.xml"),
+    Wrong("uopscope db compare table.csv published.xml --csv table.csv", 2, "it is an input, too"),
+    Wrong("uopscope db compare missing.csv published.xml --arch NHM --json folder", 3, "it is a folder"),
+    Wrong("uopscope db diff missing.xml missing.xml --html folder", 3, "it is a folder"),
+    Wrong("uopscope db query 'uops = 1' --db missing.xml --csv folder", 3, "it is a folder"),
+    Wrong("uopscope db query 'latency(1) > 3' --db published.xml", 2, "expected `,`"),
+    Wrong("uopscope db query '((uops = 1' --db published.xml", 2, "expected `)`"),
+    Wrong("uopscope db export missing.xml --csv folder", 3, "it is a folder"),
     Wrong("uopscope nightly --free-gb inf", 2, "--free-gb"),
     Wrong("uopscope db query 'uop = 1' --db published.xml", 2, "no result here has a field 'uop'"),
     Wrong("uopscope db query 'uops =' --db published.xml", 2, "expected a value"),
@@ -125,6 +158,7 @@ ROWS = (
     ),
     Wrong("uopscope site published.xml -o text.txt", 2, "text.txt exists and is no site"),
     Wrong("uopscope site published.xml published.xml", 2, "more than one instructions.xml"),
+    Wrong("uopscope site missing.xml -o out", 2, "missing.xml: cannot be read"),
 )
 
 
@@ -135,6 +169,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "text.txt").write_text("This is a text, and neither a campaign nor a database.\n" * 20)
     (tmp_path / "binary").write_bytes(bytes(range(256)))
     (tmp_path / "folder").mkdir()
+    (tmp_path / "c.sqlite").write_bytes(b"SQLite format 3\0")
+    (tmp_path / "table.csv").write_text('string,latency,throughput\n"ADC_11 (R64, R64)",1,0.25\n')
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "published.xml").write_bytes((CHECKOUT / "tests" / "data" / "published.xml").read_bytes())
     monkeypatch.chdir(tmp_path)
