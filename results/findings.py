@@ -6,7 +6,7 @@ are sets of one-character port names; cycles and µops are exact.
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - files are read by the types of fields
+from collections.abc import Iterable, Mapping  # noqa: TC003 - files are read by the types of fields
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction  # noqa: TC003 - files are read by the types of fields
@@ -633,6 +633,12 @@ def known_part(failure: Failure) -> PortUsage:
         least = {ports: min([count, *(one.get(ports, 0) for one in rest)]) for ports, count in first.items()}
         return PortUsage({ports: count for ports, count in least.items() if count})
     return PortUsage({})
+
+
+def certain_ports(failures: Iterable[Failure]) -> PortUsage:
+    """Return the µops that an instruction surely has, from what failed: none if its usage is known, or nothing is."""
+    parts = (known_part(one.why) for one in failures if isinstance(one, NoPorts) and one.form is Form.PLAIN)
+    return next((part for part in parts if part.total), PortUsage({}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from results import sentences
+from results.findings import certain_ports
 from results.model import SPECIAL_FORMS, Form
 from results.text import cycles_text, latencies_text, machine_text, taken_text
 
@@ -62,6 +63,7 @@ RIGHT = {1, 3, 4, 5}
 """Columns of numbers."""
 
 GAP = "  "
+CERTAIN = f"+{UNKNOWN} behind ports: there may be further µops, whose ports are not known"
 BY_TIME = (
     "ports were inferred by time alone: r0, r1 ... are ports whose published names are not known, and counts"
     " are cycles that a port is occupied"
@@ -129,6 +131,8 @@ def footing_lines(rows: Sequence[ResultRow], footing: Footing) -> Iterator[Text]
     if any(_has_unknown(result) for result in results):
         for reason in footing.unknown:
             yield Text(f"{UNKNOWN} {reason}", style="dim")
+    if any(result.ports is None and certain_ports(result.failures).total for result in results):
+        yield Text(CERTAIN, style="dim")
     if any(result.attributes.get("ports_by_time") for result in results):
         yield Text(BY_TIME, style="dim")
     yield Text(machine_text(footing.provenance))
@@ -172,7 +176,8 @@ def _cells(row: ResultRow) -> Iterator[str]:
     result, throughput = row.result, row.result.throughput
     yield f"{FAILED} {result.string}" if result.failures else result.string
     yield UNKNOWN if result.uops is None else str(result.uops)
-    yield _ports_text(result.ports, unknown=UNKNOWN) or NOTHING
+    certain = certain_ports(result.failures)
+    yield _ports_text(result.ports, unknown=f"{certain}+{UNKNOWN}" if certain.total else UNKNOWN) or NOTHING
     yield _time_text(throughput.unrolled, throughput.unrolled_rhythms)
     yield _time_text(throughput.loop, throughput.loop_rhythms)
     yield _time_text(throughput.ports)

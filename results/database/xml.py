@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from results.database.reader import Analysis, ArchitectureResult, Entry, LatencyRow
-from results.findings import NoPorts, Stated, known_part
+from results.findings import Stated, certain_ports
 from results.model import Form, LatencyPart
 from results.sentences import failure, reason
 from results.whole_cycles import whole_cycles
@@ -56,9 +56,8 @@ def measurement_attributes(result: Characterization) -> dict[str, str]:
         attributes["uops"] = str(result.uops)
     for form, found in result.forms.items():
         attributes |= _ports(found.ports, form.suffix) | _throughput(found.throughput, form.suffix)
-    for one in result.failures:
-        if isinstance(one, NoPorts) and one.form is Form.PLAIN and known_part(one.why).total:
-            attributes["some_ports"] = str(known_part(one.why))
+    if certain := str(certain_ports(result.failures)):
+        attributes["some_ports"] = certain
     if result.macro_fusible:
         attributes["macro_fusible"] = ";".join(result.macro_fusible)
     for form in Form:  # the rule `divider` of results.database.rules

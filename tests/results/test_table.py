@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from results.findings import FractionalUops
+from results.findings import FractionalUops, NoPorts, Unplaced
 from results.model import (
     SPECIAL_FORMS,
     Bound,
@@ -101,6 +101,17 @@ def test_what_is_unknown_is_explained_once() -> None:
     unknown = dataclasses.replace(MEASURED, uops=None, forms={Form.PLAIN: FormResult(None, Throughput(Fraction(1)))})
     text = shown([ResultRow(unknown, ADC)] * 3, Footing(MACHINE, ("µops and ports: the clock cannot count them",)))
     assert text.count("the clock cannot count them") == 1
+
+
+def test_what_is_certain_of_ports_is_shown_where_there_may_be_more() -> None:
+    why = NoPorts(Form.PLAIN, Unplaced(PortUsage.parse("1*r13"), slots=2))
+    partly = dataclasses.replace(MEASURED, forms={Form.PLAIN: FormResult(None, Throughput())}, failures=(why,))
+    text = shown([ResultRow(partly, ADC)], Footing(MACHINE))
+    assert "1*r13+?" in text
+    assert "+? behind ports: there may be further µops" in text
+    (row,) = csv.DictReader(io.StringIO(write_csv([(ResultRow(partly, ADC), MACHINE)])))
+    assert row["ports"] == ""
+    assert "+?" not in shown([ResultRow(MEASURED, ADC)], Footing(MACHINE))
 
 
 def test_failures_and_skipped_variants_are_named_with_their_reasons() -> None:
