@@ -26,9 +26,9 @@ def lines_of(found: Interrupted) -> Iterator[str]:
         each = [one.shares.get(number, Fraction(0)) for one in found.layouts]
         share = found.share(number) if each else found.predicted.get(number, Fraction(0))
         measured = f"{float(share):8.1%}" if each else f"{'':8}"
-        spread = f"{float(min(each)):5.1%} - {float(max(each)):5.1%}" if each else ""
+        span = f"{float(min(each)):5.1%} - {float(max(each)):5.1%}" if each else ""
         model = f"{float(found.predicted.get(number, 0)):6.1%}" if found.predicted else "?"
-        row = f"{text:{width}}  {measured}  {spread:>13}  {bar(share / most):{BAR}}  {model:>6}  {_why(found, number)}"
+        row = f"{text:{width}}  {measured}  {span:>13}  {bar(share / most):{BAR}}  {model:>6}  {_why(found, number)}"
         yield row.rstrip()
     yield ""
     yield from _samples(found)
@@ -64,11 +64,11 @@ def _samples(found: Interrupted) -> Iterator[str]:
     yield "samples per second of the CPU: " + ", ".join(
         f"{source} at least {min(rate):.0f}" for source, rate in rates.items()
     )
-    parts = [f"layouts {float(found.layout_spread):.3f}"]
-    if found.round_spread is not None:
-        parts.append(f"rounds {float(found.round_spread):.3f}")
-    if found.source_spread is not None:
-        parts.append(f"sources {float(found.source_spread):.3f}")
+    parts = [f"layouts {float(found.layout_distance):.3f}"]
+    if found.round_distance is not None:
+        parts.append(f"rounds {float(found.round_distance):.3f}")
+    if found.source_distance is not None:
+        parts.append(f"sources {float(found.source_distance):.3f}")
     yield f"greatest total variation distance of {', '.join(parts)}"
 
 
@@ -112,10 +112,10 @@ def json_of(found: Interrupted) -> dict[str, Any]:
         "core_cycles": found.cycles if found.layouts else None,
         "predicted_cycles": None if prediction is None else float(prediction.cycles),
         "distance": _float(found.distance),
-        "spread": {
-            "layouts": float(found.layout_spread),
-            "rounds": _float(found.round_spread),
-            "sources": _float(found.source_spread),
+        "distances": {
+            "layouts": float(found.layout_distance),
+            "rounds": _float(found.round_distance),
+            "sources": _float(found.source_distance),
         },
         "slower_than_model": found.disturbed,
         "no_prediction": found.why,

@@ -101,11 +101,11 @@ MOST_STEPS, SETTLED_COPIES = 100, 2
 LOOP_ITERATIONS = 100
 
 AGREEMENT = 0.01
-"""The spread of a block, per cycle, that needs no further rounds: half of what two measurements may differ by. One
-block in twelve needs more."""
+"""Share of a block's cycles. A spread of no more needs no further rounds: it is half of what two measurements may
+differ by. One block in twelve needs more rounds."""
 STEADY = 0.04
-"""A block whose rounds differ by more than this has no number. Of 512 blocks measured twice on an Ice Lake (load 22),
-96.2% have one then, and 96.3% of these agree within 2%. With 0.1 it is 98.3% and 94.2%."""
+"""Share of a block's cycles. A block with a larger spread has no number. Of 512 blocks measured twice on an Ice Lake
+(load 22), 96.2% have one then, and 96.3% of these agree within 2%. With 0.1 it is 98.3% and 94.2%."""
 LEAST_CYCLES = 0.05
 """Less cannot be: no core retires 20 instructions in a cycle."""
 
@@ -155,7 +155,8 @@ class BlockTiming:
     """Core cycles per copy in one mode with their spread, or the reason why there are none.
 
     `problem` is the kind of the reason, `reason` says it for people, with its figures. With cycles they are a remark;
-    of two, `problem` is the one about the rounds. `spread` is how far the faster half of the rounds lies apart.
+    of two, `problem` is the one about the rounds. `spread` is half the distance from the fastest round to the median
+    one, the sum for both sizes.
     """
 
     status: Status

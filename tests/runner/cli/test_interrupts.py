@@ -42,7 +42,7 @@ def test_shares_of_layouts_count_alike_and_what_is_left_is_named() -> None:
     found = Interrupted(("A", "B", "C"), layouts, ALL_BEHIND_A, "SKL")
     assert found.shares == {1: Fraction(7, 10), 2: Fraction(3, 10)}
     assert found.distance == Fraction(3, 10)
-    assert (found.layout_spread, found.round_spread, found.source_spread) == (Fraction(2, 5), None, None)
+    assert (found.layout_distance, found.round_distance, found.source_distance) == (Fraction(2, 5), None, None)
     text = "\n".join(lines_of(found))
     assert "unexplained: 30.0% more at C" in text
     assert "3.0 cycles behind A, which executes" in text
@@ -61,9 +61,9 @@ def test_sources_and_rounds_are_compared() -> None:
         sampled(0, 60, 40, source=Source.TIMER),
     )
     found = Interrupted(("A", "B", "C"), layouts, None, "SKL", "why not")
-    assert found.layout_spread == 0
-    assert found.round_spread == Fraction(1, 5)
-    assert found.source_spread == Fraction(1, 5)
+    assert found.layout_distance == 0
+    assert found.round_distance == Fraction(1, 5)
+    assert found.source_distance == Fraction(1, 5)
     text = "\n".join(lines_of(found))
     assert "rounds 0.200, sources 0.200" in text
     assert "perf at least 1030, timer at least 1030" in text
