@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from results.memory.model import Addressing, ForwardingMatrix, ForwardingOutcome, LineCrossing
 from results.memory.text import title
-from xed_convert.extras import extra
+from xed_convert.extras import check_matplotlib
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,15 +25,6 @@ GAP = 2
 """Cells between two blocks."""
 ROW_HEIGHT = 3
 """Cells: a stripe is higher than wide, so that it can be seen."""
-
-
-def check_matplotlib() -> None:
-    """Check before long work that `svg` can be made.
-
-    Raises:
-        MissingPackageError: matplotlib is not installed.
-    """
-    extra("matplotlib", "--plot FILE")
 
 
 def svg(forwarding: ForwardingMatrix, name: str) -> bytes:

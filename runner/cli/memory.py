@@ -79,7 +79,7 @@ def memory(
         if target is not None and str(target) != "-":
             check_writable(target)
     if plot is not None:
-        from results.memory.heat_map import check_matplotlib  # noqa: PLC0415 - likewise
+        from xed_convert.extras import check_matplotlib  # noqa: PLC0415 - likewise
 
         check_matplotlib()
     if from_file is not None:

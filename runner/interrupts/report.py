@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from analysis.retirement import Cause
+from results.text import bar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
 BAR = 20
 """Characters of the longest bar."""
-EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def lines_of(found: Interrupted) -> Iterator[str]:
@@ -28,17 +28,13 @@ def lines_of(found: Interrupted) -> Iterator[str]:
         measured = f"{float(share):8.1%}" if each else f"{'':8}"
         span = f"{float(min(each)):5.1%} - {float(max(each)):5.1%}" if each else ""
         model = f"{float(found.predicted.get(number, 0)):6.1%}" if found.predicted else "?"
-        row = f"{text:{width}}  {measured}  {span:>13}  {bar(share / most):{BAR}}  {model:>6}  {_why(found, number)}"
+        row = (
+            f"{text:{width}}  {measured}  {span:>13}  {bar(share / most, BAR):{BAR}}  {model:>6}  {_why(found, number)}"
+        )
         yield row.rstrip()
     yield ""
     yield from _samples(found)
     yield from _model(found)
-
-
-def bar(share: Fraction) -> str:
-    """Return a bar of blocks; a share of 1 is `BAR` characters long."""
-    whole, rest = divmod(round(share * BAR * 8), 8)
-    return "█" * whole + EIGHTHS[rest].strip()
 
 
 def _why(found: Interrupted, position: int) -> str:

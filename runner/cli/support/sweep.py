@@ -20,8 +20,9 @@ from runner.cli.process import stop
 from runner.cli.support import output
 from runner.own_code.counters import CounterChoice
 from runner.own_code.journal import Journal
-from runner.own_code.plot import bars, check_matplotlib, svg
+from runner.own_code.plot import bars, svg
 from runner.own_code.sweep import SPREAD, Parameter, cycle_columns, points, rows_of, sweep
+from xed_convert.extras import check_matplotlib
 from xed_convert.files import atomic_write, check_writable
 
 if TYPE_CHECKING:

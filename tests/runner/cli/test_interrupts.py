@@ -18,7 +18,7 @@ from runner.host.interrupts import sample
 from runner.host.interrupts.sample import USUAL_SOURCES, Sampled, Sampling, Source, loop_of
 from runner.host.interrupts.sampler import SampledRun, Sampler
 from runner.interrupts.plot import svg
-from runner.interrupts.report import bar, json_of, lines_of
+from runner.interrupts.report import json_of, lines_of
 from runner.interrupts.study import Interrupted, interrupted
 from runner.own_code.reading.text import assemble
 from tests.attempts import undisturbed
@@ -75,12 +75,6 @@ def test_a_loop_that_is_slower_than_the_model_is_said() -> None:
     assert found.disturbed
     assert "3.50 cycles per iteration, 3.00 by the model of SKL" in "\n".join(lines_of(found))
     assert "another thread shares the core" in "\n".join(lines_of(found))
-
-
-def test_bars() -> None:
-    assert bar(Fraction(0)) == ""
-    assert bar(Fraction(1)) == 20 * "█"
-    assert bar(Fraction(1, 40)) == "▌"
 
 
 def test_a_picture_has_a_bar_for_what_was_measured_and_for_the_model() -> None:
