@@ -80,11 +80,11 @@ def dependencies(latencies: Latencies, core: CoreConstants) -> Latencies:
 
 
 def overlap_cycles(variant: InstructionVariant, core: CoreConstants) -> int:
-    """Return what the stated latency of a load from memory has beyond its part of the way from a store, a cycle.
+    """Return how many cycles a load's stated latency loses, because they count at the store (see the module).
 
-    A plain load is stated with the whole way less a cycle. The way of a vector is longer by as much as a load of 128
-    bits is. A store of 256 bits is stated like one of 128, and only its load takes longer. What stores too has no
-    overlap (0).
+    That is all but one of those that are stated of a plain load: of general registers, or of a vector of 128 bits.
+    (A load of 256 bits takes longer, but its store does not, so that difference stays with the load.) A variant that
+    loads and stores loses none.
     """
     if any(is_memory_result(o) for o in variant.operands):
         return 0
