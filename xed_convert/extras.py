@@ -45,12 +45,3 @@ def extra(package: str, what_for: str) -> ModuleType:
             f"{what_for} needs {package}, which is not installed",
             hint=f"{sys.executable} -m pip install '{requirement}'   (or install uopscope with the extra {name!r})",
         ) from error
-
-
-def check_matplotlib() -> None:
-    """Check before long work that a plot can be made.
-
-    Raises:
-        MissingPackageError: matplotlib is not installed.
-    """
-    extra("matplotlib", "--plot FILE")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from results.memory.model import Addressing, ForwardingMatrix, ForwardingOutcome, LineCrossing
 from results.memory.text import title
-from xed_convert.extras import check_matplotlib
+from xed_convert.extras import extra
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,7 @@ def svg(forwarding: ForwardingMatrix, name: str) -> bytes:
     Raises:
         MissingPackageError: matplotlib is not installed.
     """
-    check_matplotlib()
+    extra("matplotlib", "--plot FILE")
     from matplotlib import rc_context  # noqa: PLC0415 - an extra
     from matplotlib.figure import Figure  # noqa: PLC0415 - likewise
 

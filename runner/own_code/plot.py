@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from results.text import bar
 from runner.own_code.sweep import CYCLES, cycle_columns
-from xed_convert.extras import check_matplotlib
+from xed_convert.extras import extra
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ def svg(rows: Rows, parameters: Sequence[str], title: str) -> bytes:
         MissingPackageError: matplotlib is not installed.
         MeasureError: there is nothing to plot.
     """
-    check_matplotlib()
+    extra("matplotlib", "--plot FILE")
     from matplotlib import rc_context  # noqa: PLC0415 - an extra
     from matplotlib.figure import Figure  # noqa: PLC0415 - likewise
 

@@ -22,7 +22,7 @@ from runner.own_code.counters import CounterChoice
 from runner.own_code.journal import Journal
 from runner.own_code.plot import bars, svg
 from runner.own_code.sweep import SPREAD, Parameter, cycle_columns, points, rows_of, sweep
-from xed_convert.extras import check_matplotlib
+from xed_convert.extras import extra
 from xed_convert.files import atomic_write, check_writable
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def measure_sweep(
     for path in outputs.files():
         check_writable(path)
     if outputs.plot not in {None, STANDARD_OUTPUT}:
-        check_matplotlib()
+        extra("matplotlib", "--plot FILE")
     with opened() as backend:
         provenance = backend.info().provenance
         with _journal(outputs, template, wanted, provenance) as journal:
