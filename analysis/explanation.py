@@ -41,8 +41,8 @@ class SourceLine:
 class MeasuredCycles:
     """Core cycles per iteration that were measured beside those predicted for the same way of running.
 
-    `cycles` is None if it could not be measured; `reason` says why. `spread` is half the difference of the rounds that
-    agree best.
+    `cycles` is None if it could not be measured; `reason` says why. `spread` is half the distance from the fastest
+    round to the median one.
     """
 
     running: str

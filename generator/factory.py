@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from generator.assemble import assemble
+from generator.operands.places import STATUS_FLAGS
 from xed_convert.model import Instance, InstructionVariant, OperandValue
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from generator.facts import LineTemplate
     from generator.microbenchmark import Line
 
 
@@ -62,3 +66,12 @@ class InstructionFactory:
                 self._lines.clear()
             found = self._lines[key] = assemble(self.instance(string, *values))
         return found
+
+    def writes_flags(self, lines: Iterable[LineTemplate]) -> bool:
+        """Whether any of some lines writes a status flag.
+
+        Raises:
+            UnknownInstructionError: the catalogue has no such variant.
+        """
+        operands = (operand for string, _ in lines for operand in self.variant(string).operands)
+        return any(flag in STATUS_FLAGS and access != "r" for one in operands for flag, access in one.flags.items())

@@ -48,7 +48,7 @@ DIVIDER = "div_cycles"
 OTHER_LOAD = Fraction(1, 20)
 """µops per instruction. The load of a port must change by more to call for another inference of ports.
 
-A µop that is spread over ten ports puts 1/10 on each of them; this is half of that.
+A µop that is distributed over ten ports puts 1/10 on each of them; this is half of that.
 """
 
 

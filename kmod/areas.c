@@ -171,7 +171,7 @@ int uops_areas_alloc(struct uops_areas *areas, bool contiguous, size_t r14_bytes
 	return 0;
 }
 
-/* What is around the registers is zero when a job begins. */
+/* Before a job: zero the bytes around the addresses that registers have. */
 void uops_areas_clean(struct uops_areas *areas)
 {
 	int i;

@@ -215,7 +215,7 @@ static void count_clocks(struct uops_result *result, u64 last[2], int half)
 	memcpy(last, now, sizeof(now));
 }
 
-/* Once; on demand, again from the beginning after each page that was lacking. */
+/* Run the code once; with memory on demand, again after each page that was lacking. */
 static int run_whole(const struct uops_batch *batch, const struct uops_job *job)
 {
 	do {

@@ -4,8 +4,8 @@
  * lasted. Over the limit, or soon when its task has a signal, it sends an NMI. Its
  * handler makes the interrupted CPU return to the exit of entry.S. NMIs may have no
  * effect: the blob has switched the local APIC off, or a kernel returns from them in
- * another way. After PATIENCE_NS it overwrites the blob with INT3, which is
- * contained.
+ * another way. After PATIENCE_NS the timer overwrites the blob with INT3, which
+ * is contained.
  *
  * INT3 is the second choice since the other CPU may be fetching what is written:
  * half of a jump and half of INT3 lead anywhere. So it is written one byte after
@@ -278,7 +278,7 @@ void uops_guard_enter(u64 limit_ns)
 	atomic_set_release(&uops_run.state, (int)(sequence | UOPS_RUNNING));
 }
 
-/* The NMI that was sent arrives here, not in the next run; not for ever, though. */
+/* Wait for the NMI that was sent, at most CLAIM_NS, so that the next run does not get it. */
 static void await_nmi(void)
 {
 	u64 start = ktime_get_mono_fast_ns();

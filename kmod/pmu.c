@@ -495,7 +495,7 @@ int uops_pmu_program(const struct uops_counter_set *set)
 	return has_global() ? pmu_write(global_msr(), enabled) : 0;
 }
 
-/* What a difference of two reads is cut to. */
+/* The bits of a counter, to which differences of two reads are cut. */
 u64 uops_pmu_mask(const struct uops_counter *counter)
 {
 	u32 width = 64;

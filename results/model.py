@@ -314,10 +314,10 @@ PRODUCERS = "producers"
 class Derivation:
     """How a number came out of experiments, for `--explain`.
 
-    `quantity` is its name in the XML ("ports_same_reg", "TP_unrolled", "div_cycles" ...), `LATENCY`, `LEFT_OUT`,
-    `VALUE_CLASSES`, `BYPASS`, or `PRODUCERS`.
-    `latency` says which latency it is (None: another quantity, or a file that does not say). `experiments` are the ids
-    of the microbenchmarks that the steps speak of, in their order.
+    - `quantity`: its name in the XML ("ports_same_reg", "TP_unrolled", "div_cycles" ...), `LATENCY`, `LEFT_OUT`,
+      `VALUE_CLASSES`, `BYPASS`, or `PRODUCERS`.
+    - `experiments`: the ids of the microbenchmarks that the steps are about, in their order.
+    - `latency`: which latency it is (None: another quantity, or a file that does not say).
     """
 
     quantity: str

@@ -1,4 +1,4 @@
-"""Conclusions as short texts for people: cycles, latencies, machines, durations."""
+"""Conclusions as short texts for people: cycles, latencies, machines, durations, bars."""
 
 from __future__ import annotations
 
@@ -126,3 +126,13 @@ def taken_text(seconds: float, lost_seconds: float) -> str:
 
 BUSY_SHARE = 0.1
 """A run that lost this share of its time was on a busy machine: a quiet one loses less than a second."""
+
+
+EIGHTHS = " ▏▎▍▌▋▊▉"
+"""Blocks of no to seven eighths of a character's width."""
+
+
+def bar(share: Fraction | float, characters: int) -> str:
+    """Return a bar of blocks: a share of 1 is so many characters long, one below 0 has no bar."""
+    whole, eighths = divmod(round(max(share, 0) * characters * 8), 8)
+    return "█" * whole + EIGHTHS[eighths].strip()

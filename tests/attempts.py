@@ -22,7 +22,7 @@ def undisturbed(measure: Callable[[], T], holds: Callable[[T], bool], seconds: f
     that fails at the first try.
 
     Raises:
-        AssertionError: no result was right within so many seconds and three tries. It names the last ones.
+        AssertionError: no result was right, in three tries and until `seconds` were over. It names the last results.
     """
     ends = time.monotonic() + seconds
     seen: list[T] = []
@@ -35,7 +35,7 @@ def undisturbed(measure: Callable[[], T], holds: Callable[[T], bool], seconds: f
 
 
 def seconds_of(work: Callable[[], object]) -> Callable[[], float]:
-    """Return what does that work and returns its wall time in seconds."""
+    """Return a function that does the work once and returns its wall time in seconds."""
 
     def timed() -> float:
         started = time.monotonic()

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 PACKAGES = ("xed_convert", "results", "generator", "inference", "simulator", "analysis", "runner")
 OTHERS = ("tests", "benchmarks", "docs")
+LISTED = ("runner/cli", "runner/backends", "results/exports")
+"""Folders whose files are found by listing them."""
 
 
 def sources(*folders: str, top: Path = CHECKOUT) -> dict[str, Path]:
@@ -127,6 +129,20 @@ def test_tests_mirror_the_folders() -> None:
     assert [str(folder) for folder in some(mirrored, 20) if not (CHECKOUT / folder).is_dir()] == []
 
 
+MOST_FILES = 16
+"""Python files in a folder, without its `__init__.py`: a newcomer looks through about so many."""
+
+
+def test_no_room_has_more_files_than_a_newcomer_looks_through() -> None:
+    folders = {path.parent for folder in (*PACKAGES, *OTHERS) for path in (CHECKOUT / folder).rglob("*.py")}
+    counts = {
+        name: sum(path.name != "__init__.py" for path in folder.glob("*.py"))
+        for folder in folders
+        if (name := str(folder.relative_to(CHECKOUT))) not in LISTED
+    }
+    assert {name: count for name, count in some(counts.items(), 80) if count > MOST_FILES} == {}
+
+
 def classes(modules: Mapping[str, Path]) -> dict[str, list[str]]:
     """Return which modules define a public class of a name."""
     found: dict[str, list[str]] = {}
@@ -151,10 +167,6 @@ def test_two_classes_of_one_name_are_found(tmp_path: Path) -> None:
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
     assert classes({name: tmp_path / name for name in texts}) == {"A": ["one.py", "two.py"], "B": ["one.py"]}
-
-
-LISTED = ("runner/cli", "runner/backends", "results/exports")
-"""Folders whose files are found by listing them."""
 
 
 def test_every_room_names_its_files_in_reading_order() -> None:

@@ -32,6 +32,7 @@ REPLACED = {
     "namer": "shared counters",
     "rival": "indistinguishable usage",
     "rivals": "indistinguishable usages",
+    "surroundings": "execution environment, or prologue and epilogue",
     "timely": "consistent with time",
     "witness": "contention probe",
     "workshop": "campaign setup",

@@ -28,6 +28,7 @@ _INSTRUCTION = re.compile(r"^\t(?P<text>[^/]*?)\s*// <MCInst #\d+ (?P<name>\w+)"
 _OPERAND = re.compile(r"<MCOperand Reg:(\d+)>")
 _WITHOUT_MODEL = re.compile(r"note: instruction:\s*(.*)")
 _PLACE = re.compile(r"<stdin>:(\d+):\d+: error: (.*)")
+_UNKNOWN_CPU = re.compile(r"'([\w-]+)' is not a recognized processor")
 
 
 class ToolError(UopscopeError):
@@ -69,7 +70,7 @@ def tables_of(text: str, cpu: str) -> LlvmTables:
     """Return what LLVM says of a kernel.
 
     Raises:
-        ToolError: LLVM is not installed.
+        ToolError: LLVM is not installed, or is older than the CPU.
         AnalysisError: the text is no AArch64 assembly that LLVM knows; the message names the line.
     """
     options = ("-mtriple=aarch64", f"-mcpu={cpu}")
@@ -99,7 +100,7 @@ def tables_of(text: str, cpu: str) -> LlvmTables:
         for number, info in enumerate(infos)
     ]
     cycles = summary["TotalCycles"] / summary["Iterations"]
-    return LlvmTables(cpu, names, tuple(described), cycles, int(summary["DispatchWidth"]), _version())
+    return LlvmTables(cpu, names, tuple(described), cycles, int(summary["DispatchWidth"]), version())
 
 
 def _json(text: str, cpu: str) -> dict[str, Any]:
@@ -141,7 +142,8 @@ def program(name: str) -> str:
 
 
 @cache
-def _version() -> str:
+def version() -> str:
+    """Return the version of the LLVM that is used, as it states it."""
     text = subprocess.run([program("llvm-mca"), "--version"], capture_output=True, text=True, check=False).stdout
     match = re.search(r"LLVM version (\S+)", text)
     return match[1] if match else "?"
@@ -162,6 +164,8 @@ def _run(name: str, options: tuple[str, ...], text: str) -> str:
     except OSError as error:
         raise ToolError(f"{name}: {error.strerror}") from error
     if done.returncode:
+        if unknown := _UNKNOWN_CPU.search(done.stderr):
+            raise ToolError(f"LLVM {version()} has no CPU {unknown[1]}", hint="install a newer LLVM")
         places = _PLACE.findall(done.stderr)
         said = [f"line {line}: {what}" for line, what in places[:MOST_ERRORS]]
         if not said and (without := _WITHOUT_MODEL.search(done.stderr)):

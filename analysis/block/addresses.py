@@ -16,7 +16,7 @@ from __future__ import annotations
 import operator
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from analysis.block.commits import commit_cycles
 from results.machine.graph import tracked
@@ -131,6 +131,13 @@ class _Written:
     offset: int
     access: _Access
     spelling: Spelling
+
+
+class _When(NamedTuple):
+    """An iteration, and the position of an instruction in it."""
+
+    iteration: int
+    position: int
 
 
 @dataclass(slots=True)
@@ -260,8 +267,8 @@ class _State:
         versions = self.versions.get(base, 0), self.versions.get(index, 0)
         return (base, index, *versions, place.scale, place.displacement + moved, place.segment)
 
-    def store(self, access: _Access, address: Value, value: Value, when: tuple[int, int], spelling: Spelling) -> None:
-        """Write a value, at an iteration and a position, to an address that is spelled so (none: no matter how)."""
+    def store(self, access: _Access, address: Value, value: Value, when: _When, spelling: Spelling) -> None:
+        """Write a value to an address that is spelled so (none: no matter how)."""
         symbol, offset = place = self.physical(address)
         written = _Written(*when, address[1] - offset, offset, access, spelling)
         size = access.size
@@ -275,10 +282,8 @@ class _State:
                 self.writers[near] = written
         self.contents[place] = (size, value)
 
-    def wrote(
-        self, access: _Access, address: Value, when: tuple[int, int], spelling: Spelling
-    ) -> set[tuple[ForwardedLoad, int]]:
-        """Return the stores that wrote what a load reads, at an iteration and a position, and the distance of each.
+    def wrote(self, access: _Access, address: Value, when: _When, spelling: Spelling) -> set[tuple[ForwardedLoad, int]]:
+        """Return the stores that wrote what a load reads, and the distance of each.
 
         The distance is how many bytes after the store the load begins. The store can be forwarded if it wrote all of
         what is read, at the same address; that two addresses lead to one place is not recognized. It is renamed if both
@@ -286,7 +291,6 @@ class _State:
         """
         symbol, offset = self.physical(address)
         moved = address[1] - offset
-        iteration, load = when
         found = {self.writers.get((symbol, offset + byte)) for byte in range(access.size)}
         links = set()
         for one in found:
@@ -294,7 +298,8 @@ class _State:
                 whole = len(found) == 1 and one.moved == moved
                 renamed = whole and spelling != () and one.spelling == spelling
                 vectors = access.is_vector and one.access.is_vector
-                forwarded = ForwardedLoad(load, one.position, iteration - one.iteration, whole, renamed, vectors)
+                back = when.iteration - one.iteration
+                forwarded = ForwardedLoad(when.position, one.position, back, whole, renamed, vectors)
                 links.add((forwarded, offset - one.offset))
         return links
 
@@ -484,14 +489,14 @@ class _Meaning:
         state.touched += [(position, offset) for symbol, offset in places if symbol == NUMBER]
         for access, address, spelling in zip(self.accesses, places, spelled, strict=True):
             if access.reads:
-                found |= state.wrote(access, address, (iteration, position), spelling)
+                found |= state.wrote(access, address, _When(iteration, position), spelling)
         result = self._result(state, places)
         for name in self.written:
             state.write(name, result if result is not None and name == self.target else state.fresh())
         for access, address, spelling in zip(self.accesses, places, spelled, strict=True):
             if access.writes:
                 stored = result if result is not None else state.fresh()
-                state.store(access, address, stored, (iteration, position), spelling)
+                state.store(access, address, stored, _When(iteration, position), spelling)
         if self.stack_change:
             symbol, offset = state.register("RSP")
             state.registers["RSP"] = (symbol, offset + self.stack_change & FULL)

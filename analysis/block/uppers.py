@@ -14,6 +14,7 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from simulator.core.late_forms import CLEANING
 from simulator.core.locations import VECTORS, location_of
 
 if TYPE_CHECKING:
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 
     from analysis.block.code import Item
     from xed_convert.model import InstructionVariant, Operand
-
-CLEANING = frozenset({"VZEROUPPER", "VZEROALL"})
-"""Mnemonics after which all upper halves are zero."""
 
 UPPER_BITS = 256
 """The least width of a register that has an upper half."""

@@ -1,8 +1,8 @@
 """Bounds of the front end: predecoder, decoders, µop cache, loop buffer, each as if nothing else took time.
 
-Code is unrolled (copies in a row, which come from the decoders), or a loop. The rules are
-those of Abel and Reineke (uiCA, ICS 2022, section 4) and of Abel et al. ("Facile", IISWC 2023, section 4). The
-constants of a core are in `results/machine/cores/`.
+Code is unrolled (copies in a row, which come from the decoders), or a loop. The rules are those of Abel and Reineke
+(uiCA, ICS 2022, section 4) and of Abel et al. ("Facile", IISWC 2023, section 4). The constants of a core are in
+`results/machine/cores/`.
 """
 
 from __future__ import annotations

@@ -136,11 +136,11 @@ def _simulation(study: Study) -> dict[str, Any]:
         "page_cycles": float(study.simulated.page_cycles),
         "instructions": [
             {
-                "port_loads": _load(line.ports),
-                "waits": {one.value: float(cycles) for one, cycles in line.waits.items()},
-                "caused": {one.value: float(cycles) for one, cycles in line.caused.items()},
+                "port_loads": _load(times.ports),
+                "waits": {one.value: float(cycles) for one, cycles in times.waits.items()},
+                "caused": {one.value: float(cycles) for one, cycles in times.caused.items()},
             }
-            for line in explanation.lines
+            for times in explanation.instructions
         ],
         "timeline": [
             {

@@ -203,14 +203,14 @@ def _load_of(facts: PredictionFacts, position: int) -> Mapping[str, Fraction]:
     """Return the load of one instruction: as simulated, or else the best one."""
     if facts.explained is None:
         return facts.loads.best_of[position]
-    return facts.explained.explanation.lines[position].ports
+    return facts.explained.explanation.instructions[position].ports
 
 
 def _waits(facts: PredictionFacts, position: int) -> list[str]:
     """Return how long an instruction waited, by kind, and how long others waited for it; [] without a simulation."""
     if facts.explained is None:
         return []
-    times = facts.explained.explanation.lines[position]
+    times = facts.explained.explanation.instructions[position]
     return [*(_number(times.waits.get(kind)) for kind in Wait), _number(times.made_wait)]
 
 

@@ -36,7 +36,7 @@ def waits_lines(facts: PredictionFacts) -> Iterator[str]:
         return
     yield "cycles that each instruction waited, by what it waited for, and that it made others wait"
     yield "line  " + " ".join(f"{head:>7}" for head in HEADS.values()) + "   others  ports"
-    for position, line in enumerate(facts.explained.explanation.lines):
+    for position, line in enumerate(facts.explained.explanation.instructions):
         cells = " ".join(f"{_number(line.waits.get(one)):>7}" for one in HEADS)
         ports = " ".join(f"{name}:{float(uops):.2f}" for name, uops in line.ports.items())
         yield f"{position + 1:4}  {cells}  {_number(line.made_wait):>7}  {ports}".rstrip()

@@ -2,7 +2,7 @@
 
 Reading order:
 
-- `results`: what comes out: `Simulated`, and per instruction `LineTimes` and `InstanceTimes`;
+- `results`: what comes out: `Simulated`, and per instruction `InstructionTimes` and `InstanceTimes`;
 - `program`: a block as steps of the core, with its loads linked to the stores that they read from;
 - `waits`: which instructions waited, for what and for which other ones, from notes about each instance;
 - `run`: simulates until it repeats (`Simulation.run`), or with these notes (`Simulation.explain`);

@@ -182,8 +182,9 @@ class Programs:
     ) -> _Template:
         """Make the steps of an instruction and of the jump that is fused with it.
 
-        `read` are the flags that the block reads, `longer` are core cycles that its loads take more, `paths` are units
-        that it occupies, by name, with ticks.
+        - `read`: the flags that the block reads.
+        - `longer`: by how many core cycles its loads take longer than usual.
+        - `paths`: the units that it occupies: names, and ticks.
         """
         one = item.compiled
         if one is None or one.uops is None:

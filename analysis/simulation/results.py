@@ -66,7 +66,7 @@ class InstanceTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class LineTimes:
+class InstructionTimes:
     """Means of one instruction over the iterations that were looked at.
 
     `ports` are µops on each port. `waits` are the cycles of the µop that waited longest, by cause. `caused` are cycles
@@ -87,5 +87,5 @@ class LineTimes:
 class Explanation:
     """What happened to the instructions of a block: means of each, and the instances of a few iterations in order."""
 
-    lines: tuple[LineTimes, ...]
+    instructions: tuple[InstructionTimes, ...]
     timeline: tuple[InstanceTimes, ...]

@@ -112,7 +112,7 @@ class Simulation:
         for _ in range(-(-FEW_INSTRUCTIONS // count)):
             core.advance(steps)
         settled = Watcher(core, program, len(block.items)).watch(-(-WATCHED_INSTRUCTIONS // count), 0)
-        return Explanation(settled.lines, begun.timeline)
+        return Explanation(settled.instructions, begun.timeline)
 
     def _core(self, program: Program, parameters: Parameters, *, loop: bool, copies: int = MANY_COPIES) -> Core:
         """Return an empty core at the beginning of the code."""

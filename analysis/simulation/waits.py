@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from analysis.simulation.results import Explanation, InstanceTimes, LineTimes, UopTimes, Wait
+from analysis.simulation.results import Explanation, InstanceTimes, InstructionTimes, UopTimes, Wait
 from simulator.core.core import TRACED
 
 if TYPE_CHECKING:
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class _Line:
+class _Sums:
     """Sums of one instruction over iterations: µops by port, and cycles by cause."""
 
     ports: dict[str, int] = field(default_factory=dict)
     waits: dict[Wait, int] = field(default_factory=dict)
     caused: dict[Wait, int] = field(default_factory=dict)
 
-    def means(self, iterations: int) -> LineTimes:
+    def means(self, iterations: int) -> InstructionTimes:
         """Return the means per iteration."""
-        return LineTimes(
+        return InstructionTimes(
             {name: Fraction(count, iterations) for name, count in sorted(self.ports.items())},
             {one: Fraction(count, iterations) for one, count in self.waits.items() if count},
             {one: Fraction(count, iterations) for one, count in self.caused.items() if count},
@@ -60,7 +60,7 @@ class Watcher:
         """Take a core in the state after some copies of a program, and how many instructions the block has."""
         self.core, self.program = core, program
         self.names = core.parameters.port_names
-        self.lines = [_Line() for _ in range(instructions)]
+        self.sums = [_Sums() for _ in range(instructions)]
         self.made: dict[int, tuple[int, int]] = {}  # by location: when it was ready, and the instance that wrote it
         self.passed: list[_Passed] = []
         self.users: dict[tuple[int, int], int] = {}  # by cycle and port: the position of the instruction
@@ -80,12 +80,12 @@ class Watcher:
                     shown.append(one)
         first = shown[0].issued if shown else 0
         iterations = repetitions * self.program.copies
-        lines = tuple(line.means(iterations) for line in self.lines)
-        return Explanation(lines, tuple(_moved(one, first) for one in shown))
+        means = tuple(sums.means(iterations) for sums in self.sums)
+        return Explanation(means, tuple(_moved(one, first) for one in shown))
 
     def _instance(self, position: int, iteration: int, steps: Sequence[Step]) -> InstanceTimes:
         """Execute the steps of one instruction; return its times."""
-        core, line = self.core, self.lines[position]
+        core, sums = self.core, self.sums[position]
         log: list[tuple[int, int]] = []
         trace: list[Moment] = []
         entry = len(core.retired) - core.parameters.reorder_buffer
@@ -96,7 +96,7 @@ class Watcher:
         executed, logged = 0, 0
         for step, moment in zip([step for step in steps if step[0] in TRACED], trace, strict=True):
             if step[6]:
-                self._issued(line, moment, entry)
+                self._issued(sums, moment, entry)
                 entry += 1
             executed = max(executed, moment.done)
             if moment.logged > logged:
@@ -106,19 +106,19 @@ class Watcher:
                 ready = max(moment.needed, moment.issued + 1)
                 uops.append(UopTimes(self.names[port], ready, cycle, moment.done))
             self.made |= dict.fromkeys(step[4], (moment.done, len(self.passed)))
-        _add(line.waits, Wait.OPERAND, waited[0])
-        _add(line.waits, Wait.PORT, waited[1])
+        _add(sums.waits, Wait.OPERAND, waited[0])
+        _add(sums.waits, Wait.PORT, waited[1])
         self.passed.append(_Passed(position, executed, core.last_retired))
         first = min((one.dispatched for one in uops), default=None)
         return InstanceTimes(position, iteration, self.cycle, first, executed, core.last_retired, tuple(uops))
 
-    def _issued(self, line: _Line, moment: Moment, entry: int) -> None:
+    def _issued(self, sums: _Sums, moment: Moment, entry: int) -> None:
         """Note how long a µop waited for its issue."""
         full = self.used >= self.core.parameters.issue_width
         possible = self.cycle + 1 if full else self.cycle
         delivered = min(max(possible, moment.arrived), moment.issued)
-        _add(line.waits, Wait.FRONT_END, delivered - possible)
-        _add(line.waits, Wait.BUFFER, moment.issued - max(possible, delivered))
+        _add(sums.waits, Wait.FRONT_END, delivered - possible)
+        _add(sums.waits, Wait.BUFFER, moment.issued - max(possible, delivered))
         if moment.issued > max(possible, delivered):
             self._blocked(entry, moment.issued - max(possible, delivered))
         self.used = 1 if moment.issued > self.cycle else self.used + 1
@@ -131,13 +131,13 @@ class Watcher:
             return
         while number and self.passed[number].executed < self.passed[number].retired == self.passed[number - 1].retired:
             number -= 1
-        _add(self.lines[self.passed[number].position].caused, Wait.BUFFER, cycles)
+        _add(self.sums[self.passed[number].position].caused, Wait.BUFFER, cycles)
 
     def _dispatched(self, position: int, step: Step, moment: Moment, cycle: int, port: int) -> tuple[int, int]:
         """Note what a µop waited for that was dispatched in a cycle to a port; return cycles for operand and port."""
-        line = self.lines[position]
+        sums = self.sums[position]
         name = self.names[port]
-        line.ports[name] = line.ports.get(name, 0) + 1
+        sums.ports[name] = sums.ports.get(name, 0) + 1
         self.users[cycle, port] = position
         ready = max(moment.needed, moment.issued + 1)
         operand = ready - (moment.issued + 1)
@@ -146,11 +146,11 @@ class Watcher:
             if number == len(self.passed):
                 operand = 0
             elif number is not None:
-                _add(self.lines[self.passed[number].position].caused, Wait.OPERAND, operand)
+                _add(self.sums[self.passed[number].position].caused, Wait.OPERAND, operand)
         for taken in range(ready, cycle):
             user = self.users.get((taken, port))
             if user is not None:
-                _add(self.lines[user].caused, Wait.PORT, 1)
+                _add(self.sums[user].caused, Wait.PORT, 1)
         return operand, cycle - ready
 
     def _maker(self, sources: Iterable[int]) -> int | None:

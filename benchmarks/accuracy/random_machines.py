@@ -57,7 +57,7 @@ Rows = dict[str, dict[str, str]]
 def sample(
     measurable: Sequence[InstructionVariant], machine: MachineModel, seed: int, count: int
 ) -> list[InstructionVariant]:
-    """Return `count` variants that the machine has, spread over all of them, other ones for each seed."""
+    """Return `count` variants that the machine has, taken from all of them, other ones for each seed."""
     places = ((seed * count + number) * STRIDE % len(measurable) for number in range(len(measurable)))
     has = (measurable[place] for place in places if machine.behaviour(measurable[place]) is not None)
     return list(islice(has, count))

@@ -85,14 +85,14 @@ def judge(file: Path, architecture: str, data: Path | None = None) -> None:
         rows.append(found)
         assert found.prediction is not None
         assert found.distance is not None
-        numbers = (found.cycles, float(found.prediction.cycles), float(found.distance), float(found.layout_spread))
-        shown = "\t".join(f"{one:.3f}" for one in (*numbers, float(found.source_spread or 0)))
+        numbers = (found.cycles, float(found.prediction.cycles), float(found.distance), float(found.layout_distance))
+        shown = "\t".join(f"{one:.3f}" for one in (*numbers, float(found.source_distance or 0)))
         print(f"{read['loop']}\t{shown}\t{'yes' if found.disturbed else ''}")
     alike = [one for one in rows if not one.disturbed]
     for name, some in (("all", rows), ("not slower than the model", alike)):
         distances = [float(one.distance or 0) for one in some]
         print(f"# {len(some)} loops ({name}): median distance {median(distances):.3f}")
-    sources = [float(one.source_spread or 0) for one in rows]
+    sources = [float(one.source_distance or 0) for one in rows]
     print(f"# distance of the sources: median {median(sources):.3f}, at most 0.05 in {sum(x <= 0.05 for x in sources)}")
 
 

@@ -59,7 +59,7 @@ BATCH = 200
 class Known:
     """A variant with a stated usage and a throughput that its ports explain.
 
-    `slots` are those that it is issued in, `chain` is the latency in cycles from what it writes to where it reads that.
+    `slots` are its issue slots. `chain` are the cycles for which an instance waits for the one before it.
     """
 
     variant: InstructionVariant

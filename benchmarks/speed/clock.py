@@ -1,8 +1,8 @@
 """How well the clock backend measures here: three runs of simple hand-written code, and how many measurements a second.
 
 Run `python -m benchmarks.speed.clock` on an idle machine. Every row is code with its number of instructions per copy.
-Values are core cycles per instruction. `spread` is the distance between the runs, `error` the distance from the nearest
-integer.
+Values are core cycles per instruction. `range` is the greatest less the least of the runs, `error` the distance from
+the nearest integer.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def main() -> None:
         middle = sorted(values)[RUNS // 2]
         error = f"{100 * (middle / max(1, round(middle)) - 1):+6.1f}%" if index < len(latencies) else " " * 7
         shown = " ".join(f"{value:7.3f}" for value in values)
-        spread = f"{max(values) - min(values):.3f}"
-        print(f"{asked.benchmark.purpose + mode:46} {shown}  spread {spread} {error} {'; '.join(notes)}")
+        apart = f"{max(values) - min(values):.3f}"
+        print(f"{asked.benchmark.purpose + mode:46} {shown}  range {apart} {error} {'; '.join(notes)}")
     backend.close()
 
 

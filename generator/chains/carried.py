@@ -103,7 +103,7 @@ def _chain(pair: OperandPair) -> CarriedChain | None:
         usual, carried = chain.benchmark, _carried(pair, chain.used)
         rows = fitting(pair.source, carried, restored=pair.factory.needs_restore(pair.source))
         if pair.factory.effects.inputs & STATUS_FLAGS:
-            rows = tuple(one for one in rows if not one.writes_flags(instructions))
+            rows = tuple(one for one in rows if not instructions.writes_flags(one.code))
     except (UopscopeError, LookupError):
         return None
     code = {one: made for one in rows if (made := _code(instructions, one, carried))}

@@ -288,7 +288,7 @@ class ChainFactory:
             unfinished.lines += link.render(self.instructions, ends)
             merged = link.merges and family(target) in self.effects.writes
             unfinished.isolated = unfinished.isolated and not merged
-        unfinished.clobbers_flags |= link.clobbers_flags
+        unfinished.clobbers_flags = unfinished.clobbers_flags or link.clobbers_flags(self.instructions)
         if link.calibrations:
             unfinished.links.append(link.name)
 

@@ -76,10 +76,9 @@ class Link:
         """Whether the old value of the target register is an input, too."""
         return self.target in {"R8", "R8H"}
 
-    @cached_property
-    def clobbers_flags(self) -> bool:
+    def clobbers_flags(self, instructions: InstructionFactory) -> bool:
         """Whether it writes flags other than as its target."""
-        return any(string.split("_")[0] in {"XOR", "AND", "OR"} for string, _ in self.lines)
+        return self.target not in STATUS_FLAGS and instructions.writes_flags(self.lines)
 
     def render(self, instructions: InstructionFactory, ends: Ends) -> tuple[Line, ...]:
         """Return its lines between two given places."""

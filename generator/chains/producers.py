@@ -148,18 +148,13 @@ def _code(pair: OperandPair, rows: list[tuple[Producer, Produced]], *, flags: bo
     """
     instructions = pair.factory.instructions
     try:
-        if flags and any(_writes_flags(pair, string) for row, _ in rows for string, _ in row.code):
+        if flags and any(instructions.writes_flags(row.code) for row, _ in rows):
             return None
         setup = [line for row, one in rows for line in row.lines(instructions, one.tokens, setup=True)]
         lines = [line for row, one in rows for line in row.lines(instructions, one.tokens)]
     except (UopscopeError, LookupError):
         return None
     return tuple(setup), tuple(lines), all(row.keeps_value for row, _ in rows)
-
-
-def _writes_flags(pair: OperandPair, string: str) -> bool:
-    variant = pair.factory.instructions.variant(string)
-    return any(operand.kind is OperandKind.FLAGS for operand in variant.operands)
 
 
 def _alone(usual: Microbenchmark, setup: tuple[Line, ...], name: str, lines: tuple[Line, ...], keeps: bool) -> Alone:

@@ -5,7 +5,7 @@
     24 MOV RDX, RSI                filler, if slots are counted
 
 Neighbouring instances of the same instruction would wait for the same port, and a block of filler would leave ports
-idle. So the instances of each part have equal distances (`_spread`). Loads use one address, because loads of two lines
+idle. So the instances of each part have equal distances (`_merged`). Loads use one address, because loads of two lines
 may use the same bank of the cache. Stores use adjacent addresses, because stores to two lines are not committed
 together (`generator.sequences.addresses`).
 """
@@ -49,7 +49,7 @@ class MixPart:
 def mix(
     instructions: InstructionFactory, parts: Sequence[MixPart], subject: InstructionVariant | None = None
 ) -> Microbenchmark:
-    """Return the parts, spread evenly, and one instance of the subject behind them (None: there is no subject).
+    """Return the parts, evenly distributed, and one instance of the subject behind them (None: there is no subject).
 
     They share no register that is written. `divisor` is 1: times are of the whole mix.
 

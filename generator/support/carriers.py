@@ -18,12 +18,11 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from generator.facts import parse_lines, read_facts
-from generator.operands.places import STATUS_FLAGS
 from generator.operands.registers import family, part
 from generator.operands.reserved import BASE_REGISTER, INDEX_REGISTER
 from generator.support.producers import MEMORY_AREA, named_lines, signed_byte
 from results.model import LatencyPart
-from xed_convert.model import MemoryAddress, OperandKind
+from xed_convert.model import MemoryAddress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,11 +89,6 @@ class Carrier:
             EncodingError: a register cannot be named so.
         """
         return tuple(named_lines(instructions, self.setup if setup else self.code, carried.tokens))
-
-    def writes_flags(self, instructions: InstructionFactory) -> bool:
-        """Whether its code writes status flags."""
-        operands = (one for string, _ in self.code for one in instructions.variant(string).operands)
-        return any(one.kind is OperandKind.FLAGS and STATUS_FLAGS & one.flags.keys() for one in operands)
 
     @property
     def needs_a_base(self) -> bool:

@@ -147,7 +147,7 @@ def _lines(
 
 
 def _value(instance: Instance, token: str, begin: int, end: int) -> OperandValue:
-    """Return what a token stands for; `targets`: where the instance begins and ends, in bytes behind the line's end."""
+    """Return what a token stands for; the instance begins and ends so many bytes behind the line's end."""
     first = next((instance.values[o.index] for o in instance.variant.operands if o.explicit), 0)
     named: dict[str, OperandValue] = {
         "OP1": first,

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from generator.chains.domains import crossing_pair, domain_routes
-from inference.latency.conclusions import WITHOUT_LINKS, key_of
+from inference.latency.conclusions import SWAPPED, WITHOUT_LINKS, key_of
 from inference.tolerances import AGREE
 from results.findings import DomainTime
 from results.model import BYPASS, Bound, Derivation
@@ -63,7 +63,7 @@ def measure_bypass(found: ConclusionBuilder, plan: LatencyPlan, calibrations: Ca
 def _alone(pair: OperandPair, latencies: Sequence[LatencyResult]) -> Fraction | None:
     """Return the latency of a pair if a chain without links showed it (None: none did)."""
     same = (one for one in latencies if one.key == key_of(pair) and one.bound is Bound.EXACT)
-    return next((one.cycles for one in same if one.chain.startswith(WITHOUT_LINKS)), None)
+    return next((one.cycles for one in same if one.chain in (WITHOUT_LINKS, SWAPPED)), None)
 
 
 def _times(

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from results.model import Step
 
 
-WITHOUT_LINKS = "itself"
-"""What a chain without links is called; `itself swapped` is one of two instances."""
+WITHOUT_LINKS, SWAPPED = "itself", "itself swapped"
+"""What chains without links are called: of one instance, and of two instances with swapped operands."""
 
 SHOWN = Fraction(1, 200)
 """Cycles. A smaller spread does not show in two decimals."""
@@ -57,7 +57,7 @@ def conclude(
         key.destination,
         cycles if exact else tightest.most(off),
         Bound.EXACT if exact else Bound.UPPER,
-        tightest.chain.route.name or (WITHOUT_LINKS if tightest.chain.instances == 1 else f"{WITHOUT_LINKS} swapped"),
+        tightest.chain.route.name or (WITHOUT_LINKS if tightest.chain.instances == 1 else SWAPPED),
         key.part,
         key.source_flag,
         key.destination_flag,

@@ -301,9 +301,9 @@ class _ChainProbe:
     def compare(self, evidence: Sequence[tuple[OperandPair, list[Evidence]]]) -> Procedure[None]:
         """If it is not sure what limits a chain, measure a longer one, or the same code without a chain.
 
-        Other µops may have kept the ports of the chain busy. In a longer chain they have time to wait. If there is
-        none, or if a latency seems to be 0, the same code is measured with the chain cut. If that is not faster, the
-        chain may not set the time: the latency is an upper bound, and longer chains are measured.
+        Other µops may have kept the ports of the chain busy. In a longer chain they have time to wait. If there is no
+        longer chain, or if a latency seems to be 0, the same code is measured with the chain cut. If that is not
+        faster, the chain may not set the time: the latency is an upper bound, and longer chains are measured.
         """
         cut: list[tuple[list[Evidence], Evidence]] = []
         requests: list[Request] = []

@@ -93,8 +93,8 @@ def is_answerable(probe: PortProbe, ports: PortSet) -> bool:
 def unverified_set(probe: PortProbe, usage: PortUsage) -> PortSet | None:
     """Return a set of the usage whose µops could also use ports that isolation happened not to use; None if none.
 
-    There are no such ports if the instruction alone kept the set busy. Nor are there any if its µops were spread over
-    the set, so that no port took whole ones.
+    There are no such ports if the instruction alone kept the set busy. Nor are there any if its µops were distributed
+    over the set, so that no port took whole ones.
     """
     space = probe.space
     used = space.isolated.used(space.layout)

@@ -219,7 +219,7 @@ class Store:
     def conclude(self, result: Characterization, requests: Iterable[str], inference: str, time: str = "") -> None:
         """Store a conclusion and which stored measurements it rests on, in one transaction.
 
-        `time` is when it was drawn, UTC in ISO 8601 (now without one).
+        `time` is when it was drawn, UTC in ISO 8601 ("": now).
 
         Raises:
             StoreError: it rests on something that was not stored.

@@ -185,8 +185,9 @@ def _row(element: etree._Element, sizes: dict[str, AccessSize]) -> ForwardingRow
     return forwarding_row(
         sizes[values["store"]],
         sizes[values["load"]],
-        (values["place"], values["addressing"]),
-        int(values["first_offset"]),
-        values["cycles"].split(),
-        values["outcomes"],
+        place=values["place"],
+        addressing=values["addressing"],
+        first_offset=int(values["first_offset"]),
+        cycles=values["cycles"].split(),
+        outcomes=values["outcomes"],
     )

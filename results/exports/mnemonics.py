@@ -3,8 +3,8 @@
 The facts are tables:
 
 - `data/condition_codes.tsv`: spellings of conditions;
-- `data/mnemonic_aliases.tsv`: whole names, with the operands that an alias is for ("": any), and with the immediate
-  that the alias stands for (cmpltsd is CMPSD with 1), which is then no operand.
+- `data/mnemonic_aliases.tsv`: whole names. Some are for certain operands only ("": for any). Some stand for an
+  immediate, which is then no operand: cmpltsd is CMPSD with 1.
 """
 
 from __future__ import annotations

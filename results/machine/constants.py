@@ -109,7 +109,7 @@ class MemoryLatencies:
 
     @property
     def stated(self) -> tuple[int, int]:
-        """What is stated with a plain load of a general-purpose register, and of a vector register."""
+        """The cycles that a file states with a plain load of a general-purpose register, and of a vector register."""
         if self.stated_ways:
             return (self.stated_ways[0], self.stated_ways[1])
         return (self.forwarding - 1, self.forwarding - 1 + self.vector_cycles)

@@ -1,14 +1,22 @@
 """The latencies of a variant by endpoint, as its graph of µops has to have them.
 
-- **The way through memory** is stated twice, with the store and with the load, each time as the whole way less a cycle
-  (Abel and Reineke, ASPLOS 2019, section 5.2.4). The load's part of the way is a cycle. So a load loses what the way of
-  a plain load of that kind has beyond a cycle. A variant that also stores does not: that is one round trip. A store of
-  8 or 16 bits is measured with a load that merges what it reads. That is a cycle more, and is taken off. On some cores
-  a load that comes late gets its data sooner. So the least measured way may be too short for a load that waits, and is
-  not taken if it is less than the core's constants.
-- **Where loads are renamed** the way between store and load stands by itself, so neither contains it. A store passes
-  its data on when it is computed. What a load brings takes what its latency from the address has beyond a plain load.
-  What a file states about memory is then not used, but for what loads and stores at once: it was measured renamed.
+**The way through memory**, from a store to a load of the same place, is stated twice: with the store and with the load,
+each time as the whole way less a cycle (Abel and Reineke, ASPLOS 2019, section 5.2.4). Here it counts once. The store
+keeps its cycles. A load loses all but one of those that are stated of a plain load of that kind. A way of five cycles:
+
+    MOV [R14], RAX      stated: 4      here: 4
+    MOV RAX, [R14]      stated: 4      here: 1
+    ADD RAX, [R14]      stated: 5      here: 2
+
+- A variant that loads and stores loses nothing: its way is one round trip.
+- A store of 8 or 16 bits loses a cycle: it is measured with a load that takes a cycle more, to merge what it reads.
+- On some cores a load that comes late gets its data sooner. So the way that was measured may be too short for a load
+  that waits. A plain store has at least the way of the core's constants.
+
+**Where loads are renamed**, the time between store and load stands by itself, and neither contains it. A store passes
+its data on when they are computed. A load brings its result as many cycles after a plain load as its latency from the
+address is longer. What a file states about memory was measured renamed, and counts only where a variant loads and
+stores at once.
 """
 
 from __future__ import annotations
@@ -72,11 +80,11 @@ def dependencies(latencies: Latencies, core: CoreConstants) -> Latencies:
 
 
 def overlap_cycles(variant: InstructionVariant, core: CoreConstants) -> int:
-    """Return what the stated latency of a load from memory has beyond its part of the way from a store, a cycle.
+    """Return how many cycles a load's stated latency loses, because they count at the store (see the module).
 
-    A plain load is stated with the whole way less a cycle. The way of a vector is longer by as much as a load of 128
-    bits is. A store of 256 bits is stated like one of 128, and only its load takes longer. What stores too has no
-    overlap (0).
+    That is all but one of those that are stated of a plain load: of general registers, or of a vector of 128 bits.
+    (A load of 256 bits takes longer, but its store does not, so that difference stays with the load.) A variant that
+    loads and stores loses none.
     """
     if any(is_memory_result(o) for o in variant.operands):
         return 0

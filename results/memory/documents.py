@@ -163,22 +163,31 @@ def _decode_row(data: Json, sizes: dict[str, AccessSize]) -> ForwardingRow:
     return forwarding_row(
         sizes[data["store"]],
         sizes[data["load"]],
-        (data["place"], data["addressing"]),
-        checked(int, data["first_offset"]),
-        ["-" if cycles is None else repr(cycles) for cycles in checked(list, data["cycles"])],
-        checked(str, data["outcomes"]),
+        place=data["place"],
+        addressing=data["addressing"],
+        first_offset=checked(int, data["first_offset"]),
+        cycles=["-" if cycles is None else repr(cycles) for cycles in checked(list, data["cycles"])],
+        outcomes=checked(str, data["outcomes"]),
     )
 
 
-def forwarding_row(
-    store: AccessSize, load: AccessSize, where: tuple[str, str], first_offset: int, cycles: list[str], outcomes: str
+def forwarding_row(  # noqa: PLR0913 - all that a row has
+    store: AccessSize,
+    load: AccessSize,
+    *,
+    place: str,
+    addressing: str,
+    first_offset: int,
+    cycles: list[str],
+    outcomes: str,
 ) -> ForwardingRow:
     """Make a row of texts: cycles are decimal numbers or "-", outcomes one letter each.
 
     Args:
         store: what is stored.
         load: what is loaded.
-        where: place and addressing.
+        place: the value of a `LineCrossing`.
+        addressing: the value of an `Addressing`.
         first_offset: of the first case, in bytes.
         cycles: one text for each case.
         outcomes: as many letters of `LETTERS`.
@@ -191,7 +200,7 @@ def forwarding_row(
     if not len(values) == len(found) == len(outcomes):
         message = f"{len(values)} cycles and the outcomes {outcomes[:40]!r} do not go together"
         raise ValueError(message)
-    return ForwardingRow(store, load, LineCrossing(where[0]), Addressing(where[1]), first_offset, values, found)
+    return ForwardingRow(store, load, LineCrossing(place), Addressing(addressing), first_offset, values, found)
 
 
 def letters(outcomes: tuple[ForwardingOutcome, ...]) -> str:

@@ -27,22 +27,13 @@ ROW_HEIGHT = 3
 """Cells: a stripe is higher than wide, so that it can be seen."""
 
 
-def check_matplotlib() -> None:
-    """Check before long work that `svg` can be made.
-
-    Raises:
-        MissingPackageError: matplotlib is not installed.
-    """
-    extra("matplotlib", "--plot FILE")
-
-
 def svg(forwarding: ForwardingMatrix, name: str) -> bytes:
     """Return the picture; `name` is that of the machine.
 
     Raises:
         MissingPackageError: matplotlib is not installed.
     """
-    check_matplotlib()
+    extra("matplotlib", "--plot FILE")
     from matplotlib import rc_context  # noqa: PLC0415 - an extra
     from matplotlib.figure import Figure  # noqa: PLC0415 - likewise
 

@@ -50,7 +50,7 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class PortBar:
-    """A port and the µops that an even spread puts on it; `share` is in percent of the fullest port."""
+    """A port and the µops that an even distribution puts on it; `share` is in percent of the fullest port."""
 
     port: str
     load: str
@@ -209,7 +209,7 @@ def _remark(name: str) -> str:
 
 
 def port_bars(usage: PortUsage, ports: Iterable[str]) -> list[PortBar]:
-    """Return each port's load if every µop is spread evenly over the ports that it can use."""
+    """Return each port's load if every µop is distributed evenly over the ports that it can use."""
     loads: dict[str, Fraction] = {port: Fraction(0) for port in sorted(ports, key=port_order)}
     for allowed, count in usage.uops.items():
         for port in allowed:

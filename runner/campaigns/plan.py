@@ -124,7 +124,7 @@ class _Watch:
 
 
 def _even_sample(variants: Sequence[InstructionVariant]) -> Iterator[InstructionVariant]:
-    """Yield all variants in an order in which any first part is spread evenly (by the golden ratio)."""
+    """Yield all variants in an order in which any first part is distributed evenly (by the golden ratio)."""
     count = len(variants)
     step = max(1, round(count * 0.6180339887))
     while math.gcd(step, count) > 1:

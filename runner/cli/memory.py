@@ -79,9 +79,9 @@ def memory(
         if target is not None and str(target) != "-":
             check_writable(target)
     if plot is not None:
-        from results.memory.heat_map import check_matplotlib  # noqa: PLC0415 - likewise
+        from xed_convert.extras import extra  # noqa: PLC0415 - likewise
 
-        check_matplotlib()
+        extra("matplotlib", "--plot FILE")
     if from_file is not None:
         if parts or access or place or addressing or cpu is not None or arch:
             raise UsageError("--from shows what was measured before", hint="leave out the options about measuring")

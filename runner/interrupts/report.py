@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from analysis.retirement import Cause
+from results.text import bar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
 BAR = 20
 """Characters of the longest bar."""
-EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def lines_of(found: Interrupted) -> Iterator[str]:
@@ -26,19 +26,15 @@ def lines_of(found: Interrupted) -> Iterator[str]:
         each = [one.shares.get(number, Fraction(0)) for one in found.layouts]
         share = found.share(number) if each else found.predicted.get(number, Fraction(0))
         measured = f"{float(share):8.1%}" if each else f"{'':8}"
-        spread = f"{float(min(each)):5.1%} - {float(max(each)):5.1%}" if each else ""
+        span = f"{float(min(each)):5.1%} - {float(max(each)):5.1%}" if each else ""
         model = f"{float(found.predicted.get(number, 0)):6.1%}" if found.predicted else "?"
-        row = f"{text:{width}}  {measured}  {spread:>13}  {bar(share / most):{BAR}}  {model:>6}  {_why(found, number)}"
+        row = (
+            f"{text:{width}}  {measured}  {span:>13}  {bar(share / most, BAR):{BAR}}  {model:>6}  {_why(found, number)}"
+        )
         yield row.rstrip()
     yield ""
     yield from _samples(found)
     yield from _model(found)
-
-
-def bar(share: Fraction) -> str:
-    """Return a bar of blocks; a share of 1 is `BAR` characters long."""
-    whole, rest = divmod(round(share * BAR * 8), 8)
-    return "█" * whole + EIGHTHS[rest].strip()
 
 
 def _why(found: Interrupted, position: int) -> str:
@@ -64,11 +60,11 @@ def _samples(found: Interrupted) -> Iterator[str]:
     yield "samples per second of the CPU: " + ", ".join(
         f"{source} at least {min(rate):.0f}" for source, rate in rates.items()
     )
-    parts = [f"layouts {float(found.layout_spread):.3f}"]
-    if found.round_spread is not None:
-        parts.append(f"rounds {float(found.round_spread):.3f}")
-    if found.source_spread is not None:
-        parts.append(f"sources {float(found.source_spread):.3f}")
+    parts = [f"layouts {float(found.layout_distance):.3f}"]
+    if found.round_distance is not None:
+        parts.append(f"rounds {float(found.round_distance):.3f}")
+    if found.source_distance is not None:
+        parts.append(f"sources {float(found.source_distance):.3f}")
     yield f"greatest total variation distance of {', '.join(parts)}"
 
 
@@ -112,10 +108,10 @@ def json_of(found: Interrupted) -> dict[str, Any]:
         "core_cycles": found.cycles if found.layouts else None,
         "predicted_cycles": None if prediction is None else float(prediction.cycles),
         "distance": _float(found.distance),
-        "spread": {
-            "layouts": float(found.layout_spread),
-            "rounds": _float(found.round_spread),
-            "sources": _float(found.source_spread),
+        "distances": {
+            "layouts": float(found.layout_distance),
+            "rounds": _float(found.round_distance),
+            "sources": _float(found.source_distance),
         },
         "slower_than_model": found.disturbed,
         "no_prediction": found.why,

@@ -69,17 +69,17 @@ class Interrupted:
         return distance(self.shares, self.predicted) if self.layouts and self.predicted else None
 
     @property
-    def layout_spread(self) -> Fraction:
+    def layout_distance(self) -> Fraction:
         """The greatest total variation distance of two layouts."""
-        return self._spread(lambda one: one.offset_bytes)
+        return self._greatest(lambda one: one.offset_bytes)
 
     @property
-    def source_spread(self) -> Fraction | None:
+    def source_distance(self) -> Fraction | None:
         """The total variation distance of the sources (None: there is only one)."""
-        return self._spread(lambda one: one.source) if len({one.source for one in self.layouts}) > 1 else None
+        return self._greatest(lambda one: one.source) if len({one.source for one in self.layouts}) > 1 else None
 
     @property
-    def round_spread(self) -> Fraction | None:
+    def round_distance(self) -> Fraction | None:
         """The greatest total variation distance of two rounds of the same layout and source (None: one round)."""
         alike = _grouped(self.layouts, lambda one: (one.offset_bytes, one.source))
         found = [distance(one.shares, other.shares) for group in alike for one, other in combinations(group, 2)]
@@ -103,7 +103,7 @@ class Interrupted:
         left = {one: share - self.predicted.get(one, Fraction(0)) for one, share in self.shares.items()}
         return [(position, share) for position, share in left.items() if share >= NAMED]
 
-    def _spread(self, key: Callable[[Sampled], object]) -> Fraction:
+    def _greatest(self, key: Callable[[Sampled], object]) -> Fraction:
         means = [mean_shares(group) for group in _grouped(self.layouts, key)]
         return max((distance(one, other) for one, other in combinations(means, 2)), default=Fraction(0))
 

@@ -2,12 +2,12 @@
 
 A series is condensed to its median, and its spread is half the distance between its quartiles: one preempted
 repetition in a hundred changes neither. The value per copy is the difference of two sizes divided by the difference of
-their copies, so that everything around the copies cancels. (The clock backend's
-samples are first thinned out by `runner.measuring.quiet`.)
+their copies, so that everything around the copies cancels.
 
-On a clock, each repetition's ticks are divided by those of the calibration chain just before it
-(`runner.measuring.calibration`). Only repetitions of the fastest rhythm count (see `rhythms`). Their center is the mean
-between their quartiles, since the median of a coarse clock is a multiple of its step.
+On a clock, `runner.measuring.quiet` first leaves out disturbed repetitions. The ticks of each repetition are divided by
+those of the calibration chain just before it (`runner.measuring.calibration`). Only repetitions of the fastest rhythm
+count (see `rhythms`). Their center is the mean between their quartiles, since the median of a coarse clock is a
+multiple of its step.
 
 A disturbance of the shorter run alone would make the difference too small. So the shorter run is not subtracted in two
 cases: others used the core more during it, or a loop's shorter run takes too long for the same time per copy. Then the

@@ -2,7 +2,7 @@
 
 Requests are measured in rounds of one batch each. After a round each request is judged. It is done when its spread is
 small enough, else it runs again, and samples are added. It starts anew when the values cannot be right; three such
-attempts make a recorded failure, not a number. On a clock a short probe goes first: it finds code that faults, and how
+attempts make a recorded failure, not a number. On a clock a trial run goes first: it finds code that faults, and how
 long the runs have to be.
 """
 
@@ -21,7 +21,7 @@ from results.model import Measurement, Series, Status
 from runner.backend import CLOCK_COUNTERS, USUAL, Conditions, Job, Repeat
 from runner.measuring import aggregate
 from runner.measuring.quiet import Patience, QuietFilter, Repetitions
-from runner.measuring.sizing import SHORT_TICKS, RunSize, clock_sizes, exact_sizes, larger_sizes, probe_size
+from runner.measuring.sizing import SHORT_TICKS, RunSize, clock_sizes, exact_sizes, larger_sizes, trial_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,8 @@ class Options:
     - A request is measured in at most `rounds` rounds of `repetitions` each. It is done when its spread per copy is at
       most `stable_cycles`, or the fraction `stable_ratio` of the value.
     - Values that cannot be right are measured `attempts` times. `warm_ups` runs before each round do not count.
-    - On a clock, `enough_quiet` repetitions must be undisturbed. `survey_looks` is how often to survey the probe.
+    - On a clock, `enough_quiet` repetitions must be undisturbed. `survey_looks` is how often to look at the contention
+      probe before.
     - Waiting for a quiet core and measuring again takes at most `patience_seconds`, plus `patience_ratio` times what
       all the rest took.
     - A run that takes longer than `time_limit_seconds` has hung.
@@ -252,15 +253,15 @@ class Measurer:
 
     def _choose_sizes(self, entries: Sequence[_Entry]) -> None:
         if self._is_clock:
-            self._probe(entries)
+            self._try(entries)
         for entry in entries:
             if not self._is_clock:
                 entry.sizes, entry.repetitions = exact_sizes(entry.request), self.options.repetitions
             entry.restart()
 
-    def _probe(self, entries: Sequence[_Entry]) -> None:
+    def _try(self, entries: Sequence[_Entry]) -> None:
         """Run each request for a moment: code that faults is done with, and the others get their sizes."""
-        sizes = [probe_size(entry.request) for entry in entries]
+        sizes = [trial_size(entry.request) for entry in entries]
         jobs = [self._job(entry.request, size) for entry, size in zip(entries, sizes, strict=True)]
         repeat = Repeat(warm_ups=1, repetitions=3, time_limit_seconds=self.options.time_limit_seconds)
         results = self.backend.run(jobs, self.counters(Want.CYCLES), repeat)
@@ -274,7 +275,7 @@ class Measurer:
             entry.repetitions = self._repetitions(entry, cycles / (size.copies * size.iterations))
 
     def _resize(self, entry: _Entry) -> bool:
-        """Start anew with more copies if the first round took far less than the probe; return whether it did."""
+        """Start anew with more copies if the first round took far less than the trial run; return whether it did."""
         if not self._is_clock or entry.rounds > 1 or entry.resized:
             return False
         size, samples = entry.sizes[-1], entry.samples[-1]

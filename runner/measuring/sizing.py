@@ -43,12 +43,12 @@ MAX_ITERATIONS = 400
 FENCE_CYCLES = 20
 """About what the fence and the end of an iteration take, in core cycles (Zen 5, Skylake)."""
 
-PROBE_ITERATIONS = 10
-"""Of the first run: its ticks are above the clock's step, and code that hangs is found soon."""
+TRIAL_ITERATIONS = 10
+"""Of a trial run: its ticks are above the clock's step, and code that hangs is found soon."""
 
 SHORT_TICKS = 1000
 """Ticks. With the sizes for a clock even the fastest code takes several times as many. What takes fewer was slower in
-the probe."""
+its trial run."""
 
 TOO_SMALL = 4
 """Sizes are chosen anew where the measured time calls for this many times as many copies, or more."""
@@ -78,16 +78,16 @@ def exact_sizes(request: Request) -> tuple[RunSize, ...]:
     return (RunSize(few, iterations), RunSize(many, iterations))
 
 
-def probe_size(request: Request) -> RunSize:
-    """Return a short run that shows whether the code runs at all, and about how long a copy takes."""
+def trial_size(request: Request) -> RunSize:
+    """Return the size of a trial run, which shows whether the code runs at all, and about how long a copy takes."""
     few, _ = _copies(request)
-    return RunSize(few, PROBE_ITERATIONS, fenced=True)
+    return RunSize(few, TRIAL_ITERATIONS, fenced=True)
 
 
-def clock_sizes(request: Request, probe_cycles: float) -> tuple[RunSize, ...]:
-    """Return the sizes for a clock; `probe_cycles` is what the run of `probe_size` took, in core cycles."""
+def clock_sizes(request: Request, trial_cycles: float) -> tuple[RunSize, ...]:
+    """Return the sizes for a clock; `trial_cycles` is what the trial run took, in core cycles."""
     few, many = _copies(request, steady=True)
-    copy_cycles = max(0.1, (probe_cycles / PROBE_ITERATIONS - FENCE_CYCLES) / probe_size(request).copies)
+    copy_cycles = max(0.1, (trial_cycles / TRIAL_ITERATIONS - FENCE_CYCLES) / trial_size(request).copies)
     if many * copy_cycles > MAX_CYCLES:
         many = max(4, int(MAX_CYCLES / copy_cycles))
         few = max(1, many // 11)
@@ -100,12 +100,12 @@ def clock_sizes(request: Request, probe_cycles: float) -> tuple[RunSize, ...]:
 def larger_sizes(request: Request, size: RunSize, cycles: float) -> tuple[RunSize, ...] | None:
     """Return larger sizes if a run of that size took far too few core cycles (None: it did not).
 
-    Stores retire before they are done, and seem fast until buffers are full. On Zen 5, a probe of CLZERO took 250
-    cycles each. Two iterations of a loop around 48 of them then took only 100 cycles, as many as of a loop around 12.
+    Stores retire before they are done, and seem fast until buffers are full. On Zen 5, a trial run of CLZERO took
+    250 cycles each. Two iterations of a loop around 48 of them took only 100 cycles, as many as of a loop around 12.
     """
     copy_cycles = cycles / (size.copies * max(1, size.iterations))
-    probe_cycles = PROBE_ITERATIONS * (FENCE_CYCLES + copy_cycles * probe_size(request).copies)
-    sizes = clock_sizes(request, probe_cycles)
+    trial_cycles = TRIAL_ITERATIONS * (FENCE_CYCLES + copy_cycles * trial_size(request).copies)
+    sizes = clock_sizes(request, trial_cycles)
     is_larger = sizes[-1].copies * sizes[-1].iterations > TOO_SMALL * size.copies * max(1, size.iterations)
     return sizes if is_larger else None
 

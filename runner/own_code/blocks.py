@@ -9,7 +9,7 @@ is filled once per run.
     unrolled: [registers = value, LFENCE, n copies] in a loop, for two n; the difference counts
     loop:     [some copies, DEC, JNE] for two numbers of copies, with nothing in between
 
-Blocks are measured in batches, in rounds. A short probe finds faults, and how long a block takes. Then both sizes run
+Blocks are measured in batches, in rounds. A trial run finds faults, and how long a block takes. Then both sizes run
 until the faster half of the rounds of each agrees.
 
 A whole round may be slow although nothing else uses the core. On a Zen 4, 101 copies of two loads took 160 cycles in
@@ -101,11 +101,11 @@ MOST_STEPS, SETTLED_COPIES = 100, 2
 LOOP_ITERATIONS = 100
 
 AGREEMENT = 0.01
-"""The spread of a block, per cycle, that needs no further rounds: half of what two measurements may differ by. One
-block in twelve needs more."""
+"""Share of a block's cycles. A spread of no more needs no further rounds: it is half of what two measurements may
+differ by. One block in twelve needs more rounds."""
 STEADY = 0.04
-"""A block whose rounds differ by more than this has no number. Of 512 blocks measured twice on an Ice Lake (load 22),
-96.2% have one then, and 96.3% of these agree within 2%. With 0.1 it is 98.3% and 94.2%."""
+"""Share of a block's cycles. A block with a larger spread has no number. Of 512 blocks measured twice on an Ice Lake
+(load 22), 96.2% have one then, and 96.3% of these agree within 2%. With 0.1 it is 98.3% and 94.2%."""
 LEAST_CYCLES = 0.05
 """Less cannot be: no core retires 20 instructions in a cycle."""
 
@@ -155,7 +155,8 @@ class BlockTiming:
     """Core cycles per copy in one mode with their spread, or the reason why there are none.
 
     `problem` is the kind of the reason, `reason` says it for people, with its figures. With cycles they are a remark;
-    of two, `problem` is the one about the rounds. `spread` is how far the faster half of the rounds lies apart.
+    of two, `problem` is the one about the rounds. `spread` is half the distance from the fastest round to the median
+    one, the sum for both sizes.
     """
 
     status: Status
@@ -292,7 +293,7 @@ class BlockMeasurer:
     def _measure_entries(self, entries: Sequence[_Entry]) -> None:
         for entry in entries:
             entry.timing = _refusal(entry)
-        self._probe([entry for entry in entries if entry.timing is None])
+        self._try([entry for entry in entries if entry.timing is None])
         while active := [entry for entry in entries if entry.timing is None]:
             started = time.monotonic()
             is_again = all(entry.rounds >= USUAL_ROUNDS for entry in active)
@@ -319,7 +320,7 @@ class BlockMeasurer:
                 remarks[number] = result.detail
         return remarks
 
-    def _probe(self, entries: Sequence[_Entry]) -> None:
+    def _try(self, entries: Sequence[_Entry]) -> None:
         """Run each block for a moment: one that faults is done with, and the others get their iterations.
 
         Simulated machines count exactly and have memory everywhere: there blocks run once, with unknown registers.
@@ -396,7 +397,7 @@ class BlockMeasurer:
         self._resize(entry)
 
     def _resize(self, entry: _Entry) -> None:
-        """Start anew with more iterations where a run is far shorter than it should be: its probe was disturbed."""
+        """Start anew with more iterations where a run is far shorter than it should be: its trial run was disturbed."""
         longest = max((time for times in (entry.times, entry.disturbed) for time in times[1]), default=TARGET_CYCLES)
         if entry.rounds == 1 and not self.info.is_model and longest < TARGET_CYCLES / TOO_SHORT:
             entry.iterations = _iterations(entry, longest / entry.iterations)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
+from results.text import bar
 from runner.own_code.sweep import CYCLES, cycle_columns
 from xed_convert.extras import extra
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 BAR_CHARACTERS = 50
 MOST_LINES = 12
 """Lines of a plot that a reader can tell apart."""
-EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 def bars(rows: Rows, parameters: Sequence[str]) -> Iterator[str]:
@@ -33,23 +33,10 @@ def bars(rows: Rows, parameters: Sequence[str]) -> Iterator[str]:
     yield f"{column} per copy"
     for name, value, row in zip(names, values, rows, strict=True):
         if isinstance(value, float):
-            yield f"{name:>{width}}  {_bar(value / most if most > 0 else 0):{BAR_CHARACTERS}}  {value:.2f}"
+            drawn = bar(value / most if most > 0 else 0, BAR_CHARACTERS)
+            yield f"{name:>{width}}  {drawn:{BAR_CHARACTERS}}  {value:.2f}"
         else:
             yield f"{name:>{width}}  {row['reason']}"
-
-
-def _bar(share: float) -> str:
-    whole, part = divmod(round(max(0.0, share) * BAR_CHARACTERS * 8), 8)
-    return EIGHTHS[8] * whole + EIGHTHS[part].strip()
-
-
-def check_matplotlib() -> None:
-    """Check before long work that `svg` can be made.
-
-    Raises:
-        MissingPackageError: matplotlib is not installed.
-    """
-    extra("matplotlib", "--plot FILE")
 
 
 def svg(rows: Rows, parameters: Sequence[str], title: str) -> bytes:
@@ -59,7 +46,7 @@ def svg(rows: Rows, parameters: Sequence[str], title: str) -> bytes:
         MissingPackageError: matplotlib is not installed.
         MeasureError: there is nothing to plot.
     """
-    check_matplotlib()
+    extra("matplotlib", "--plot FILE")
     from matplotlib import rc_context  # noqa: PLC0415 - an extra
     from matplotlib.figure import Figure  # noqa: PLC0415 - likewise
 

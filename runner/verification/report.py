@@ -23,8 +23,8 @@ Counted once per latency (`pairs`), as `simulator.judging.latency` and `simulato
 - `pairs_bound`: an upper bound otherwise
 - `pairs_contention`: more than the longest path, because µops of the instruction delay each other on their ports
 - `pairs_untold`: an upper bound where the machine has no dependency
-- `pairs_wrong`: a wrong number, a bound that is too low, a latency about which nothing is said, or one that is called
-  exact although an indistinguishable machine has another
+- `pairs_wrong`: a wrong number, a bound that is too low, nothing said about a latency, or a latency called exact
+  although an indistinguishable machine has another
 
 `measurements` are per variant; `seconds` are of CPU time.
 """

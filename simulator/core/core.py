@@ -2,9 +2,9 @@
 
 Each cycle issues a fixed number of µops in program order (fused domain), while the reorder buffer and the scheduler
 have room. A µop is bound to one of its ports by the machine's rule (`binding`). By default it is bound at issue to the
-port with the shortest queue; among equals, to the one that was chosen longest ago. Every cycle each
-port dispatches the oldest of its µops whose inputs are ready; µops without a port are done at issue. The divider takes
-its µops in program order. Retirement is in order, a fixed number of µops per cycle.
+port with the shortest queue; among equals, to the one that was chosen longest ago. Every cycle each port dispatches the
+oldest of its µops whose inputs are ready; µops without a port are done at issue. The divider takes its µops in program
+order. Retirement is in order, a fixed number of µops per cycle.
 
 Under these rules no µop can delay an older one, so `advance` does not walk through the cycles. It takes the µops in
 program order and gives each the first cycle in which its port is free. Tests compare the outcome with a core that walks

@@ -63,7 +63,14 @@ class CounterNoise:
         upwards = random.Random(f"{job} {turn}")
         return {
             name: tuple(
-                self._samples(upwards, (f"{job} {name}", turn), value, repetitions, self._drift(name, position))
+                self._samples(
+                    upwards,
+                    f"{job} {name}",
+                    turn=turn,
+                    value=value,
+                    repetitions=repetitions,
+                    drift=self._drift(name, position),
+                )
             )
             for name, value in values.items()
         }
@@ -76,9 +83,9 @@ class CounterNoise:
         return 1 + self.drift_percent / 100 * min(up_and_down, 2 * self.drift_jobs - up_and_down) / self.drift_jobs
 
     def _samples(
-        self, upwards: random.Random, counter: tuple[str, int], value: int, repetitions: int, drift: float
+        self, upwards: random.Random, name: str, *, turn: int, value: int, repetitions: int, drift: float
     ) -> Iterator[int]:
-        name, turn = counter
+        """Yield the samples of a counter of a job, by the name of both."""
         job = drift * (_near_one(random.Random(name), self.job_percent) if self.job_percent else 1)
         # Seeding takes as long as all samples, so there is no source if nothing is drawn from it
         source = random.Random(f"{name} {turn}") if self.sample_percent or self.outlier_percent else None

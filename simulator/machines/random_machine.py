@@ -16,11 +16,19 @@ import random
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from results.machine.graph import Behaviour, Endpoint, Uop, UopKind, address_inputs, value_inputs, value_outputs
+from results.machine.graph import (
+    Behaviour,
+    Endpoint,
+    Uop,
+    UopKind,
+    address_inputs,
+    address_updates,
+    value_inputs,
+    value_outputs,
+)
 from results.model import LatencyPart
 from simulator.machines.machine import MachineModel, Origin
 from simulator.machines.random_shape import KINDS, draw_shape, kinds_of
-from simulator.machines.scheduling_model import address_updates
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:

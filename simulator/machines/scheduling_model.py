@@ -26,7 +26,7 @@ from results.machine.graph import (
     Uop,
     UopKind,
     address_inputs,
-    tracked,
+    address_updates,
     value_inputs,
     value_outputs,
 )
@@ -87,7 +87,7 @@ class _UnfinishedGraph:
 
 def behaviour_of(variant: InstructionVariant, facts: ModelFacts) -> Behaviour:
     """Make the graph of a variant out of what a scheduling model states, by the rules of the module's docstring."""
-    graph = _UnfinishedGraph(variant, facts, address_updates(variant))
+    graph = _UnfinishedGraph(variant, facts, tuple(address_updates(variant)))
     _assign_roles(graph)
     latency = max(facts.latencies, default=1)
     loaded, load_latency = _add_loads(graph, latency)
@@ -108,16 +108,6 @@ def behaviour_of(variant: InstructionVariant, facts: ModelFacts) -> Behaviour:
 def _agen(variant: InstructionVariant) -> tuple[Endpoint, ...]:
     """Return the registers of an address that is computed but not used (LEA)."""
     return tuple(e for o in variant.operands if o.kind is OperandKind.AGEN for e in address_inputs(o))
-
-
-def address_updates(variant: InstructionVariant) -> tuple[Endpoint, ...]:
-    """Return the registers that are written because they are the base of an implicit memory operand."""
-    bases = {o.memory.base for o in variant.operands if o.memory is not None and o.memory.base}
-    return tuple(
-        Endpoint(o.index)
-        for o in variant.operands
-        if tracked(o) and o.suppressed and o.written and len(o.registers) == 1 and o.registers[0] in bases
-    )
 
 
 def _assign_roles(graph: _UnfinishedGraph) -> None:

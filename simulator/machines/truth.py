@@ -6,9 +6,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from results.machine.graph import Endpoint
+from results.machine.graph import Endpoint, address_updates
 from results.model import LatencyPart
-from simulator.machines.scheduling_model import address_updates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -70,7 +70,7 @@ class Lab:
 
 
 def compare(lab: Lab, strings: Iterable[str]) -> tuple[Counter[str], list[str]]:
-    """Return how many results compare how, and those that are not as they should be."""
+    """Infer latencies; return the number of results by verdict (see `judge`), and a line about each that is wrong."""
     counts: Counter[str] = Counter()
     wrong: list[str] = []
     for string, outcome in lab.infer(strings).items():

@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 
 
 def variant(name: str) -> InstructionVariant:
-    """Return an instruction without operands, but LOAD and STORE: these have memory."""
+    """Return an instruction: LOAD and STORE have a memory operand, all others have no operands."""
     memory = (Operand(1, OperandKind.MEMORY, memory=MemoryShape()),) if name in ("LOAD", "STORE") else ()
     return InstructionVariant(name, name, name, name, "TEST", "BASE", "TEST", 3, {}, memory)
 

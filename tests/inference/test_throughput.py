@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Sequences:
-    """Makes a sequence of any shape; instances read what they write, of which there are as many as `registers`."""
+    """Makes a sequence of any shape. Instances read what they write, and take turns with `registers` registers."""
 
     def __init__(self, registers: int = 16) -> None:
         self.registers = registers

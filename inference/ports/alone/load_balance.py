@@ -51,7 +51,7 @@ def _is_apart(usage: PortUsage, layout: PortLayout) -> bool:
 
 
 def evenly_loaded(isolated: Isolated, layout: PortLayout, names: Sequence[str] | None = None) -> list[PortSet]:
-    """Return the sets over which the µops of some counters (None: of all) may have been spread evenly.
+    """Return the sets over which the µops of some counters (None: of all) may have been distributed evenly.
 
     Which ports of a counter were used is not known, so the first ones are named.
     """

@@ -132,9 +132,12 @@ def _uops_of_memory(probe: TimedProbe, usage: PortUsage) -> int:
 def _of_parts(probe: TimedProbe, usage: PortUsage) -> list[PortUsage] | None:
     """Return the usage, and those that have parts of its sets instead; None if there are too many.
 
-    An instruction that is done once per port and cycle shows a set whole, but only for registers of its own file. In
-    LLVM's model of Golden Cove x87 instructions load from two of the three ports that other loads have. It shows
-    nothing of instructions that are not pipelined. A divider has one port, which no other instruction may have alone.
+    An instruction that is done once per port and cycle shows that a set is whole. Two kinds of others may still have a
+    part of it:
+
+    - instructions with registers of another file. In LLVM's model of Golden Cove, x87 instructions load from two of
+      the three ports of other loads;
+    - instructions that are not pipelined. A divider has one port, which no other instruction may have alone.
     """
     is_pipelined = probe.cycles <= UNPIPELINED * throughput_of(usage)
     sets = [

@@ -71,7 +71,10 @@ class Contention:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Ports that hang together: cycles of the fullest set, and how full the less full of nested sets is (0 to 1)."""
+    """Connected ports: the cycles of their fullest set, and a weight for each pair of nested sets.
+
+    The weight says how full the less full one is: 0 at `FREE` of those cycles, 1 at all of them.
+    """
 
     cycles: float
     weights: Mapping[NestedSets, float]
@@ -99,7 +102,7 @@ def _rows(mix: TimedUsage) -> Iterator[tuple[Mapping[NestedSets, float], float]]
 
 
 def _groups(usage: PortUsage) -> list[_Group]:
-    """Return the groups of ports of which no µop can use ports of two."""
+    """Divide the ports into groups, so that no µop can use ports of two groups."""
     sets = [ports for ports, count in usage.uops.items() if count and ports]
     return [_group(usage, part.basic) for part in components(sets)]
 
@@ -119,7 +122,7 @@ def _group(usage: PortUsage, sets: Sequence[PortSet]) -> _Group:
 
 
 def _connected_unions(sets: Sequence[PortSet]) -> set[PortSet]:
-    """Return the unions of sets that hang together."""
+    """Return the unions of sets that common ports connect."""
     found, newest = set(sets), set(sets)
     while newest:
         newest = {one | other for one in newest for other in sets if one & other} - found

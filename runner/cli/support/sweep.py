@@ -20,8 +20,9 @@ from runner.cli.process import stop
 from runner.cli.support import output
 from runner.own_code.counters import CounterChoice
 from runner.own_code.journal import Journal
-from runner.own_code.plot import bars, check_matplotlib, svg
+from runner.own_code.plot import bars, svg
 from runner.own_code.sweep import SPREAD, Parameter, cycle_columns, points, rows_of, sweep
+from xed_convert.extras import extra
 from xed_convert.files import atomic_write, check_writable
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def measure_sweep(
     for path in outputs.files():
         check_writable(path)
     if outputs.plot not in {None, STANDARD_OUTPUT}:
-        check_matplotlib()
+        extra("matplotlib", "--plot FILE")
     with opened() as backend:
         provenance = backend.info().provenance
         with _journal(outputs, template, wanted, provenance) as journal:

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from elftools.dwarf.dwarfinfo import DWARFInfo
     from elftools.dwarf.lineprogram import LineProgram
 
-Line = tuple[str, int]
+SourcePosition = tuple[str, int]
 """A file, and a line in it from 1."""
 
 
-def lines_of(path: Path, begin: int, end: int) -> Callable[[int], Line | None]:
+def lines_of(path: Path, begin: int, end: int) -> Callable[[int], SourcePosition | None]:
     """Return what says the line of an address in a range of a program; None where the file does not say.
 
     Damaged tables, or those of a version that pyelftools does not know, are as none at all.
@@ -32,14 +32,14 @@ def lines_of(path: Path, begin: int, end: int) -> Callable[[int], Line | None]:
         rows = []
     addresses = [address for address, _ in rows]
 
-    def line_at(address: int) -> Line | None:
+    def line_at(address: int) -> SourcePosition | None:
         index = bisect_right(addresses, address) - 1
         return rows[index][1] if index >= 0 else None
 
     return line_at
 
 
-def _rows(dwarf: DWARFInfo, begin: int, end: int) -> Iterator[tuple[int, Line]]:
+def _rows(dwarf: DWARFInfo, begin: int, end: int) -> Iterator[tuple[int, SourcePosition]]:
     """Yield addresses from which on there is a line."""
     for unit in dwarf.iter_CUs():
         program = dwarf.line_program_for_CU(unit)

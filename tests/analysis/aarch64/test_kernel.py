@@ -6,12 +6,16 @@ import re
 
 import pytest
 
+from analysis.aarch64 import llvm
 from analysis.aarch64.kernel import Kernel, analyze, cpus
 from analysis.aarch64.llvm import Described, ToolError, tables_of
 from analysis.aarch64.operands import effects_of, registers_in
 from analysis.errors import AnalysisError
 from tests.analysis.aarch64.installed import need_llvm
 from tests.nonempty import some
+
+NEWEST_CPUS_SINCE = 16
+"""The first LLVM with Neoverse V2, the newest of the CPUs that are named."""
 
 GAUSS_SEIDEL = """\
 .L3:
@@ -55,7 +59,12 @@ def test_the_chain_of_gauss_seidel_is_found() -> None:
 
 @pytest.mark.parametrize("name", sorted(cpus()))
 def test_every_cpu_that_is_named_is_one_of_llvms(name: str) -> None:
-    found = kernel(GAUSS_SEIDEL, name)
+    try:
+        found = kernel(GAUSS_SEIDEL, name)
+    except ToolError as error:
+        if int(llvm.version().split(".")[0]) < NEWEST_CPUS_SINCE:
+            pytest.skip(str(error))
+        raise
     ports = found.bounds["ports"]
     assert 0 < ports <= max(found.even.values())
     assert found.json()["architecture"] == cpus()[name]

@@ -20,14 +20,14 @@ from tests.nonempty import some
 
 
 def test_of_a_chain_each_instruction_waits_for_the_other() -> None:
-    first, second = study("imul rax, rbx; imul rax, rcx").explanation.lines
+    first, second = study("imul rax, rbx; imul rax, rcx").explanation.instructions
     assert first.waits[Wait.OPERAND] > 50  # the scheduler is full of them
     assert second.caused[Wait.OPERAND] == pytest.approx(first.waits[Wait.OPERAND], rel=0.02)
     assert {name: float(uops) for name, uops in first.ports.items()} == {"1": 1.0}
 
 
 def test_where_a_port_is_full_instructions_wait_for_it_and_for_each_other() -> None:
-    lines = study("imul rax, rbx; imul rcx, rbx; imul rdx, rbx; imul rsi, rbx").explanation.lines
+    lines = study("imul rax, rbx; imul rcx, rbx; imul rdx, rbx; imul rsi, rbx").explanation.instructions
     assert sum(line.waits.get(Wait.PORT, 0) + line.waits.get(Wait.OPERAND, 0) for line in lines) > 10
     assert sum(line.caused.get(Wait.PORT, 0) for line in lines) == pytest.approx(
         float(sum(line.waits.get(Wait.PORT, 0) for line in lines)), rel=0.1
@@ -35,7 +35,9 @@ def test_where_a_port_is_full_instructions_wait_for_it_and_for_each_other() -> N
 
 
 def test_long_instructions_wait_for_the_front_end() -> None:
-    lines = study("; ".join(f"mov {name}, 0x123456789abcdef" for name in ("rax", "rbx", "rcx"))).explanation.lines
+    lines = study(
+        "; ".join(f"mov {name}, 0x123456789abcdef" for name in ("rax", "rbx", "rcx"))
+    ).explanation.instructions
     assert sum(line.waits.get(Wait.FRONT_END, 0) for line in lines) > 1  # 30 bytes, 16 per cycle
 
 

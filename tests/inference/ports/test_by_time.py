@@ -125,7 +125,7 @@ def test_times_of_a_set_that_limits_a_mix_give_the_confined_uops(size: int, uops
 
 @given(st.integers(1, 5), st.integers(0, 3), st.fractions(-1, 1), st.fractions(-1, 1))
 def test_times_that_settle_a_number_are_near_enough(size: int, uops: int, one: Fraction, other: Fraction) -> None:
-    """However noise is spread within its share, settled times say the number of µops."""
+    """However noise varies within its share, settled times say the number of µops."""
     noise = Fraction(1, 100)
     counts = (4 * size, 6 * size)
     times = [

@@ -48,7 +48,7 @@ def entry(result: ArchitectureResult = GOOD, name: str = "ADC") -> Entry:
 
 
 def error_of(action: Callable[[], object], kind: type[UopscopeError]) -> UopscopeError | None:
-    """Return the error of that kind that an action ends with, if it does; any other goes on."""
+    """Run an action; return its error if it is of that kind, None without an error. Other errors are raised."""
     try:
         action()
     except kind as error:

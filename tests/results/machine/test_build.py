@@ -81,7 +81,7 @@ def between(uops: tuple[Uop, ...], pair: LatencyPair) -> int | None:
 
 
 def counted_once(variant: InstructionVariant, pair: LatencyPair, cycles: int) -> int:
-    """Return the cycles of a pair on a Haswell without those of the way through memory that are stated twice."""
+    """Return a pair's cycles on a Haswell; the way through memory counts once (see `results.machine.latencies`)."""
     operands = {o.index: o for o in variant.operands}
     memory = [o for o in variant.operands if o.kind is OperandKind.MEMORY]
     stored = [o.width_bits for o in memory if o.written or o.conditional_write]

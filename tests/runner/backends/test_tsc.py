@@ -163,7 +163,7 @@ def test_an_endless_loop_is_timed_out(tsc: TscBackend) -> None:
 
 
 def test_what_code_leaves_behind_is_no_neighbour(tsc: TscBackend) -> None:
-    """The contention probe takes as long after code that the caches of instructions forget all else for.
+    """Code may fill the instruction caches and branch predictors; the contention probe takes no longer behind it.
 
     A neighbour disturbs most repetitions; so the fastest of many count.
     """
@@ -238,7 +238,7 @@ AWKWARD = (
     *("MOV (AL, Moffs8)", "MOV (AX, Moffs16)", "MOV (EAX, Moffs32)", "MOV (RAX, Moffs64)"),
     *("MOV (Moffs8, AL)", "MOV (Moffs16, AX)", "MOV (Moffs32, EAX)", "MOV (Moffs64, RAX)"),
 )
-"""What would fault if its operands, its stack, or the place that it jumps to were anything."""
+"""Instructions that fault unless their operands, the stack and the target of their jump are right."""
 
 
 @pytest.mark.parametrize("string", AWKWARD)

@@ -18,7 +18,7 @@ from runner.host.interrupts import sample
 from runner.host.interrupts.sample import USUAL_SOURCES, Sampled, Sampling, Source, loop_of
 from runner.host.interrupts.sampler import SampledRun, Sampler
 from runner.interrupts.plot import svg
-from runner.interrupts.report import bar, json_of, lines_of
+from runner.interrupts.report import json_of, lines_of
 from runner.interrupts.study import Interrupted, interrupted
 from runner.own_code.reading.text import assemble
 from tests.attempts import undisturbed
@@ -42,7 +42,7 @@ def test_shares_of_layouts_count_alike_and_what_is_left_is_named() -> None:
     found = Interrupted(("A", "B", "C"), layouts, ALL_BEHIND_A, "SKL")
     assert found.shares == {1: Fraction(7, 10), 2: Fraction(3, 10)}
     assert found.distance == Fraction(3, 10)
-    assert (found.layout_spread, found.round_spread, found.source_spread) == (Fraction(2, 5), None, None)
+    assert (found.layout_distance, found.round_distance, found.source_distance) == (Fraction(2, 5), None, None)
     text = "\n".join(lines_of(found))
     assert "unexplained: 30.0% more at C" in text
     assert "3.0 cycles behind A, which executes" in text
@@ -61,9 +61,9 @@ def test_sources_and_rounds_are_compared() -> None:
         sampled(0, 60, 40, source=Source.TIMER),
     )
     found = Interrupted(("A", "B", "C"), layouts, None, "SKL", "why not")
-    assert found.layout_spread == 0
-    assert found.round_spread == Fraction(1, 5)
-    assert found.source_spread == Fraction(1, 5)
+    assert found.layout_distance == 0
+    assert found.round_distance == Fraction(1, 5)
+    assert found.source_distance == Fraction(1, 5)
     text = "\n".join(lines_of(found))
     assert "rounds 0.200, sources 0.200" in text
     assert "perf at least 1030, timer at least 1030" in text
@@ -75,12 +75,6 @@ def test_a_loop_that_is_slower_than_the_model_is_said() -> None:
     assert found.disturbed
     assert "3.50 cycles per iteration, 3.00 by the model of SKL" in "\n".join(lines_of(found))
     assert "another thread shares the core" in "\n".join(lines_of(found))
-
-
-def test_bars() -> None:
-    assert bar(Fraction(0)) == ""
-    assert bar(Fraction(1)) == 20 * "█"
-    assert bar(Fraction(1, 40)) == "▌"
 
 
 def test_a_picture_has_a_bar_for_what_was_measured_and_for_the_model() -> None:

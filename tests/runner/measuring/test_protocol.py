@@ -312,8 +312,8 @@ def test_a_clock_compares_loops_and_windows_of_many_instructions() -> None:
 def test_a_clock_runs_neither_too_short_nor_too_long() -> None:
     for copy_cycles in (0.25, 1, 4, 40, 400, 20_000):
         request = Request(bench())
-        probe = sizing.PROBE_ITERATIONS * (sizing.FENCE_CYCLES + sizing.probe_size(request).copies * copy_cycles)
-        last = sizing.clock_sizes(request, probe)[-1]
+        trial = sizing.TRIAL_ITERATIONS * (sizing.FENCE_CYCLES + sizing.trial_size(request).copies * copy_cycles)
+        last = sizing.clock_sizes(request, trial)[-1]
         assert 10_000 <= last.copies * last.iterations * copy_cycles <= 200_000
 
 

@@ -194,7 +194,7 @@ class CycleCore:
         return all(s.complete is not None and s.complete <= self.cycle for s in one.sources)
 
     def _retire(self) -> None:
-        """Retire in order; an instruction's entries may be spread over several cycles."""
+        """Retire in order; an instruction's entries may take several cycles."""
         free = self.parameters.retire_width
         while self.unretired and free:
             group = self.unretired[0]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * For tests only: leaks memory and reads what it has freed, so that a kernel with
- * kmemleak and KASAN shows that it would see either.
+ * For tests only: leaks memory, and reads freed memory. A kernel with kmemleak and
+ * KASAN must report both.
  */
 #include <linux/module.h>
 #include <linux/slab.h>

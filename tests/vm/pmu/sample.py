@@ -1,4 +1,4 @@
-"""Variants to be characterized in the guest: those that the model knows and that TCG executes, evenly spread."""
+"""Variants to be characterized in the guest: those that the model knows and that TCG executes, evenly distributed."""
 
 from simulator.machines.machine import MachineModel
 from simulator.machines.shipped import load_machine
@@ -13,7 +13,7 @@ WITH_PREFIX = ("JMP (R64)", "CALL_NEAR (R64)", "RET_NEAR", "LEAVE")
 
 
 def sample(core: str, count: int) -> tuple[str, ...]:
-    """Return the strings of so many variants, those `WITH_PREFIX` and others without memory operands, evenly spread."""
+    """Return the strings of so many variants, those `WITH_PREFIX` and others without memory, evenly distributed."""
     model = load_machine(core)
     suitable = []
     for variant in Catalogue.load():

@@ -28,10 +28,10 @@ CPU, SIBLING, OF_OTHER_CORE = 1, 0, 2
 SCRIPT = "\n".join(
     [
         "insmod /uopscope.ko",
-        *(f"surroundings area {CPU} {flags} {size}" for flags in (PAGED, CONTIGUOUS) for size in SIZES),
-        *(f"surroundings area {CPU} {CONTIGUOUS} {size}" for size in (TOO_LARGE, NO_MULTIPLE, MORE_THAN_THERE_IS, 0)),
-        *(f"surroundings busy {CPU} {flags} {SIBLING}" for flags in (PAGED, PARK)),
-        f"surroundings busy {CPU} {PARK} {OF_OTHER_CORE}",
+        *(f"environment area {CPU} {flags} {size}" for flags in (PAGED, CONTIGUOUS) for size in SIZES),
+        *(f"environment area {CPU} {CONTIGUOUS} {size}" for size in (TOO_LARGE, NO_MULTIPLE, MORE_THAN_THERE_IS, 0)),
+        *(f"environment busy {CPU} {flags} {SIBLING}" for flags in (PAGED, PARK)),
+        f"environment busy {CPU} {PARK} {OF_OTHER_CORE}",
         "rmmod uopscope; grep -c uops /proc/vmallocinfo",
     ]
 )
@@ -39,7 +39,7 @@ SCRIPT = "\n".join(
 
 def test_areas_have_the_size_that_is_asked_for_and_siblings_are_idle(kernel: KernelImage, module: Path) -> None:
     """The ends of each area can be read and what is behind them cannot; only a sibling's process has to wait."""
-    files = {"/uopscope.ko": module, "/bin/surroundings": program("surroundings")}
+    files = {"/uopscope.ko": module, "/bin/environment": program("environment")}
     try:
         output = boot(Machine(kernel, 4, model="Haswell", arguments=TOPOLOGY), files, SCRIPT)
     except Unavailable as reason:

@@ -2,9 +2,9 @@
 /*
  * What a batch may ask for beside its code: the size of R14's area, and idle siblings.
  *
- *   surroundings area CPU FLAGS BYTES    prints `area BYTES errno N ends LOW HIGH`:
+ *   environment area CPU FLAGS BYTES    prints `area BYTES errno N ends LOW HIGH`:
  *       whether the last eight bytes at either end can be read, and those behind not
- *   surroundings busy CPU FLAGS OTHER    prints `busy PERCENT`: how much of the time
+ *   environment busy CPU FLAGS OTHER    prints `busy PERCENT`: how much of the time
  *       of a batch on CPU a process that never sleeps had on the CPU OTHER
  */
 #define _GNU_SOURCE
