@@ -308,6 +308,7 @@ class _ChainProbe:
         cut: list[tuple[list[Evidence], Evidence]] = []
         requests: list[Request] = []
         drift = drift_seen((one for _, found in evidence for one in found), self._calibrations.off)
+        yield from self._ask_swapped(evidence, drift)
         yield from self._ask_longer([(found, best_of(found, drift)) for _, found in evidence])
         for pair, found in evidence:
             best = best_of(found, drift)
@@ -330,6 +331,37 @@ class _ChainProbe:
             elif best.latency >= SURE and self._contended(best) and not _came_out_longer(best, found):
                 found[:] = [replace(one, exact=False) for one in found]
 
+    def _ask_swapped(self, evidence: Sequence[tuple[OperandPair, list[Evidence]]], drift: Fraction) -> Procedure[None]:
+        """Add a chain of swapped operands where links may add a bypass delay to all chains of a pair.
+
+        The same register in all operands makes a chain without links. If that is quicker than the chains with links,
+        either this form is quicker, or the links add the delay. On a Zen 5 VADDPD takes 3 cycles before VORPS, and 2
+        before another VADDPD.
+        """
+        own = {
+            pair.destination.operand: best.latency
+            for pair, found in evidence
+            if pair.same_register and not (best := best_of(found, drift)).chain.links and not best.independent
+        }
+        asked = [
+            (found, attempt)
+            for pair, found in evidence
+            if not pair.same_register
+            and (best := best_of(found, drift)).exact
+            and best.chain.links
+            and own.get(pair.destination.operand, best.latency) < best.latency - HALF
+            and all(one.chain.instances == 1 for one in found)
+            for attempt in _swapped(pair)
+        ]
+        yield from self._add(asked)
+
+    def _add(self, asked: Sequence[tuple[list[Evidence], Attempt]]) -> Procedure[None]:
+        """Measure chains, and add what follows to the evidence of their pairs."""
+        answers = (yield [self._request(attempt.chain.benchmark) for _, attempt in asked]) if asked else []
+        for (found, attempt), measured in zip(asked, answers, strict=True):
+            if measured.ok:
+                found.append(self._evaluate(attempt, measured))
+
     def _ask_longer(self, evidence: Sequence[tuple[list[Evidence], Evidence]]) -> Procedure[None]:
         """Add the evidence of longer chains to each pair whose best chain other µops may have delayed."""
         asked: list[tuple[list[Evidence], Attempt]] = []
@@ -337,10 +369,7 @@ class _ChainProbe:
             delayed = self._contended(best) or self._delayed(best)
             if best.exact and not best.chain.pads and delayed and not any(x.independent for x in found):
                 asked += [(found, attempt) for attempt in self._with_pads(best)]
-        answers = (yield [self._request(attempt.chain.benchmark) for _, attempt in asked]) if asked else []
-        for (found, attempt), measured in zip(asked, answers, strict=True):
-            if measured.ok:
-                found.append(self._evaluate(attempt, measured))
+        yield from self._add(asked)
 
     def _lengthen(self, found: list[Evidence], limited: Evidence) -> Procedure[None]:
         """Add the evidence of longer chains to one that turned out to be limited by throughput."""

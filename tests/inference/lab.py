@@ -21,6 +21,7 @@ from simulator.machines.shipped import load_machine
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from simulator.machines.bypass import BypassDelays
     from simulator.machines.machine import MachineModel
     from xed_convert.catalogue.catalogue import Catalogue
 
@@ -29,12 +30,13 @@ if TYPE_CHECKING:
 class Lab:
     """A simulated machine (a shipped model, or `7` or `hidden:7`, a random one) with all that inference needs.
 
-    `changes` are graphs that some variants have instead (see `MachineModel.changed`).
+    `changes` are graphs that some variants have instead (see `MachineModel.changed`), `bypass` its bypass delays.
     """
 
     catalogue: Catalogue
     name: str
     changes: Mapping[str, str] = field(default_factory=dict)
+    bypass: BypassDelays | None = None
     model: MachineModel = field(init=False)
     calibrations: Calibrations = field(init=False)
     isa_sets: frozenset[str] | None = field(init=False)
@@ -43,6 +45,8 @@ class Lab:
         kind, _, seed = self.name.rpartition(":")
         random = RandomMachine(int(seed), kind=kind) if seed.isdigit() else None
         self.model = (random.model() if random else load_machine(self.name)).changed(self.changes)
+        if self.bypass is not None:
+            self.model = self.model.with_parameters(bypass=self.bypass)
         self.isa_sets = random.shape.isa_sets if random else None
         self.instructions = InstructionFactory(self.catalogue)
         self.calibrations = Calibrations(self.instructions)

@@ -19,6 +19,7 @@ from inference.latency.infer import infer_latencies
 from results.model import Bound, Status
 from results.sentences import heading, lines
 from simulator.judging.latency import expected, judge
+from simulator.machines.bypass import FLOAT, INTEGER, BypassDelays
 from tests.effort import sample
 from tests.inference.lab import Lab, compare
 from tests.nonempty import faults, some
@@ -241,6 +242,20 @@ def test_a_chain_without_links_tells_more_where_throughput_may_limit_that_with_l
         outcome = end.value
     (found,) = [one for one in outcome.latencies if not one.same_register]
     assert (found.cycles, found.bound, found.chain) == (2, Bound.UPPER, "itself swapped")
+
+
+FORWARDED = BypassDelays(tuple(("adder", other, 1) for other in (INTEGER, FLOAT)), (("VADDPD", "adder"),))
+"""On a Zen 5, an addition has its result a cycle sooner for another addition than for everything else."""
+
+
+def test_links_that_all_add_a_bypass_delay_are_found_out_by_a_chain_without_links(catalogue: Catalogue) -> None:
+    string = "VADDPD (XMM, XMM, XMM)"
+    plain, late = (Lab(catalogue, "HSW", bypass=bypass).infer([string])[string] for bypass in (None, FORWARDED))
+    found = {(one.source, one.destination): one for one in late.latencies if not one.same_register}
+    assert {pair: (one.cycles, one.bound) for pair, one in found.items()} == {
+        (one.source, one.destination): (one.cycles, one.bound) for one in plain.latencies if not one.same_register
+    }
+    assert {one.chain for one in found.values()} == {"itself swapped"}
 
 
 @pytest.mark.parametrize(
