@@ -256,7 +256,7 @@ class _Fit:
         shown = np.zeros_like(loads, dtype=bool)
         rows, columns = self._members.nonzero()
         shown[class_of[columns], fullest[rows]] = True
-        usual = np.quantile(loads[class_of], 0.5, axis=0, method="lower")
+        usual = np.sort(loads[class_of], axis=0)[(len(class_of) - 1) // 2]
         return np.where(shown, loads, np.minimum(loads, usual))
 
     def _best_classes(self, loads: Floats, class_of: Indices) -> Indices:
