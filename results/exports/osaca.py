@@ -194,7 +194,7 @@ def _form(mnemonic: str, operands: list[dict[str, object] | None], result: Archi
         "latency": _latency(result.latencies),
         "throughput": min(float(values[name]) for name in ("TP_unrolled", "TP_loop") if name in values),
         "port_pressure": _pressure(values),
-        "uops": int(values.get("uops", "0")),
+        "uops": int(values["uops"]) if "uops" in values else None,
     }
 
 

@@ -140,6 +140,15 @@ def test_osaca_is_told_that_ports_were_inferred_by_time() -> None:
     assert "by time" not in written()
 
 
+def test_osaca_gets_no_number_of_uops_that_was_not_counted() -> None:
+    one = entry("ADD (R64, R64)", "ADD", [operand(1, GPR), operand(2, GPR)], "1*r01", 1)
+    measurement = {name: text for name, text in (one.results["SKX"].measurement or {}).items() if name != "uops"}
+    file = io.BytesIO()
+    write_osaca([dataclasses.replace(one, results={"SKX": ArchitectureResult("SKX", measurement)})], "SKX", file)
+    assert '"uops": null' in file.getvalue().decode()
+    assert '"uops": null' not in written()
+
+
 def test_osaca_without_ports_is_an_error_that_says_so() -> None:
     with pytest.raises(DatabaseError, match="no instruction has both a port usage and a throughput"):
         written("ZEN5")
