@@ -332,28 +332,34 @@ class _ChainProbe:
                 found[:] = [replace(one, exact=False) for one in found]
 
     def _ask_swapped(self, evidence: Sequence[tuple[OperandPair, list[Evidence]]], drift: Fraction) -> Procedure[None]:
-        """Add a chain of swapped operands where links may add a bypass delay to all chains of a pair.
+        """Look again at chains that take longer than the same register in all operands.
 
-        The same register in all operands makes a chain without links. If that is quicker than the chains with links,
-        either this form is quicker, or the links add the delay. On a Zen 5 VADDPD takes 3 cycles before VORPS, and 2
-        before another VADDPD.
+        Either the same register is quicker, or links add a bypass delay: on a Zen 5 VADDPD takes 3 cycles before VORPS,
+        and 2 before another VADDPD. A chain of swapped operands has no links. Breakers may delay chains, too, by a
+        cycle each, whatever their length, if a core binds µops to ports at dispatch. If that explains the difference,
+        and there is no chain of swapped operands, the latency is an upper bound.
         """
         own = {
             pair.destination.operand: best.latency
             for pair, found in evidence
-            if pair.same_register and not (best := best_of(found, drift)).chain.links and not best.independent
+            if pair.same_register and not (best := best_of(found, drift)).independent
         }
-        asked = [
-            (found, attempt)
+        slower = [
+            (pair, found)
             for pair, found in evidence
             if not pair.same_register
             and (best := best_of(found, drift)).exact
             and best.chain.links
             and own.get(pair.destination.operand, best.latency) < best.latency - HALF
             and all(one.chain.instances == 1 for one in found)
-            for attempt in _swapped(pair)
         ]
-        yield from self._add(asked)
+        yield from self._add([(found, attempt) for pair, found in slower for attempt in _swapped(pair)])
+        for pair, found in slower:
+            quicker = own[pair.destination.operand]
+            if all(one.chain.instances == 1 for one in found):
+                found[:] = [
+                    replace(one, exact=one.exact and one.latency - one.chain.breakers > quicker + HALF) for one in found
+                ]
 
     def _add(self, asked: Sequence[tuple[list[Evidence], Attempt]]) -> Procedure[None]:
         """Measure chains, and add what follows to the evidence of their pairs."""

@@ -258,6 +258,19 @@ def test_links_that_all_add_a_bypass_delay_are_found_out_by_a_chain_without_link
     assert {one.chain for one in found.values()} == {"itself swapped"}
 
 
+def test_what_breakers_may_have_delayed_is_a_bound(catalogue: Catalogue) -> None:
+    """The breaker of each copy goes to the only port of CMOVP, and delays the chain by a cycle at any length."""
+    string = "CMOVP (R16, R16)"
+    lab = Lab(catalogue, "dispatch:8231")
+    (found,) = (
+        one
+        for one in lab.infer([string])[string].latencies
+        if (one.source, one.destination, one.same_register) == (2, 1, False)
+    )
+    assert found.bound is Bound.UPPER
+    assert found.cycles >= 1
+
+
 @pytest.mark.parametrize(
     ("name", "bound", "text"),
     [("SKX", Bound.UPPER, "at least 1.00 of vmovq_r64_xmm"), ("HSW", Bound.EXACT, "- 1.00 of")],
