@@ -20,5 +20,6 @@ def assemble(instance: Instance) -> Line:
     Raises:
         EncodingError: the variant cannot be encoded with these operands.
     """
-    text = format_instance(instance.variant, instance.values)
-    return Line(encode(instance.variant, instance.values), text, instance.variant.key)
+    variant = instance.variant
+    text = format_instance(variant, instance.values)
+    return Line(encode(variant, instance.values), text, variant.key, accesses_memory=variant.accesses_memory)

@@ -6,7 +6,7 @@ Generation is deterministic: the same variant and options give the same bytes, h
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 MARK = bytes.fromhex("043f81c2b113b5")
@@ -15,11 +15,15 @@ MARK = bytes.fromhex("043f81c2b113b5")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One instruction of a code sequence: its bytes and its text in Intel syntax (for people, never reassembled)."""
+    """One instruction of a code sequence: its bytes and its text in Intel syntax (for people, never reassembled).
+
+    `accesses_memory` if it is known to load or store.
+    """
 
     code: bytes
     text: str
     key: str = ""
+    accesses_memory: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)

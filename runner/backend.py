@@ -7,7 +7,7 @@
 - `calibration`: ticks of a chain that takes `BackendInfo.calibration_core_cycles` core cycles. It runs beside each
   repetition, and turns ticks into core cycles;
 - `contention_probe`: ticks of the contention probe, code that keeps every ALU busy. It runs beside each
-  repetition, and takes longer while another thread uses the same core;
+  repetition, and takes longer while another thread uses the same core. It also loads where a job asks for that;
 - `instructions`: retired instructions;
 - `uops_issued`, `uops_executed`, `uops_retire_slots`, `uops_MITE`, `uops_MS`, `divider_active`: as in PMU events;
 - `p0`, `p1`, `p23` ...: µops dispatched to that port, or to any of those ports where they share a counter. With
@@ -141,7 +141,8 @@ class Job(NamedTuple):
     """One run of a microbenchmark: `copies` of its body, in a loop of `iterations` (0: no loop).
 
     In a fenced loop every iteration begins with an LFENCE, so that iterations do not overlap. It measures what one run
-    of the unrolled copies would, on a clock too coarse for that.
+    of the unrolled copies would, on a clock too coarse for that. With `loads_beside`, its contention probe also loads,
+    so it sees a neighbour that delays loads but leaves the ALUs free.
     """
 
     benchmark: Microbenchmark
@@ -149,6 +150,7 @@ class Job(NamedTuple):
     iterations: int = 0
     fenced: bool = False
     conditions: Conditions = USUAL
+    loads_beside: bool = False
 
     def style(self, *, clean_uppers: bool) -> Style:
         """Return what the harness needs to know to render it."""

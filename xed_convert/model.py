@@ -114,6 +114,11 @@ class InstructionVariant:
             object.__setattr__(self, "_key", self._joined_key())
         return self._key
 
+    @property
+    def accesses_memory(self) -> bool:
+        """Whether it loads or stores."""
+        return any(operand.kind is OperandKind.MEMORY for operand in self.operands)
+
     def _joined_key(self) -> str:
         names: tuple[str, ...] = KEY_ATTRIBUTES
         if not self.attributes.keys().isdisjoint(APX_KEY_ATTRIBUTES):

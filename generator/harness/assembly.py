@@ -28,6 +28,7 @@ FIXED_TEMPLATES = (
     "perf_driver",
     "kernel_clock",
     "contention_probe",
+    "load_probe",
     "fault_handler",
     "signal_sampler",
     "cpuid",
@@ -41,7 +42,7 @@ PATCH_LOOP = 0x7E570003
 """Marks the target of a jump at the end of a fragment; whoever knows the distance replaces the last four bytes."""
 
 PROBE_COPIES, PROBE_ITERATIONS = 40, 40
-"""Of eight ADDs in the contention probe: 2,000 to 3,200 cycles in all on cores with four to six ALUs, many ticks of
+"""Of eight ADDs in a contention probe: 2,000 to 3,200 cycles in all on cores with four to six ALUs, many ticks of
 any clock and still short. 320 in an iteration are more than any loop buffer holds. So the probe also slows down where
 another thread, which uses no ALU, takes every other cycle of the front end."""
 

@@ -40,21 +40,22 @@ _CHAIN = Microbenchmark(
 )
 
 PROBE_ADDS = 8 * PROBE_COPIES * PROBE_ITERATIONS
-"""ADDs of the contention probe."""
+"""ADDs of a contention probe."""
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Two blobs of the same chain and the contention probe; the long chain takes `core_cycles` more core cycles.
+    """Two blobs of the same chain and two contention probes; the long chain takes `core_cycles` more core cycles.
 
     The contention probe keeps every ALU busy, so it takes longer where another thread uses the same core. The chain
-    does not: it leaves most of the core free.
+    does not: it leaves most of the core free. The load probe also loads, and runs beside code that accesses memory.
     """
 
     short: bytes
     long: bytes
     core_cycles: int
     contention_probe: bytes
+    load_probe: bytes
 
 
 def calibration(iterations: int, copies: int = CHAIN_COPIES) -> Calibration:
@@ -64,15 +65,16 @@ def calibration(iterations: int, copies: int = CHAIN_COPIES) -> Calibration:
         render(_CHAIN, copies, SHORT_ITERATIONS + iterations, RDTSC),
         IMUL_CORE_CYCLES * copies * iterations,
         contention_probe(),
+        contention_probe(loads=True),
     )
 
 
-def contention_probe(inside: int = 0) -> bytes:
-    """Return the blob of the contention probe; see templates/contention_probe.asm.j2.
+def contention_probe(inside: int = 0, *, loads: bool = False) -> bytes:
+    """Return the blob of a contention probe; see templates/contention_probe.asm.j2, and load_probe.asm.j2 for `loads`.
 
     With `inside` it is part of another blob, `inside` bytes behind its beginning, and takes the context from there.
     """
-    parts = fixed_fragments("contention_probe")
+    parts = fixed_fragments("load_probe" if loads else "contention_probe")
     starts = dict(zip(parts, accumulate(map(len, parts.values()), initial=ENTRY_OFFSET), strict=False))
     code = bytearray(_joined(parts, {"adds": starts["adds"], "read": starts["pass"]}))
     marker = code.index(struct.pack("<I", PATCH_CONTEXT))
@@ -102,14 +104,23 @@ class Clocked:
 
 
 def clocked(
-    benchmark: Microbenchmark, copies: int, iterations: int, calibration_iterations: int, style: Style = PLAIN
+    benchmark: Microbenchmark,
+    copies: int,
+    iterations: int,
+    calibration_iterations: int,
+    style: Style = PLAIN,
+    *,
+    loads: bool = False,
 ) -> Clocked:
-    """Return a blob for the kernel module, which has no driver around blobs; see templates/kernel_clock.asm.j2."""
+    """Return a blob for the kernel module, which has no driver around blobs; see templates/kernel_clock.asm.j2.
+
+    With `loads`, the contention probe is the one that loads.
+    """
     parts = fixed_fragments("kernel_clock")
     inner: list[Callable[..., bytes]] = [
         partial(render, _CHAIN, CHAIN_COPIES, SHORT_ITERATIONS, RDTSC, PLAIN),
         partial(render, _CHAIN, CHAIN_COPIES, SHORT_ITERATIONS + calibration_iterations, RDTSC, PLAIN),
-        contention_probe,
+        partial(contention_probe, loads=loads),
         partial(render, benchmark, copies, iterations, RDTSC, style),
     ]
     blob = bytearray(ENTRY_OFFSET + sum(map(len, parts.values())))

@@ -80,11 +80,6 @@ def register_files(variant: InstructionVariant) -> frozenset[str]:
     return frozenset(register_class(operand.registers[0]) for operand in _registers(variant) if operand.registers)
 
 
-def has_memory(variant: InstructionVariant) -> bool:
-    """Whether a variant accesses memory."""
-    return any(operand.kind is OperandKind.MEMORY for operand in variant.operands)
-
-
 def _is_transfer(variant: InstructionVariant) -> bool:
     """Whether it is a plain load or store: one memory operand, one register, no flags."""
     return len(variant.operands) == 2 and variant.category == "DATAXFER" and len(_registers(variant)) == 1
@@ -119,7 +114,7 @@ RULES = (
         lambda variant: any(access.startswith("r") for access in _flags(variant).values()),
     ),
     BlockingRule(
-        "loads or stores besides something else", lambda variant: has_memory(variant) and not _is_transfer(variant)
+        "loads or stores besides something else", lambda variant: variant.accesses_memory and not _is_transfer(variant)
     ),
     BlockingRule(
         "has a mask, which others with the same ports do without",
@@ -150,7 +145,7 @@ def ineligible(variant: InstructionVariant) -> str:
     """Return the reason why a variant cannot block ports ("": it can, if measurement shows that it does)."""
     if is_jump(variant):
         return ""
-    if _is_transfer(variant) and has_memory(variant):
+    if _is_transfer(variant) and variant.accesses_memory:
         return next((rule.reason for rule in RULES if rule.applies(variant)), "")
     for field, pattern, reason in _exclusions():
         if fnmatchcase(getattr(variant, field), pattern):
@@ -218,7 +213,7 @@ def representatives(catalogue: Catalogue, kind: CodeKind, *, every_class: bool =
             continue
         name = (
             variant.iclass,
-            has_memory(variant),
+            variant.accesses_memory,
             is_store(variant),
             "MMX" in register_files(variant),
             is_wide(variant),

@@ -347,7 +347,9 @@ def _refused(run: CounterPass, error: int) -> str:
 def _render(job: Job, slots: tuple[Slot, ...], style: Style) -> tuple[bytes, int]:
     """Return the blob, and where in it the harness around the code under test begins."""
     if slots and slots[0].kind == abi.COUNTER_TSC:
-        clocked = native.clocked(job.benchmark, job.copies, job.iterations, CALIBRATION_ITERATIONS, style)
+        clocked = native.clocked(
+            job.benchmark, job.copies, job.iterations, CALIBRATION_ITERATIONS, style, loads=job.loads_beside
+        )
         return clocked.blob, clocked.test_offset
     return render(job.benchmark, job.copies, job.iterations, reader(slots), style), 0
 

@@ -13,6 +13,7 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING
 
 from generator.microbenchmark import Line, Microbenchmark
@@ -20,8 +21,16 @@ from inference.experiment import Measured, Request, Want
 from results.model import Measurement, Series, Status
 from runner.backend import CLOCK_COUNTERS, USUAL, Conditions, Job, Repeat
 from runner.measuring import aggregate
-from runner.measuring.quiet import Patience, QuietFilter, Repetitions
-from runner.measuring.sizing import SHORT_TICKS, RunSize, clock_sizes, exact_sizes, larger_sizes, trial_size
+from runner.measuring.quiet import Patience, Repetitions, Watch, quiet_filter
+from runner.measuring.sizing import (
+    SHORT_TICKS,
+    RunSize,
+    clock_sizes,
+    exact_sizes,
+    larger_sizes,
+    trial_copy_cycles,
+    trial_size,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +45,9 @@ HOPELESS_REQUESTS = 100
 SURVEY_PAUSE_SECONDS = 0.01
 """Between two looks: 25 looks then cover more than a scheduler's time slice of a few milliseconds."""
 NOTHING = Microbenchmark((), (Line(b"\x90", "NOP"),), "survey of the contention probe")
+MANY_ACCESSES = 0.3
+"""Accesses to memory per cycle from which on a neighbour's loads delay code. A chain through memory has at most 0.25: a
+load takes at least four cycles. A throughput that is disturbed by half seems half as large in the trial run."""
 UNSTEADY_RATIO = Fraction(1, 20)
 """A spread above this share of the value doubles the rounds that a request may have."""
 MOST_REPETITIONS = 8
@@ -75,12 +87,17 @@ class Options:
     patience_ratio: float = 2.0
     time_limit_seconds: float = 1.0
 
+    def patience(self) -> Patience:
+        """Return patience that is not used yet."""
+        return Patience(self.patience_seconds, self.patience_ratio)
+
 
 @dataclass(slots=True)
 class _Entry:
     """A request while it is measured."""
 
     request: Request
+    watch: Watch
     sizes: tuple[RunSize, ...] = ()
     samples: list[dict[str, list[int]]] = field(default_factory=list)
     repetitions: int = 0
@@ -145,11 +162,22 @@ class _Entry:
         """Return how many repetitions have to be undisturbed: at most `most`."""
         return min(most, max(2, self.repetitions // 2))
 
-    def measurement(self, quiet: QuietFilter | None, enough: int) -> Measurement:
+    def is_disturbed(self, most: int) -> bool:
+        """Say whether too few repetitions of some size were undisturbed; found anew when anything changed."""
+        quiet = self.watch.quiet
+        if not quiet or not self.rounds:
+            return False
+        if self.disturbed_at[0] != quiet.best_ratio:
+            enough = self.enough_quiet(most)
+            few = min(map(quiet.count, self.looked_at()), default=enough) < enough
+            self.disturbed_at = quiet.best_ratio, few
+        return self.disturbed_at[1]
+
+    def measurement(self, enough: int) -> Measurement:
         """Return the measurement so far. Disturbed repetitions are left out, if enough others remain."""
-        if quiet and self.rounds:
+        if self.watch.quiet and self.rounds:
             pairs = zip(self.samples, self.looked_at(), strict=True)
-            kept = [quiet.undisturbed(samples, repetitions, enough) for samples, repetitions in pairs]
+            kept = [self.watch.quiet.undisturbed(samples, repetitions, enough) for samples, repetitions in pairs]
         else:
             kept = [{counter: tuple(values) for counter, values in samples.items()} for samples in self.samples]
         pairs_of_size = zip(self.sizes, kept, strict=False)
@@ -157,15 +185,16 @@ class _Entry:
         return Measurement(self.status or Status.OK, series, self.detail)
 
 
-def look(backend: Backend, time_limit_seconds: float) -> JobResult:
-    """Run the contention probe alone for a moment."""
-    return backend.run([Job(NOTHING, 1)], CLOCK_COUNTERS, Repeat(2, 10, time_limit_seconds))[0]
+def look(backend: Backend, time_limit_seconds: float, *, loads_beside: bool = False) -> JobResult:
+    """Run a contention probe alone for a moment."""
+    job = Job(NOTHING, 1, loads_beside=loads_beside)
+    return backend.run([job], CLOCK_COUNTERS, Repeat(2, 10, time_limit_seconds))[0]
 
 
-def looks_quiet(quiet: QuietFilter, backend: Backend, time_limit_seconds: float) -> bool:
+def looks_quiet(watch: Watch, backend: Backend, time_limit_seconds: float) -> bool:
     """Return whether the contention probe alone looks quiet, or cannot run."""
-    result = look(backend, time_limit_seconds)
-    return result.status is not Status.OK or quiet.looks_quiet(result.samples)
+    result = look(backend, time_limit_seconds, loads_beside=watch.loads_beside)
+    return not watch.quiet or result.status is not Status.OK or watch.quiet.looks_quiet(result.samples)
 
 
 class Measurer:
@@ -182,9 +211,10 @@ class Measurer:
         self.options = options or Options()
         self._conditions = conditions
         self._is_clock = self.info.preferred_iterations > 0
-        self._disturbed_in_a_row = 0
-        self._quiet = QuietFilter.of(self.info)
-        self._patience = Patience(self.options.patience_seconds, self.options.patience_ratio)
+        self._watches = [
+            Watch(loads, quiet_filter(self.info, loads_beside=loads), self.options.patience())
+            for loads in (False, True)
+        ]
 
     def measure(self, requests: Sequence[Request]) -> list[Measured]:
         """Return what each request gave, in order; code that does not run is a result with a status.
@@ -192,37 +222,41 @@ class Measurer:
         Raises:
             BackendError: the backend broke down.
         """
-        entries = [_Entry(request) for request in requests]
-        if entries and self._quiet and not self._quiet.is_known:
-            self._survey(self._quiet)
+        entries = [_Entry(request, self._watches[False]) for request in requests]
         self._choose_sizes(entries)
+        for watch in self._watches:
+            if mine := [entry for entry in entries if entry.watch is watch]:
+                self._survey(watch)
+                self._measure_beside(watch, mine)
+        return [self._final(entry) for entry in entries]
+
+    def _measure_beside(self, watch: Watch, entries: Sequence[_Entry]) -> None:
+        """Measure requests beside the same contention probe until each is done."""
         while active := [entry for entry in entries if entry.status is None]:
             started = time.monotonic()
             is_again = all(entry.rounds and self._is_disturbed(entry) for entry in active)
             self._run_round(active)
-            self._patience.count(time.monotonic() - started, is_again=is_again)
+            watch.patience.count(time.monotonic() - started, is_again=is_again)
             for entry in active:
                 if entry.status is None:
                     self._judge(entry)
-            most = self._most_rounds
+            most = self._most_rounds(watch)
             for entry in entries:
                 if entry.status is Status.OK and entry.rounds < most and self._is_disturbed(entry):
                     entry.status = None  # what seemed quiet was not: the contention probe has meanwhile been faster
-            if self._quiet and any(entry.status is None and self._is_disturbed(entry) for entry in active):
-                self._patience.wait(self._looks_quiet)
-        return [self._final(entry) for entry in entries]
+            if any(entry.status is None and self._is_disturbed(entry) for entry in active):
+                watch.patience.wait(partial(looks_quiet, watch, self.backend, self.options.time_limit_seconds))
 
     @property
     def lost_seconds(self) -> float:
         """How long waiting for a quiet core, and measuring again, took."""
-        return self._patience.lost_seconds
+        return sum(watch.patience.lost_seconds for watch in self._watches)
 
-    @property
-    def _most_rounds(self) -> int:
+    def _most_rounds(self, watch: Watch) -> int:
         """Return the most rounds of a disturbed request: few where the core has not been quiet for long."""
-        if self._patience.is_left:
+        if watch.patience.is_left:
             return MOST_ROUNDS
-        return 2 if self._disturbed_in_a_row > HOPELESS_REQUESTS else self.options.rounds
+        return 2 if watch.disturbed_in_a_row > HOPELESS_REQUESTS else self.options.rounds
 
     def conclude(self, request: Request, measurement: Measurement) -> Measured:
         """Return the values of a measurement of this backend, new or stored."""
@@ -239,7 +273,7 @@ class Measurer:
         return dataclasses.replace(entry.found, measurement=said, detail=entry.detail)
 
     def _measurement(self, entry: _Entry) -> Measurement:
-        return entry.measurement(self._quiet, entry.enough_quiet(self.options.enough_quiet))
+        return entry.measurement(entry.enough_quiet(self.options.enough_quiet))
 
     def counters(self, want: Want) -> tuple[str, ...]:
         """Return which of the backend's counters serve what is wanted."""
@@ -262,7 +296,7 @@ class Measurer:
     def _try(self, entries: Sequence[_Entry]) -> None:
         """Run each request for a moment: code that faults is done with, and the others get their sizes."""
         sizes = [trial_size(entry.request) for entry in entries]
-        jobs = [self._job(entry.request, size) for entry, size in zip(entries, sizes, strict=True)]
+        jobs = [self._job(entry, size) for entry, size in zip(entries, sizes, strict=True)]
         repeat = Repeat(warm_ups=1, repetitions=3, time_limit_seconds=self.options.time_limit_seconds)
         results = self.backend.run(jobs, self.counters(Want.CYCLES), repeat)
         for entry, size, result in zip(entries, sizes, results, strict=True):
@@ -273,6 +307,8 @@ class Measurer:
             cycles = aggregate.core_cycles_of(series, self.info.calibration_core_cycles).rough_center
             entry.sizes = clock_sizes(entry.request, cycles)
             entry.repetitions = self._repetitions(entry, cycles / (size.copies * size.iterations))
+            accesses = sum(line.accesses_memory for line in entry.request.benchmark.body)
+            entry.watch = self._watches[accesses > MANY_ACCESSES * trial_copy_cycles(entry.request, cycles)]
 
     def _resize(self, entry: _Entry) -> bool:
         """Start anew with more copies if the first round took far less than the trial run; return whether it did."""
@@ -290,16 +326,15 @@ class Measurer:
         entry.restart()
         return True
 
-    def _survey(self, quiet: QuietFilter) -> None:
-        """Look at the contention probe for a while, to learn how long it takes when nobody disturbs."""
+    def _survey(self, watch: Watch) -> None:
+        """Look at a contention probe for a while, to learn how long it takes when nobody disturbs."""
+        if not watch.quiet or watch.quiet.is_known:
+            return
         for _ in range(self.options.survey_looks):
-            result = look(self.backend, self.options.time_limit_seconds)
+            result = look(self.backend, self.options.time_limit_seconds, loads_beside=watch.loads_beside)
             if result.status is Status.OK:
-                quiet.learn(Repetitions.of(result.samples))
+                watch.quiet.learn(Repetitions.of(result.samples))
             time.sleep(SURVEY_PAUSE_SECONDS)
-
-    def _looks_quiet(self) -> bool:
-        return not self._quiet or looks_quiet(self._quiet, self.backend, self.options.time_limit_seconds)
 
     def _repetitions(self, entry: _Entry, copy_cycles: float) -> int:
         """Take fewer repetitions of code that takes long anyway."""
@@ -309,9 +344,10 @@ class Measurer:
     def _needed(self, entry: _Entry) -> int:
         """Return how many repetitions the next round has: more where few were undisturbed, in powers of two."""
         usual = entry.repetitions
-        if not self._quiet or not self._is_disturbed(entry) or usual < self.options.repetitions:
+        filtered = entry.watch.quiet
+        if not filtered or not self._is_disturbed(entry) or usual < self.options.repetitions:
             return usual
-        quiet = min(map(self._quiet.count, entry.looked_at()))
+        quiet = min(map(filtered.count, entry.looked_at()))
         done = len(entry.looked_at()[0].ratios)
         missing = done * self.options.enough_quiet / max(1, quiet) - done
         factor = 1
@@ -320,19 +356,19 @@ class Measurer:
         return factor * usual
 
     def _run_round(self, active: Sequence[_Entry]) -> None:
-        """Run all sizes of all these requests, in one batch per set of counters and number of repetitions."""
+        """Run all sizes of requests that share a watch, a batch per set of counters and number of repetitions."""
         groups: dict[tuple[int, Want], list[_Entry]] = defaultdict(list)
         for entry in active:
             entry.last_repetitions = self._needed(entry)
             groups[entry.last_repetitions, entry.request.want].append(entry)
         for (repetitions, want), group in groups.items():
-            jobs = [self._job(entry.request, size) for entry in group for size in entry.sizes]
+            jobs = [self._job(entry, size) for entry in group for size in entry.sizes]
             repeat = Repeat(self.options.warm_ups, repetitions, self.options.time_limit_seconds)
             results = iter(self.backend.run(jobs, self.counters(want), repeat))
             for entry in group:
                 entry.add([next(results) for _ in entry.sizes])
-            if self._quiet:
-                self._quiet.learn(*(run for entry in group if entry.status is None for run in entry.last_round()))
+            if quiet := active[0].watch.quiet:
+                quiet.learn(*(run for entry in group if entry.status is None for run in entry.last_round()))
 
     def _is_stable(self, found: Measured) -> bool:
         """Say whether values are near enough to each other."""
@@ -344,29 +380,22 @@ class Measurer:
         return self._is_clock and found.ok and found.spread["core_cycles"] > UNSTEADY_RATIO * abs(found.cycles)
 
     def _is_disturbed(self, entry: _Entry) -> bool:
-        """Say whether too few repetitions of some size were undisturbed; found anew when anything changed."""
-        if not self._quiet or not entry.rounds:
-            return False
-        if entry.disturbed_at[0] != self._quiet.best_ratio:
-            enough = entry.enough_quiet(self.options.enough_quiet)
-            few = min(map(self._quiet.count, entry.looked_at()), default=enough) < enough
-            entry.disturbed_at = self._quiet.best_ratio, few
-        return entry.disturbed_at[1]
+        return entry.is_disturbed(self.options.enough_quiet)
 
     def _has_quiet_ones(self, entry: _Entry) -> bool:
         """Say whether the few undisturbed repetitions of each size count alone."""
-        assert self._quiet
-        return self._quiet.suffices(entry.looked_at(), entry.enough_quiet(self.options.enough_quiet))
+        assert entry.watch.quiet
+        return entry.watch.quiet.suffices(entry.looked_at(), entry.enough_quiet(self.options.enough_quiet))
 
     def _judge(self, entry: _Entry) -> None:
         """Decide whether the request is done, goes on, or starts anew."""
         if self._resize(entry):
             return
         disturbed = self._is_disturbed(entry)
-        if disturbed and entry.rounds < self._most_rounds:
+        if disturbed and entry.rounds < self._most_rounds(entry.watch):
             return
         disturbed = disturbed and not self._has_quiet_ones(entry)
-        self._disturbed_in_a_row = self._disturbed_in_a_row + 1 if disturbed else 0
+        entry.watch.disturbed_in_a_row = entry.watch.disturbed_in_a_row + 1 if disturbed else 0
         entry.found = found = self.conclude(entry.request, self._measurement(entry))
         complaint = aggregate.complaint(found, self.info.ports)
         if not complaint and self._is_stable(found):
@@ -382,5 +411,6 @@ class Measurer:
         else:
             entry.status, entry.detail = Status.UNCLEAN, f"{complaint}, {entry.attempts} times"
 
-    def _job(self, request: Request, size: RunSize) -> Job:
-        return Job(request.benchmark, size.copies, size.iterations, size.fenced, self._conditions)
+    def _job(self, entry: _Entry, size: RunSize) -> Job:
+        benchmark = entry.request.benchmark
+        return Job(benchmark, size.copies, size.iterations, size.fenced, self._conditions, entry.watch.loads_beside)

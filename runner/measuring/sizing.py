@@ -84,10 +84,15 @@ def trial_size(request: Request) -> RunSize:
     return RunSize(few, TRIAL_ITERATIONS, fenced=True)
 
 
+def trial_copy_cycles(request: Request, trial_cycles: float) -> float:
+    """Return about how many core cycles a copy takes whose trial run took `trial_cycles` of them."""
+    return max(0.1, (trial_cycles / TRIAL_ITERATIONS - FENCE_CYCLES) / trial_size(request).copies)
+
+
 def clock_sizes(request: Request, trial_cycles: float) -> tuple[RunSize, ...]:
     """Return the sizes for a clock; `trial_cycles` is what the trial run took, in core cycles."""
     few, many = _copies(request, steady=True)
-    copy_cycles = max(0.1, (trial_cycles / TRIAL_ITERATIONS - FENCE_CYCLES) / trial_size(request).copies)
+    copy_cycles = trial_copy_cycles(request, trial_cycles)
     if many * copy_cycles > MAX_CYCLES:
         many = max(4, int(MAX_CYCLES / copy_cycles))
         few = max(1, many // 11)

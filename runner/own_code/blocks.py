@@ -41,7 +41,7 @@ from generator.microbenchmark import Line, Microbenchmark
 from results.model import Status
 from runner.backend import CLOCK_COUNTERS, Conditions, Job, Repeat
 from runner.measuring.protocol import looks_quiet
-from runner.measuring.quiet import Patience, QuietFilter, Repetitions
+from runner.measuring.quiet import Patience, Repetitions, Watch, quiet_filter
 from runner.own_code.code import MeasureError
 
 if TYPE_CHECKING:
@@ -253,10 +253,11 @@ class BlockMeasurer:
         self.options = options or BlockOptions()
         counters = self.info.counters
         self._clock = ("core_cycles",) if "core_cycles" in counters else CLOCK_COUNTERS
-        self._quiet = QuietFilter.of(self.info)
+        patience = Patience(self.options.patience_seconds, self.options.patience_ratio)
+        self._watch = Watch(loads_beside=False, quiet=quiet_filter(self.info, loads_beside=False), patience=patience)
+        self._quiet = self._watch.quiet
         self._quiet_share = 1.0
         self._rounds = 0
-        self._patience = Patience(self.options.patience_seconds, self.options.patience_ratio)
 
     def measure(self, blocks: Iterable[bytes]) -> Iterator[BlockResult]:
         """Yield what each block takes, in order.
@@ -298,12 +299,12 @@ class BlockMeasurer:
             started = time.monotonic()
             is_again = all(entry.rounds >= USUAL_ROUNDS for entry in active)
             self._run_round(active)
-            self._patience.count(time.monotonic() - started, is_again=is_again)
+            self._watch.patience.count(time.monotonic() - started, is_again=is_again)
             for entry in active:
                 self._judge(entry)
             without = [entry for entry in active if entry.timing is None and not all(entry.times)]
             if self._quiet and 2 * len(without) > len(active):
-                self._patience.wait(self._looks_quiet)
+                self._watch.patience.wait(self._looks_quiet)
 
     def _misaligned(self, blocks: Sequence[Microbenchmark], shapes: Sequence[BlockShape]) -> list[str]:
         """Return for each block which access crosses a cache line ("": none does, or it is not known)."""
@@ -419,12 +420,11 @@ class BlockMeasurer:
         if found and found[1] <= AGREEMENT * found[0] and found[0] >= LEAST_CYCLES:
             problem = BlockProblem.MISALIGNED if entry.remark else BlockProblem.NONE
             entry.timing = BlockTiming(Status.OK, *found, entry.remark, problem)
-        elif entry.rounds >= (self.options.rounds if self._patience.is_left else USUAL_ROUNDS):
+        elif entry.rounds >= (self.options.rounds if self._watch.patience.is_left else USUAL_ROUNDS):
             entry.timing = _timing_after_all_rounds(entry)
 
     def _looks_quiet(self) -> bool:
-        assert self._quiet is not None
-        return looks_quiet(self._quiet, self.backend, self.options.time_limit_seconds)
+        return looks_quiet(self._watch, self.backend, self.options.time_limit_seconds)
 
 
 def _stepped_copies(shape: BlockShape) -> int:

@@ -81,13 +81,16 @@ def _instructions(code: bytes) -> list[Line]:
     formatter = Formatter(FormatterSyntax.INTEL)
     formatter.uppercase_mnemonics = formatter.uppercase_registers = True
     formatter.hex_prefix, formatter.hex_suffix = "0x", ""
+    infos = InstructionInfoFactory()
     found = []
     for one in _pieces(code):
         if one.newer:
             text = format_instance(one.newer.variant, one.newer.values)
+            accesses_memory = one.newer.variant.accesses_memory
         else:
             text = f"db {one.code.hex(' ')}" if one.instruction.is_invalid else formatter.format(one.instruction)
-        found.append(Line(one.code, text))
+            accesses_memory = bool(infos.info(one.instruction).used_memory())
+        found.append(Line(one.code, text, accesses_memory=accesses_memory))
     return found
 
 

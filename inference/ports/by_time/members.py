@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from generator.sequences.blocking import has_memory, register_files
+from generator.sequences.blocking import register_files
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class MemberClass:
         A slot may hold both. On Zen 5 vector stores and moves to general registers leave by the same two pipes, and
         all stores share two others.
         """
-        pure = [one for one in self.members if not has_memory(one.variant)]
+        pure = [one for one in self.members if not one.variant.accesses_memory]
         return MemberClass(pure or self.members, self.doubts, self.tests)
 
     def may_need_both(self, larger: MemberClass) -> bool:
@@ -82,7 +82,7 @@ class MemberClass:
 def domains(variant: InstructionVariant) -> frozenset[str]:
     """Return the register files of a variant, and `MEMORY` if it accesses any. Flags are with general registers."""
     found = set(register_files(variant)) - {"OTHER"}
-    found |= {MEMORY} if has_memory(variant) else set()
+    found |= {MEMORY} if variant.accesses_memory else set()
     found |= {"GPR"} if any(operand.kind is OperandKind.FLAGS for operand in variant.operands) else set()
     return frozenset(found)
 
@@ -95,7 +95,7 @@ def preference(member: Member) -> tuple[bool, bool, Fraction, bool]:
     """Order instructions by how well they block: without memory, then without reading what they write, short chains."""
     chained = any(o.explicit and o.read and o.written for o in member.variant.operands)
     return (
-        has_memory(member.variant),
+        member.variant.accesses_memory,
         chained,
         Fraction(round(member.chain)),
         member.variant.attributes.get("vex") != "1",

@@ -46,12 +46,16 @@ class OnDemand:
 
 
 class NativeJob(NamedTuple):
-    """A blob and how often it runs (warm-ups included). A `stepped` one sets its trap flag: its steps are noted."""
+    """A blob and how often it runs (warm-ups included). A `stepped` one sets its trap flag: its steps are noted.
+
+    With `loads_beside`, its contention probe also loads.
+    """
 
     blob: bytes
     repetitions: int
     memory: OnDemand | None = None
     stepped: bool = False
+    loads_beside: bool = False
 
     def data_bytes(self, events: int) -> int:
         """Return the room that its samples and steps take."""
@@ -165,6 +169,8 @@ class NativeChild:
         for index, job in enumerate(jobs):
             self._load(blob_at, job.blob, self._context_at)
             flags = (server.ON_DEMAND | server.FRESH * job.memory.is_fresh) if job.memory else 0
+            if job.loads_beside:
+                flags |= server.LOADS_BESIDE
             if job.stepped:
                 flags |= server.STEPPED
                 samples += server.STEPS_SIZE
@@ -231,6 +237,7 @@ class NativeChild:
         self._load(server.SHORT_CALIBRATION, calibration.short, control_at + server.CALIBRATION_CONTEXT)
         self._load(server.LONG_CALIBRATION, calibration.long, control_at + server.CALIBRATION_CONTEXT)
         self._load(server.CONTENTION_PROBE, calibration.contention_probe, control_at + server.CALIBRATION_CONTEXT)
+        self._load(server.LOAD_PROBE, calibration.load_probe, control_at + server.CALIBRATION_CONTEXT)
 
     def _load(self, offset: int, blob: bytes, literal: int) -> None:
         """Put a blob into the shared memory, with the address at its beginning."""

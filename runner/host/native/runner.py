@@ -132,7 +132,7 @@ class NativeRunner:
         blob = self._rendered(job)
         asked = job.conditions
         memory = OnDemand(asked.value, not asked.keeps_pages) if asked.state is not State.ZERO else None
-        return NativeJob(blob, 1 if asked.stepped else repetitions, memory, asked.stepped)
+        return NativeJob(blob, 1 if asked.stepped else repetitions, memory, asked.stepped, job.loads_beside)
 
     def _layout(self, job: Job) -> BlobLayout:
         if job.conditions.stepped:

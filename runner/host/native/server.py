@@ -75,13 +75,14 @@ JOB = struct.Struct("<8Q")
   signal or the exit code, with RIP in the upper 56 bits.
 """
 JOB_STATE = 48
-ON_DEMAND, FRESH, STEPPED = 1, 2, 4
+ON_DEMAND, FRESH, STEPPED, LOADS_BESIDE = 1, 2, 4, 8
 """Flags of a job.
 
 - ON_DEMAND: pages are mapped on faults.
 - FRESH: pages of the jobs before it are unmapped first.
 - STEPPED: the code sets its trap flag. The STEPS_SIZE bytes before its samples get the number of steps, then the
   registers after each instruction.
+- LOADS_BESIDE: the load probe runs beside it instead of the contention probe without loads.
 """
 MOST_STEPS = 128
 STEPS_SIZE = 8 + MOST_STEPS * STEP_SIZE
@@ -99,7 +100,8 @@ FAULT_HANDLER = 0x0400
 SHORT_CALIBRATION = 0x1000
 LONG_CALIBRATION = 0x2000
 CONTENTION_PROBE = 0x3000
-FIRST_BLOB = 0x4000
+LOAD_PROBE = 0x4000
+FIRST_BLOB = 0x5000
 
 PENDING, DONE, FAULTED, TIMED_OUT, EXITED = range(5)
 """States of a job; EXITED: it ended its process by itself."""
@@ -421,7 +423,8 @@ class Server:
             if self.events:
                 self.run_counted(leader, entry, repetitions, samples)
             else:
-                self.run_clocked(entry, repetitions, samples)
+                probe = LOAD_PROBE if flags & LOADS_BESIDE else CONTENTION_PROBE
+                self.run_clocked(entry, repetitions, samples, probe)
             if noted:
                 struct.pack_into("<Q", self.control, noted, self.u64(FAULT + RECORD_STEPS + 8))
             pages = self.u64(FAULT + RECORD_SERVES + 8)
@@ -464,11 +467,11 @@ class Server:
                 return
         raise UnusableError(NO_REFUSAL)
 
-    def run_clocked(self, entry: int, repetitions: int, samples: int) -> None:
-        """Run one job between calibration and contention probe."""
+    def run_clocked(self, entry: int, repetitions: int, samples: int, probe: int) -> None:
+        """Run one job between calibration and that contention probe."""
         calibration = (self.code_at + SHORT_CALIBRATION + 8, self.code_at + LONG_CALIBRATION + 8)
         contexts = (self.control_at + CALIBRATION_CONTEXT, self.control_at + TEST_CONTEXT)
-        rest = (repetitions, self.control_at + samples, self.code_at + CONTENTION_PROBE + 8)
+        rest = (repetitions, self.control_at + samples, self.code_at + probe + 8)
         struct.pack_into("<8Q", self.control, ARGUMENTS, *calibration, entry, *contexts, *rest)
         self.clock_driver(self.control_at + ARGUMENTS)
 

@@ -210,20 +210,27 @@ def test_a_clocked_blob_measures_between_calibration_and_contention_probe() -> N
     ticks = [loaded.u64(0x180 + 8 * slot) for slot in range(3)]
     assert all(0 < each < 1 << 40 for each in ticks)
     shape = layout(benchmark(ADD_R8_1), 1)
+    for loads in (False, True):
+        probed = native.clocked(benchmark(ADD_R8_1), 1, 0, 100, loads=loads).blob
+        assert native.contention_probe(loads=loads)[-1000:] in probed
     alone = native.clocked(benchmark(ADD_R8_1), 1, 0, 100)
     assert alone.test_offset % ALIGNMENT == 0
     assert alone.blob[alone.test_offset + shape.body_offset :].startswith(ADD_R8_1.code)
 
 
-def test_the_contention_probe_runs_its_adds_and_leaves_two_readings() -> None:
-    loaded = Loaded(native.contention_probe())
+@pytest.mark.parametrize("loads", [False, True])
+def test_a_contention_probe_runs_its_adds_and_leaves_two_readings(loads: bool) -> None:
+    blob = native.contention_probe(loads=loads)
+    loaded = Loaded(blob)
     loaded.run()
     assert 0 < loaded.u64(0x180) - loaded.u64(0x100) < 1 << 40
-    decoded = list(Decoder(64, native.contention_probe()[ENTRY_OFFSET:]))
+    decoded = list(Decoder(64, blob[ENTRY_OFFSET:]))
     adds = [one for one in decoded if one.mnemonic == Mnemonic.ADD]
     passes = [one.immediate(1) for one in decoded if one.op1_kind == OpKind.IMMEDIATE32]
     assert passes == [assembly.PROBE_WARM_UP, assembly.PROBE_ITERATIONS]
     assert len(adds) * passes[-1] == native.PROBE_ADDS
+    within = [one for one in decoded if adds[0].ip < one.ip < adds[-1].ip and one.op1_kind == OpKind.MEMORY]
+    assert len(within) == (len(adds) // 2 if loads else 0)
     back = {one.ip - 1: one.near_branch_target for one in decoded if one.mnemonic == Mnemonic.JNE}
     first, last = adds[0].ip, adds[-1].ip
     assert list(back.values()) == [first, min(one.ip for one in decoded if one.mnemonic == Mnemonic.LFENCE)]

@@ -454,6 +454,30 @@ def test_a_few_undisturbed_repetitions_speak_of_no_neighbour() -> None:
     assert found.detail == ""
 
 
+def test_a_neighbour_that_delays_only_loads_is_seen_beside_code_that_accesses_memory() -> None:
+    """A fifth of the repetitions are undisturbed, and the contention probe without loads takes the same in all."""
+
+    def loads(job: Job) -> bool:
+        return job.benchmark.body[0].accesses_memory
+
+    def counts(job: Job, repetition: int) -> Mapping[str, int]:
+        slower = 1 if repetition % 6 == 0 else 2
+        accesses = slower if loads(job) else 1
+        taken = OVERHEAD + (1 + job.copies * accesses) * max(1, job.iterations)
+        ticks = {"tsc": taken, "calibration": 9000, CONTENTION_PROBE: 2500 * (slower if job.loads_beside else 1)}
+        return {name: round(value * TICKS_PER_CYCLE) for name, value in ticks.items()}
+
+    load = Line(b"\x48\x8b\x06", "MOV RAX, qword ptr [RSI]", accesses_memory=True)
+    requests = [Request(Microbenchmark((), (load,), "a load")), Request(bench())]
+    backend = FakeBackend(counts, ("tsc", "calibration", CONTENTION_PROBE), clock=True)
+    found = Measurer(backend, Options(patience_seconds=0.1)).measure(requests)
+    assert [float(each.cycles) for each in found] == pytest.approx([1, 1], rel=0.01)
+    assert [each.detail for each in found] == ["", ""]
+    trial, *rounds = (batch for batch in backend.batches if len(batch) > 1)
+    assert [job.loads_beside for job in trial] == [False, False]
+    assert {(loads(job), job.loads_beside) for batch in rounds for job in batch} == {(True, True), (False, False)}
+
+
 def test_the_contention_probe_takes_what_its_adds_need() -> None:
     assert least_probe_cycles("ICX") == 3200
     assert least_probe_cycles("ZEN5") == Fraction(12_800, 6)
