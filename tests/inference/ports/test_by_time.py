@@ -839,6 +839,18 @@ def test_one_disturbed_time_decides_nothing() -> None:
     assert slots_among_filler([*filled[:-1], (41, Fraction(60))], 6, Fraction(1, 200))[0] == 1
 
 
+def test_two_mixes_without_time_for_a_uop_refute_slower_ones() -> None:
+    """Times of VPMINUD (YMM, YMM, M256), which has no µop for an ALU, among ANDNs on a Zen 3."""
+    cycles = {16: "4.44", 20: "5.25", 24: "6.01", 28: "7.20", 32: "8.10", 36: "9.47", 40: "10.21", 44: "11.17"}
+    times = [(count, Fraction(time)) for count, time in cycles.items()]
+    answer = judge(times, 4, Fraction(1, 200))
+    assert (answer.uops, answer.most) == (0, 0)
+    once = judge([(count, time if count != 32 else Fraction("8.20")) for count, time in times], 4, Fraction(1, 200))
+    assert (once.uops, once.most) == (1, 1)
+    one_more = judge([(count + 4, time + 1 + Fraction(1, 4)) for count, time in times], 4, Fraction(1, 200))
+    assert (one_more.uops, one_more.most) == (None, 1)
+
+
 def test_an_element_that_is_broadcast_is_as_wide_as_the_vector(catalogue: Catalogue) -> None:
     strings = ("VCVTPD2DQ_EVEX (YMM, M64_1to8)", "VCVTPD2DQ_EVEX (XMM, M64_1to4)", "VCVTPD2DQ_EVEX (XMM, M64_1to2)")
     assert [is_wide(catalogue.by_string(one)) for one in strings] == [True, False, False]
