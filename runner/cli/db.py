@@ -193,6 +193,7 @@ def _agreement(first: Path, second: Path, arch: str, show: int) -> int:
     """Print how far two runs agree and where they do not; return 1 if a goal is missed."""
     from results.database.agreement import GOALS, TOLERANCE  # noqa: PLC0415 - only for this option
     from results.database.agreement import agreement as agreement_of  # noqa: PLC0415 - likewise
+    from results.database.port_names import OTHER  # noqa: PLC0415 - likewise
     from results.exports.tidy import entries_of  # noqa: PLC0415 - `--help` does not need it
 
     found = agreement_of(entries_of(first), entries_of(second), arch)
@@ -214,6 +215,8 @@ def _agreement(first: Path, second: Path, arch: str, show: int) -> int:
         other = ", ".join(f"{theirs} is {ours}" for theirs, ours in sorted(names.items()) if theirs != ours)
         if other:
             print(f"ports by time of {name} have other names in {second.name}: {other}")
+        if any(ours.startswith(OTHER) for ours in names.values()):
+            print(f"  {OTHER}: a port of {second.name} that is none of {first.name}")
     groups = found.groups()
     for (kind, extension, how), differences in groups[:show]:
         one = differences[0]
