@@ -7,6 +7,7 @@ import json
 import lzma
 import random
 import re
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,9 @@ import pytest
 from inference.ports.by_time.fit import ResourceMapping
 from runner.cli import ports
 from runner.cli.support import mixes as mixes_module
+from runner.cli.support.counting import measured_so_far
 from runner.cli.support.mixes import MixesError, NamedMapping, mapping_json, read_mapping, read_mixes
+from runner.measuring.session import Progress
 from tests.runner.cli.commands import called
 
 if TYPE_CHECKING:
@@ -84,6 +87,17 @@ def test_mixes_of_the_command_line_are_predicted(command: Command, mapping: Path
         ["1.00", "r0", "ADD; SUB; ADD; SUB"],
         ["2.20", "r1, classes 0 and 1 contend", "IMUL; IMUL; ADD"],
     ]
+
+
+def test_terminals_alone_show_how_much_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert measured_so_far("rings") is None
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    show = measured_so_far("rings")
+    assert show is not None
+    show(Progress(3, 20))
+    assert capsys.readouterr().err == "\r20 rings\r"
 
 
 def test_a_mapping_is_read_as_it_was_written(mapping: Path) -> None:
