@@ -87,7 +87,7 @@ def _carry_out(setup: CampaignSetup, options: CampaignOptions) -> int:
             for result in campaign.run(setup.variants, again=options.reinfer, on_change=reporter.update):
                 reporter.note(result)
         except stop.Stopped as stopped:
-            code = stopped.exit_code
+            code = stopped.take()
         tally = reporter.tally or tally
         tally.lost_seconds = setup.measurer.lost_seconds
     outcomes = setup.outcomes()
