@@ -118,7 +118,9 @@ def test_only_some_of_many_predictions_are_listed(command: Command, mapping: Pat
 BAD_MIXES = (
     ("", "the file is empty"),
     ("{", "not of the expected form"),
-    ("[1]", "not of the expected form"),
+    ("[1]", "a JSON list, and no object"),
+    ('{"instructions": ["A", "B"]}', "'experiments' is missing"),
+    ('{"classes": []}', "a mapping, and no mixes"),
     ("[" * 100_000, "not of the expected form"),
     ('{"instructions": "AB", "experiments": []}', "not a list"),
     ('{"instructions": ["A", 7], "experiments": []}', "'7' is no name"),
@@ -170,7 +172,8 @@ CLASS = '{"class": 0, "loads": {"r0": 1}, "instructions": ["A"]}'
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('{"instructions": ["A", "B"], "experiments": []}', "expected form"),
+        ('{"instructions": ["A", "B"], "experiments": []}', "mixes, and no mapping"),
+        ("7", "a JSON int, and no object"),
         ('{"classes": []}', "has instructions and loads"),
         ('{"classes": ["A"]}', "expected form"),
         (f'{{"classes": [{CLASS}, {CLASS}]}}', "numbered 0, 1"),
@@ -214,6 +217,10 @@ def test_too_few_mixes_are_no_fit(command: Command, tmp_path: Path, experiments:
         ([], "nothing to predict"),
         (["--mix", "ADD", "mapping.json"], "or two things"),
         (["--mix", "ADD; MUL"], "no instruction 'MUL'"),
+        (["--mix", "add"], "such as 'ADD'"),
+        (["--mix", "imull"], "such as 'IMUL'"),
+        (["--mix", "ADD, IMUL"], "; stands between instructions"),
+        (["--mix", "x" * 100_000], "such as 'ADD'"),
         (["--mix", " ; "], "a mix has no instruction"),
         (["nowhere.json"], "nowhere.json"),
     ],
