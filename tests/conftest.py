@@ -1,4 +1,4 @@
-"""In which order tests run, what they leave in memory, and what every test run says at its end."""
+"""In which order tests run, how memory is freed, and what every test run says at its end."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from xed_convert.garbage import collect_seldom
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -17,6 +19,11 @@ if TYPE_CHECKING:
 # A busy machine is slow, not wrong
 settings.register_profile("uopscope", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("uopscope")
+
+
+def pytest_configure() -> None:
+    """Look for cyclic garbage between files, and seldom within one: catalogues and machines are millions of objects."""
+    collect_seldom()
 
 
 @pytest.hookimpl(trylast=True)

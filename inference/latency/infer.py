@@ -339,16 +339,17 @@ class _ChainProbe:
         cycle each, whatever their length, if a core binds µops to ports at dispatch. If that explains the difference,
         and there is no chain of swapped operands, the latency is an upper bound.
         """
+        judged = [(pair, found, best_of(found, drift)) for pair, found in evidence]
         own = {
             pair.destination.operand: best.latency
-            for pair, found in evidence
-            if pair.same_register and not (best := best_of(found, drift)).independent
+            for pair, _, best in judged
+            if pair.same_register and not best.independent
         }
         slower = [
             (pair, found)
-            for pair, found in evidence
+            for pair, found, best in judged
             if not pair.same_register
-            and (best := best_of(found, drift)).exact
+            and best.exact
             and best.chain.links
             and own.get(pair.destination.operand, best.latency) < best.latency - HALF
             and all(one.chain.instances == 1 for one in found)

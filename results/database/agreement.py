@@ -126,12 +126,15 @@ def agreement(first: Iterable[Entry], second: Iterable[Entry], architecture: str
 def _names_by_time(first: Mapping[str, Entry], second: Iterable[Entry]) -> dict[str, dict[str, str]]:
     """Return the first run's names of ports by time, by architecture and the second run's names."""
     pairs: dict[str, list[tuple[PortUsage, PortUsage]]] = defaultdict(list)
+    ports: dict[str, set[str]] = defaultdict(set)
     for entry in second:
         for name, result in entry.results.items():
             other = first[entry.variant.key].results.get(name) if entry.variant.key in first else None
             if other is not None and _ports_by_time(other) and _ports_by_time(result):
                 pairs[name].append((PortUsage.parse(_ports_by_time(other)), PortUsage.parse(_ports_by_time(result))))
-    return {name: port_names(each) for name, each in pairs.items()}
+                usages = (PortUsage.parse(value.text) for value in values(result) if value.kind == "ports")
+                ports[name].update(*(able for usage in usages for able in usage.uops))
+    return {name: port_names(each, ports[name]) for name, each in pairs.items()}
 
 
 def _ports_by_time(result: ArchitectureResult) -> str:

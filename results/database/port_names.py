@@ -18,15 +18,21 @@ if TYPE_CHECKING:
 
     from results.model import PortUsage
 
+OTHER = "OTHER_"
+"""What the name of a port begins with that is none of the first run's: no port by time is called so."""
 
-def port_names(pairs: Iterable[tuple[PortUsage, PortUsage]]) -> dict[str, str]:
-    """Return the names of the first run by those of the second; ports that no instruction has in common keep theirs.
+
+def port_names(pairs: Iterable[tuple[PortUsage, PortUsage]], ports: Iterable[str] = ()) -> dict[str, str]:
+    """Return the names of the first run by those of the second.
 
     Two ports are likely the same if the same instructions can use both. So the pair of ports comes first of which the
-    fewest instructions can use only one. Of equal pairs, those of the same name come first.
+    fewest instructions can use only one. Of equal pairs, those of the same name come first. A port that is left over
+    gets a name that no port of the first run has, such as OTHER_5 for r5. If it kept its own, it could be taken for a
+    renamed one.
 
     Args:
         pairs: the port usages of an instruction in the first and in the second run, for many instructions.
+        ports: further ports of the second run.
     """
     first, second, both = Counter[str](), Counter[str](), Counter[tuple[str, str]]()
     for one, other in pairs:
@@ -44,4 +50,4 @@ def port_names(pairs: Iterable[tuple[PortUsage, PortUsage]]) -> dict[str, str]:
     for port, name in sorted(both, key=order):
         if name not in names and port not in names.values():
             names[name] = port
-    return names
+    return {name: OTHER + name.removeprefix("r") for name in {*second, *ports}} | names

@@ -192,7 +192,8 @@ def read_table(path: Path) -> Iterator[Published]:
             for row in rows:
                 yield _row(row, f"{path}:{rows.line_num}")
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DatabaseError(f"{path}: not a readable table: {error}", hint=_TABLE_HINT) from error
+        what = getattr(error, "strerror", None) or error
+        raise DatabaseError(f"{path}: not a readable table: {what}", hint=_TABLE_HINT) from error
 
 
 _TABLE_HINT = "a table is CSV with the columns string, latency and throughput; see docs/database.md"

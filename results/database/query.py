@@ -197,6 +197,9 @@ class _Parser:
         if token.text in _NUMERIC and value.kind != "number":
             self._at -= 1
             raise self._error(f"expected a number after {token.text}")
+        if token.text.lower() == "uses" and (not is_usage or _port_set(text) is None):
+            self._at -= 1
+            raise self._error("`uses` is about ports, as in: ports uses p05, ports uses r1, ports uses FP0")
         self.names_port_sets |= is_usage and token.text.lower() == "has" and _port_set(text) is not None
         return _comparison(field, token.text.lower(), text)
 

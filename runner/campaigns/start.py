@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from results.campaign.records import Conclusion
+    from results.campaign.records import Conclusion, Outcome
     from runner.backend import BackendInfo, Lacks
     from runner.measuring.session import MeasuresRequests
     from xed_convert.catalogue.catalogue import Catalogue
@@ -43,6 +43,11 @@ class CampaignSetup:
     measurer: MeasuresRequests
     store: Store
     lacks: Lacks
+
+    def outcomes(self) -> dict[str, Outcome]:
+        """Return how each of the chosen variants ended that the store has a conclusion about, by key."""
+        found = self.store.outcomes()
+        return {variant.key: found[variant.key] for variant in self.variants if variant.key in found}
 
     def conclusions(self) -> list[Conclusion]:
         """Return what the store knows about the chosen variants, in their order."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,10 +10,7 @@ import typer
 from runner.cli.support.own_code import write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from results.bypass.model import BypassReport
-    from runner.measuring.session import Progress
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -57,17 +53,11 @@ def bypass(
 def _measured(backend: str, cpu: int | None, arch: str | None, words: list[str]) -> BypassReport:
     from runner.backends.registry import open_backend  # noqa: PLC0415 - likewise
     from runner.bypass import measure_bypass_delays  # noqa: PLC0415 - likewise
+    from runner.cli.support.counting import measured_so_far  # noqa: PLC0415 - likewise
     from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415 - likewise
 
     opened = open_backend(backend, cpu=cpu, architecture=arch)
     try:
-        return measure_bypass_delays(opened, Catalogue.load(), words, _progress())
+        return measure_bypass_delays(opened, Catalogue.load(), words, measured_so_far("rings"))
     finally:
         opened.close()
-
-
-def _progress() -> Callable[[Progress], None] | None:
-    """Return what shows on a terminal how many rings are done."""
-    if not sys.stderr.isatty():
-        return None
-    return lambda progress: print(f"\r{progress.measured} rings", end="\r", file=sys.stderr, flush=True)

@@ -193,9 +193,11 @@ def _agreement(first: Path, second: Path, arch: str, show: int) -> int:
     """Print how far two runs agree and where they do not; return 1 if a goal is missed."""
     from results.database.agreement import GOALS, TOLERANCE  # noqa: PLC0415 - only for this option
     from results.database.agreement import agreement as agreement_of  # noqa: PLC0415 - likewise
+    from results.database.port_names import OTHER  # noqa: PLC0415 - likewise
+    from results.exports.exporters import only  # noqa: PLC0415 - likewise
     from results.exports.tidy import entries_of  # noqa: PLC0415 - `--help` does not need it
 
-    found = agreement_of(entries_of(first), entries_of(second), arch)
+    found = agreement_of(only(entries_of(first), arch), only(entries_of(second), arch), arch)
     if not found.variants:
         raise UsageError("no variant was measured in both", hint="compare two runs of the same architecture")
     print(
@@ -214,6 +216,8 @@ def _agreement(first: Path, second: Path, arch: str, show: int) -> int:
         other = ", ".join(f"{theirs} is {ours}" for theirs, ours in sorted(names.items()) if theirs != ours)
         if other:
             print(f"ports by time of {name} have other names in {second.name}: {other}")
+        if any(ours.startswith(OTHER) for ours in names.values()):
+            print(f"  {OTHER}: a port of {second.name} that is none of {first.name}")
     groups = found.groups()
     for (kind, extension, how), differences in groups[:show]:
         one = differences[0]
@@ -267,7 +271,9 @@ def compare_with_published(
         raise UsageError(f"{campaign}: a table, and no campaign", hint="the published table is the first argument")
     _check_outputs(csv, json_file)
     is_table = published.suffix == ".csv"
-    theirs = [] if is_table else list(entries_of(published))
+    if is_table and published_arch:
+        raise UsageError("--published-arch is for an instructions.xml", hint=f"{published} is a table of one CPU")
+    theirs = [] if is_table else list(only(entries_of(published), published_arch))
     entries = list(only(entries_of(campaign), arch))
     name = arch or only_architecture(entries)
     theirs_name = "" if is_table else published_arch or _architecture_among(theirs, name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import sys
 from pathlib import Path  # noqa: TC003 - typer looks at the annotations
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,11 +13,9 @@ from runner.cli.process.guard import UsageError
 from runner.cli.support.own_code import write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from enum import StrEnum
 
     from results.memory.model import MemoryReport
-    from runner.measuring.session import Progress
     from runner.memory import WantedMemory
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -109,12 +106,13 @@ def _document(name: Path) -> Path:
 
 def _measured(backend: str, cpu: int | None, arch: str | None, wanted: WantedMemory) -> MemoryReport:
     from runner.backends.registry import open_backend  # noqa: PLC0415 - likewise
+    from runner.cli.support.counting import measured_so_far  # noqa: PLC0415 - likewise
     from runner.memory import measure_memory  # noqa: PLC0415 - likewise
     from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415 - likewise
 
     opened = open_backend(backend, cpu=cpu, architecture=arch)
     try:
-        return measure_memory(opened, Catalogue.load(), wanted, _progress())
+        return measure_memory(opened, Catalogue.load(), wanted, measured_so_far("microbenchmarks"))
     finally:
         opened.close()
 
@@ -157,13 +155,6 @@ def _check(option: str, given: list[str], known: type[StrEnum]) -> None:
     for name in given:
         if name not in set(known):
             raise UsageError(f"{option} {name}: not one of {', '.join(known)}")
-
-
-def _progress() -> Callable[[Progress], None] | None:
-    """Return what shows on a terminal how many cases are done."""
-    if not sys.stderr.isatty():
-        return None
-    return lambda progress: print(f"\r{progress.measured} measured", end="\r", file=sys.stderr, flush=True)
 
 
 def _write(report: MemoryReport, json_file: str | None, xml_file: str | None, plot: Path | None) -> None:

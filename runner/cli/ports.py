@@ -26,10 +26,9 @@ from runner.cli.support.own_code import write_text
 from xed_convert.files import atomic_write, check_writable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from inference.ports.by_time.fit import ResourceMapping, TimedMix
-    from runner.measuring.session import Progress
 
 app = typer.Typer(help=__doc__, add_completion=False, pretty_exceptions_enable=False)
 
@@ -56,6 +55,7 @@ def sets(
     `characterize --ports-by-time` begins with the same search. It takes up to a minute.
     """
     from runner.backends.registry import open_backend  # noqa: PLC0415 - `--help` needs none of these
+    from runner.cli.support.counting import measured_so_far  # noqa: PLC0415 - likewise
     from runner.port_sets import document, find_port_sets, lines_of  # noqa: PLC0415 - likewise
     from xed_convert.catalogue.catalogue import Catalogue  # noqa: PLC0415 - likewise
 
@@ -63,7 +63,7 @@ def sets(
         check_writable(Path(json_file))
     opened = open_backend(backend, cpu=cpu, architecture=arch)
     try:
-        found = find_port_sets(opened, Catalogue.load(), _progress())
+        found = find_port_sets(opened, Catalogue.load(), measured_so_far("microbenchmarks"))
         provenance = opened.info().provenance
     finally:
         opened.close()
@@ -71,13 +71,6 @@ def sets(
     if json_file != "-":
         print(f"{provenance.architecture}: {provenance.cpu}, backend {provenance.backend}")
         print("\n".join(lines_of(found)))
-
-
-def _progress() -> Callable[[Progress], None] | None:
-    """Return what shows on a terminal how many microbenchmarks are measured."""
-    if not sys.stderr.isatty():
-        return None
-    return lambda progress: print(f"\r{progress.measured} microbenchmarks", end="\r", file=sys.stderr, flush=True)
 
 
 @app.command(epilog="Example: uopscope ports fit mixes.json -o mapping.json")

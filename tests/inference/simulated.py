@@ -10,7 +10,7 @@ from generator.sequences.blocking import kind_of
 from inference.characterizer import CandidateCache, Characterizer
 from runner.backends.sim import SimBackend, open_machine
 from runner.measuring.protocol import Measurer
-from runner.measuring.session import Session
+from runner.measuring.session import Limits, Session
 from xed_convert.catalogue.catalogue import Catalogue
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def candidates() -> CandidateCache:
 def simulated(machine: str) -> SimulatedLab:
     backend = SimBackend(open_machine(machine), catalogue())
     characterizer = Characterizer(catalogue(), backend.info().capabilities, candidates=candidates())
-    return SimulatedLab(characterizer, Session(Measurer(backend)))
+    return SimulatedLab(characterizer, Session(Measurer(backend), limits=Limits(keep_raw=False)))
 
 
 def context(machine: str, variant: InstructionVariant) -> Context:

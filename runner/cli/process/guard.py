@@ -161,7 +161,7 @@ def _report(error: BaseException) -> int:
 def _explained(error: BaseException) -> tuple[str, int]:
     match error:
         case stop.Stopped():
-            explained = str(error), error.exit_code
+            explained = str(error), error.take()
         case KeyboardInterrupt():
             explained = "stopped by Ctrl-C", ExitCode.INTERRUPTED
         case UopscopeError():

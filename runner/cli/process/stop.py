@@ -2,6 +2,9 @@
 
 Ctrl-C and SIGTERM raise `Stopped` once. Further signals are ignored for some seconds, so that a second Ctrl-C does not
 interrupt the orderly end. After that, another signal ends the process at once.
+
+Others may drop the exception: Python does so in `__del__` and in callbacks, packages with a bare `except` while they
+are imported. So whoever handles it says so (`Stopped.take`). If it is destroyed before, the signal is sent again.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
     from typing import NoReturn
 
@@ -35,10 +39,20 @@ class Stopped(BaseException):
     It is no `KeyboardInterrupt`, since typer turns that into an exit code of its own.
     """
 
-    def __init__(self, number: int) -> None:
-        """Say which signal it was."""
+    def __init__(self, number: int, when_lost: Callable[[], None]) -> None:
+        """Say which signal it was, and what to do if nobody takes note of it."""
         super().__init__(f"stopped by {NAMES.get(signal.Signals(number), number)}")
         self.number, self.exit_code = number, 128 + number
+        self._when_lost: Callable[[], None] | None = when_lost
+
+    def take(self) -> int:
+        """Take note that the process shall end; return its exit code."""
+        self._when_lost = None
+        return self.exit_code
+
+    def __del__(self) -> None:
+        if self._when_lost is not None and not sys.is_finalizing():
+            self._when_lost()
 
 
 def quietly_until_ready() -> None:
@@ -55,22 +69,22 @@ def raise_when_stopped() -> None:
     def handle(number: int, _frame: FrameType | None) -> None:
         if not asked:
             asked.append((number, time.monotonic()))
-            raise Stopped(number)
+            raise Stopped(number, again)
         first, at = asked[0]
         if time.monotonic() - at > GRACE_SECONDS:
             _end_now(first, None)
 
-    def again_if_lost(lost: sys.UnraisableHookArgs) -> None:
-        """Send the signal again if `Stopped` was raised where Python drops exceptions (`__del__`, callbacks)."""
+    def again() -> None:
+        """Send the signal again, but later: what is raised at once would be lost, too."""
+        number, _ = asked.pop()
+        main = threading.main_thread().ident
+        threading.Timer(AGAIN_SECONDS, signal.pthread_kill, [main, number]).start()
+
+    def silent_if_lost(lost: sys.UnraisableHookArgs) -> None:
         if not isinstance(lost.exc_value, Stopped):
             sys.__unraisablehook__(lost)
-            return
-        asked.clear()
-        # What is raised in here would be dropped, too
-        main = threading.main_thread().ident
-        threading.Timer(AGAIN_SECONDS, signal.pthread_kill, [main, lost.exc_value.number]).start()
 
-    sys.unraisablehook = again_if_lost
+    sys.unraisablehook = silent_if_lost
     signal.signal(signal.SIGTERM, handle)
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, handle)

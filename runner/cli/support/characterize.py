@@ -87,17 +87,24 @@ def _carry_out(setup: CampaignSetup, options: CampaignOptions) -> int:
             for result in campaign.run(setup.variants, again=options.reinfer, on_change=reporter.update):
                 reporter.note(result)
         except stop.Stopped as stopped:
-            code = stopped.exit_code
+            code = stopped.take()
         tally = reporter.tally or tally
         tally.lost_seconds = setup.measurer.lost_seconds
-    conclusions = setup.conclusions()
+    outcomes = setup.outcomes()
+    in_table = len(outcomes) <= TABLE_AT_MOST or not (options.database or options.files)
+    # Those of a large campaign take seconds to read, and Ctrl-C should not wait for what nobody asked for
+    conclusions = setup.conclusions() if in_table or options.files or options.explain else []
     output.write_files(options.files, setup.variants, conclusions)
-    _show(setup, conclusions, tally, options)
+    if in_table:
+        _show_table(setup, conclusions, tally, options)
+    else:
+        _show_summary(setup, tally, options)
+    if options.explain:
+        _explain(setup, conclusions, options)
     if code:
         _say_stopped(tally, options)
         return code
-    failed = any(Outcome.of(each.result) is Outcome.FAILED for each in conclusions)
-    return guard.ExitCode.SOME_FAILED if failed else guard.ExitCode.DONE
+    return guard.ExitCode.SOME_FAILED if Outcome.FAILED in outcomes.values() else guard.ExitCode.DONE
 
 
 def _method(setup: CampaignSetup, options: CampaignOptions) -> Characterizer:
@@ -131,35 +138,49 @@ def _plan(setup: CampaignSetup, options: CampaignOptions) -> int:
     return guard.ExitCode.DONE
 
 
-def _show(setup: CampaignSetup, conclusions: Sequence[Conclusion], tally: Tally, options: CampaignOptions) -> None:
-    """Print the table (or a summary of very many), what stands beneath it, and explanations."""
-    console = output.console(to_stderr=any(str(path) == "-" for path in options.files.values()))
+def _console(options: CampaignOptions) -> Console:
+    return output.console(to_stderr=any(str(path) == "-" for path in options.files.values()))
+
+
+def _show_table(
+    setup: CampaignSetup, conclusions: Sequence[Conclusion], tally: Tally, options: CampaignOptions
+) -> None:
+    """Print the table, and what stands beneath it."""
+    console = _console(options)
     by_key = {variant.key: variant for variant in setup.variants}
     rows = [ResultRow(each.result, by_key[each.result.key]) for each in conclusions]
-    if len(rows) <= TABLE_AT_MOST or not (options.database or options.files):
-        if any(not row.result.skipped for row in rows):
-            for row in table_lines(rows, console.width):
-                console.print(row, soft_wrap=True)
-            console.print()
-        footing = Footing(
-            setup.info.provenance,
-            unknown_reasons(setup.info, by_time=options.by_time),
-            tally.seconds,
-            tally.lost_seconds,
-        )
-        for line in footing_lines(rows, footing):
+    if any(not row.result.skipped for row in rows):
+        for row in table_lines(rows, console.width):
+            console.print(row, soft_wrap=True)
+        console.print()
+    footing = Footing(
+        setup.info.provenance,
+        unknown_reasons(setup.info, by_time=options.by_time),
+        tally.seconds,
+        tally.lost_seconds,
+    )
+    for line in footing_lines(rows, footing):
+        console.print(line, soft_wrap=True)
+
+
+def _show_summary(setup: CampaignSetup, tally: Tally, options: CampaignOptions) -> None:
+    """Print how a campaign with too many variants for a table went."""
+    console = _console(options)
+    for line in output.summary_lines(tally, setup.info.provenance):
+        console.print(line, soft_wrap=True)
+
+
+def _explain(setup: CampaignSetup, conclusions: Sequence[Conclusion], options: CampaignOptions) -> None:
+    """Print the microbenchmarks, samples and arithmetic behind each number."""
+    console = _console(options)
+    by_key = {variant.key: variant for variant in setup.variants}
+    for each in conclusions:
+        console.print()
+        evidence = setup.store.evidence(each)
+        variant = by_key[each.result.key]
+        case = ExplainedVariant(each.result, variant, evidence, each.provenance, setup.info.calibration_core_cycles)
+        for line in explanation(case):
             console.print(line, soft_wrap=True)
-    else:
-        for line in output.summary_lines(tally, setup.info.provenance):
-            console.print(line, soft_wrap=True)
-    if options.explain:
-        for each in conclusions:
-            console.print()
-            evidence = setup.store.evidence(each)
-            variant = by_key[each.result.key]
-            case = ExplainedVariant(each.result, variant, evidence, each.provenance, setup.info.calibration_core_cycles)
-            for line in explanation(case):
-                console.print(line, soft_wrap=True)
 
 
 def unknown_reasons(info: BackendInfo, *, by_time: bool) -> tuple[str, ...]:

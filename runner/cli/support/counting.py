@@ -10,12 +10,26 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
+
+    from runner.measuring import session
 
 SILENT_SECONDS = 2.0
 """Nothing is shown of what takes less."""
 LINE_SECONDS = 30.0
 """Between lines where standard error is no terminal."""
+
+
+def measured_so_far(what: str) -> Callable[[session.Progress], None] | None:
+    """Return what shows on a terminal how much is measured, in one line (None: standard error is no terminal).
+
+    Args:
+        what: what is counted, as in "rings".
+    """
+    if not sys.stderr.isatty():
+        return None
+    return lambda progress: print(f"\r{progress.measured} {what}", end="\r", file=sys.stderr, flush=True)
 
 
 class Counting:

@@ -6,6 +6,7 @@ import json
 import lzma
 import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from inference.ports.by_time.fit import ResourceMapping, TimedMix
@@ -31,6 +32,9 @@ MOST_INSTRUCTIONS, MOST_MIXES = 20_000, 500_000
 
 MOST_BYTES = 256 << 20
 """Bytes of a file, unpacked: as many mixes as can be fitted have about a tenth of it."""
+
+LONGEST_NAME = 200
+"""Characters: to longer ones nothing similar is looked for, as it would take long."""
 
 LEAST_CYCLES, MOST_CYCLES = 0.001, 1_000_000.0
 """Cycles of a mix: no instruction takes less or more."""
@@ -82,9 +86,12 @@ class NamedMapping:
         known = {name: number for number, name in enumerate(self.names)}
         missing = next((name for name in names if name not in known), None)
         if missing is not None:
+            near = {name.casefold(): name for name in self.names}
+            found = get_close_matches(missing.casefold(), near, n=3) if len(missing) <= LONGEST_NAME else []
+            such = ", ".join(repr(near[one][:80]) for one in found) or repr(self.names[0][:80])
             raise MixesError(
                 f"the mapping has no instruction {missing[:80]!r}",
-                hint=f"it has {len(self.names)}, such as {self.names[0][:80]!r}",
+                hint=f"it has {len(self.names)}, such as {such}; in --mix ; stands between instructions",
             )
         return tuple(known[name] for name in names)
 
@@ -96,6 +103,8 @@ def read_mixes(path: Path) -> Mixes:
         MixesError: it cannot be read, or is not of that form.
     """
     data = _read(path, MIXES_FORM)
+    if "classes" in data and "experiments" not in data:
+        raise MixesError(f"{path}: a mapping, and no mixes", hint=f"expected {MIXES_FORM}")
     return _formed(path, MIXES_FORM, lambda: _mixes(path, data))
 
 
@@ -106,6 +115,11 @@ def read_mapping(path: Path) -> NamedMapping:
         MixesError: it cannot be read, or is not of that form.
     """
     data = _read(path, MAPPING_FORM)
+    if "experiments" in data and "classes" not in data:
+        raise MixesError(
+            f"{path}: mixes, and no mapping",
+            hint=f"`uopscope ports fit {path} -o mapping.json` makes a mapping of them",
+        )
     return _formed(path, MAPPING_FORM, lambda: _mapping(data))
 
 
@@ -131,8 +145,8 @@ def mapping_json(found: NamedMapping) -> dict[str, object]:
     }
 
 
-def _read(path: Path, form: str) -> Any:  # noqa: ANN401 - JSON may hold anything
-    """Return what a JSON file holds, packed or not."""
+def _read(path: Path, form: str) -> dict[str, Any]:
+    """Return the object that a JSON file holds, packed or not."""
     try:
         with lzma.open(path) if path.suffix == ".xz" else path.open("rb") as file:
             text = file.read(MOST_BYTES + 1)
@@ -144,7 +158,10 @@ def _read(path: Path, form: str) -> Any:  # noqa: ANN401 - JSON may hold anythin
         raise MixesError(f"{path}: more than {MOST_BYTES >> 20} MB, unpacked", hint="use a part of it")
     if not text.strip():
         raise MixesError(f"{path}: the file is empty", hint=f"expected {form}")
-    return _formed(path, form, lambda: json.loads(text))
+    data = _formed(path, form, lambda: json.loads(text))
+    if not isinstance(data, dict):
+        raise MixesError(f"{path}: a JSON {type(data).__name__}, and no object", hint=f"expected {form}")
+    return data
 
 
 def _formed(path: Path, form: str, read: Callable[[], T]) -> T:
@@ -152,7 +169,13 @@ def _formed(path: Path, form: str, read: Callable[[], T]) -> T:
     try:
         return read()
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
-        what = f"{type(error).__name__}: {str(error)[:80]}"
+        match error:
+            case json.JSONDecodeError():
+                what = f"no JSON: {error}"
+            case KeyError():
+                what = f"{str(error)[:80]} is missing"
+            case _:
+                what = str(error)[:80]
         raise MixesError(f"{path}: not of the expected form ({what})", hint=f"expected {form}") from error
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from inference.experiment import Procedure
+    from results.model import Measurement
 
 PORTS = "012345"
 DUMMY = Catalogue.load().by_string("NOP")
@@ -503,6 +504,19 @@ def catalogue() -> Catalogue:
     return Catalogue.load()
 
 
+@dataclass
+class Remembered:
+    """Keeps measurements in memory, so that a second session does not simulate them again."""
+
+    known: dict[str, Measurement] = field(default_factory=dict)
+
+    def lookup(self, request: Request) -> Measurement | None:
+        return self.known.get(request.key)
+
+    def save(self, measured: Sequence[tuple[Request, Measurement]]) -> None:
+        self.known.update((request.key, measurement) for request, measurement in measured)
+
+
 @pytest.mark.parametrize("noise", [0, 1])
 def test_a_machine_is_found_again_by_time(catalogue: Catalogue, noise: int) -> None:
     machine = open_machine("HSW").with_parameters(noise=CounterNoise(job_percent=noise))
@@ -533,11 +547,12 @@ def test_nothing_is_said_where_times_are_off_by_too_much(catalogue: Catalogue) -
     machine = open_machine("SKX").with_parameters(noise=CounterNoise(job_percent=2))
     backend = SimBackend(machine, catalogue, hide_counters=True)
     characterizer = Characterizer(catalogue, backend.info().capabilities, by_time=True)
-    session = Session(Measurer(backend))
+    source = Remembered()
+    session = Session(Measurer(backend), source)
     timed = session.run_one(characterizer.prepare()).timed
     assert timed is not None
     assert timed.is_noisy
-    found = run(backend, catalogue, [catalogue.by_string("IMUL (R64, R64)")])
+    found = run(backend, catalogue, [catalogue.by_string("IMUL (R64, R64)")], source=source)
     assert found.verdicts == {Verdict.UNSTATED: 1}
     variant = catalogue.by_string("IMUL (R64, R64)")
     said = session.run_one(infer_by_time(timed, MixFactory(InstructionFactory(catalogue)), variant, Fraction(1)))

@@ -149,6 +149,36 @@ def test_another_set_of_ports_by_time_is_no_other_name() -> None:
     ]
 
 
+LEFT_OVER = ({"SHLX": "1*r0", "MOV": "2*r0"}, {"SHLX": "1*r2", "MOV": "1*r2+1*r0"})
+"""r2 of the second run is r0 of the first. Its r0 is another port, and must not be taken for that one."""
+
+
+def test_a_port_by_time_that_only_one_run_has_is_not_taken_for_a_renamed_one() -> None:
+    first, second = ([by_time(name, ports) for name, ports in run.items()] for run in LEFT_OVER)
+    found = agreement(first, second)
+    assert found.names == {"ZEN4": {"r2": "r0", "r0": "OTHER_0"}}
+    assert [(one.first, one.second) for one in found.differences] == [("2*r0", "1*OTHER_0+1*r0")]
+
+
+def test_a_port_by_time_that_only_equal_registers_have_gets_a_name_of_its_own() -> None:
+    first = [by_time("SHLX", "1*r0"), by_time("MOV", "1*r1")]
+    second = [by_time("SHLX", "1*r1"), entry("MOV", ports="1*r2", ports_same_reg="1*r0", ports_by_time="1")]
+    found = agreement(first, second)
+    assert found.names == {"ZEN4": {"r1": "r0", "r2": "r1", "r0": "OTHER_0"}}
+
+
+def test_the_command_says_which_ports_by_time_only_the_second_run_has(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    files = [
+        written(tmp_path / f"{number}.xml", *(by_time(name, ports) for name, ports in run.items()))
+        for number, run in enumerate(LEFT_OVER)
+    ]
+    assert called(["diff", *files, "--agreement"], db.app) == 0
+    printed = capfd.readouterr().out
+    assert "other names in 1.xml: r0 is OTHER_0, r2 is r0\n  OTHER_: a port of 1.xml that is none of 0.xml" in printed
+
+
 def test_counted_ports_keep_their_names() -> None:
     found = agreement([entry("ADC", ports="1*p06")], [entry("ADC", ports="1*p01")])
     assert found.share("ports") == 0

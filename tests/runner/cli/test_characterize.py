@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from results.campaign.store import Store
+from runner.campaigns.start import CampaignSetup
+from runner.cli.support import characterize
 from tests.effort import sample
 from tests.runner.cli.commands import ADC, SIMULATED, called, command, environment, need_catalogue, process
 
@@ -203,6 +205,20 @@ def test_a_campaign_goes_to_standard_output_under_other_names(tmp_path: Path) ->
     assert (measured.get("iform"), measured.get("eosz")) == ("MOVZX_GPRv_MEMw", "2")
     assert "variants" in built.stderr
     assert not (tmp_path / "-").exists()
+
+
+def test_a_large_campaign_ends_without_reading_what_nobody_asked_for(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So Ctrl-C does not wait until thousands of conclusions are read."""
+    monkeypatch.setattr(characterize, "TABLE_AT_MOST", 1)
+    arguments = [*SIMULATED, "VPADDB (ZMM, ZMM, ZMM)", "VPADDW (ZMM, ZMM, ZMM)", "--db", str(tmp_path / "c.sqlite")]
+    with monkeypatch.context() as patch:
+        patch.setattr(CampaignSetup, "conclusions", lambda _: pytest.fail("all conclusions are read"))
+        assert called(arguments) == 0
+        assert "2 skipped" in capfd.readouterr().out
+    assert called([*arguments, "--json", str(tmp_path / "c.json")]) == 0
+    assert len(json.loads((tmp_path / "c.json").read_text())["results"]) == 2
 
 
 def test_the_version_and_patterns_need_no_option(capfd: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ import json
 import lzma
 import random
 import re
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,9 @@ import pytest
 from inference.ports.by_time.fit import ResourceMapping
 from runner.cli import ports
 from runner.cli.support import mixes as mixes_module
+from runner.cli.support.counting import measured_so_far
 from runner.cli.support.mixes import MixesError, NamedMapping, mapping_json, read_mapping, read_mixes
+from runner.measuring.session import Progress
 from tests.runner.cli.commands import called
 
 if TYPE_CHECKING:
@@ -86,6 +89,17 @@ def test_mixes_of_the_command_line_are_predicted(command: Command, mapping: Path
     ]
 
 
+def test_terminals_alone_show_how_much_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert measured_so_far("rings") is None
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    show = measured_so_far("rings")
+    assert show is not None
+    show(Progress(3, 20))
+    assert capsys.readouterr().err == "\r20 rings\r"
+
+
 def test_a_mapping_is_read_as_it_was_written(mapping: Path) -> None:
     assert read_mapping(mapping) == MAPPING
 
@@ -104,7 +118,9 @@ def test_only_some_of_many_predictions_are_listed(command: Command, mapping: Pat
 BAD_MIXES = (
     ("", "the file is empty"),
     ("{", "not of the expected form"),
-    ("[1]", "not of the expected form"),
+    ("[1]", "a JSON list, and no object"),
+    ('{"instructions": ["A", "B"]}', "'experiments' is missing"),
+    ('{"classes": []}', "a mapping, and no mixes"),
     ("[" * 100_000, "not of the expected form"),
     ('{"instructions": "AB", "experiments": []}', "not a list"),
     ('{"instructions": ["A", 7], "experiments": []}', "'7' is no name"),
@@ -156,7 +172,8 @@ CLASS = '{"class": 0, "loads": {"r0": 1}, "instructions": ["A"]}'
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('{"instructions": ["A", "B"], "experiments": []}', "expected form"),
+        ('{"instructions": ["A", "B"], "experiments": []}', "mixes, and no mapping"),
+        ("7", "a JSON int, and no object"),
         ('{"classes": []}', "has instructions and loads"),
         ('{"classes": ["A"]}', "expected form"),
         (f'{{"classes": [{CLASS}, {CLASS}]}}', "numbered 0, 1"),
@@ -200,6 +217,10 @@ def test_too_few_mixes_are_no_fit(command: Command, tmp_path: Path, experiments:
         ([], "nothing to predict"),
         (["--mix", "ADD", "mapping.json"], "or two things"),
         (["--mix", "ADD; MUL"], "no instruction 'MUL'"),
+        (["--mix", "add"], "such as 'ADD'"),
+        (["--mix", "imull"], "such as 'IMUL'"),
+        (["--mix", "ADD, IMUL"], "; stands between instructions"),
+        (["--mix", "x" * 100_000], "such as 'ADD'"),
         (["--mix", " ; "], "a mix has no instruction"),
         (["nowhere.json"], "nowhere.json"),
     ],

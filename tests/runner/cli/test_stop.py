@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from inference.ports.by_time.fit import ResourceMapping
 from results.campaign.file import StoreError
 from results.campaign.store import Store
+from runner.cli.process import stop
+from runner.cli.support.mixes import NamedMapping, mapping_json
+from runner.measuring.session import Session
 from tests.attempts import undisturbed
-from tests.runner.cli.commands import SIMULATED, command, environment, need_catalogue
+from tests.runner.cli.commands import SIMULATED, command, command_of, environment, need_catalogue
 from tests.shared import CHECKOUT
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
 pytestmark = pytest.mark.usefixtures("catalogue")
+
+MAPPING = NamedMapping(("ADD", "IMUL"), ResourceMapping((0, 1), ((0.25, 0.0), (0.25, 1.0)), {}))
 
 SOON_SECONDS = 3.0
 """On a quiet machine; `undisturbed` waits for one."""
@@ -106,22 +114,31 @@ def test_ctrl_c_while_the_program_is_loaded_is_no_traceback(seconds: float) -> N
 LOSES = """
 import os, signal, sys, time
 from runner.cli.process import stop
+def interrupted():
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0.01)
 class Loses:
     def __del__(self):
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.01)
+        interrupted()
+def loses():
+    try:
+        interrupted()
+    except:
+        pass
 stop.raise_when_stopped()
-Loses()
+{loses}()
 try:
     time.sleep(60)
 except stop.Stopped as stopped:
-    sys.exit(stopped.exit_code)
+    sys.exit(stopped.take())
 """
 
 
-def test_a_signal_is_not_lost_where_python_drops_exceptions() -> None:
+@pytest.mark.parametrize("loses", ["Loses", "loses"])
+def test_a_signal_is_not_lost_where_an_exception_is_dropped(loses: str) -> None:
+    """By Python itself, or by a bare `except`, as packages have it for what they try to import."""
     done = subprocess.run(
-        ["env", "--default-signal=INT", sys.executable, "-c", LOSES],
+        ["env", "--default-signal=INT", sys.executable, "-c", LOSES.format(loses=loses)],
         check=False,
         capture_output=True,
         text=True,
@@ -129,6 +146,44 @@ def test_a_signal_is_not_lost_where_python_drops_exceptions() -> None:
         env=environment(),
     )
     assert (done.returncode, done.stderr) == (130, "")
+
+
+@pytest.fixture
+def stoppable() -> Iterator[None]:
+    """Signals stop a command in this process, too."""
+    before = {number: signal.getsignal(number) for number in stop.NAMES}
+    hook = sys.unraisablehook
+    stop.raise_when_stopped()
+    yield
+    sys.unraisablehook = hook
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("stoppable")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("arguments", "place"),
+    [
+        (["sets", *SIMULATED, "--json"], (Session, "_report")),
+        (["predict", "mapping.json", "--mix", "ADD; IMUL", "-o"], (ResourceMapping, "limits")),
+    ],
+)
+def test_ports_commands_that_are_stopped_write_nothing(
+    arguments: list[str],
+    place: tuple[type, str],
+    number: signal.Signals,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mapping.json").write_text(json.dumps(mapping_json(MAPPING)))
+    with monkeypatch.context() as patch:
+        patch.setattr(*place, lambda *_: os.kill(os.getpid(), number))
+        assert command_of("ports", [*arguments, "out"]) == 128 + number
+    assert capfd.readouterr() == ("", f"error: stopped by {stop.NAMES[number]}\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["mapping.json"]
 
 
 def test_a_reader_that_goes_away_ends_the_program_as_sigpipe_does() -> None:

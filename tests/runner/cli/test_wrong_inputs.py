@@ -118,6 +118,17 @@ ROWS = (
     Wrong("uopscope ports fit text.txt", 2, "text.txt"),
     Wrong("uopscope ports predict text.txt --mix ADD", 2, "text.txt: not of the expected form"),
     Wrong("uopscope ports predict text.txt", 2, "nothing to predict"),
+    Wrong("uopscope ports predict missing.json --mix ADD", 2, "missing.json: No such file or directory"),
+    Wrong("uopscope ports predict mixes.json --mix ADD", 2, "mixes.json: mixes, and no mapping"),
+    Wrong("uopscope ports predict mapping.json mapping.json", 2, "mapping.json: a mapping, and no mixes"),
+    Wrong("uopscope ports predict mapping.json --mix add", 2, "the mapping has no instruction 'add'"),
+    Wrong("uopscope ports predict mapping.json --mix ' ; '", 2, "--mix: a mix has no instruction"),
+    Wrong("uopscope ports predict mapping.json mixes.json --mix ADD", 2, "nothing to predict, or two things"),
+    Wrong("uopscope ports predict mapping.json mixes.json -o mixes.json", 2, "it is an input, too, and would be lost"),
+    Wrong("uopscope ports fit mapping.json", 2, "mapping.json: a mapping, and no mixes"),
+    Wrong("uopscope ports fit mixes.json -o folder", 3, "folder: cannot be written: it is a folder"),
+    Wrong("uopscope ports sets --backend sim", 2, "the sim backend simulates the machine that --arch names"),
+    Wrong(f"uopscope ports sets {SIM} --json folder", 3, "folder: cannot be written: it is a folder"),
     Wrong("uopscope encode 'ADD RAX'", 2, "ADD"),
     Wrong("uopscope encode --decode xyz", 2, "not bytes in hexadecimal"),
     Wrong("uopscope db build missing.sqlite -o out.xml", 2, "no such file"),
@@ -131,6 +142,28 @@ ROWS = (
     Wrong("uopscope db diff published.xml missing.xml", 2, "missing.xml"),
     Wrong("uopscope db diff published.xml published.xml --arch NOPE", 2, "no result of the architecture 'NOPE'"),
     Wrong("uopscope db compare published.xml published.xml --arch NOPE", 2, "no result of the architecture 'NOPE'"),
+    Wrong(
+        "uopscope db diff published.xml published.xml --agreement --arch NOPE",
+        2,
+        "no result of the architecture 'NOPE'",
+    ),
+    Wrong("uopscope db diff published.xml published.xml --agreement --json", 2, "--agreement prints text only"),
+    Wrong("uopscope db diff published.xml c.sqlite --agreement", 3, "not an SQLite file"),
+    Wrong("uopscope db compare published.xml published.xml", 2, "which architecture?"),
+    Wrong(
+        "uopscope db compare published.xml published.xml --arch NHM --published-arch NOPE",
+        2,
+        "no result of the architecture 'NOPE'",
+    ),
+    Wrong(
+        "uopscope db compare table.csv published.xml --published-arch NHM",
+        2,
+        "--published-arch is for an instructions.xml",
+    ),
+    Wrong(
+        "uopscope db compare missing.csv published.xml --arch NHM", 2, "missing.csv: not a readable table: No such file"
+    ),
+    Wrong("uopscope db compare table.csv published.xml --arch NHM --by size", 2, "cannot be grouped by 'size'"),
     Wrong("uopscope db compare published.xml published.xml --arch NHM --cycles inf", 2, "--cycles"),
     Wrong("uopscope db compare published.xml published.xml --csv - --json -", 2, "only one form can go"),
     Wrong("uopscope db compare published.xml table.csv", 2, "table.csv: a table, and no campaign"),
@@ -145,6 +178,9 @@ ROWS = (
     Wrong("uopscope db export missing.xml --csv folder", 3, "it is a folder"),
     Wrong("uopscope nightly --free-gb inf", 2, "--free-gb"),
     Wrong("uopscope db query 'uop = 1' --db published.xml", 2, "no result here has a field 'uop'"),
+    Wrong("uopscope db query 'ports uses' --db published.xml", 2, "expected a value"),
+    Wrong("uopscope db query 'ports uses 5' --db published.xml", 2, "`uses` is about ports"),
+    Wrong("uopscope db query 'iform uses p5' --db published.xml", 2, "`uses` is about ports"),
     Wrong("uopscope db query 'uops =' --db published.xml", 2, "expected a value"),
     Wrong("uopscope db query 'uops = 1' --db published.xml --arch SKL", 2, "no result of the architecture 'SKL'"),
     Wrong("uopscope db export published.xml", 2, "nothing to write"),
@@ -171,6 +207,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "folder").mkdir()
     (tmp_path / "c.sqlite").write_bytes(b"SQLite format 3\0")
     (tmp_path / "table.csv").write_text('string,latency,throughput\n"ADC_11 (R64, R64)",1,0.25\n')
+    (tmp_path / "mixes.json").write_text('{"instructions": ["ADD", "IMUL"], "experiments": [[[0], 1], [[1], 1]]}')
+    (tmp_path / "mapping.json").write_text('{"classes": [{"class": 0, "loads": {"r0": 1}, "instructions": ["ADD"]}]}')
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "published.xml").write_bytes((CHECKOUT / "tests" / "data" / "published.xml").read_bytes())
     monkeypatch.chdir(tmp_path)
