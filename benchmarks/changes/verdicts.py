@@ -136,7 +136,7 @@ def verdicts_of(
     """
     true = visible_ports(truth)
     verdicts = {
-        "ports": _ports(found.ports, true, [renamed(one, names) for one in named(found.failures)], names),
+        "ports": _ports(found.ports, true, [renamed(one, names) for one in named(found.failures, Form.PLAIN)], names),
         "uops": "none" if found.uops is None else "right" if found.uops == true.total else "wrong",
         "throughput": _throughput(found, truth),
     }

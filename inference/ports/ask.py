@@ -36,8 +36,8 @@ MOST_DOUBLED = 3
 """Doublings of the blocking instructions, at most, until an answer repeats: 8 times as many fill any reorder buffer."""
 
 MORE_WAITING = Fraction(3, 2)
-"""Factor: a control has this many times the µops that could stray. Microcode also waits for its own results, and a
-control does not. Half as many again fill the scheduler as much."""
+"""Factor: a control has this many times the µops that could stray. An instruction also waits for its own results, and
+a control does not. Half as many again fill the scheduler as much."""
 
 MOST_FOCUSED = 6
 """Further measurements of a probe where counters or the clock are off: together they halve the error."""
@@ -96,28 +96,31 @@ def _ask_with(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure
 
 
 def doubt(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure[PortProbe]:
-    """Turn an answer about long microcode into a bound if µops that are not confined to the set stray onto it.
+    """Turn an answer into a bound if µops that are not confined to the set may stray onto it.
 
-    Long microcode queues up on the other ports. Once as many µops wait there as on the blocked ones, the rest goes to
-    the blocked ones, in every copy. More blocking instructions do not help, since a scheduler holds no more. A control
-    shows it: µops of a known larger set take the place of the microcode.
+    Long microcode queues up on the other ports, and so do a few µops in a small scheduler. Once as many µops wait there
+    as on the blocked ones, the rest goes to the blocked ones, in every copy. More blocking instructions do not help,
+    since a scheduler holds no more. A control shows it: µops of a known set that is only partly blocked take the place
+    of the instruction.
     """
     answer = probe.space.answers[ports]
-    count = ceil((probe.space.isolated.total - answer.count) * MORE_WAITING)
-    if not answer.exact or not answer.count or count <= probe.blocking.scheduling.holds:
+    waiting = probe.space.isolated.total - answer.count
+    if not answer.exact or not answer.count or ceil(waiting * MORE_WAITING) <= probe.blocking.scheduling.holds:
         return probe
     if ports not in probe.strays:
-        probe, stray = yield from _control(probe, ports, blockers, count)
+        probe, stray = yield from _control(probe, ports, blockers, waiting)
         probe = replace(probe, strays={**probe.strays, ports: stray})
     return probe.answered(ports, Answer(answer.count, exact=False)) if probe.strays[ports] else probe
 
 
-def _control(probe: PortProbe, ports: PortSet, blockers: Blockers, count: int) -> Procedure[tuple[PortProbe, bool]]:
-    """Return whether any of `count` µops of the smallest larger set run on a set that is blocked."""
-    wider = [one for one in probe.blocking.instructions.values() if ports < one.ports and one.usage.total == 1]
-    if not wider:
+def _control(probe: PortProbe, ports: PortSet, blockers: Blockers, waiting: int) -> Procedure[tuple[PortProbe, bool]]:
+    """Return whether µops of a set with ports elsewhere run on a set that is blocked.
+
+    There are `MORE_WAITING` times as many as `waiting` ones of the instruction may have that set.
+    """
+    other, count = _likeliest_stray(probe, ports, waiting)
+    if other is None:
         return probe, False
-    other = min(wider, key=lambda one: (len(one.ports), sorted(one.ports)))
     blockers = blockers.balanced([0] * len(blockers.instructions))
     try:
         request = Request(probe.subject.control(blockers, other, count), Want.PORTS)
@@ -129,6 +132,25 @@ def _control(probe: PortProbe, ports: PortSet, blockers: Blockers, count: int) -
     load = load_beside(measured, blockers.usage, ports, probe.blocking)
     step = PortControl(Blocked(count, other.variant.string), ports, load.count)
     return probe.noted(request.benchmark.id, step), load.count >= 1 - CLEAR - load.error
+
+
+def _likeliest_stray(probe: PortProbe, ports: PortSet, waiting: int) -> tuple[BlockingInstruction | None, int]:
+    """Return the instruction whose µops stray most if a set is blocked, and how many (None: no known set can stray).
+
+    Its set has ports in the blocked one and outside. It makes the longest queues outside, by the number of µops that
+    can have it. Of equals it has most ports in the blocked set: the shortest queue of more ports is shorter.
+    """
+    best: tuple[Fraction, int, list[str]] | None = None
+    chosen: tuple[BlockingInstruction | None, int] = None, 0
+    for one in probe.blocking.instructions.values():
+        outside, inside = one.ports - ports, one.ports & ports
+        possible = min(waiting, probe.space.limit(one.ports))
+        if one.usage.total > 1 or not (outside and inside and possible):
+            continue
+        rank = Fraction(possible, len(outside)), len(inside), sorted(one.ports)
+        if best is None or rank > best:
+            best, chosen = rank, (one, ceil(possible * MORE_WAITING))
+    return chosen
 
 
 def _ask_for_longer(probe: PortProbe, ports: PortSet, blockers: Blockers) -> Procedure[tuple[PortProbe, Blockers]]:

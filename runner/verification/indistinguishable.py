@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from generator.sequences.blocking import CodeKind
     from inference.experiment import Request
     from inference.ports.blocking_instructions import BlockingSet
-    from results.model import Failure, Measurement, PortUsage
+    from results.model import Failure, Form, Measurement, PortUsage
     from simulator.machines.machine import MachineModel
     from xed_convert.catalogue.catalogue import Catalogue
     from xed_convert.model import InstructionVariant
@@ -36,9 +36,9 @@ MOST_TRIED = 3
 """Machines that are tried: each takes as many measurements as the variant itself."""
 
 
-def named(failures: Iterable[Failure]) -> list[PortUsage]:
-    """Return the usages between which failures say that they cannot tell."""
-    reasons = [failure.why for failure in failures if isinstance(failure, NoPorts)]
+def named(failures: Iterable[Failure], form: Form) -> list[PortUsage]:
+    """Return the usages of a form between which failures say that they cannot tell."""
+    reasons = [failure.why for failure in failures if isinstance(failure, NoPorts) and failure.form is form]
     return [usage for why in reasons if isinstance(why, Indistinguishable) for usage in why.usages]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from results import sentences
 from results.findings import Indistinguishable, NoLatency, NoPorts
-from results.model import LEFT_OUT, Form, PortUsage
+from results.model import LEFT_OUT, SPECIAL_FORMS, Form, PortUsage
 from results.ports import renamed
 from runner.verification.indistinguishable import are_alike, named, proved_by
 from simulator.judging.latency import expected, judge, missing
@@ -71,11 +71,12 @@ def check(report: Report, variant: InstructionVariant, found: Characterization, 
     truth = known.machine.truth(variant)
     report.counts["variants"] += 1
     ports = visible_ports(truth)
-    verdict, stated = _judge_ports(variant, found, ports, known)
+    verdict, stated = _judge_ports(variant, found, truth, known)
+    if _wrong_forms(report, variant, found, truth, known):
+        verdict = "ports_wrong"
     report.counts[verdict] += 1
-    if verdict == "ports_unstated" and _are_all_named(found):
+    if _named_otherwise(report, variant, found, truth, known):
         report.counts["ports_named_wrong"] += 1
-        report.note(variant, "ports_named_wrong", stated, ports)
     if verdict in LOST and known.is_tellable is not None and known.is_tellable(variant, ports):
         report.counts["ports_lost"] += 1
         report.note(variant, "ports_lost", verdict, ports)
@@ -87,30 +88,76 @@ def check(report: Report, variant: InstructionVariant, found: Characterization, 
         report.note(variant, "uops", found.uops, ports.total)
     share = known.machine.parameters.noise.hidden_share
     _check_throughput(report, variant, found, truth, TOLERANCE + share)
-    same = found.of(Form.SAME_REGISTER).ports
-    if truth.same_register is not None and same is not None:
+    if truth.same_register is not None and found.of(Form.SAME_REGISTER).ports is not None:
         report.counts["same_register"] += 1
-        right = _same(renamed(same, known.names), visible_ports(truth.same_register))
-        report.counts["same_register_right"] += right
-        if not right:
-            report.note(variant, "ports_same_register", same, truth.same_register.ports)
+        report.counts["same_register_right"] += _is_right(found, truth, Form.SAME_REGISTER, known)
     for latency in found.latencies:
         _check_latency(report, variant, latency, truth, known)
     _check_silence(report, variant, found, truth)
 
 
+def _wrong_forms(
+    report: Report, variant: InstructionVariant, found: Characterization, truth: Truth, known: KnownMachine
+) -> list[Form]:
+    """Return the forms besides the plain one of which a false usage is stated that a measurement could refute.
+
+    Each form has its own truth: an address with an index may use other ports.
+    """
+    wrong: list[Form] = []
+    for form in SPECIAL_FORMS:
+        if found.of(form).ports is not None and not _is_right(found, truth, form, known):
+            stated = _stated(found, form, known)
+            report.note(variant, f"ports{form.suffix}", stated, true_ports(truth, form))
+            wrong += [] if stated is not None and _is_alike(variant, stated, form, known) else [form]
+    return wrong
+
+
+def _named_otherwise(
+    report: Report, variant: InstructionVariant, found: Characterization, truth: Truth, known: KnownMachine
+) -> list[Form]:
+    """Return the forms of which some usages are named as the only ones, but not the true one."""
+    missing: list[Form] = []
+    for form in Form:
+        left, true = _named(found, form, known), true_ports(truth, form)
+        if _are_all_named(found, form) and not any(_same(usage, true) for usage in left):
+            missing.append(form)
+            report.note(variant, f"ports_named_wrong{form.suffix}", " or ".join(map(str, left)), true)
+    return missing
+
+
+def _stated(found: Characterization, form: Form, known: KnownMachine) -> PortUsage | None:
+    """Return the usage that is stated of a form, with the true names of ports."""
+    stated = found.of(form).ports
+    return None if stated is None else renamed(stated, known.names)
+
+
+def _named(found: Characterization, form: Form, known: KnownMachine) -> list[PortUsage]:
+    """Return the usages of a form that are named, with the true names of ports."""
+    return [renamed(usage, known.names) for usage in named(found.failures, form)]
+
+
+def _is_alike(variant: InstructionVariant, usage: PortUsage, form: Form, known: KnownMachine) -> bool:
+    """Whether a machine with this usage of a form gives the same in every measurement."""
+    other = with_usage(known.machine, variant, usage, form)
+    return other is not None and are_alike(known.machine, other, known.catalogue, variant, known.blocking)
+
+
+def _is_right(found: Characterization, truth: Truth, form: Form, known: KnownMachine) -> bool:
+    """Whether the usage that is stated of a form is the true one."""
+    stated = _stated(found, form, known)
+    return stated is not None and _same(stated, true_ports(truth, form))
+
+
 def _judge_ports(
-    variant: InstructionVariant, found: Characterization, ports: PortUsage, known: KnownMachine
+    variant: InstructionVariant, found: Characterization, truth: Truth, known: KnownMachine
 ) -> tuple[str, str]:
-    """Return the column for a port usage (or for its failure), and what was stated."""
-    if found.ports is None:
+    """Return the column for the port usage of the plain form (or for its failure), and what was stated."""
+    stated, ports = _stated(found, Form.PLAIN, known), visible_ports(truth)
+    if stated is None:
         return _judge_failure(variant, found, ports, known)
-    stated = renamed(found.ports, known.names)
     if _same(stated, ports):
         return "ports_right", str(ports)
-    other = with_usage(known.machine, variant, stated)
-    alike = other is not None and are_alike(known.machine, other, known.catalogue, variant, known.blocking)
-    return "ports_alike" if alike else "ports_wrong", str(stated)
+    return "ports_alike" if _is_alike(variant, stated, Form.PLAIN, known) else "ports_wrong", str(stated)
 
 
 def _judge_failure(
@@ -118,7 +165,7 @@ def _judge_failure(
 ) -> tuple[str, str]:
     """Return the same where no usage is stated; what proves that none can be is noted, too."""
     failures = "; ".join(_brief(failure) for failure in found.failures)
-    left = [renamed(usage, known.names) for usage in named(found.failures)]
+    left = _named(found, Form.PLAIN, known)
     usage = None
     if known.proofs:
         usage = proved_by(known.machine, known.catalogue, variant, known.blocking, left)
@@ -127,9 +174,9 @@ def _judge_failure(
     return "ports_named" if any(_same(one, ports) for one in left) else "ports_unstated", failures
 
 
-def _are_all_named(found: Characterization) -> bool:
-    """Whether the failures name some usages and say that there are no others."""
-    reasons = [failure.why for failure in found.failures if isinstance(failure, NoPorts)]
+def _are_all_named(found: Characterization, form: Form) -> bool:
+    """Whether the failures name some usages of a form and say that there are no others."""
+    reasons = [failure.why for failure in found.failures if isinstance(failure, NoPorts) and failure.form is form]
     return any(isinstance(why, Indistinguishable) and why.usages and not why.others for why in reasons)
 
 
@@ -143,6 +190,14 @@ def _brief(failure: Failure) -> str:
 def visible_ports(truth: Truth) -> PortUsage:
     """Return the ports of instances that are not eliminated at rename (if all are: no ports)."""
     return PortUsage({}) if truth.eliminated_share == 1 else truth.ports
+
+
+def true_ports(truth: Truth, form: Form) -> PortUsage:
+    """Return the ports of a form of an instruction that are seen; those of the plain form where it has none."""
+    ports = visible_ports(truth)
+    if form is Form.SAME_REGISTER and truth.same_register is not None:
+        return visible_ports(truth.same_register)
+    return truth.ports_indexed if form is Form.INDEXED and ports.uops and truth.ports_indexed is not None else ports
 
 
 def _same(one: PortUsage, other: PortUsage) -> bool:

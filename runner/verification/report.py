@@ -3,13 +3,14 @@
 Counted once per variant:
 
 - `variants`: those that the machine has and that can be measured
-- `ports_right`: the stated port usage is the true one; `ports_wrong`: another one is stated. Ports that share a counter
-  may be exchanged, alike in all conclusions about the machine (`runner.verification.port_names`)
+- `ports_right`: the stated port usage is the true one; `ports_wrong`: another one is stated, of the plain form or
+  of another one, each with its own truth. Ports that share a counter may be exchanged, alike in all conclusions about
+  the machine (`runner.verification.port_names`)
 - `ports_named`: none is stated, but a few that cannot be told apart are named, and the true one is among them
 - `ports_proved`: none is stated, and a machine with another usage gives the same in every measurement
   (`runner.verification.indistinguishable`); `ports_alike`: such a machine's usage is stated
-- `ports_unstated`: none is stated, for another reason. Among them `ports_named_wrong`: some are named as the
-  only ones, and the true one is not among them
+- `ports_unstated`: none is stated, for another reason
+- `ports_named_wrong`: of some form, usages are named as the only ones, and the true one of that form is not among them
 - `uops_right`; `same_register`, `same_register_right`: port usages with one register in all operands
 - `tp_right`: the least measured throughput is within 2% of what ports, issue width and divider allow (more where the
   machine's counters are off without showing it: `CounterNoise.hidden_share`); `tp_slower`:

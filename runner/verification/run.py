@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from inference.characterizer import CandidateCache, Characterizer
 from results.campaign.store import Store
+from results.model import Form
 from results.ports import renamed
 from runner.backends.sim import SimBackend, open_machine
 from runner.measuring.protocol import Measurer
 from runner.measuring.session import Limits, Session, Task
 from runner.verification.indistinguishable import named
-from runner.verification.judge import KnownMachine, check, visible_ports
+from runner.verification.judge import KnownMachine, check, true_ports
 from runner.verification.port_names import best_names
 from runner.verification.report import Report
 from runner.verification.tellable import Observer
@@ -91,10 +92,13 @@ def port_names(
     groups = machine.parameters.shared_counters
     if not groups:
         return {}
-    given = (
-        (variant, [result.ports] if result.ports is not None else named(result.failures)) for variant, result in found
-    )
-    return best_names(groups, [(usages, visible_ports(machine.truth(variant))) for variant, usages in given if usages])
+    given = [
+        (machine.truth(variant), form, [ports] if ports is not None else named(result.failures, form))
+        for variant, result in found
+        for form in Form
+        for ports in [result.of(form).ports]
+    ]
+    return best_names(groups, [(usages, true_ports(truth, form)) for truth, form, usages in given if usages])
 
 
 def compare(machine: MachineModel, catalogue: Catalogue, database: Path) -> Report:

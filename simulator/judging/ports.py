@@ -6,22 +6,65 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from results.machine.graph import with_index
+from results.model import Form
 from results.ports import moved
 from simulator.machines.machine import MachineModel
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from results.machine.graph import Uop
+    from results.machine.graph import Behaviour, Uop
     from results.model import PortUsage
     from results.ports import PortSet
     from xed_convert.model import InstructionVariant
 
 
-def with_usage(machine: MachineModel, variant: InstructionVariant, usage: PortUsage) -> MachineModel | None:
-    """Return a machine on which the variant's µops use these ports, None if it has another number of µops."""
+def with_usage(
+    machine: MachineModel, variant: InstructionVariant, usage: PortUsage, form: Form = Form.PLAIN
+) -> MachineModel | None:
+    """Return a machine on which the µops of a variant's form use these ports.
+
+    None if it has another number of µops, or if the machine forms no address with an index on these ports.
+    """
     behaviour = machine.behaviour(variant)
-    if behaviour is None or behaviour.port_usage.total != usage.total:
+    if behaviour is None:
+        return None
+    changed = _with_form(behaviour, machine, variant, usage, form)
+    if changed is None:
+        return None
+    return MachineModel(
+        machine.name,
+        machine.parameters,
+        machine.origin,
+        lambda each: changed if each.string == variant.string else machine.behaviour(each),
+    )
+
+
+def _with_form(
+    behaviour: Behaviour, machine: MachineModel, variant: InstructionVariant, usage: PortUsage, form: Form
+) -> Behaviour | None:
+    """Return a behaviour with the µops of a form on these ports (None: see `with_usage`)."""
+    if form is Form.SAME_REGISTER:
+        same = _moved(behaviour.same_register or behaviour, usage)
+        return None if same is None else replace(behaviour, same_register=same)
+    if form is Form.INDEXED:
+        indexed = _moved(behaviour.indexed or _indexed(behaviour, machine, variant), usage)
+        possible = indexed is not None and _indexed(indexed, machine, variant) == indexed
+        return replace(behaviour, indexed=indexed) if possible else None
+    return _moved(behaviour, usage)
+
+
+def _indexed(behaviour: Behaviour, machine: MachineModel, variant: InstructionVariant) -> Behaviour:
+    """Return a behaviour with an index in every address."""
+    explicit = [operand.index for operand in variant.operands if operand.explicit]
+    uops = tuple(with_index(uop, explicit, machine.parameters.no_index) for uop in behaviour.uops)
+    return replace(behaviour, uops=uops)
+
+
+def _moved(behaviour: Behaviour, usage: PortUsage) -> Behaviour | None:
+    """Return a behaviour with its µops on these ports, None if it has another number of µops."""
+    if behaviour.port_usage.total != usage.total:
         return None
     true, found = Counter(behaviour.port_usage.uops), Counter(usage.uops)
     lost, gained = true - found, list((found - true).elements())
@@ -34,13 +77,7 @@ def with_usage(machine: MachineModel, variant: InstructionVariant, usage: PortUs
             uops.append(replace(uop, ports=chosen))
         else:
             uops.append(uop)
-    changed = replace(behaviour, uops=tuple(uops))
-    return MachineModel(
-        machine.name,
-        machine.parameters,
-        machine.origin,
-        lambda other: changed if other.string == variant.string else machine.behaviour(other),
-    )
+    return replace(behaviour, uops=tuple(uops))
 
 
 def nearest(true: PortUsage, left: Sequence[PortUsage], sets: Collection[PortSet]) -> list[PortUsage]:

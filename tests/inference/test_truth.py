@@ -130,7 +130,7 @@ def test_of_usages_with_what_stands_around_an_instruction_those_without_its_uops
 def test_of_stores_nothing_wrong_is_stated_where_their_ports_share_a_counter(machine: str, string: str) -> None:
     found, model = characterized(machine, string), open_machine(machine)
     truth = model.truth(catalogue().by_string(string)).ports
-    stated = [found.ports] if found.ports else named(found.failures)
+    stated = [found.ports] if found.ports else named(found.failures, Form.PLAIN)
     groups = model.parameters.shared_counters  # nothing tells which of a counter's ports is which
     orders = [
         dict(zip("".join(groups), "".join(map("".join, names)), strict=True))
@@ -143,7 +143,8 @@ def test_what_no_experiment_tells_apart_is_stated_as_such() -> None:
     found = characterized("ADL-P", "FST (M32, ST0, ST(0))")  # ports 4 and 9 share a counter
     assert found.ports is None
     assert any("several port usages fit: " in text for text in map(failure, found.failures))
-    assert open_machine("ADL-P").truth(catalogue().by_string("FST (M32, ST0, ST(0))")).ports in named(found.failures)
+    truth = open_machine("ADL-P").truth(catalogue().by_string("FST (M32, ST0, ST(0))"))
+    assert truth.ports in named(found.failures, Form.PLAIN)
 
 
 @pytest.mark.parametrize(("machine", "width"), [("HSW", 4), ("ICX", 5), ("ADL-P", 6), ("random:2", 4), ("random:5", 5)])
@@ -156,7 +157,7 @@ def test_the_issue_width_is_measured(machine: str, width: int) -> None:
 def test_idle_cycles_are_not_taken_for_uops_where_ports_share_a_counter() -> None:
     found = characterized("random:60", "RCL_R4 (R8l, 0)")
     truth = open_machine("random:60").truth(catalogue().by_string("RCL_R4 (R8l, 0)")).ports
-    assert truth in ([found.ports] if found.ports else named(found.failures))
+    assert truth in ([found.ports] if found.ports else named(found.failures, Form.PLAIN))
 
 
 def is_complete(found: Characterization) -> bool:
@@ -182,7 +183,7 @@ def is_complete(found: Characterization) -> bool:
 def test_of_what_evidence_leaves_the_true_usage_is_named(machine: str, string: str) -> None:
     found = characterized(machine, string)
     truth = open_machine(machine).truth(catalogue().by_string(string)).ports
-    assert truth in ([found.ports] if found.ports else named(found.failures))
+    assert truth in ([found.ports] if found.ports else named(found.failures, Form.PLAIN))
 
 
 @pytest.mark.parametrize(
@@ -246,7 +247,7 @@ def is_alike(name: str, string: str, ports: str) -> bool:
 
 def test_loads_that_are_a_little_uneven_do_not_make_a_novel_set_true() -> None:
     found = characterized("random:213", "VFNMADD132PD_Z (YMM, K, YMM, M256)")  # p3 and p4 share a counter
-    assert PortUsage.parse("2*p03+1*p1") in ([found.ports] if found.ports else named(found.failures))
+    assert PortUsage.parse("2*p03+1*p1") in ([found.ports] if found.ports else named(found.failures, Form.PLAIN))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ import pytest
 from inference.characterizer import Characterizer
 from inference.ports.blocking_instructions import Scheduling
 from inference.ports.scheduling import FEW_WAITING
+from results.findings import PortControl
+from results.model import Form
 from runner.backends.sim import SimBackend, open_machine
 from runner.measuring.protocol import Measurer
 from runner.measuring.session import Limits, Session
@@ -37,13 +39,29 @@ def test_a_scheduler_of_twelve_entries_does_not_hold_twelve_others(machine: str,
 def test_what_strays_from_a_small_scheduler_excludes_no_true_usage() -> None:
     """While p0158A is busy, one of three µops that could go elsewhere runs on it in every copy."""
     found = characterized("random:small:5109", "POPCNT (R32, R32)")
-    assert [str(usage) for usage in named(found.failures)].count("1*p48A+2*p04+2*p1") == 1
+    assert [str(usage) for usage in named(found.failures, Form.PLAIN)].count("1*p48A+2*p04+2*p1") == 1
 
 
 def test_few_uops_stray_from_a_small_scheduler_too() -> None:
     """Beside 16 blocking instructions of p45, one µop of p345 runs on p45 in every copy; beside 32 none does."""
     found = characterized("random:small:5116", "VFMADDSUB231PD_Z (XMM, K, XMM, M64_1to2)")
-    assert [str(usage) for usage in named(found.failures)].count("2*p345+1*p12+1*p45") == 1
+    assert [str(usage) for usage in named(found.failures, Form.PLAIN)].count("2*p345+1*p12+1*p45") == 1
+
+
+def test_uops_of_a_set_that_is_only_partly_blocked_stray_too() -> None:
+    """While p01 is busy, one of five µops on p04, p14 and p4 runs on it in every copy. No known set contains p01."""
+    machine, string = "random:small:8262", "VPERMI2D_Z (ZMM, K, ZMM, M32_1to16)"
+    truth = open_machine(machine).truth(catalogue().by_string(string)).ports
+    assert characterized(machine, string).ports in (None, truth)
+
+
+def test_a_control_has_the_uops_that_stray_most() -> None:
+    """While p034 is busy, only p7 is left for µops of p047 and p47: one strays. Those of p03457 have two ports."""
+    (derivation,) = [
+        one for one in characterized("random:small:8277", "VPMOVSXBW (XMM, M64)").derivations if one.quantity == "ports"
+    ]
+    controls = [step for step in derivation.steps if isinstance(step, PortControl) and step.ports == frozenset("034")]
+    assert [step.ran for step in controls] == [1]
 
 
 def observed(machine: str) -> Scheduling:
