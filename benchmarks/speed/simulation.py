@@ -2,7 +2,8 @@
 
 Each machine (default: SNB, HSW, SKX, SPR) runs the same microbenchmarks, with 10 and with 110 copies: one instruction
 beside blocking instructions. They go through the whole backend `sim` (rendering, decoding, simulation). The table goes
-to standard output as TSV. Simulated µops are those of all copies: a core without shortcuts would have to step through
+to standard output as TSV, first with every microbenchmark simulated, then with equal streams simulated once
+(`simulator.core.streams`). Simulated µops are those of all copies: a core without shortcuts would have to step through
 them. Stepped µops are those that the core takes one by one, because there is no period to be found.
 """
 
@@ -19,6 +20,7 @@ from runner.backend import Job, Repeat
 from runner.backends.sim import SimBackend, open_machine
 from simulator.core.compiler import Numbering, compile_instruction, steps_of
 from simulator.core.core import Core
+from simulator.core.pmu import Simulator
 from xed_convert.catalogue.catalogue import Catalogue
 from xed_convert.encoding.encoder import encode
 from xed_convert.errors import EncodingError
@@ -71,8 +73,9 @@ def stepped_per_second(known: list[Instance], machine: MachineModel) -> float:
     return rounds * len(steps) / (time.process_time() - started)
 
 
-def measure(name: str, catalogue: Catalogue) -> str:
-    """Return the row of one machine."""
+def measure(name: str, catalogue: Catalogue, remembered: int) -> str:
+    """Return the row of one machine that remembers a number of streams."""
+    Simulator.REMEMBERED_STREAMS = remembered
     backend = SimBackend(open_machine(name), catalogue)
     known = list(instances(catalogue, backend.machine))
     codes = microbenchmarks([line for _, line in known])
@@ -85,15 +88,18 @@ def measure(name: str, catalogue: Catalogue) -> str:
     uops = sum(result.samples["uops_executed"][0] for result in results if result.status is Status.OK)
     done = sum(result.status is Status.OK for result in results) // 2
     stepped = stepped_per_second([instance for instance, _ in known[:200]], backend.machine)
-    return f"{name}\t{done}\t{seconds:.2f}\t{1000 * seconds / len(codes):.2f}\t{uops / seconds:.0f}\t{stepped:.0f}"
+    each = 1000 * seconds / len(codes)
+    return f"{name}\t{remembered}\t{done}\t{seconds:.2f}\t{each:.2f}\t{uops / seconds:.0f}\t{stepped:.0f}"
 
 
 def main() -> None:
     """Print the table."""
     catalogue = Catalogue.load()
-    print("machine\tmicrobenchmarks\tseconds\tms_each\tsimulated_uops_per_second\tstepped_uops_per_second")
+    print("machine\tremembered\tmicrobenchmarks\tseconds\tms_each\tsimulated_uops_per_second\tstepped_uops_per_second")
+    usual = Simulator.REMEMBERED_STREAMS
     for name in sys.argv[1:] or MACHINES:
-        print(measure(name, catalogue), flush=True)
+        for remembered in (0, usual):
+            print(measure(name, catalogue, remembered), flush=True)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from simulator.core.runs import (
     segments,
     values_matter,
 )
+from simulator.core.streams import StreamKeys
 from simulator.core.trace import Tracer
 from simulator.core.values import KnownValues
 from simulator.errors import SimulatedFaultError
@@ -102,10 +103,36 @@ class Readings:
         return end[at] + ended[at] - start[at] - started[at]
 
 
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """A segment without reads: what is before its first repetition, the repeated unit, and what is behind it.
+
+    A segment without a repetition is a unit of one copy.
+    """
+
+    before: Segment
+    unit: Segment
+    copies: int
+    rest: Segment
+
+    @staticmethod
+    def of(segment: Segment) -> _Stretch:
+        """Cut a segment."""
+        for place, run in enumerate(segment):
+            if isinstance(run, Repetition):
+                return _Stretch(segment[:place], run.runs, run.count, segment[place + 1 :])
+        return _Stretch((), segment, 1, ())
+
+
 class Simulator:
-    """Runs programs on a machine. Segments that were simulated before are taken from a cache."""
+    """Runs programs on a machine. Segments that were simulated before are taken from a cache.
+
+    So are those that differ from one of these only in the numbers of locations (`simulator.core.streams`).
+    """
 
     CACHED_SEGMENTS = 4096
+    REMEMBERED_STREAMS = 1 << 16
+    """Streams whose counts are kept (0: none), about 1 kB each: a whole machine by time has some 40,000."""
 
     def __init__(self, machine: MachineModel, decoder: DecodesInstructions) -> None:
         """Keep the machine; the decoder turns bytes into variants."""
@@ -117,6 +144,8 @@ class Simulator:
         self._layouts: dict[Segment, CodeLayout] = {}
         self._numberings: dict[bool, Numbering] = {}
         self._numbering = Numbering()
+        self._keys = StreamKeys()
+        self._streams: dict[bytes, tuple[Counts, Order]] = {}
 
     @property
     def parameters(self) -> Parameters:
@@ -212,37 +241,43 @@ class Simulator:
         return self._numberings[apart]
 
     def _simulate(self, segment: Segment, order: Order) -> SegmentResult:
-        """Simulate a segment without reads; a repetition only until its state repeats."""
-        place = next((n for n, run in enumerate(segment) if isinstance(run, Repetition)), len(segment))
-        core, skipped = self._repeat(segment[: place + 1], order)
-        steps = steps_of(flat(segment[place + 1 :]), self._numbering)
-        core.locations += [0] * (len(self._numbering) - len(core.locations))
-        if core.front is not None:
-            core.front.end()
-        core.advance(steps)
-        return SegmentResult(_event_counts(core.totals().plus(skipped), _static_of(segment)), (), core.order())
+        """Simulate a segment without reads, if none of the same stream of steps was simulated before."""
+        stretch = _Stretch.of(segment)
+        steps = tuple([steps_of(flat(part), self._numbering) for part in (stretch.before, stretch.unit, stretch.rest)])
+        key = self._keys.key(steps, self._numbering.fetched, stretch.copies, order)
+        found = self._streams.pop(key, None)
+        if found is None:
+            found = self._simulate_steps(stretch, steps, order)
+        self._remember(key, found)
+        counts, order = found
+        return SegmentResult(_event_counts(counts, _static_of(segment)), (), order)
 
-    def _repeat(self, segment: Segment, order: Order) -> tuple[Core, Counts]:
-        """Return the core after a segment, which ends with its only repetition or has none.
+    def _remember(self, key: bytes, found: tuple[Counts, Order]) -> None:
+        """Keep what a stream took as the last to be forgotten."""
+        self._streams[key] = found
+        if len(self._streams) > self.REMEMBERED_STREAMS:
+            del self._streams[next(iter(self._streams))]
+
+    def _simulate_steps(self, stretch: _Stretch, steps: Sequence[Sequence[Step]], order: Order) -> tuple[Counts, Order]:
+        """Simulate the steps before, in and behind a repetition, which is simulated only until its state repeats.
 
         A run of the same code with fewer copies is continued where it ended.
         """
-        *before, last = segment
-        if isinstance(last, Repetition):
-            unit, count = last.runs, last.count
-        else:
-            before, unit, count = [], segment, 1
-        key = (*before, unit, order, self._cached(unit, count))
+        before, unit, rest = steps
+        key = (*stretch.before, stretch.unit, order, self._cached(stretch, unit))
         run = self._runs.get(key)
-        if run is None or run.copies > count:
-            prefix = steps_of(flat(before), self._numbering)
-            steps = steps_of(flat(unit), self._numbering)
+        if run is None or run.copies > stretch.copies:
             core = self._core(order)
-            core.advance(prefix)
+            core.advance(before)
             if core.front is not None:
-                core.front.begin(self._layout(unit, steps), count)
-            run = self._runs[key] = RepeatedRun(core, steps)
-        return run.after(count)
+                core.front.begin(self._layout(stretch.unit, unit), stretch.copies)
+            run = self._runs[key] = RepeatedRun(core, unit)
+        core, skipped = run.after(stretch.copies)
+        core.locations += [0] * (len(self._numbering) - len(core.locations))
+        if core.front is not None:
+            core.front.end()
+        core.advance(rest)
+        return core.totals().plus(skipped), core.order()
 
     def _core(self, order: Order) -> Core:
         """Return a drained core that knows the instructions that were numbered."""
@@ -259,13 +294,9 @@ class Simulator:
             self._layouts[unit] = CodeLayout(items, self.parameters.front.uop_cache)
         return self._layouts[unit]
 
-    def _cached(self, unit: Segment, count: int) -> bool:
-        """Whether the µop cache holds `count` copies (always true without a front end)."""
-        if self.parameters.front is None:
-            return True
-        if unit not in self._layouts:
-            self._layout(unit, steps_of(flat(unit), self._numbering))
-        return self._layouts[unit].fits(count)
+    def _cached(self, stretch: _Stretch, steps: Sequence[Step]) -> bool:
+        """Whether the µop cache holds all copies of a unit with these steps (always true without a front end)."""
+        return self.parameters.front is None or self._layout(stretch.unit, steps).fits(stretch.copies)
 
     def _simulate_reads(self, segment: Segment) -> SegmentResult:
         """Simulate a segment with reads in it, in pieces; a read counts the µops dispatched until it retires."""

@@ -12,33 +12,12 @@ from hypothesis import strategies as st
 from simulator.core.core import COMMIT, NO_PORT, PORT, SHARED, Core, Moment, RepeatedRun
 from simulator.machines.machine import Binding, Parameters
 from tests.simulator.core.cycle_core import CycleCore
+from tests.simulator.core.random_steps import LOCATIONS, SMALL, steps
 
 if TYPE_CHECKING:
     from simulator.core.core import Step
 
-SMALL = Parameters(issue_width=3, retire_width=3, reorder_buffer=12, scheduler=7, ports="0123")
 HASWELL = Parameters(issue_width=4, retire_width=4, reorder_buffer=192, scheduler=60, ports="01234567")
-LOCATIONS = 6
-
-
-@st.composite
-def steps(draw: st.DrawFn, ports: int = 4) -> list[Step]:
-    found: list[Step] = []
-    for _ in range(draw(st.integers(1, 8))):
-        uops = draw(st.integers(1, 3))
-        fused = draw(st.booleans())
-        for number in range(uops):
-            kind = draw(st.sampled_from((PORT, PORT, PORT, NO_PORT, SHARED)))
-            allowed = draw(st.sets(st.integers(0, ports - 1), min_size=1)) if kind != NO_PORT else set()
-            sources = draw(st.lists(st.integers(0, LOCATIONS - 1), max_size=2))
-            targets = draw(st.lists(st.integers(0, LOCATIONS - 1), max_size=2, unique=True))
-            extra = {PORT: draw(st.sampled_from((0, 0, 0, 3))), SHARED: 2 << 8 | 3}.get(kind, 0)
-            slot = int(number == 0 or not fused)
-            end = (1 if fused else uops) if number == uops - 1 else 0
-            latency = draw(st.integers(0 if kind == NO_PORT else 1, 5))
-            found.append((kind, tuple(sorted(allowed)), latency, tuple(sources), tuple(targets), extra, slot, end))
-    return found
-
 
 RULES = [replace(SMALL, binding=rule, alternating="02") for rule in Binding]
 DEEP_RULES = [replace(HASWELL, binding=rule, alternating="23") for rule in Binding]
