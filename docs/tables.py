@@ -22,10 +22,11 @@ from xed_convert.errors import UopscopeError
 from xed_convert.files import atomic_write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 CAMPAIGN, RANDOM, KINDS = "accuracy/truth_campaign.tsv", "accuracy/random_machines.tsv", "accuracy/random_kinds.tsv"
+BY_TIME = "accuracy/ports_by_time.tsv"
 SENSITIVITY, UNTRIED = "changes/sensitivity.tsv", "changes/untried.tsv"
 """Files of figures, in the folder `benchmarks`."""
 
@@ -38,16 +39,27 @@ class TableError(UopscopeError):
 
 @dataclass(frozen=True, slots=True)
 class FigureRows:
-    """Rows of a table: one per machine in a file of figures, one for all of them together, or one per kind.
+    """Rows of a table: one per machine in a file of figures, one for all of them together, or one per group.
 
-    `label` is what the first column says; `{machine}` and `{machines}` stand for the name and the number of them,
-    `{kind}` for the kind of a random machine (`random:KIND:SEED`).
+    `group` names the group of a row in the file. `label` is what the first column says; `{machine}` and `{machines}`
+    stand for the name and the number of machines, `{group}` for the name of the group.
     """
 
     file: str
     label: str = "{machine}"
     together: bool = False
-    by_kind: bool = False
+    group: Callable[[Mapping[str, str]], str] | None = None
+
+
+def kind_of(row: Mapping[str, str]) -> str:
+    """Return the kind of a random machine (`random:KIND:SEED`)."""
+    return row["machine"].split(":")[1]
+
+
+def noise_and_machine(row: Mapping[str, str]) -> str:
+    """Return the noise of a row with its machine; random machines are one group."""
+    machine = "random" if row["machine"].startswith("random:") else f"`{row['machine']}`"
+    return f"{row['noise_percent']}% noise, {machine}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +155,24 @@ TABLES = {
             Column("exact", "pairs_exact"),
             Column("wrong", "pairs_wrong"),
         ),
-        (FigureRows(KINDS, "{kind}", by_kind=True), FigureRows(KINDS, "together", together=True)),
+        (FigureRows(KINDS, "{group}", group=kind_of), FigureRows(KINDS, "together", together=True)),
         "kind",
+    ),
+    "by time": Table(
+        (
+            Column("machines", MACHINES),
+            _VARIANTS,
+            Column("stated right", "right", "variants"),
+            Column("visible part right", "visible"),
+            Column("named, truth among them", "named"),
+            Column("named without it", "named_others"),
+            Column("not stated", "unstated"),
+            Column("stated wrong", "wrong"),
+            Column("mixes of five", "mixes"),
+            Column("within 2%", "mixes_near"),
+        ),
+        (FigureRows(BY_TIME, "{group}", group=noise_and_machine),),
+        "noise and machine",
     ),
     "ports": Table((_VARIANTS, Column("right", "ports_right", "variants"), *_PORTS), _ROWS),
     "latencies": Table(
@@ -184,11 +212,11 @@ def _lines(rows: FigureRows, columns: Sequence[Column], path: Path) -> Iterator[
     read = figures(path)
     needed = {figure for column in columns for figure in (column.figure, column.whole) if figure} - {MACHINES}
     counted = [Counter({MACHINES: 1, **{figure: _count(row, figure, path) for figure in needed}}) for row in read]
-    if rows.by_kind:
-        kinds = [row["machine"].split(":")[1] for row in read]
-        for kind in dict.fromkeys(kinds):
-            whole = sum((counts for counts, one in zip(counted, kinds, strict=True) if one == kind), Counter[str]())
-            yield [rows.label.format(kind=kind), *(_cell(column, whole) for column in columns)]
+    if rows.group is not None:
+        groups = [rows.group(row) for row in read]
+        for group in dict.fromkeys(groups):
+            whole = sum((counts for counts, one in zip(counted, groups, strict=True) if one == group), Counter[str]())
+            yield [rows.label.format(group=group), *(_cell(column, whole) for column in columns)]
         return
     if rows.together:
         yield [rows.label.format(machines=len(read)), *(_cell(column, sum(counted, Counter())) for column in columns)]

@@ -8,6 +8,7 @@ import pytest
 
 from docs import tables
 from docs.tables import (
+    BY_TIME,
     CAMPAIGN,
     KINDS,
     MACHINES,
@@ -18,6 +19,8 @@ from docs.tables import (
     Table,
     TableError,
     figures,
+    kind_of,
+    noise_and_machine,
     render,
     replaced,
     update,
@@ -27,7 +30,7 @@ from runner.verification.report import COLUMNS, Report, keep
 if TYPE_CHECKING:
     from pathlib import Path
 
-FILES = (CAMPAIGN, RANDOM, KINDS)
+FILES = (CAMPAIGN, RANDOM, KINDS, BY_TIME)
 NEEDED = sorted(
     {figure for table in TABLES.values() for c in table.columns for figure in (c.figure, c.whole) if figure}
     - {MACHINES}
@@ -42,11 +45,12 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "inference").mkdir()
     (tmp_path / "inference" / "rules.py").write_text('MOST = 4\n"""Cycles. More are noise."""\n')
     for number, name in enumerate(FILES):
-        rows = [["machine", *NEEDED], [f"random:M:{number}", *["999"] * len(NEEDED)]]
-        rows.append([f"random:N:{number}", *["1"] * len(NEEDED)])
+        columns = ["noise_percent", *NEEDED]
+        rows = [["machine", *columns], [f"random:M:{number}", *["999"] * len(columns)]]
+        rows.append([f"random:N:{number}", *["1"] * len(columns)])
         (tmp_path / "benchmarks" / name).write_text("".join("\t".join(row) + "\n" for row in rows))
     for path, names in (
-        ("README.md", ["accuracy", "summary", "kinds"]),
+        ("README.md", ["accuracy", "summary", "kinds", "by time"]),
         ("docs/a.md", ["ports", "latencies"]),
         ("benchmarks/README.md", ["constants", "trials", "changes"]),
     ):
@@ -60,6 +64,7 @@ def test_tables_are_made_once_and_then_current(checkout: Path) -> None:
         "README.md: accuracy",
         "README.md: summary",
         "README.md: kinds",
+        "README.md: by time",
         "docs/a.md: ports",
         "docs/a.md: latencies",
         "benchmarks/README.md: constants",
@@ -118,8 +123,16 @@ def test_rows_of_a_kind_are_sums_over_its_machines(tmp_path: Path) -> None:
     lines = ["machine\tvariants", "random:a:1\t6", "random:b:1\t5", "random:a:2\t4", ""]
     (tmp_path / "f.tsv").write_text("\n".join(lines))
     columns = (Column("machines", MACHINES), Column("variants", "variants"))
-    table = Table(columns, (FigureRows("f.tsv", "{kind}", by_kind=True),), "kind")
+    table = Table(columns, (FigureRows("f.tsv", "{group}", group=kind_of),), "kind")
     assert render(table, tmp_path).splitlines()[2:] == ["| a | 2 | 10 |", "| b | 1 | 5 |"]
+
+
+def test_machines_by_time_are_rows_by_noise_and_random_ones_are_one(tmp_path: Path) -> None:
+    lines = ["machine\tnoise_percent\tvariants", "HSW\t0\t6", "HSW\t1\t5", "random:1\t1\t4", "random:2\t1\t3", ""]
+    (tmp_path / "f.tsv").write_text("\n".join(lines))
+    table = Table((Column("variants", "variants"),), (FigureRows("f.tsv", "{group}", group=noise_and_machine),))
+    rows = ["| 0% noise, `HSW` | 6 |", "| 1% noise, `HSW` | 5 |", "| 1% noise, random | 7 |"]
+    assert render(table, tmp_path).splitlines()[2:] == rows
 
 
 @pytest.mark.parametrize(
@@ -157,7 +170,7 @@ def test_marks_that_are_not_as_they_should_be(text: str, message: str) -> None:
 
 def test_a_table_that_no_document_has_is_named(checkout: Path) -> None:
     (checkout / "README.md").write_text("nothing\n")
-    with pytest.raises(TableError, match="no document has the table accuracy, kinds, summary"):
+    with pytest.raises(TableError, match="no document has the table accuracy, by time, kinds, summary"):
         update(checkout, write=False)
 
 
