@@ -132,7 +132,7 @@ class Simulator:
 
     CACHED_SEGMENTS = 4096
     REMEMBERED_STREAMS = 1 << 16
-    """Streams whose counts are kept (0: none), about 1 kB each: a whole machine by time has some 40,000."""
+    """Streams whose counts are kept (0: none). Each takes less than 1 kB, so all take less than 64 MB."""
 
     def __init__(self, machine: MachineModel, decoder: DecodesInstructions) -> None:
         """Keep the machine; the decoder turns bytes into variants."""
