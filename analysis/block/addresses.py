@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from analysis.block.commits import commit_cycles
 from results.machine.graph import tracked
-from simulator.core.locations import GENERAL, VECTORS, is_high_byte, location_of, width_of
+from simulator.instructions.locations import GENERAL, VECTORS, is_high_byte, location_of, width_of
 from xed_convert.model import MemoryAddress, OperandKind
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from analysis.block.effects import InstructionEffects, effects_of
 from analysis.errors import AnalysisError
 from results.machine.graph import Decoding, ModelError
 from simulator.core.compiler import BRANCHES, compile_instruction
-from simulator.core.locations import GENERAL, location_of
+from simulator.instructions.locations import GENERAL, location_of
 from xed_convert.assembly.formatting import format_instance
 from xed_convert.errors import DecodingError
 from xed_convert.model import OperandKind

@@ -19,7 +19,7 @@ from results.machine.graph import FLAGS
 from simulator.core.compiler import BRANCHES
 from simulator.core.core import TICKS
 from simulator.core.delivery import Fetched, usual_decoding
-from simulator.core.opcode import opcode_offset
+from simulator.instructions.opcode import opcode_offset
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:

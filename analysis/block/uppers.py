@@ -15,7 +15,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from simulator.core.late_forms import CLEANING
-from simulator.core.locations import VECTORS, location_of
+from simulator.instructions.locations import VECTORS, location_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

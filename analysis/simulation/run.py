@@ -11,7 +11,7 @@ from analysis.simulation.results import Explanation, InstanceTimes, Simulated
 from analysis.simulation.waits import Watcher
 from simulator.core.core import FETCH, Core, ReadyLocations, RepeatedRun
 from simulator.core.delivery import CodeLayout
-from simulator.core.locations import VECTORS
+from simulator.instructions.locations import VECTORS
 
 if TYPE_CHECKING:
     from analysis.block.addresses import Followed

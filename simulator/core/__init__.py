@@ -2,11 +2,10 @@
 
 Reading order:
 
-- `pmu` (runs a program and counts), `frontend` (bytes to instructions), `compiler` (instructions to steps), `opcode`
-  (opcode and prefixes);
+- `pmu` (runs a program and counts), `frontend` (bytes to instructions), `compiler` (instructions to steps);
 - `trace` and `runs` (repetitions), `branches`;
 - `streams` (code that takes the same, since only names of registers differ);
 - `delivery` (the front end), `core` (issue, dispatch, retire), `binding` (µops to ports), `sharing` (move elimination);
-- `values` (operand values), `domains` (of vectors), `memory` (loads and stores), `locations`, `late_forms`
-  (instructions whose time depends on the producers of operands).
+- `values` (operand values), `memory` (loads and stores), `late_forms` (instructions whose time depends on the producers
+  of operands).
 """

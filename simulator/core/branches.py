@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simulator.core.locations import location_of
 from simulator.errors import SimulatedFaultError
+from simulator.instructions.locations import location_of
 from xed_convert.model import MemoryAddress, OperandKind
 
 if TYPE_CHECKING:

@@ -24,10 +24,19 @@ from simulator.core.core import (
     HighByte,
 )
 from simulator.core.delivery import Fetched, usual_decoding
-from simulator.core.domains import domain_of, seen_by
-from simulator.core.locations import GENERAL, STACK, VECTORS, high_byte_of, is_high_byte, location_of, merges, width_of
-from simulator.core.opcode import OPERAND_SIZE, opcode_offset, prefix_bytes
 from simulator.core.sharing import RegisterFile
+from simulator.instructions.domains import domain_of, seen_by
+from simulator.instructions.locations import (
+    GENERAL,
+    STACK,
+    VECTORS,
+    high_byte_of,
+    is_high_byte,
+    location_of,
+    merges,
+    width_of,
+)
+from simulator.instructions.opcode import OPERAND_SIZE, opcode_offset, prefix_bytes
 from simulator.machines.units import task_of
 from xed_convert.model import MemoryAddress, OperandKind
 

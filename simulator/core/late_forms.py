@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from simulator.core.locations import location_of
 from simulator.core.runs import executed
+from simulator.instructions.locations import location_of
 from xed_convert.model import MemoryAddress, OperandKind
 
 if TYPE_CHECKING:

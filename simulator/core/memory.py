@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from simulator.core.compiler import LocatedUop
-from simulator.core.locations import location_of, width_of
 from simulator.core.runs import executed
+from simulator.instructions.locations import location_of, width_of
 from simulator.memory.buffer import BufferAccess, Forwarded, StoreBuffer
 from simulator.memory.caches import Caches
 from xed_convert.model import MemoryAddress, OperandKind

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from simulator.core.branches import branch_target, is_indirect, returns
 from simulator.core.frontend import Head, TracedChunk
-from simulator.core.locations import location_of, width_of
 from simulator.core.runs import SERIALIZING, Read, Repetition, Run
 from simulator.errors import SimulatedFaultError, SimulatedHangError
+from simulator.instructions.locations import location_of, width_of
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:

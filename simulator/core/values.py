@@ -12,8 +12,8 @@ import operator
 from typing import TYPE_CHECKING
 
 from results.machine.graph import tracked
-from simulator.core.locations import is_high_byte, location_of, width_of
 from simulator.core.runs import executed
+from simulator.instructions.locations import is_high_byte, location_of, width_of
 from xed_convert.model import MemoryAddress, OperandKind
 
 if TYPE_CHECKING:

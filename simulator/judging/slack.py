@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from results.machine.graph import FLAGS
 from results.model import LatencyPart
-from simulator.core.locations import GENERAL, is_high_byte, location_of
+from simulator.instructions.locations import GENERAL, is_high_byte, location_of
 from simulator.judging.latency import meant
 from simulator.machines.truth import longest_cycles
 

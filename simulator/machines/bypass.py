@@ -1,4 +1,4 @@
-"""Bypass delays of a simulated machine, by the domains of producer and consumer (`simulator.core.domains`)."""
+"""Bypass delays of a simulated machine, by the domains of producer and consumer (`simulator.instructions.domains`)."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from results.sentences import lines
 from runner.backends.sim import SimBackend, open_machine
 from runner.measuring.protocol import Measurer
 from runner.measuring.session import Session
-from simulator.core.domains import domain_of
+from simulator.instructions.domains import domain_of
 from simulator.machines.bypass import EACH_WAY, FLOAT, INTEGER
 from tests.inference.simulated import candidates, catalogue
 

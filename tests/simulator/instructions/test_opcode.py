@@ -10,7 +10,7 @@ import pytest
 from results.machine.constants import core_of
 from results.machine.graph import Behaviour, Decoding, Uop
 from simulator.core.frontend import Frontend
-from simulator.core.opcode import opcode_offset
+from simulator.instructions.opcode import opcode_offset
 from simulator.machines.machine import MachineModel, Origin, Parameters
 from tests.simulator.programs import catalogue
 from xed_convert.encoding.decoder import Decoder

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from simulator.core.locations import VECTORS, location_of
+from simulator.instructions.locations import VECTORS, location_of
 from simulator.machines.bypass import FLOAT, INTEGER
 from xed_convert.model import OperandKind
 
