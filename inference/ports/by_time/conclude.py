@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from itertools import chain, combinations, combinations_with_replacement, product
-from math import prod
+from math import comb, prod
 from typing import TYPE_CHECKING
 
 from generator.sequences.blocking import is_wide, register_files
@@ -96,8 +96,8 @@ def _named(probe: TimedProbe, possible: Iterable[PortUsage], answers: tuple[Conf
         if alike is None:
             return OnlyBounds(probe.most_slots, answers)
         named |= {str(one): one for one in alike}
-    if len(named) > MOST_NAMED:
-        return OnlyBounds(probe.most_slots, answers)
+        if len(named) > MOST_NAMED:
+            return OnlyBounds(probe.most_slots, answers)
     ordered = sorted(named.values(), key=lambda usage: (usage.total, str(usage)))
     return Indistinguishable(tuple(ordered), 0, answers)
 
@@ -145,9 +145,11 @@ def _of_parts(probe: TimedProbe, usage: PortUsage) -> list[PortUsage] | None:
         for ports, count in usage.uops.items()
         if len(ports) > 1 and not (is_pipelined and _is_shown(probe, ports))
     ]
-    choices = [list(combinations_with_replacement(_parts_of(ports), count)) for ports, count in sets]
-    if prod(map(len, choices)) > MOST_COMBINED:
+    parts = [(_parts_of(ports), count) for ports, count in sets]
+    # Counted before they are made: of ten µops on four ports there are two million
+    if prod(comb(len(some) + count - 1, count) for some, count in parts) > MOST_COMBINED:
         return None
+    choices = [combinations_with_replacement(some, count) for some, count in parts]
     same = {ports: count for ports, count in usage.uops.items() if ports not in dict(sets)}
     found = [PortUsage(dict(Counter(same) + Counter(chain(*chosen)))) for chosen in product(*choices)]
     return [one for one in found if one == usage or _agrees(probe, one)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations
@@ -623,6 +624,25 @@ def test_what_is_not_pipelined_has_at_most_the_uops_that_are_seen(
     found = doubt(probe, PortUsage.parse("3*r012+1*r3"), answers)
     bounds = OnlyBounds(probe.most_slots, (replace(answers[0], exact=False), answers[1]))
     assert (found != bounds) == is_stated
+
+
+def test_parts_of_the_sets_of_many_uops_take_no_memory(catalogue: Catalogue) -> None:
+    """Nine µops on four ports have 800,000 usages with parts of the set, and thirty have a hundred billion."""
+    sets = (TimedSet(frozenset("0123"), (), {}, frozenset({"X87"})),)
+    machine = TimedMachine(6, SlotFiller("NOP"), Fraction(1, 100), sets)
+    probe = TimedProbe(
+        machine, catalogue.by_string("FDIVR (ST0, ST(0), M64)"), Fraction(20), components([frozenset("0123")])
+    )
+    probe.slots, probe.most_slots = 9, 9
+    probe.bounds = {frozenset("0123"): UopBounds(9, 9)}
+    tracemalloc.start()
+    try:
+        found = doubt(probe, PortUsage.parse("9*r0123"), ())
+        _, most_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found == OnlyBounds(9, ())
+    assert most_bytes < 1_000_000
 
 
 def test_what_is_not_pipelined_is_named_with_parts_of_sets(catalogue: Catalogue) -> None:
