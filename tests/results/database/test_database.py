@@ -228,7 +228,6 @@ def test_the_same_change_in_many_variants_is_one_group() -> None:
         ("ports uses p0", True),
         ("ports uses p60", True),
         ("ports uses p07", False),
-        ("iclass uses p0", False),
         ("latency(2,1) < 6 and latency(1,1) <= 1", True),
         ("latency(2,1) > 3", False),
         ("latency(2,1) = 5", False),
