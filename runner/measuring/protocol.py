@@ -21,7 +21,7 @@ from inference.experiment import Measured, Request, Want
 from results.model import Measurement, Series, Status
 from runner.backend import CLOCK_COUNTERS, USUAL, Conditions, Job, Repeat
 from runner.measuring import aggregate
-from runner.measuring.quiet import Patience, Repetitions, Watch, quiet_filter
+from runner.measuring.quiet import Patience, Repetitions, Watch
 from runner.measuring.sizing import (
     SHORT_TICKS,
     RunSize,
@@ -211,10 +211,7 @@ class Measurer:
         self.options = options or Options()
         self._conditions = conditions
         self._is_clock = self.info.preferred_iterations > 0
-        self._watches = [
-            Watch(loads, quiet_filter(self.info, loads_beside=loads), self.options.patience())
-            for loads in (False, True)
-        ]
+        self._watches = [Watch.of(self.info, self.options.patience(), loads_beside=loads) for loads in (False, True)]
 
     def measure(self, requests: Sequence[Request]) -> list[Measured]:
         """Return what each request gave, in order; code that does not run is a result with a status.

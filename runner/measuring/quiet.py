@@ -30,7 +30,7 @@ from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass
 from itertools import compress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from generator.harness.native import least_probe_cycles
 from runner.backend import CONTENTION_PROBE
@@ -188,18 +188,6 @@ class QuietFilter:
         return {counter: tuple(compress(values, keep)) for counter, values in samples.items()}
 
 
-def quiet_filter(info: BackendInfo, *, loads_beside: bool) -> QuietFilter | None:
-    """Return a backend's filter by one of the contention probes (None: the backend has none).
-
-    ADDs with loads also wait for decoders and issue, whose width is not known everywhere. So only of ADDs alone it is
-    known which time is never quiet.
-    """
-    if CONTENTION_PROBE not in info.counters:
-        return None
-    least = None if loads_beside else least_probe_cycles(info.provenance.architecture)
-    return QuietFilter(float(NEVER_QUIET * least / info.calibration_core_cycles) if least else float("inf"))
-
-
 class Patience:
     """Waits for a quiet core, but not forever.
 
@@ -253,3 +241,16 @@ class Watch:
     patience: Patience
     disturbed_in_a_row: int = 0
     """Requests."""
+
+    @classmethod
+    def of(cls, info: BackendInfo, patience: Patience, *, loads_beside: bool) -> Self:
+        """Begin to watch a backend's neighbours by one of the contention probes.
+
+        ADDs with loads also wait for decoders and issue, whose width is not known everywhere. So only of ADDs alone it
+        is known which time is never quiet.
+        """
+        if CONTENTION_PROBE not in info.counters:
+            return cls(loads_beside, None, patience)
+        least = None if loads_beside else least_probe_cycles(info.provenance.architecture)
+        most_ratio = float(NEVER_QUIET * least / info.calibration_core_cycles) if least else float("inf")
+        return cls(loads_beside, QuietFilter(most_ratio), patience)

@@ -41,7 +41,7 @@ from generator.microbenchmark import Line, Microbenchmark
 from results.model import Status
 from runner.backend import CLOCK_COUNTERS, Conditions, Job, Repeat
 from runner.measuring.protocol import looks_quiet
-from runner.measuring.quiet import Patience, Repetitions, Watch, quiet_filter
+from runner.measuring.quiet import Patience, Repetitions, Watch
 from runner.own_code.code import MeasureError
 
 if TYPE_CHECKING:
@@ -254,7 +254,7 @@ class BlockMeasurer:
         counters = self.info.counters
         self._clock = ("core_cycles",) if "core_cycles" in counters else CLOCK_COUNTERS
         patience = Patience(self.options.patience_seconds, self.options.patience_ratio)
-        self._watch = Watch(loads_beside=False, quiet=quiet_filter(self.info, loads_beside=False), patience=patience)
+        self._watch = Watch.of(self.info, patience, loads_beside=False)
         self._quiet = self._watch.quiet
         self._quiet_share = 1.0
         self._rounds = 0
