@@ -105,13 +105,14 @@ class MixAnswer:
             return MixAnswer(self.uops, self.most, self.values, bound, confirmed)
         return MixAnswer(0 if most == 0 else None, most, self.values, bound)
 
-    def settled(self, last: Fraction) -> MixAnswer:
+    def settled(self, last: Fraction, slack: Fraction) -> MixAnswer:
         """Return the answer after `last`, the µops per instance among so many blocking instructions that none run dry.
 
         If these took longer than the least of all mixes, something else than ports slows them down. If one instance
-        took less time than so many µops need, it has fewer.
+        took less time than so many µops need, it has fewer. Nothing is settled if noise may change `last` by more µops,
+        `slack`, than lie between two numbers.
         """
-        if self.uops is not None or self.bound is None:
+        if self.uops is not None or self.bound is None or slack > BLURRED:
             return self
         reached = max(self.values, default=last) >= self.most - CONFIRMS
         if reached and abs(last - self.most) <= CONFIRMS and abs(self.bound - self.most) <= CONFIRMS:
@@ -295,6 +296,10 @@ class Many:
         """Return the µops per instance for which so many ports had time besides the blocking instructions."""
         return (self.cycles * size - self.blockers) / self.instances
 
+    def slack(self, size: int, noise: Fraction) -> Fraction:
+        """Return by how many µops per instance this may be off, if times may be off by that share."""
+        return ROUNDING + noise * self.cycles * size / self.instances
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -339,10 +344,10 @@ def ask(mixes: MixFactory, questions: Sequence[Question], noise: Fraction) -> Pr
     wanted = [one.question.more if one.is_open else None for one in found]
     found = yield from _with_many(mixes, found, wanted, noise)
     return [
-        replace(one, answer=one.answer.settled(one.many[-1].uops(one.question.size)))
+        replace(one, answer=one.answer.settled(one.many[-1].uops(size), one.many[-1].slack(size, noise)))
         if numbers and one.answer and len(one.many) > 1
         else one
-        for one, numbers in zip(found, wanted, strict=True)
+        for one, numbers, size in zip(found, wanted, (one.size for one in questions), strict=True)
     ]
 
 
@@ -385,8 +390,8 @@ def _with_many(
             found.append(one)
             continue
         last = Many(*numbers, cycles)
-        slack = ROUNDING + noise * cycles * one.question.size / last.instances
-        answer = one.answer.bounded(last.uops(one.question.size), slack)
+        size = one.question.size
+        answer = one.answer.bounded(last.uops(size), last.slack(size, noise))
         ids = (*one.experiments, measured[0].request.benchmark.id)
         found.append(Asked(one.question, answer, one.times, (*one.many, last), ids))
     return found
