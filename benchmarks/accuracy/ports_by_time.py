@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from inference.characterizer import CandidateCache
 from results.machine.file import read_machine
 from runner.backends.sim import SimBackend
+from runner.cli.support.counting import Counting
 from runner.verification.by_time import Verdict, run
 from runner.verification.run import chosen, machines
 from simulator.machines.measured import machine_of
@@ -59,7 +60,9 @@ def main() -> None:
         random.Random(name).shuffle(variants)
         variants = variants[: options.variants] if options.variants else variants
         begun = time.process_time()
-        outcome = run(SimBackend(machine, catalogue, hide_counters=True), catalogue, variants, cache)
+        backend = SimBackend(machine, catalogue, hide_counters=True)
+        with Counting(f"variants of {name}") as counting:
+            outcome = run(backend, catalogue, variants, cache, progress=counting)
         counts = {one.name.lower(): outcome.verdicts[one] for one in Verdict}
         row = {
             "machine": name,

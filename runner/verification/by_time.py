@@ -28,7 +28,7 @@ from runner.verification.judge import visible_ports
 from xed_convert.errors import EncodingError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from generator.factory import InstructionFactory
     from inference.ports.by_time.machine import TimedMachine
@@ -96,6 +96,7 @@ def run(
     variants: Sequence[InstructionVariant],
     cache: CandidateCache | None = None,
     source: MeasurementSource | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> MachineFigures:
     """Infer the ports of variants of a simulated machine without counters, and compare.
 
@@ -105,6 +106,7 @@ def run(
         variants: what is asked about.
         cache: candidates of the same catalogue.
         source: where measurements of this machine are kept (None: nowhere).
+        progress: called with the variants that are done and with all of them.
     """
     session = Session(Measurer(backend), source, limits=Limits(keep_raw=False))
     characterizer = Characterizer(catalogue, backend.info().capabilities, candidates=cache, by_time=True)
@@ -122,6 +124,8 @@ def run(
     for finished in session.run(tasks):
         outcome.measurements += len(finished.requests)
         _count(outcome, by_key[finished.name], finished.result, backend, basic, known)
+        if progress is not None:
+            progress(len(outcome.answers), len(variants))
     _predict(outcome, known)
     return outcome
 

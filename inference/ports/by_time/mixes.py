@@ -109,12 +109,13 @@ class MixAnswer:
         """Return the answer after `last`, the µops per instance among so many blocking instructions that none run dry.
 
         If these took longer than the least of all mixes, something else than ports slows them down. If one instance
-        took less time than so many µops need, it has fewer. Nothing is settled if noise may change `last` by more µops,
-        `slack`, than lie between two numbers.
+        took less time than so many µops need, it has fewer. If noise may change `last` by too much (by `slack` µops),
+        one instance has to have taken that time at both strengths.
         """
-        if self.uops is not None or self.bound is None or slack > BLURRED:
+        if self.uops is not None or self.bound is None:
             return self
-        reached = max(self.values, default=last) >= self.most - CONFIRMS
+        least = min if slack > BLURRED else max
+        reached = least(self.values, default=last) >= self.most - CONFIRMS
         if reached and abs(last - self.most) <= CONFIRMS and abs(self.bound - self.most) <= CONFIRMS:
             return MixAnswer(self.most, self.most, self.values, self.bound, confirmed=True)
         return self

@@ -231,7 +231,7 @@ def test_many_instances_settle_what_one_left_open() -> None:
     assert unclear.settled(Fraction(25, 10), Fraction(1, 5)) == unclear
 
 
-def test_many_instances_settle_nothing_if_noise_may_change_their_number() -> None:
+def test_if_noise_may_change_the_number_of_many_both_strengths_have_to_say_it() -> None:
     """On HSW with 1% of noise, three DIVSD among 234 VBLENDPS seem to have 1.7 µops each on p015. They have one."""
     left_open = MixAnswer(None, 2, (Fraction(18, 10), Fraction(1)), Fraction(169, 100))
     last = Many(3, 234, Fraction(239, 3))
