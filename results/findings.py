@@ -12,7 +12,7 @@ from enum import StrEnum
 from fractions import Fraction  # noqa: TC003 - files are read by the types of fields
 from typing import TypeAlias
 
-from results.model import Failure, Form, LatencyKey, PortUsage, Status, Step
+from results.model import Characterization, Failure, Form, LatencyKey, PortUsage, Status, Step
 
 PortSet: TypeAlias = frozenset[str]
 
@@ -639,6 +639,13 @@ def certain_ports(failures: Iterable[Failure]) -> PortUsage:
     """Return the µops that an instruction surely has, from what failed: none if its usage is known, or nothing is."""
     parts = (known_part(one.why) for one in failures if isinstance(one, NoPorts) and one.form is Form.PLAIN)
     return next((part for part in parts if part.total), PortUsage({}))
+
+
+def is_by_time(result: Characterization) -> bool:
+    """Whether its ports, or those µops of it that are certain, were found by time alone: µops were not counted then."""
+    return bool(result.attributes.get("ports_by_time")) or (
+        result.uops is None and certain_ports(result.failures).total > 0
+    )
 
 
 @dataclass(frozen=True, slots=True)

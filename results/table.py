@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from results import sentences
-from results.findings import certain_ports
+from results.findings import certain_ports, is_by_time
 from results.model import SPECIAL_FORMS, Form
 from results.text import cycles_text, latencies_text, machine_text, taken_text
 
@@ -133,7 +133,7 @@ def footing_lines(rows: Sequence[ResultRow], footing: Footing) -> Iterator[Text]
             yield Text(f"{UNKNOWN} {reason}", style="dim")
     if any(result.ports is None and certain_ports(result.failures).total for result in results):
         yield Text(CERTAIN, style="dim")
-    if any(result.attributes.get("ports_by_time") for result in results):
+    if any(map(is_by_time, results)):
         yield Text(BY_TIME, style="dim")
     yield Text(machine_text(footing.provenance))
     for caveat in footing.provenance.caveats:

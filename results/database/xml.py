@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from results.database.reader import Analysis, ArchitectureResult, Entry, LatencyRow
-from results.findings import Stated, certain_ports
+from results.findings import Stated, certain_ports, is_by_time
 from results.model import Form, LatencyPart
 from results.sentences import failure, reason
 from results.whole_cycles import whole_cycles
@@ -58,6 +58,8 @@ def measurement_attributes(result: Characterization) -> dict[str, str]:
         attributes |= _ports(found.ports, form.suffix) | _throughput(found.throughput, form.suffix)
     if certain := str(certain_ports(result.failures)):
         attributes["some_ports"] = certain
+        if is_by_time(result):
+            attributes["some_ports_by_time"] = "1"
     if result.macro_fusible:
         attributes["macro_fusible"] = ";".join(result.macro_fusible)
     for form in Form:  # the rule `divider` of results.database.rules

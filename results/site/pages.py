@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from results.model import Provenance
     from results.site.experiments import ExperimentsPlace
 
-SHOWN_ELSEWHERE = {"uops", "simulated", "ports_by_time", *(f"ports{form.suffix}" for form in Form)}
+SHOWN_ELSEWHERE = {
+    "uops",
+    "simulated",
+    "ports_by_time",
+    "some_ports_by_time",
+    *(f"ports{form.suffix}" for form in Form),
+}
 """Attributes of a measurement that have a place of their own on the page."""
 
 
@@ -118,7 +124,7 @@ def variant_page(
         simulated=values.get("simulated") == "1",
         ports=views.ports_text(values),
         headline=views.headline(result),
-        by_time=values.get("ports_by_time") == "1",
+        by_time="1" in {values.get("ports_by_time"), values.get("some_ports_by_time")},
         throughputs=views.throughput_views(values),
         others=[described(name, value) for name, value in sorted(values.items()) if _is_other(name)],
         bars=_bars(values),

@@ -22,6 +22,9 @@ def test_what_all_usages_have_is_certain() -> None:
 def test_it_is_written_for_the_plain_form() -> None:
     why = Unplaced(usage("1*r01"), slots=1)
     found = measurement_attributes(Characterization("", "", "", failures=(NoPorts(Form.PLAIN, why),)))
-    assert found == {"some_ports": "1*r01"}
+    assert found == {"some_ports": "1*r01", "some_ports_by_time": "1"}
+    # Where µops were counted, their ports were, too
+    counted = Characterization("", "", "", uops=2, failures=(NoPorts(Form.PLAIN, why),))
+    assert measurement_attributes(counted) == {"uops": "2", "some_ports": "1*r01"}
     indexed = Characterization("", "", "", failures=(NoPorts(Form.INDEXED, why), NoPorts(Form.PLAIN, Text("nothing"))))
     assert measurement_attributes(indexed) == {}

@@ -36,8 +36,8 @@ FEWEST_TIMES = 4
 """Mixes with filler that show how fast it is issued beside the instruction. Two times are off by too much."""
 
 PASSES = Fraction(11, 10)
-"""Factor: blocked ports stay busy if so many times their µops per cycle get past the instruction. A tenth, because times
-may be off by 4%."""
+"""Factor: blocked ports stay busy if so many times their µops per cycle get past the instruction. A tenth more, because
+times may be off by 4%."""
 
 
 @dataclass

@@ -226,7 +226,9 @@ def test_many_instances_refute_what_one_seemed_to_wait_for() -> None:
 def test_many_instances_settle_what_one_left_open() -> None:
     left_open = MixAnswer(None, 2, (Fraction(3), Fraction(3))).bounded(Fraction(105, 100), Fraction(15, 100))
     assert (left_open.uops, left_open.most) == (None, 1)
-    assert left_open.settled(Fraction(105, 100), Fraction(1, 5)) == MixAnswer(1, 1, left_open.values, left_open.bound, confirmed=True)
+    assert left_open.settled(Fraction(105, 100), Fraction(1, 5)) == MixAnswer(
+        1, 1, left_open.values, left_open.bound, confirmed=True
+    )
     unclear = MixAnswer(None, 2, (Fraction(3), Fraction(3)), Fraction(25, 10))
     assert unclear.settled(Fraction(25, 10), Fraction(1, 5)) == unclear
 
