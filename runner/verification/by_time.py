@@ -159,29 +159,50 @@ def _count(
     # What is eliminated in part may be seen with its port or without
     truth = PortUsage({}) if model.eliminated_share else visible_ports(model)
     names = outcome.names
+    usages = _usages_of(found)
     if names is None:
-        outcome.answers[variant.string] = _without_names(found, truth, basic)
-        return
-    visible = seen(truth, {frozenset(names[f"r{port}"] for port in ports) for ports in basic})
-    verdict, said = Verdict.UNSTATED, ""
-    if found is not None and found.usage is not None:
-        stated = renamed(found.usage, names)
-        said = str(stated)
-        verdict = Verdict.RIGHT if stated == truth else Verdict.WRONG
-        known.append((stated, truth))
-    elif found is not None and isinstance(found.failure, Unplaced):
-        stated = renamed(found.failure.usage, names)
-        said = f"{stated} of {found.failure.slots}"
-        verdict = Verdict.VISIBLE if stated == visible else Verdict.WRONG
-    elif found is not None and isinstance(found.failure, Indistinguishable):
-        usages = [renamed(usage, names) for usage in found.failure.usages]
-        said = " or ".join(map(str, usages))
-        verdict = Verdict.NAMED if truth in usages or visible in usages else Verdict.NAMED_OTHERS
-    elif found is not None and isinstance(found.failure, OnlyBounds):
-        said = "bounds"
+        verdict = _without_names(found, truth, basic)
+    else:
+        usages = [renamed(usage, names) for usage in usages]
+        visible = seen(truth, {frozenset(names[f"r{port}"] for port in ports) for ports in basic})
+        verdict = _with_names(found, usages, truth, visible)
+        if found is not None and found.usage is not None:
+            known.append((usages[0], truth))
     outcome.answers[variant.string] = verdict
     if verdict not in {Verdict.RIGHT, Verdict.VISIBLE, Verdict.NAMED}:
-        outcome.exceptions.append((variant.string, verdict.value, said, str(truth)))
+        outcome.exceptions.append((variant.string, verdict.value, _said(found, usages), str(truth)))
+
+
+def _usages_of(found: PortConclusion | None) -> list[PortUsage]:
+    """Return the usage that is stated, the part that is visible, or all that are named; none where there are bounds."""
+    if found is None:
+        return []
+    if found.usage is not None:
+        return [found.usage]
+    if isinstance(found.failure, Unplaced):
+        return [found.failure.usage]
+    return list(found.failure.usages) if isinstance(found.failure, Indistinguishable) else []
+
+
+def _with_names(
+    found: PortConclusion | None, usages: Sequence[PortUsage], truth: PortUsage, visible: PortUsage
+) -> Verdict:
+    """Return the verdict on usages with the true names of ports; `visible` is the part of the truth that shows."""
+    if found is None or not usages:
+        return Verdict.UNSTATED
+    if found.usage is not None:
+        return Verdict.RIGHT if usages[0] == truth else Verdict.WRONG
+    if isinstance(found.failure, Unplaced):
+        return Verdict.VISIBLE if usages[0] == visible else Verdict.WRONG
+    return Verdict.NAMED if truth in usages or visible in usages else Verdict.NAMED_OTHERS
+
+
+def _said(found: PortConclusion | None, usages: Sequence[PortUsage]) -> str:
+    """Return what inference said, in short."""
+    if found is not None and isinstance(found.failure, OnlyBounds):
+        return "bounds"
+    slots = f" of {found.failure.slots}" if found is not None and isinstance(found.failure, Unplaced) else ""
+    return " or ".join(map(str, usages)) + slots
 
 
 def _without_names(found: PortConclusion | None, truth: PortUsage, basic: Mapping[PortSet, PortUsage]) -> Verdict:
@@ -200,12 +221,11 @@ def _without_names(found: PortConclusion | None, truth: PortUsage, basic: Mappin
         letters = PortUsage({frozenset(port[1:] for port in ports): n for ports, n in usage.uops.items()})
         return all(confined(letters, ports) == uops for ports, uops in wanted.items())
 
-    failure = found.failure
-    if found.usage is not None or isinstance(failure, Unplaced):
-        usage = found.usage if found.usage is not None else failure.usage if isinstance(failure, Unplaced) else None
-        return Verdict.VISIBLE if usage is not None and is_like(usage) else Verdict.WRONG
-    if isinstance(failure, Indistinguishable):
-        return Verdict.NAMED if any(map(is_like, failure.usages)) else Verdict.NAMED_OTHERS
+    fitting = [is_like(usage) for usage in _usages_of(found)]
+    if found.usage is not None or isinstance(found.failure, Unplaced):
+        return Verdict.VISIBLE if all(fitting) else Verdict.WRONG
+    if isinstance(found.failure, Indistinguishable):
+        return Verdict.NAMED if any(fitting) else Verdict.NAMED_OTHERS
     return Verdict.UNSTATED
 
 
