@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
@@ -124,8 +125,8 @@ def _part_of_set(
     """Ask whether µops of a set are confined to two smaller ones together, which no other instruction may have.
 
     An example: on Skylake-X, 512-bit instructions use p05. Nothing else has that set, so they seem to have p015. If the
-    throughput needs all ports of the larger set, there is nothing to ask. Else they have the smaller one if the mix
-    takes longer than one with as many µops that are known to use the larger.
+    throughput needs all ports of the larger set, there is nothing to ask. Else some of them have the smaller one if the
+    mix takes longer than one with as many µops that are known to use the larger.
     """
     askable = probe.askable()
     planned: list[tuple[PortSet, PortSet, Request]] = []
@@ -133,12 +134,15 @@ def _part_of_set(
     for whole in (ports for ports, count in counts.items() if count):
         inner = [ports for ports in askable if ports < whole]
         for one, other in combinations(inner, 2):
-            if one & other or len(one | other) == len(whole) or probe.cycles * len(whole) <= counts[whole] * SLOWER:
+            part = one | other
+            if one & other or len(part) == len(whole) or not _may_have_part(probe, usage, whole, part):
                 continue
-            blockers = [(askable[each].blockers[probe.kind], MANY * len(each)) for each in (one, other)]
-            known = (askable[whole].blockers[probe.kind], MANY * counts[whole])
+            # So many that a single µop in the part makes it the fullest set
+            number = MANY * counts[whole]
+            blockers = [(askable[each].blockers[probe.kind], number * len(each)) for each in (one, other)]
+            known = (askable[whole].blockers[probe.kind], number)
             made = mixes.possible([([*blockers, (probe.variant, MANY)], None), ([*blockers, known], None)])
-            planned += [(whole, one | other, request) for request in made]
+            planned += [(whole, part, request) for request in made]
     if not planned:
         return found
     measured = yield [one for *_, one in planned]
@@ -151,16 +155,25 @@ def _part_of_set(
     fitting = [
         (whole, part)
         for (whole, part, _), time, other in zip(planned[::2], times[::2], times[1::2], strict=True)
-        if (time / MANY - 1) * len(part) > SHARES * counts[whole] and time > other * SLOWER
+        if (time / MANY - counts[whole]) * len(part) > SHARES and time > other * SLOWER
     ]
     if not fitting:
         return replace(found, steps=tuple(steps), experiments=experiments)
     usages = {str(usage): usage}
     for whole, part in fitting:
-        uops = dict(usage.uops)
-        count = uops.pop(probe.machine.public(whole))
-        public = probe.machine.public(part)
-        other_usage = PortUsage({**uops, public: uops.get(public, 0) + count})
-        usages[str(other_usage)] = other_usage
+        for count in range(1, counts[whole] + 1):
+            other_usage = _with_part(probe, usage, whole, part, count)
+            usages[str(other_usage)] = other_usage
     why = Indistinguishable(tuple(usages.values()))
     return replace(found, usage=None, failure=why, steps=tuple(steps), experiments=experiments)
+
+
+def _with_part(probe: TimedProbe, usage: PortUsage, whole: PortSet, part: PortSet, count: int) -> PortUsage:
+    """Return the usage with so many µops of a set confined to a part of it."""
+    moved = Counter({probe.machine.public(part): count})
+    return PortUsage(dict(Counter(usage.uops) - Counter({probe.machine.public(whole): count}) + moved))
+
+
+def _may_have_part(probe: TimedProbe, usage: PortUsage, whole: PortSet, part: PortSet) -> bool:
+    """Whether the throughput allows that one µop of a set is confined to a part of it."""
+    return throughput_of(_with_part(probe, usage, whole, part, 1)) <= probe.cycles * SLOWER

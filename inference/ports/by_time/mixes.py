@@ -110,13 +110,16 @@ class MixAnswer:
 
         If these took longer than the least of all mixes, something else than ports slows them down. If one instance
         took less time than so many µops need, it has fewer. If noise may change `last` by too much (by `slack` µops),
-        one instance has to have taken that time at both strengths.
+        one instance has to have taken that time at both strengths. No mix takes less time than its ports need, but for
+        noise: if `last` falls short by more, the number is less and something else takes time.
         """
         if self.uops is not None or self.bound is None:
             return self
         least = min if slack > BLURRED else max
         reached = least(self.values, default=last) >= self.most - CONFIRMS
-        if reached and abs(last - self.most) <= CONFIRMS and abs(self.bound - self.most) <= CONFIRMS:
+        short = min(CONFIRMS, (slack - ROUNDING) / NOISE_FACTOR)
+        is_near = all(self.most - short <= value <= self.most + CONFIRMS for value in (last, self.bound))
+        if reached and is_near:
             return MixAnswer(self.most, self.most, self.values, self.bound, confirmed=True)
         return self
 
