@@ -153,6 +153,8 @@ def stoppable() -> Iterator[None]:
     """Signals stop a command in this process, too."""
     before = {number: signal.getsignal(number) for number in stop.NAMES}
     hook = sys.unraisablehook
+    # A shell that starts the tests in the background has them ignore it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     stop.raise_when_stopped()
     yield
     sys.unraisablehook = hook
