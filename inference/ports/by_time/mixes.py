@@ -328,6 +328,13 @@ class Asked:
         """Whether many instances were asked about, and left the number of µops open."""
         return bool(self.many) and self.answer is not None and not self.answer.is_exact(self.question.chain)
 
+    def settled(self, noise: Fraction) -> Asked:
+        """Return it after its last mix of many instances, if these stood among more blocking instructions once more."""
+        if self.answer is None or len(self.many) <= 1:
+            return self
+        last, size = self.many[-1], self.question.size
+        return replace(self, answer=self.answer.settled(last.uops(size), last.slack(size, noise)))
+
 
 def ask(mixes: MixFactory, questions: Sequence[Question], noise: Fraction) -> Procedure[list[Asked]]:
     """Time the mixes of all questions; return an answer to each.
@@ -347,12 +354,7 @@ def ask(mixes: MixFactory, questions: Sequence[Question], noise: Fraction) -> Pr
     found = yield from _with_many(mixes, found, [one.question.many if one.waits else None for one in found], noise)
     wanted = [one.question.more if one.is_open else None for one in found]
     found = yield from _with_many(mixes, found, wanted, noise)
-    return [
-        replace(one, answer=one.answer.settled(one.many[-1].uops(size), one.many[-1].slack(size, noise)))
-        if numbers and one.answer and len(one.many) > 1
-        else one
-        for one, numbers, size in zip(found, wanted, (one.size for one in questions), strict=True)
-    ]
+    return [one.settled(noise) if numbers else one for one, numbers in zip(found, wanted, strict=True)]
 
 
 def _with_one(
