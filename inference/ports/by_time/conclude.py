@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from generator.sequences.blocking import is_wide, register_files
 from inference.ports.by_time.hypotheses import Hypothesis, PortComponent, UopBounds
 from inference.ports.by_time.members import MEMORY, domains
-from inference.ports.by_time.timed_probe import SLOWER, hypotheses_of
+from inference.ports.by_time.timed_probe import hypotheses_of
 from inference.ports.infer import MOST_NAMED, PortConclusion
 from results.findings import Confined, Delays, Indistinguishable, OnlyBounds, Unexplained, Unplaced
 from results.model import PortUsage
@@ -180,7 +180,7 @@ def _agrees(probe: TimedProbe, usage: PortUsage) -> bool:
         bounds.least <= confined(usage, probe.machine.public(ports)) <= bounds.most
         for ports, bounds in probe.bounds.items()
     )
-    return all(within) and throughput_of(usage) <= probe.cycles * (SLOWER + probe.machine.noise)
+    return all(within) and throughput_of(usage) <= probe.slowest
 
 
 def _possible(
@@ -193,8 +193,7 @@ def _possible(
             return None
         usages = [usage + part.usage(one) for usage in usages for one in some]
     found = [PortUsage(dict(usage)) for usage in usages if usage.total() <= probe.most_uops]
-    slowest = probe.cycles * (SLOWER + probe.machine.noise)
-    return [probe.machine.usage(usage) for usage in found if throughput_of(usage) <= slowest]
+    return [probe.machine.usage(usage) for usage in found if throughput_of(usage) <= probe.slowest]
 
 
 def _of_halves(probe: TimedProbe, parts: Sequence[PortComponent]) -> list[list[Hypothesis] | None] | None:

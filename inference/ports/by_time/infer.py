@@ -114,8 +114,7 @@ def _next(probe: TimedProbe, part: PortComponent, askable: Mapping[PortSet, Time
         return max(left, key=lambda ports: (len(ports), sorted(ports)))
     fast = hypotheses
     if len(hypotheses) <= MOST_NAMED:
-        slowest = probe.cycles * (SLOWER + probe.machine.noise)
-        fast = [one for one in hypotheses if throughput_of(PortUsage(dict(part.usage(one)))) <= slowest]
+        fast = [one for one in hypotheses if throughput_of(PortUsage(dict(part.usage(one)))) <= probe.slowest]
     return part.tells_most(fast or hypotheses, left)
 
 
@@ -176,4 +175,4 @@ def _with_part(probe: TimedProbe, usage: PortUsage, whole: PortSet, part: PortSe
 
 def _may_have_part(probe: TimedProbe, usage: PortUsage, whole: PortSet, part: PortSet) -> bool:
     """Whether the throughput allows that one µop of a set is confined to a part of it."""
-    return throughput_of(_with_part(probe, usage, whole, part, 1)) <= probe.cycles * SLOWER
+    return throughput_of(_with_part(probe, usage, whole, part, 1)) <= probe.slowest

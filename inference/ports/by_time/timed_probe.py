@@ -124,6 +124,11 @@ class TimedProbe:
         return Question(self.variant, one.blockers[self.kind], size, counts, self.chain, self.cycles)
 
     @property
+    def slowest(self) -> Fraction:
+        """The most cycles that the ports of its usage may need: no instruction is done faster, but for noise."""
+        return self.cycles * (SLOWER + self.machine.noise)
+
+    @property
     def passing(self) -> Fraction:
         """How many slots per cycle other instructions have beside it: the issue width, if nothing holds them up.
 
