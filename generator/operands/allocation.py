@@ -238,6 +238,13 @@ def _independent_instances(variant: InstructionVariant, avoid: Iterable[str]) ->
         yield instance
 
 
+@PerObject
+def fixed_registers(variant: InstructionVariant) -> frozenset[str]:
+    """Return the families of the registers that every instance of a variant uses, whatever it is given."""
+    occupied, explicit = _roles(variant)
+    return frozenset(map(family, occupied | {one.registers[0] for one in explicit if len(one.registers) == 1}))
+
+
 def _moved(
     variant: InstructionVariant, shared: Mapping[int, OperandValue], slot: int, allocator: Allocator
 ) -> dict[int, OperandValue]:

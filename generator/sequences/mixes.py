@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from generator.assemble import assemble
 from generator.errors import AllocationError
 from generator.microbenchmark import Line, Microbenchmark
-from generator.operands.allocation import Allocator
+from generator.operands.allocation import Allocator, fixed_registers
 from generator.operands.values import ValueKind, Values, kinds_of, values_of
 from generator.sequences.addresses import memory_operands, nearer
 from generator.sequences.blocking import different, independent, is_chained, registers_of
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 MOST_INSTANCES = (12, 8, 5, 3)
 """Independent instances of each part: as many as there are registers for. The first is more than the latency of what
 blocks one port, so that instances with the same registers do not wait for each other."""
+
+_READ_SLOT = SUBJECT_SLOT - 1
+"""The memory place of loads that stand among stores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +88,12 @@ def mix(
 
 def _subject(variant: InstructionVariant, parts: Sequence[MixPart]) -> Instance:
     """Return the instance under test; it reads where the other loads read, if nothing writes there."""
-    writes = any(o.written for part in (variant, *(one.variant for one in parts)) for o in memory_operands(part))
+    writes = _writes_memory([variant, *(one.variant for one in parts)])
     return Allocator().instance(variant, slot=SUBJECT_SLOT if writes else 0)
+
+
+def _writes_memory(variants: Sequence[InstructionVariant]) -> bool:
+    return any(operand.written for variant in variants for operand in memory_operands(variant))
 
 
 def _columns(parts: Sequence[MixPart], taken: set[str]) -> list[tuple[list[Instance], int]]:
@@ -107,10 +114,12 @@ def _columns(parts: Sequence[MixPart], taken: set[str]) -> list[tuple[list[Insta
 
 def _allocate(parts: Sequence[MixPart], taken: set[str], most: int) -> list[tuple[list[Instance], int]]:
     taken, columns = set(taken), []
+    read_slot = _READ_SLOT if _writes_memory([part.variant for part in parts]) else 0
     for part in parts:
-        made = different(independent(part.variant, min(part.count, most), taken))
+        fixed = set[str]().union(*(fixed_registers(other.variant) for other in parts if other is not part))
+        made = different(independent(part.variant, min(part.count, most), taken | fixed))
         taken |= {name for one in made for name in registers_of(one)}
-        columns.append((nearer(made), part.count))
+        columns.append((nearer(made, read_slot), part.count))
     return columns
 
 
