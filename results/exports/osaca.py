@@ -108,7 +108,7 @@ class _Machine:
         """Take in a variant under all of its names."""
         values = result.measurement or {}
         self.is_model = self.is_model or is_model(values)
-        self.is_by_time = self.is_by_time or "ports_by_time" in values
+        self.is_by_time = self.is_by_time or not values.keys().isdisjoint({"ports_by_time", "some_ports_by_time"})
         if "some_ports" in values and "ports" not in values:
             self.in_part.add(variant.string)
         if variant.string in (LOAD, STORE):

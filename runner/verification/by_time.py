@@ -161,11 +161,14 @@ def _count(
     names = outcome.names
     usages = _usages_of(found)
     if names is None:
-        verdict = _without_names(found, truth, basic)
+        is_like = _comparison(truth, basic)
+        verdict = _verdict(found, usages, is_like, is_like)
+        # Nothing shows that ports without true names are the right ones
+        verdict = Verdict.VISIBLE if verdict is Verdict.RIGHT else verdict
     else:
         usages = [renamed(usage, names) for usage in usages]
         visible = seen(truth, {frozenset(names[f"r{port}"] for port in ports) for ports in basic})
-        verdict = _with_names(found, usages, truth, visible)
+        verdict = _verdict(found, usages, truth.__eq__, visible.__eq__)
         if found is not None and found.usage is not None:
             known.append((usages[0], truth))
     outcome.answers[variant.string] = verdict
@@ -184,17 +187,20 @@ def _usages_of(found: PortConclusion | None) -> list[PortUsage]:
     return list(found.failure.usages) if isinstance(found.failure, Indistinguishable) else []
 
 
-def _with_names(
-    found: PortConclusion | None, usages: Sequence[PortUsage], truth: PortUsage, visible: PortUsage
+def _verdict(
+    found: PortConclusion | None,
+    usages: Sequence[PortUsage],
+    is_true: Callable[[PortUsage], bool],
+    is_visible: Callable[[PortUsage], bool],
 ) -> Verdict:
-    """Return the verdict on usages with the true names of ports; `visible` is the part of the truth that shows."""
+    """Return the verdict on usages; `is_visible` tells whether one is the part of the truth that shows."""
     if found is None or not usages:
         return Verdict.UNSTATED
     if found.usage is not None:
-        return Verdict.RIGHT if usages[0] == truth else Verdict.WRONG
+        return Verdict.RIGHT if is_true(usages[0]) else Verdict.WRONG
     if isinstance(found.failure, Unplaced):
-        return Verdict.VISIBLE if usages[0] == visible else Verdict.WRONG
-    return Verdict.NAMED if truth in usages or visible in usages else Verdict.NAMED_OTHERS
+        return Verdict.VISIBLE if is_visible(usages[0]) else Verdict.WRONG
+    return Verdict.NAMED if any(is_true(one) or is_visible(one) for one in usages) else Verdict.NAMED_OTHERS
 
 
 def _said(found: PortConclusion | None, usages: Sequence[PortUsage]) -> str:
@@ -205,28 +211,21 @@ def _said(found: PortConclusion | None, usages: Sequence[PortUsage]) -> str:
     return " or ".join(map(str, usages)) + slots
 
 
-def _without_names(found: PortConclusion | None, truth: PortUsage, basic: Mapping[PortSet, PortUsage]) -> Verdict:
-    """Return the verdict if no renaming turns the basic sets into the model's.
+def _comparison(truth: PortUsage, basic: Mapping[PortSet, PortUsage]) -> Callable[[PortUsage], bool]:
+    """Return what tells whether a usage is like the true one, if no renaming turns the basic sets into the model's.
 
-    What blocking shows of the usage that was found is compared with what it shows of the true one.
+    What blocking shows of a usage is compared with what it shows of the true one.
 
     On Sandy Bridge a store needs p4, and p23 for its address. All mixes look as if stores had one of the ports of
     loads: two loads, or a load and a store, run per cycle.
     """
-    if found is None:
-        return Verdict.UNSTATED
     wanted = {ports: shown(usage, truth, len(ports)) for ports, usage in basic.items()}
 
     def is_like(usage: PortUsage) -> bool:
         letters = PortUsage({frozenset(port[1:] for port in ports): n for ports, n in usage.uops.items()})
         return all(confined(letters, ports) == uops for ports, uops in wanted.items())
 
-    fitting = [is_like(usage) for usage in _usages_of(found)]
-    if found.usage is not None or isinstance(found.failure, Unplaced):
-        return Verdict.VISIBLE if all(fitting) else Verdict.WRONG
-    if isinstance(found.failure, Indistinguishable):
-        return Verdict.NAMED if any(fitting) else Verdict.NAMED_OTHERS
-    return Verdict.UNSTATED
+    return is_like
 
 
 def shown(blocker: PortUsage, usage: PortUsage, size: int) -> Fraction:

@@ -131,9 +131,10 @@ def test_osaca_gets_the_part_of_a_port_usage_that_is_known() -> None:
     assert "known ports" not in written()
 
 
-def test_osaca_is_told_that_ports_were_inferred_by_time() -> None:
+@pytest.mark.parametrize("mark", ["ports_by_time", "some_ports_by_time"])
+def test_osaca_is_told_that_ports_were_inferred_by_time(mark: str) -> None:
     one = entry("ADD (R64, R64)", "ADD", [operand(1, GPR), operand(2, GPR)], "1*r01", 1)
-    measurement = {**(one.results["SKX"].measurement or {}), "ports_by_time": "1"}
+    measurement = {**(one.results["SKX"].measurement or {}), mark: "1"}
     file = io.BytesIO()
     write_osaca([dataclasses.replace(one, results={"SKX": ArchitectureResult("SKX", measurement)})], "SKX", file)
     assert "# Ports were inferred by time alone." in file.getvalue().decode()
