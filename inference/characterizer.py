@@ -24,6 +24,7 @@ from generator.sequences.blocking import (
 from generator.sequences.throughput import SequenceShape, ThroughputFactory
 from inference.calibration import Calibrations, find_width
 from inference.context import Context
+from inference.experiment import repeated
 from inference.ports.alone.layout import PortLayout
 from inference.ports.blocking import find_blocking
 from inference.ports.blocking_instructions import BlockingSet, Candidate
@@ -39,6 +40,10 @@ if TYPE_CHECKING:
     from inference.experiment import Procedure
     from xed_convert.catalogue.catalogue import Catalogue
     from xed_convert.model import InstructionVariant
+
+
+MOST_SEARCHES = 3
+"""How often sets of ports are searched for, if times are too noisy: neighbours of a virtual machine come and go."""
 
 
 class CandidateCache:
@@ -126,14 +131,19 @@ class Characterizer:
     def find_port_sets(self) -> Procedure[TimedMachine | None]:
         """Find the machine's port sets by time alone, with VEX code, or with SSE code where that does not run.
 
-        None: no filler shows issue slots.
+        The search is repeated if times were too noisy. None: no filler shows issue slots.
         """
         candidates = {
             kind: self._candidates.candidates(kind, every_class=self._thorough, timed=True)
             for kind in (CodeKind.WITHOUT_SSE, CodeKind.WITHOUT_AVX)
         }
-        discovery = Discovery(MixFactory(self._base.instructions), self._machine.architecture)
-        return (yield from discovery.run(list(candidates.values())))
+        found: TimedMachine | None = None
+        for number in range(MOST_SEARCHES):
+            discovery = Discovery(MixFactory(self._base.instructions), self._machine.architecture)
+            found = yield from repeated(discovery.run(list(candidates.values())), number)
+            if found is None or not found.is_noisy:
+                break
+        return found
 
     def prepared(self, blocking: Mapping[CodeKind, BlockingSet], timed: TimedMachine | None = None) -> Context:
         """Return what `prepare` returns, from blocking instructions and port sets that are known already."""

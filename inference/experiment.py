@@ -41,16 +41,21 @@ class Want(Enum):
 
 @dataclass(frozen=True)
 class Request:
-    """A microbenchmark to be measured: unrolled at two sizes, or as a loop around unrolled copies."""
+    """A microbenchmark to be measured: unrolled at two sizes, or as a loop around unrolled copies.
+
+    What was measured for another number `again` does not count (`repeated`).
+    """
 
     benchmark: Microbenchmark
     want: Want = Want.CYCLES
     loop: bool = False
+    again: int = 0
 
     @cached_property
     def key(self) -> str:
         """Identity of the experiment: the same key means that a stored measurement can be used again."""
-        return f"{self.benchmark.id}:{self.want.value}:{'loop' if self.loop else 'unrolled'}"
+        again = f":{self.again}" if self.again else ""
+        return f"{self.benchmark.id}:{self.want.value}:{'loop' if self.loop else 'unrolled'}{again}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +102,14 @@ class Measured:
 Result = TypeVar("Result")
 Procedure: TypeAlias = Generator[Sequence[Request], Sequence[Measured], Result]
 """A generator that asks for measurements and returns a conclusion (a plain alias: Python 3.11 has no `type`)."""
+
+
+def repeated(procedure: Procedure[Result], number: int) -> Procedure[Result]:
+    """Run a procedure on measurements of its own: none that was made for another number counts."""
+    try:
+        requests = next(procedure)
+        while True:
+            requests = procedure.send((yield [replace(one, again=number) for one in requests]))
+    except StopIteration as finished:
+        result: Result = finished.value
+        return result

@@ -246,6 +246,11 @@ class Store:
     # What is there
 
     @_says_damage
+    def has_measured(self, requests: Iterable[str]) -> bool:
+        """Whether there is a measurement for each of these requests."""
+        return self._known_requests().keys() >= set(requests)
+
+    @_says_damage
     def find(self, request: str) -> Measurement | None:
         """Return what was measured for that request, or None."""
         row_id = self._known_requests().get(request)

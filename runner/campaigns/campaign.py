@@ -98,11 +98,13 @@ FEWEST_FOR_PACE = 20
 class Tally:
     """How far a campaign is: variants in all, done before it was started again, and what became of the others.
 
-    `lost_seconds` is what waiting for a quiet core, and measuring again, took since the start.
+    `lost_seconds` is what waiting for a quiet core, and measuring again, took since the start. `kept` are variants
+    whose last conclusion stays, because a new one would need what was not measured.
     """
 
     total: int
     resumed: int = 0
+    kept: int = 0
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     reasons: dict[str, SkipReason] = field(default_factory=dict)
     measured: int = 0
@@ -114,7 +116,7 @@ class Tally:
     @property
     def done(self) -> int:
         """Variants with a conclusion."""
-        return self.resumed + self.outcomes.total()
+        return self.resumed + self.kept + self.outcomes.total()
 
     @property
     def concluded(self) -> int:
@@ -167,7 +169,8 @@ class Campaign(Generic[Context]):
     ) -> Iterator[Characterization]:
         """Store and yield the conclusion about each variant as it is drawn; `again` repeats those that exist.
 
-        What was skipped stays skipped: there are no samples to conclude from again.
+        What was skipped stays skipped: there are no samples to conclude from again. A conclusion is kept if newer
+        inference asks for measurements that are not stored.
 
         Raises:
             BackendError: the backend broke down.
@@ -183,6 +186,10 @@ class Campaign(Generic[Context]):
         possible = [variant for variant in todo if not reasons[variant.key]]
         measure = self._measure_in_processes if self._processes else self._measure
         for result, requests in chain(skipped, measure(possible) if possible else ()):
+            if again and not self._store.has_measured(requests):
+                tally.kept += 1
+                on_change(tally)
+                continue
             self._store.conclude(result, requests, inference_version())
             tally.count(result)
             on_change(tally)

@@ -101,6 +101,8 @@ def _carry_out(setup: CampaignSetup, options: CampaignOptions) -> int:
         _show_summary(setup, tally, options)
     if options.explain:
         _explain(setup, conclusions, options)
+    if tally.kept:
+        _say_kept(tally)
     if code:
         _say_stopped(tally, options)
         return code
@@ -196,6 +198,14 @@ def unknown_reasons(info: BackendInfo, *, by_time: bool) -> tuple[str, ...]:
         if by_time
         else "ports are unknown: --ports-by-time infers them by time alone, after about a minute of preparation",
     )
+
+
+def _say_kept(tally: Tally) -> None:
+    text = (
+        f"{tally.kept} of {tally.total} variants keep their last conclusions: this version asks for measurements that"
+        " are not stored; measure into a new file to have them"
+    )
+    Console(stderr=True).print(Text(text, style="yellow"), soft_wrap=True)
 
 
 def _say_stopped(tally: Tally, options: CampaignOptions) -> None:

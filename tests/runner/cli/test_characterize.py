@@ -7,7 +7,9 @@ import io
 import json
 import re
 import shlex
+import sqlite3
 import subprocess
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -175,6 +177,27 @@ def test_a_campaign_is_stored_explained_and_inferred_again(tmp_path: Path) -> No
     with Store.read(tmp_path / "hsw.sqlite") as store:
         assert {each.result.string for each in store.conclusions()} == {ADC, "BSWAP (R32)", "BSWAP (R64)"}
     assert "start: HSW" in (tmp_path / "hsw.sqlite.log").read_text()
+
+
+def test_conclusions_stay_where_inference_asks_for_what_was_not_measured(tmp_path: Path) -> None:
+    path = tmp_path / "hsw.sqlite"
+    done = process([*SIMULATED, "--instr", "CBW", "--instr", "BSWAP", "--db", str(path)])
+    assert done.returncode == 0, done.stderr
+    with Store.read(path) as store:
+        (cbw,) = (each for each in store.conclusions() if each.result.string == "CBW")
+        lost = store.evidence(cbw)[-1].request
+    with closing(sqlite3.connect(path)) as database, database:
+        (trigger,) = database.execute("SELECT sql FROM sqlite_master WHERE name = 'measurement_is_final'").fetchone()
+        database.execute("DROP TRIGGER measurement_is_final")
+        # As if an older version had measured something else instead
+        database.execute("UPDATE measurement SET request = 'other' WHERE request = ?", (lost,))
+        database.execute(trigger)
+    inferred = process(["--reinfer", "--db", str(path)])
+    assert inferred.returncode == 0, inferred.stderr
+    assert "1 of 3 variants keep their last conclusions" in inferred.stderr
+    with Store.read(path) as store:
+        assert len(list(store.conclusions(cbw.result.key))) == 1
+        assert {each.result.string for each in store.conclusions()} == {"CBW", "BSWAP (R32)", "BSWAP (R64)"}
 
 
 def test_processes_share_a_simulated_campaign(tmp_path: Path) -> None:
