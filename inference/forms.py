@@ -81,11 +81,10 @@ def measure_plain(found: ConclusionBuilder, context: Context) -> Procedure[None]
     found.fastest, found.fastest_loop = search.best(), search.least(search.looped)
     found.failures += search.failures
     found.note_throughput(search)
-    fastest = found.fastest_loop or found.fastest
-    if context.timed is not None and found.plain.ports is None and found.fastest is not None and fastest is not None:
+    if context.timed is not None and found.plain.ports is None and found.fastest is not None:
+        times = sorted(one.cycles for one in (found.fastest, found.fastest_loop) if one is not None)
         mixes = MixFactory(context.instructions)
-        cycles = min(fastest.cycles, found.fastest.cycles)
-        found.note_timed((yield from infer_by_time(context.timed, mixes, found.variant, cycles)))
+        found.note_timed((yield from infer_by_time(context.timed, mixes, found.variant, times[0], times[-1])))
 
 
 def measure_first(search: Search, want: Want) -> Procedure[None]:

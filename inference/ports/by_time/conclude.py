@@ -9,7 +9,8 @@ from itertools import chain, combinations, combinations_with_replacement, produc
 from math import comb, prod
 from typing import TYPE_CHECKING
 
-from generator.sequences.blocking import is_wide, register_files
+from generator.operands.registers import family, register_class
+from generator.sequences.blocking import is_wide
 from inference.ports.by_time.hypotheses import Hypothesis, PortComponent, UopBounds
 from inference.ports.by_time.members import MEMORY, domains
 from inference.ports.by_time.timed_probe import hypotheses_of
@@ -92,7 +93,7 @@ def _named(probe: TimedProbe, possible: Iterable[PortUsage], answers: tuple[Conf
     """Return the failure that names these usages, and those with parts of their sets; bounds if these are too many."""
     named: dict[str, PortUsage] = {}
     for usage in possible:
-        alike = _of_parts(probe, usage)
+        alike = _of_parts(probe, usage, is_known=False)
         if alike is None:
             return OnlyBounds(probe.most_slots, answers)
         named |= {str(one): one for one in alike}
@@ -129,7 +130,7 @@ def _uops_of_memory(probe: TimedProbe, usage: PortUsage) -> int:
     return sum(count for ports, count in usage.uops.items() if any(ports <= one for one in sets))
 
 
-def _of_parts(probe: TimedProbe, usage: PortUsage) -> list[PortUsage] | None:
+def _of_parts(probe: TimedProbe, usage: PortUsage, *, is_known: bool = True) -> list[PortUsage] | None:
     """Return the usage, and those that have parts of its sets instead; None if there are too many.
 
     An instruction that is done once per port and cycle shows that a set is whole. Two kinds of others may still have a
@@ -138,12 +139,14 @@ def _of_parts(probe: TimedProbe, usage: PortUsage) -> list[PortUsage] | None:
     - instructions with registers of another file. In LLVM's model of Golden Cove, x87 instructions load from two of
       the three ports of other loads;
     - instructions that are not pipelined. A divider has one port, which no other instruction may have alone.
+
+    If it is not certain how many µops are on the set (`is_known`), nothing else tells that they use all of it.
     """
     is_pipelined = probe.cycles <= UNPIPELINED * throughput_of(usage)
     sets = [
         (ports, count)
         for ports, count in usage.uops.items()
-        if len(ports) > 1 and not (is_pipelined and _is_shown(probe, ports))
+        if len(ports) > 1 and not (is_known and is_pipelined and _is_shown(probe, ports))
     ]
     parts = [(_parts_of(ports), count) for ports, count in sets]
     # Counted before they are made: of ten µops on four ports there are two million
@@ -159,11 +162,18 @@ def _is_shown(probe: TimedProbe, ports: PortSet) -> bool:
     """Whether an instruction with registers of the same file has a basic set with these ports.
 
     Nothing shows the sets of instructions with neither registers nor memory. On Haswell, conditional jumps are confined
-    to p06, and those that are taken to p6.
+    to p06, and those that are taken to p6. Nor does anything show those of control registers, which have nothing in
+    common. FLDCW in LLVM's model of Golden Cove loads from two of three ports.
     """
-    files = register_files(probe.variant) - {"OTHER"}  # no µop computes in the instruction pointer
+    files = {
+        register_class(name)
+        for operand in probe.variant.operands
+        for name in operand.registers[:1]
+        if family(name) != "RIP"  # no µop computes in the instruction pointer
+    }
     if not files:
         return any(operand.kind is OperandKind.MEMORY for operand in probe.variant.operands)
+    files.discard("OTHER")
     return any(
         ports <= probe.machine.public(one.ports) and not files.isdisjoint(one.files) for one in probe.machine.sets
     )

@@ -49,13 +49,25 @@ MOST_ROUNDS = 12
 
 
 def infer_by_time(
-    machine: TimedMachine, mixes: MixFactory, variant: InstructionVariant, cycles: Fraction
+    machine: TimedMachine,
+    mixes: MixFactory,
+    variant: InstructionVariant,
+    cycles: Fraction,
+    slower: Fraction = Fraction(0),
 ) -> Procedure[PortConclusion]:
-    """Infer the port usage of a variant; `cycles` is its measured reciprocal throughput in core cycles."""
+    """Infer the port usage of a variant.
+
+    Args:
+        machine: the sets of ports that can be kept busy.
+        mixes: what makes mixes.
+        variant: the variant.
+        cycles: its measured reciprocal throughput in core cycles, unrolled or in a loop, whichever is faster.
+        slower: that of the other kind of code (0: it was not measured).
+    """
     if machine.is_noisy:
         return PortConclusion(None, TooNoisy(machine.off))
     parts = components(one.ports for one in machine.sets)
-    probe = TimedProbe(machine, variant, cycles, parts)
+    probe = TimedProbe(machine, variant, cycles, parts, slower)
     extra = extra_code_of(variant)
     if extra is not None and extra.repeated:
         return PortConclusion(
@@ -90,9 +102,16 @@ def _ask(probe: TimedProbe, mixes: MixFactory, sets: Iterable[PortSet]) -> Proce
 def _ask_largest(probe: TimedProbe, mixes: MixFactory, askable: Mapping[PortSet, TimedSet]) -> Procedure[None]:
     """Ask about the largest sets: first about those of its registers and memory, and others if slots are left.
 
-    If the µop of each slot is on known sets, there is none elsewhere.
+    If the µop of each slot is on known sets, there is none elsewhere. About 512-bit instructions the largest sets of
+    vectors are asked, too: these show whether narrower instructions run otherwise beside them (`Asked.slows`).
     """
-    largest = [ports for ports in askable if not any(ports < other for other in askable)]
+    vectors = [ports for ports, one in askable.items() if one.takes_vectors] if is_wide(probe.variant) else []
+    largest = [
+        ports
+        for ports in askable
+        if not any(ports < other for other in askable)
+        or (ports in vectors and not any(ports < other for other in vectors))
+    ]
     likely = {ports for part in probe.parts if any(map(probe.is_likely, probe.sets_of(part))) for ports in part.basic}
     yield from _ask(probe, mixes, [ports for ports in largest if ports in likely])
     others = [ports for ports in largest if ports not in likely]

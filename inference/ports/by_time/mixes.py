@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import chain, combinations
 from math import ceil, floor, isqrt
 from statistics import median
 from typing import TYPE_CHECKING
@@ -73,6 +74,11 @@ CONFIRMS = Fraction(35, 100)
 WAITS = Fraction(1, 2)
 """µops. If blocked ports had time for more than this, many instances are asked about, too."""
 
+SLOWED = Fraction(5, 4)
+"""Factor: if each further blocking instruction takes this many times as long as its ports need, the instruction beside
+them changes how they run. On Emerald Rapids a 512-bit instruction leaves two of three ports to all vector instructions.
+Twelve VANDNPD take 6.5 cycles beside one, and 30 take 15.5, not 4 and 10."""
+
 SHORT_CHAIN = 4
 """Cycles. An instruction that waits longer for itself may come after blocked ports ran dry, so that many instances have
 to confirm."""
@@ -83,7 +89,7 @@ class MixAnswer:
     """What mixes say about a set: how many µops are confined to it, exactly (`uops`, None: not known) and at most.
 
     `values` are t · |S| - k for one instance, weakly and strongly blocked (medians of several mixes). `bound` is the
-    same per instance of many (None: not asked), and may have `confirmed` the number.
+    same per instance of many (None: not asked), and may have `confirmed` the number, or made it `doubtful`.
     """
 
     uops: int | None
@@ -91,14 +97,20 @@ class MixAnswer:
     values: tuple[Fraction, ...] = ()
     bound: Fraction | None = None
     confirmed: bool = False
+    doubtful: bool = False
 
     def bounded(self, bound: Fraction, slack: Fraction) -> MixAnswer:
         """Return the answer with what many instances said.
 
         No mix is faster than its ports allow. So an instruction that had no time for one more µop does not have it. A
         single instance may seem to, if it waited for blocked ports: Zen 4 binds some µops to busy ports.
+
+        If many had time for most of a µop that one instance seems to have at both strengths, the one time or the other
+        two are mistakes. So many instances are asked once more.
         """
         most = max(0, floor(bound + slack))
+        if not self.doubtful and self.uops is not None and most < self.uops and bound > most + WAITS:
+            return replace(self, doubtful=True)
         bound = bound if self.bound is None else min(bound, self.bound)
         if most >= self.most:
             confirmed = self.uops is not None and bound <= self.uops + CONFIRMS
@@ -125,7 +137,8 @@ class MixAnswer:
 
     def is_exact(self, chain: Fraction) -> bool:
         """Whether it says the number of µops of an instruction that waits `chain` cycles for itself."""
-        return self.uops is not None and (self.uops == 0 or self.confirmed or chain <= SHORT_CHAIN)
+        is_known = self.uops is not None and not self.doubtful
+        return is_known and (self.uops == 0 or self.confirmed or chain <= SHORT_CHAIN)
 
 
 def strengths(size: int, width: int, slots: int, chain: Fraction) -> tuple[int, ...]:
@@ -165,18 +178,31 @@ def judge(times: Sequence[tuple[int, Fraction]], size: int, noise: Fraction) -> 
     VPMINUD (4.44 cycles for 16, 9.47 for 36), but not in others (6.01 for 24, 8.10 for 32).
     """
     middle = len(times) // 2
-    halves = [[(cycles * size - count, cycles) for count, cycles in half] for half in (times[:middle], times[middle:])]
+    kept = [_possible(half, size, noise) for half in (times[:middle], times[middle:])]
+    halves = [[(cycles * size - count, cycles) for count, cycles in half] for half in kept]
     values = tuple(Fraction(median(value for value, _ in half)) for half in halves)
     slack = [ROUNDING + noise * size * max(cycles for _, cycles in half) / isqrt(len(half)) for half in halves]
     near = [max(0, floor(value + min(FARTHEST, each))) for value, each in zip(values, slack, strict=True)]
     agree = len(set(near)) == 1 and all(value - near[0] <= FARTHEST for value in values) and max(slack) <= BLURRED
     most = max(0, min(floor(value + each) for value, each in zip(values, slack, strict=True)))
     if len(times) > len(halves):
-        had_time = sorted(floor(cycles * size - count + ROUNDING + noise * size * cycles) for count, cycles in times)
+        had_time = sorted(
+            floor(cycles * size - count + ROUNDING + noise * size * cycles) for count, cycles in chain(*kept)
+        )
         bound = max(0, had_time[1])  # the fastest one may be the luckiest mistake
         if bound < near[0]:
             return MixAnswer(0 if bound == 0 else None, min(most, bound), values)
     return MixAnswer(near[0] if agree else None, max(near[0], most) if agree else most, values)
+
+
+def _possible(times: Sequence[tuple[int, Fraction]], size: int, noise: Fraction) -> Sequence[tuple[int, Fraction]]:
+    """Return the times in which the blocking instructions alone could run; all if there are none.
+
+    A shorter one is a mistake: a neighbour used the core while the shorter one of two loops ran.
+    """
+    return [
+        (count, cycles) for count, cycles in times if cycles * size - count >= -ROUNDING - noise * size * cycles
+    ] or times
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,6 +348,14 @@ class Asked:
     def waits(self) -> bool:
         """Whether the subject may have µops on the set."""
         return self.answer is not None and (self.answer.uops is None or min(self.answer.values) > WAITS)
+
+    @property
+    def slows(self) -> bool:
+        """Whether the blocking instructions take longer beside the subject: each of them, not a µop's time in all."""
+        if len(self.times) <= len(self.question.first):
+            return False
+        each = [(later - cycles) / (more - count) for (count, cycles), (more, later) in combinations(self.times, 2)]
+        return median(each) * self.question.size > SLOWED
 
     @property
     def is_open(self) -> bool:

@@ -225,6 +225,42 @@ def test_many_instances_refute_what_one_seemed_to_wait_for() -> None:
     assert seems.bounded(Fraction(1), Fraction(15, 100)).confirmed
 
 
+def test_if_many_instances_contradict_both_strengths_by_little_they_are_asked_again() -> None:
+    """VADDPD (YMM, K, YMM, M256) on an Emerald Rapids: six among 25 CMP seem to have 0.74 µops each, not 1."""
+    seems = MixAnswer(1, 1, (Fraction(98, 100), Fraction(1)))
+    doubtful = seems.bounded(Fraction(74, 100), Fraction(17, 100))
+    assert doubtful.most == 1
+    assert not doubtful.is_exact(Fraction(1))
+    again = doubtful.bounded(Fraction(1), Fraction(17, 100))
+    assert again.is_exact(Fraction(1))
+    assert again.uops == 1
+    assert doubtful.bounded(Fraction(74, 100), Fraction(17, 100)).uops == 0
+
+
+def test_times_in_which_blocking_instructions_cannot_run_say_nothing() -> None:
+    """VANDPS_Z (ZMM, K, ZMM, M32_1to16) on an Emerald Rapids, beside CMP with five ports."""
+    counts = (20, 25, 30, 35, 40, 45, 50, 55)
+    cycles = ("6.63", "5.20", "6.20", "6.96", "10.38", "9.45", "10.21", "10.90")
+    times = [(count, Fraction(text)) for count, text in zip(counts, cycles, strict=True)]
+    assert judge(times, 5, Fraction(42, 10_000)).most >= 1
+    # Two mixes in which they can run, but no µop more
+    times[-1] = (55, Fraction("11.00"))
+    assert judge(times, 5, Fraction(42, 10_000)).most == 0
+
+
+def test_what_changes_how_blocking_instructions_run_is_seen(catalogue: Catalogue) -> None:
+    """VADDPD (ZMM, ZMM, ZMM) on an Emerald Rapids leaves two ports to VANDNPD (XMM, XMM, XMM), which has three."""
+    sets = (TimedSet(frozenset("012"), (), {}, frozenset({"VEC"})), TimedSet(frozenset("02"), (), {}))
+    machine = TimedMachine(6, SlotFiller("NOP"), Fraction(1, 100), sets)
+    variant = catalogue.by_string("VADDPD (ZMM, ZMM, ZMM)")
+    question = Question(variant, catalogue.by_string("VANDNPD (XMM, XMM, XMM)"), 3, (12, 15, 24, 27))
+    for each, is_told in ((Fraction(1, 2), False), (Fraction(1, 3), True)):
+        times = tuple((count, count * each + Fraction(1, 3)) for count in question.counts)
+        probe = TimedProbe(machine, variant, Fraction(1, 2), components(one.ports for one in sets))
+        probe.take(frozenset("012"), Asked(question, judge(times, 3, Fraction(1, 100)), times))
+        assert [probe.is_told(part) for part in probe.parts] == [is_told]
+
+
 def test_many_instances_settle_what_one_left_open() -> None:
     left_open = MixAnswer(None, 2, (Fraction(3), Fraction(3))).bounded(Fraction(105, 100), Fraction(15, 100))
     assert (left_open.uops, left_open.most) == (None, 1)
@@ -580,6 +616,8 @@ def test_nothing_is_said_where_times_are_off_by_too_much(catalogue: Catalogue) -
     timed = session.run_one(characterizer.prepare()).timed
     assert timed is not None
     assert timed.is_noisy
+    # All searches were made, each with measurements of its own
+    assert {key.partition(":loop")[2] for key in source.known if ":loop" in key} == {"", ":1", ":2"}
     found = run(backend, catalogue, [catalogue.by_string("IMUL (R64, R64)")], source=source)
     assert found.verdicts == {Verdict.UNSTATED: 1}
     variant = catalogue.by_string("IMUL (R64, R64)")
@@ -614,12 +652,14 @@ def test_the_front_end_hides_no_set_of_ports(catalogue: Catalogue) -> None:
         ("JNL (Rel8)", Fraction(1), ["1*r012+1*r3", "1*r01+1*r3", "1*r02+1*r3", "1*r12+1*r3"]),
         ("JNL (Rel8)", Fraction(1, 3), []),
         ("PREFETCHT0 (M512)", Fraction(1), []),
+        # Others with control registers may be done in other units
+        ("FLDCW (M16)", Fraction(1), ["1*r012+1*r3", "1*r01+1*r3", "1*r02+1*r3", "1*r12+1*r3"]),
     ],
 )
 def test_a_set_is_known_for_what_is_pipelined_and_has_registers_of_the_same_file(
     catalogue: Catalogue, string: str, cycles: Fraction, named: list[str]
 ) -> None:
-    loads = TimedSet(frozenset("012"), ("MOV (R64, M64)",), {}, frozenset({"GPR", "VEC"}))
+    loads = TimedSet(frozenset("012"), ("MOV (R64, M64)",), {}, frozenset({"GPR", "VEC", "OTHER"}))
     other = TimedSet(frozenset("3"), ("IMUL (R64, R64)",), {}, frozenset({"GPR"}))
     machine = TimedMachine(6, SlotFiller("NOP"), Fraction(1, 100), (loads, other))
     parts = components(one.ports for one in machine.sets)
@@ -633,6 +673,20 @@ def test_a_set_is_known_for_what_is_pipelined_and_has_registers_of_the_same_file
     usages = [str(one) for one in found.usages] if isinstance(found, Indistinguishable) else []
     assert usages[: len(named)] == named
     assert bool(usages) == bool(named)
+
+
+def test_what_has_bounds_is_named_with_parts_of_sets_that_other_instructions_have(catalogue: Catalogue) -> None:
+    """RDGSBASE of LLVM's Golden Cove has p0156, one port less than what computes with general registers."""
+    sets = (TimedSet(frozenset("01234"), ("ADD_01 (R64, R64)",), {}, frozenset({"GPR"})),)
+    machine = TimedMachine(6, SlotFiller("NOP"), Fraction(1, 100), sets)
+    parts = components(one.ports for one in sets)
+    probe = TimedProbe(machine, catalogue.by_string("RDGSBASE (R32)"), Fraction(27, 100), parts)
+    probe.slots, probe.most_slots = 1, 1
+    probe.bounds = {frozenset("01234"): UopBounds(0, 1)}
+    found = conclude(probe).failure
+    assert isinstance(found, Indistinguishable)
+    four = ("0123", "0124", "0134", "0234", "1234")
+    assert {str(one) for one in found.usages} == {"", "1*r01234", *(f"1*r{ports}" for ports in four)}
 
 
 @pytest.mark.parametrize(
@@ -729,6 +783,16 @@ def test_registers_whose_instructions_are_done_more_often_than_a_set_allows_are_
     discovery.most_often = {"GPR": Fraction(399, 100), "VEC": Fraction(301, 100), "MASK": Fraction(1)}
     sets = [TimedSet(frozenset("012"), (), {}, frozenset({"GPR", "VEC"}))]
     assert discovery._blockable(sets) == {"VEC"}
+
+
+def test_code_that_seems_too_fast_excludes_no_usage(catalogue: Catalogue) -> None:
+    """VSUBPS (YMM, YMM, M256) on an Emerald Rapids took 0.46 cycles unrolled, and 0.50 in a loop."""
+    one = TimedSet(frozenset("01"), ("VADDPS (XMM, XMM, XMM)",), {}, frozenset({"VEC"}))
+    machine = TimedMachine(6, SlotFiller("NOP"), Fraction(1, 100), (one,))
+    variant = catalogue.by_string("VSUBPS (YMM, YMM, M256)")
+    unrolled, half = Fraction(46, 100), Fraction(1, 2)
+    assert TimedProbe(machine, variant, unrolled, components([one.ports])).slowest < half
+    assert TimedProbe(machine, variant, unrolled, components([one.ports]), half).slowest >= half
 
 
 def test_what_delays_others_is_not_proved_to_be_confined(catalogue: Catalogue) -> None:

@@ -152,3 +152,23 @@ def test_by_how_much_a_bound_may_be_too_low_is_told() -> None:
     assert found.cycles + found.over == 1805
     assert found.without_samples().over == found.over
     assert measured(Request(CODE), quiet(1, 1920), quiet(4, 7220)).over == 0
+
+
+@pytest.mark.parametrize(
+    ("short", "long", "copies"),
+    [
+        # VSUBPS (YMM, YMM, M256) on an Emerald Rapids: 8 instances take 4.0 cycles, the shorter run was half as fast
+        (5614, 24_783, 113),
+        # A usual run: 20 cycles around each pass
+        (3744, 24_783, 100),
+        # Much around a pass may be its setup, if the copies take longer
+        (12_000, 80_000, 100),
+    ],
+)
+def test_a_shorter_run_that_was_slow_makes_no_unrolled_code_faster(short: int, long: int, copies: int) -> None:
+    series = (
+        Series(size, 52, {"tsc": (ticks,) * 12, "calibration": (CALIBRATION,) * 12})
+        for size, ticks in ((13, short), (113, long))
+    )
+    found = aggregate.measured(Request(CODE), Measurement(Status.OK, tuple(series)), CALIBRATION)
+    assert found.cycles == Fraction(long if copies == 113 else long - short, copies * 52)
