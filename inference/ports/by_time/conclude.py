@@ -76,7 +76,8 @@ def doubt(probe: TimedProbe, usage: PortUsage, answers: tuple[Confined, ...]) ->
     if probe.cycles > UNPIPELINED * throughput_of(usage):
         if fewer != usage:
             return _named(probe, [fewer, usage], answers)
-        if usage.total != probe.slots and max(usage.uops.values(), default=0) > 1:
+        is_placed = usage.total == probe.slots and probe.agrees_on_slots
+        if not is_placed and max(usage.uops.values(), default=0) > 1:
             # Several cycles of one µop look like several µops, unless each slot is accounted for
             bounds = (replace(one, exact=one.exact and one.uops <= 1) for one in answers)
             return OnlyBounds(probe.most_slots, tuple(bounds))
