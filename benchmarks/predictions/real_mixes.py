@@ -21,6 +21,7 @@ from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING
 
 from generator.factory import InstructionFactory
@@ -90,7 +91,7 @@ def stated(path: Path, catalogue: Catalogue) -> list[Known]:
 def _slots(found: Sequence[SlotsFound]) -> int:
     """Return the slots that filler shows: no mix is issued faster than they allow."""
     values = [step.cycles * step.width - step.filler.count for step in found]
-    return max(1, int(sum(values) / len(values) + ISSUE_NOISE)) if values else 1
+    return max(1, int(median(values) + ISSUE_NOISE)) if values else 1
 
 
 def _chain(variant: InstructionVariant, result: Characterization) -> float:

@@ -222,12 +222,12 @@ def test_every_microarchitecture_is_a_chip(name: str) -> None:
 
 
 def test_the_cpu_at_hand_has_no_more_than_its_chip() -> None:
-    """A hypervisor may hide what the chip has, but cannot add to it."""
+    """A hypervisor may hide what the chip has, but cannot add to it. Microcode can: BHI_CTRL, the sign of IBHF."""
     cpu = read_cpu(0)
     if cpu.architecture == UNKNOWN:
         pytest.skip("no table knows this CPU")
     found = {name.upper() for name, tests in isa_set_tests().items() if any(tests) and has_isa_set(name, 0)}
-    assert found - chip_isa_sets(cpu.architecture) == set()
+    assert found - chip_isa_sets(cpu.architecture) <= {"IBHF"}
 
 
 def test_diff_says_what_was_renamed_where_the_string_is_the_same(
