@@ -131,7 +131,7 @@ def test_port_usages_are_of_the_known_form_and_never_empty(skx: Tree, clock: Tre
     by_time = [one for one in clock.iter("measurement") if "ports" in one.attrib]
     assert len(by_time) > 12_000
     for measurement in by_time:
-        assert re.fullmatch(r"[1-9]\d*\*(r|FP)[0-9A]+(\+[1-9]\d*\*(r|FP)[0-9A]+)*", measurement.get("ports", ""))
+        assert re.fullmatch(r"[1-9]\d*\*(r|FP|p)[0-9AB]+(\+[1-9]\d*\*(r|FP|p)[0-9AB]+)*", measurement.get("ports", ""))
         assert measurement.get("ports_by_time") == "1"
 
 
