@@ -49,21 +49,25 @@ def nearer(instances: Sequence[Instance], read_slot: int = 0) -> list[Instance]:
 
 def is_written(variant: InstructionVariant) -> bool:
     """Whether it writes places that could be side by side or apart."""
-    return any(operand.written for operand in memory_operands(variant)) and _bytes(variant) < SLOT_BYTES
+    return writes_memory(variant) and _bytes(variant) < SLOT_BYTES
 
 
 def has_line_each(variant: InstructionVariant) -> bool:
     """Whether each instance has a cache line for itself."""
-    memory = memory_operands(variant)
-    if any(operand.written for operand in memory):
+    if writes_memory(variant):
         return _bytes(variant) == SLOT_BYTES
     # What writes nothing at all is there for the sake of the cache
-    return bool(memory) and not any(operand.written for operand in variant.operands)
+    return bool(memory_operands(variant)) and not any(operand.written for operand in variant.operands)
 
 
 def is_changed(variant: InstructionVariant) -> bool:
     """Whether it reads and writes a place, so that the next instance with that place waits for it."""
     return any(operand.read and operand.written for operand in memory_operands(variant))
+
+
+def writes_memory(variant: InstructionVariant) -> bool:
+    """Whether it writes memory at an address that is free to choose."""
+    return any(operand.written for operand in memory_operands(variant))
 
 
 def memory_operands(variant: InstructionVariant) -> list[Operand]:

@@ -20,7 +20,7 @@ from generator.errors import AllocationError
 from generator.microbenchmark import Line, Microbenchmark
 from generator.operands.allocation import Allocator, fixed_registers
 from generator.operands.values import ValueKind, Values, kinds_of, values_of
-from generator.sequences.addresses import memory_operands, nearer
+from generator.sequences.addresses import nearer, writes_memory
 from generator.sequences.blocking import different, independent, is_chained, registers_of
 from generator.sequences.filler import padded
 from generator.sequences.throughput import SUBJECT_SLOT, setup_of
@@ -88,12 +88,8 @@ def mix(
 
 def _subject(variant: InstructionVariant, parts: Sequence[MixPart]) -> Instance:
     """Return the instance under test; it reads where the other loads read, if nothing writes there."""
-    writes = _writes_memory([variant, *(one.variant for one in parts)])
+    writes = any(map(writes_memory, (variant, *(one.variant for one in parts))))
     return Allocator().instance(variant, slot=SUBJECT_SLOT if writes else 0)
-
-
-def _writes_memory(variants: Sequence[InstructionVariant]) -> bool:
-    return any(operand.written for variant in variants for operand in memory_operands(variant))
 
 
 def _columns(parts: Sequence[MixPart], taken: set[str]) -> list[tuple[list[Instance], int]]:
@@ -114,7 +110,7 @@ def _columns(parts: Sequence[MixPart], taken: set[str]) -> list[tuple[list[Insta
 
 def _allocate(parts: Sequence[MixPart], taken: set[str], most: int) -> list[tuple[list[Instance], int]]:
     taken, columns = set(taken), []
-    read_slot = _READ_SLOT if _writes_memory([part.variant for part in parts]) else 0
+    read_slot = _READ_SLOT if any(writes_memory(part.variant) for part in parts) else 0
     for part in parts:
         fixed = set[str]().union(*(fixed_registers(other.variant) for other in parts if other is not part))
         made = different(independent(part.variant, min(part.count, most), taken | fixed))

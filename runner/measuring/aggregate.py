@@ -217,9 +217,12 @@ def _clock_cycles(
     iterations = max(1, shorter.iterations)
     around = low.center - cycles * shorter.copies * iterations
     over = high.center / (longer.copies * max(1, longer.iterations)) - cycles
-    most = MOST_AROUND_A_RUN + (MOST_AROUND_A_LOOP if loop else MOST_AROUND_A_PASS) * iterations
-    is_most = loop or around > low.center / 2
-    if (around > most and is_most) or (not loop and _is_noisier(shorter, longer)):
+    if loop:
+        is_disturbed = around > MOST_AROUND_A_RUN + MOST_AROUND_A_LOOP * iterations
+    else:
+        most = max(Fraction(MOST_AROUND_A_RUN + MOST_AROUND_A_PASS * iterations), low.center / 2)
+        is_disturbed = around > most or _is_noisier(shorter, longer)
+    if is_disturbed:
         return cycles + max(Fraction(0), over), max(spread, over), Fraction(0)
     return cycles, spread, max(Fraction(0), over) if loop else Fraction(0)
 

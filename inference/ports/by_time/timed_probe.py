@@ -56,7 +56,6 @@ class TimedProbe:
     asked: dict[PortSet, Asked] = field(default_factory=dict)
     bounds: dict[PortSet, UopBounds] = field(default_factory=dict)
     delayed: set[PortSet] = field(default_factory=set)
-    slowed: set[PortSet] = field(default_factory=set)
     steps: list[Step] = field(default_factory=list)
     experiments: list[str] = field(default_factory=list)
 
@@ -105,7 +104,7 @@ class TimedProbe:
         They do not if the instruction slows each of those that block a set, or delays them for longer than its µops
         take. The exception is a delay by a 512-bit instruction with both halves of each slot confined to a smaller set.
         """
-        if self.slowed.intersection(part.basic):
+        if any(self.asked[ports].slows for ports in part.basic if ports in self.asked):
             return False
         if not self.delayed.intersection(part.basic):
             return True
@@ -192,7 +191,6 @@ class TimedProbe:
         if asked.slows:
             self.bounds[ports] = UopBounds(0, most)
             self.delayed.add(ports)
-            self.slowed.add(ports)
         elif most < (answer.most if answer.uops is None else answer.uops):
             # Ports stand still for a cycle, as if each had a µop: on Zen 4 for a vector's way to a general register
             self.bounds[ports] = UopBounds(0, most)
