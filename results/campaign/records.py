@@ -44,6 +44,12 @@ class Sample:
     benchmark: StoredBenchmark
     measurement: Measurement
 
+    @property
+    def asked(self) -> tuple[str, str, int]:
+        """Which counters were wanted, `unrolled` or `loop`, and the number of the repetition (`Request.again`)."""
+        _, want, mode, *again = self.request.split(":")
+        return want, mode, int(again[0]) if again else 0
+
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:

@@ -71,7 +71,7 @@ def script(backgrounds: Sequence[Background]) -> str:
 
 
 def _experiment(one: Sample, lines: dict[tuple[bytes, str], int]) -> list[object]:
-    _, want, mode = one.request.rsplit(":", 2)
+    want, mode, _ = one.asked
     return [
         want,
         mode,

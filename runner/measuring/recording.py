@@ -22,8 +22,8 @@ def answer_of(evidence: Sample, calibration_core_cycles: int) -> Measured:
     """Return the values of a stored measurement, as inference got them."""
     stored = evidence.benchmark
     benchmark = Microbenchmark(_code(stored.setup), _code(stored.body), stored.purpose, stored.divisor)
-    _, want, mode, *again = evidence.request.split(":")
-    request = Request(benchmark, Want(want), loop=mode == "loop", again=int(again[0]) if again else 0)
+    want, mode, again = evidence.asked
+    request = Request(benchmark, Want(want), loop=mode == "loop", again=again)
     return aggregate.measured(request, evidence.measurement, calibration_core_cycles)
 
 

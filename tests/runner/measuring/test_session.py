@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from generator.microbenchmark import Line, Microbenchmark
-from inference.experiment import Measured, Procedure, Request
+from inference.experiment import Measured, Procedure, Request, Want, repeated
 from results.campaign.store import Store
 from results.model import Measurement, Status
 from runner.backend import BackendError, Job
@@ -22,6 +22,7 @@ from runner.measuring.session import (
     StoredOnly,
     StoreSource,
     Task,
+    sample_of,
 )
 from tests.runner.fake_backend import PROVENANCE, FakeBackend
 from xed_convert.errors import UopscopeError
@@ -81,6 +82,22 @@ def test_the_same_experiment_is_measured_once() -> None:
     measured = [job.benchmark.body_code[0] for batch in backend.batches for job in batch]
     assert sorted(set(measured)) == [7, 9]
     assert len(measured) == 2 * 2  # two sizes of each
+
+
+def test_a_procedure_that_is_repeated_has_measurements_of_its_own() -> None:
+    backend, runs = session()
+    assert [runs.run_one(repeated(total([[3], [4]]), number)) for number in (0, 1, 1)] == [7, 7, 7]
+    assert runs.run_one(total([[3], [4]])) == 7
+    measured = [job.benchmark.body_code[0] for batch in backend.batches for job in batch]
+    assert sorted(measured) == [3] * 4 + [4] * 4  # two sizes of each, for two numbers
+
+
+@pytest.mark.parametrize("again", [0, 2])
+@pytest.mark.parametrize("loop", [False, True])
+def test_a_stored_request_says_what_was_asked(again: int, loop: bool) -> None:
+    asked = Request(request(3).benchmark, Want.ALL, loop, again)
+    sample = sample_of(asked, Measurement(Status.OK, ()))
+    assert sample.asked == ("all", "loop" if loop else "unrolled", again)
 
 
 def test_requests_of_many_procedures_are_merged_into_one_batch() -> None:
