@@ -30,6 +30,7 @@ from inference.ports.blocking import find_blocking
 from inference.ports.blocking_instructions import BlockingSet, Candidate
 from inference.ports.by_time.machine import Discovery, TimedMachine
 from inference.ports.by_time.mixes import MixFactory
+from inference.ports.by_time.wide import find_wide_sets
 from inference.variant import characterize_variant
 from xed_convert.errors import EncodingError
 
@@ -131,7 +132,8 @@ class Characterizer:
     def find_port_sets(self) -> Procedure[TimedMachine | None]:
         """Find the machine's port sets by time alone, with VEX code, or with SSE code where that does not run.
 
-        The search is repeated if times were too noisy. None: no filler shows issue slots.
+        The search is repeated if times were too noisy. Then follow those of 512-bit code, which may have others.
+        None: no filler shows issue slots.
         """
         candidates = {
             kind: self._candidates.candidates(kind, every_class=self._thorough, timed=True)
@@ -143,7 +145,10 @@ class Characterizer:
             found = yield from repeated(discovery.run(list(candidates.values())), number)
             if found is None or not found.is_noisy:
                 break
-        return found
+        if found is None or found.is_noisy:
+            return found
+        wide = self._candidates.candidates(CodeKind.WIDE, every_class=self._thorough, timed=True)
+        return replace(found, wide=(yield from find_wide_sets(discovery, found, wide)))
 
     def prepared(self, blocking: Mapping[CodeKind, BlockingSet], timed: TimedMachine | None = None) -> Context:
         """Return what `prepare` returns, from blocking instructions and port sets that are known already."""

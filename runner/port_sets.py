@@ -51,16 +51,21 @@ def document(found: TimedMachine) -> dict[str, object]:
         "issue_width": found.width,
         "filler": {"variant": found.filler.string, "length_bytes": found.filler.length_bytes},
         "times_off_by": float(found.off),
-        "sets": [
-            {
-                "ports": _names(found, one.ports),
-                "variants": list(one.members),
-                "blocked_by": {kind.value: variant.string for kind, variant in one.blockers.items()},
-            }
-            for one in found.sets
-        ],
+        "sets": _documents(found),
+        "sets_in_512_bit_code": None if found.wide is None else _documents(found.wide),
         "alternatives": [[_names(found, ports) for ports in sets] for sets in found.alternatives],
     }
+
+
+def _documents(found: TimedMachine) -> list[dict[str, object]]:
+    return [
+        {
+            "ports": _names(found, one.ports),
+            "variants": list(one.members),
+            "blocked_by": {kind.value: variant.string for kind, variant in one.blockers.items()},
+        }
+        for one in found.sets
+    ]
 
 
 def lines_of(found: TimedMachine) -> Iterator[str]:
@@ -81,6 +86,9 @@ def lines_of(found: TimedMachine) -> Iterator[str]:
         yield from _drawn(found, sets)
     if len(found.alternatives) > SHOWN_ALTERNATIVES:
         yield f"... {1 + len(found.alternatives)} diagrams fit in all"
+    if found.wide is not None:
+        yield "in code with 512-bit instructions:"
+        yield from _drawn(found.wide, [one.ports for one in found.wide.sets])
 
 
 def _drawn(found: TimedMachine, sets: Sequence[PortSet]) -> Iterator[str]:

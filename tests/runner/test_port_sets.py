@@ -66,6 +66,17 @@ def test_other_diagrams_are_drawn_and_written(found: TimedMachine) -> None:
     assert document(several)["alternatives"] == [[[f"r{port}" for port in sorted(one)] for one in other]] * 5
 
 
+def test_the_sets_of_512_bit_code_are_drawn_and_written(found: TimedMachine) -> None:
+    assert document(found)["sets_in_512_bit_code"] is None
+    wide = replace(found, sets=found.sets[:1])
+    *_, said, _, row = lines_of(replace(found, wide=wide))
+    assert said == "in code with 512-bit instructions:"
+    assert found.sets[0].members[0] in row
+    written = document(replace(found, wide=wide))["sets_in_512_bit_code"]
+    assert isinstance(written, list)
+    assert [one["variants"] for one in written] == [list(found.sets[0].members)]
+
+
 def test_a_noisy_machine_and_one_without_sets_say_so(found: TimedMachine) -> None:
     assert "too noisy" in "\n".join(lines_of(replace(found, off=Fraction(1, 10))))
     assert "no instruction shows a set" in "\n".join(lines_of(replace(found, sets=())))

@@ -2,8 +2,8 @@
 
 Reading order:
 
-- `mixes` (what one mix says), `members` (instructions that show a set);
-- `machine` (the sets of ports that can be kept busy);
+- `mixes` (what one mix says), `members` (instructions that show a set), `votes` (what several of them say);
+- `machine` (the sets of ports that can be kept busy), `wide` (those of code with 512-bit instructions);
 - `diagram` (which ports sets share), `blockers` (the instruction to block a set with);
 - `published` (published names of ports), `hypotheses` (usages of known sets);
 - `timed_probe` (what is known of one variant), `slots` (its issue slots), `infer` (what to ask about it), `conclude`

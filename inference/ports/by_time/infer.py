@@ -15,7 +15,7 @@ from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from generator.sequences.blocking import is_wide
+from generator.sequences.blocking import is_wide, kind_of
 from generator.support.prologue import extra_code_of
 from inference.ports.by_time.conclude import conclude
 from inference.ports.by_time.hypotheses import PortComponent, UopBounds, components
@@ -58,7 +58,7 @@ def infer_by_time(
     """Infer the port usage of a variant.
 
     Args:
-        machine: the sets of ports that can be kept busy.
+        machine: the sets of ports that can be kept busy, in any kind of code.
         mixes: what makes mixes.
         variant: the variant.
         cycles: its measured reciprocal throughput in core cycles, unrolled or in a loop, whichever is faster.
@@ -66,6 +66,7 @@ def infer_by_time(
     """
     if machine.is_noisy:
         return PortConclusion(None, TooNoisy(machine.off))
+    machine = machine.in_code(kind_of(variant))
     parts = components(one.ports for one in machine.sets)
     probe = TimedProbe(machine, variant, cycles, parts, slower)
     extra = extra_code_of(variant)

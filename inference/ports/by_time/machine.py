@@ -18,7 +18,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from generator.microbenchmark import Microbenchmark
-from generator.sequences.blocking import register_files
+from generator.sequences.blocking import CodeKind, register_files
 from generator.sequences.filler import MOVE, NOP, RESULTS, SOURCE, SlotFiller, as_filler
 from generator.sequences.renaming import is_move, may_be_eliminated
 from inference.experiment import Procedure, Request
@@ -39,14 +39,14 @@ from inference.ports.by_time.mixes import (
     undisturbed,
 )
 from inference.ports.by_time.published import published_names
+from inference.ports.by_time.votes import ENOUGH_VOTES, REPRESENTATIVES, Places, voted, won
 from results.model import PortUsage
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from generator.factory import InstructionFactory
-    from generator.sequences.blocking import CodeKind
     from inference.ports.blocking_instructions import Candidate
     from results.ports import PortSet
     from xed_convert.model import InstructionVariant
@@ -116,9 +116,6 @@ DELAYS = 2
 """Sets. An instruction with one slot that seems to have several µops on this many sets delays instructions that share
 no port with it."""
 
-REPRESENTATIVES, ENOUGH_VOTES = 5, 2
-"""Pairs of members that vote at most on the sets of two classes, and votes by which one side must lead."""
-
 OWN_CYCLES = (0, 1)
 """Cycles by which mixes of a candidate with itself last longer than needed, in the first and the second attempt.
 One cycle is enough to make another mix of it, whose time is measured anew."""
@@ -171,6 +168,7 @@ class TimedMachine:
     - `alternatives`: the ports of `sets` in other diagrams that fit the answers as well.
     - `blockable`: register files whose instructions all run no faster than the largest set of the file allows. µops of
       other files may use ports that nothing keeps busy.
+    - `wide`: the same of code with 512-bit instructions (None: its sets are these, or not known).
     """
 
     width: int
@@ -180,6 +178,11 @@ class TimedMachine:
     names: Mapping[str, str] = field(default_factory=dict)
     blockable: frozenset[str] = frozenset()
     alternatives: tuple[tuple[PortSet, ...], ...] = ()
+    wide: TimedMachine | None = None
+
+    def in_code(self, kind: CodeKind) -> TimedMachine:
+        """Return what is known of a kind of code."""
+        return self.wide if self.wide is not None and kind is CodeKind.WIDE else self
 
     @property
     def noise(self) -> Fraction:
@@ -205,6 +208,7 @@ class Discovery:
     """Finds the sets of a machine, and keeps what it has found so far.
 
     `most_often` is the highest throughput of each register file's instructions, in instructions per cycle.
+    `classes` are the instructions of each set that was found.
     """
 
     mixes: MixFactory
@@ -215,6 +219,7 @@ class Discovery:
     residuals: list[Fraction] = field(default_factory=list)
     issue_residuals: list[Fraction] = field(default_factory=list)
     most_often: dict[str, Fraction] = field(default_factory=dict)
+    classes: list[MemberClass] = field(default_factory=list)
 
     @property
     def instructions(self) -> InstructionFactory:
@@ -231,9 +236,9 @@ class Discovery:
             return None
         members: list[Member] = []
         for candidates in pools:
-            found = yield from self._members(candidates)
+            found = yield from self.members_of(candidates)
             members = found if len(found) > len(members) * MANY_MORE else members
-        classes = yield from self._classes(members)
+        classes = yield from self.classes_of(members)
         # Both have other causes besides noise: µops that delay others, lines that suit the front end. Less is nearer
         off = min(_off(self.residuals), _off(self.issue_residuals))
         if off > TOO_NOISY:
@@ -243,8 +248,9 @@ class Discovery:
         classes, relations = yield from self._relations(classes)
         fitting, _, left_out = consistent(relations)
         classes = [one for number, one in enumerate(classes) if number not in left_out]
+        self.classes = classes
         ports, *others = (tuple(named(cells, [one.rank for one in classes])) for cells in fitting)
-        proved = yield from proved_blockers(classes, ports, self._ask)
+        proved = yield from proved_blockers(classes, ports, self.answers)
         sets = [
             TimedSet(
                 one,
@@ -255,9 +261,9 @@ class Discovery:
             for one, found, blockers in zip(ports, classes, proved, strict=True)
         ]
         names = published_names(self.architecture, {one.ports: one.members for one in sets})
-        return TimedMachine(self.width, self.filler, off, tuple(sets), names, self._blockable(sets), tuple(others))
+        return TimedMachine(self.width, self.filler, off, tuple(sets), names, self.blockable(sets), tuple(others))
 
-    def _blockable(self, sets: Sequence[TimedSet]) -> frozenset[str]:
+    def blockable(self, sets: Sequence[TimedSet]) -> frozenset[str]:
         """Return the register files whose instructions all run no faster than the largest set of the file allows."""
         return frozenset(
             file
@@ -290,7 +296,7 @@ class Discovery:
         self.filler = next(one for cycles, one in found if cycles <= fastest * FASTER)
         self.width = round(1 / fastest)
 
-    def _members(self, candidates: Sequence[Candidate]) -> Procedure[list[Member]]:
+    def members_of(self, candidates: Sequence[Candidate]) -> Procedure[list[Member]]:
         """Return the candidates with one slot whose throughput is that of a set of ports."""
         assert self.filler is not None
         fitting = yield from self._with_rate_of_ports(candidates)
@@ -351,7 +357,7 @@ class Discovery:
             < NOT_ISSUED * candidate.benchmark.divisor * issue_rate(next(issued), self.width)
         ]
 
-    def _ask(self, pairs: Sequence[tuple[Member, Member]], more_cycles: int = 0) -> Procedure[list[Asked]]:
+    def answers(self, pairs: Sequence[tuple[Member, Member]], more_cycles: int = 0) -> Procedure[list[Asked]]:
         """Ask of each pair (subject, blocker) how many µops of the subject are confined to the blocker's set.
 
         The blocking instructions last `more_cycles` longer than they need to.
@@ -372,7 +378,7 @@ class Discovery:
                 ]
         return found
 
-    def _classes(self, members: Sequence[Member]) -> Procedure[list[MemberClass]]:
+    def classes_of(self, members: Sequence[Member]) -> Procedure[list[MemberClass]]:
         """Group members by their sets, smaller sets first."""
         steady = yield from self._steady(members)
         # Each of them has its own µop on its own set, so that these times show noise first
@@ -383,7 +389,7 @@ class Discovery:
             while left:
                 first, *rest = left
                 pairs = [pair for one in rest for pair in ((one, first), (first, one))]
-                answers = iter((yield from self._ask(pairs)) if pairs else [])
+                answers = iter((yield from self.answers(pairs)) if pairs else [])
                 group, left = MemberClass([first]), []
                 for member in rest:
                     both = [one.answer.uops if one.answer else None for one in (next(answers), next(answers))]
@@ -408,7 +414,7 @@ class Discovery:
         steady: set[str] = set()
         for more_cycles in OWN_CYCLES:
             left = [one for one in members if one.variant.string not in steady]
-            own = yield from self._ask([(one, one) for one in left], more_cycles)
+            own = yield from self.answers([(one, one) for one in left], more_cycles)
             steady |= {
                 member.variant.string
                 for member, asked in zip(left, own, strict=True)
@@ -423,12 +429,12 @@ class Discovery:
         more than a µop, what they have in common is not known, and the class of fewer members is dropped. On Zen 5,
         `PDEP` and `RORX` take longer side by side than one after the other.
         """
-        waits = Counter[_Places]()
+        waits = Counter[Places]()
 
         def of_one_set(
-            open_: Sequence[_Places], members: Sequence[tuple[Member, Member]]
+            open_: Sequence[Places], members: Sequence[tuple[Member, Member]]
         ) -> Procedure[list[bool | None]]:
-            answers = iter((yield from self._ask([way for one, two in members for way in ((one, two), (two, one))])))
+            answers = iter((yield from self.answers([way for one, two in members for way in ((one, two), (two, one))])))
             both = [(next(answers), next(answers)) for _ in open_]
             waits.update(places for places, ways in zip(open_, both, strict=True) if all(map(_waits_longer, ways)))
             uops = [[one.answer.uops if one.answer else None for one in ways] for ways in both]
@@ -437,14 +443,14 @@ class Discovery:
         pairs = [
             (i, o) for i, o in combinations(range(len(classes)), 2) if classes[i].first.size == classes[o].first.size
         ]
-        votes = yield from _voted(classes, pairs, of_one_set)
+        votes = yield from voted(classes, pairs, of_one_set)
         merged: dict[int, MemberClass] = {}
         contested = [pair for pair, count in waits.items() if not votes[pair] and count >= ENOUGH_VOTES]
         dropped = {min(pair, key=lambda number: len(classes[number].members)) for pair in contested}
         for number, one in enumerate(classes):
             if number in dropped:
                 continue
-            same = next((merged[i] for i in range(number) if i in merged and _won(votes.get((i, number), []))), None)
+            same = next((merged[i] for i in range(number) if i in merged and won(votes.get((i, number), []))), None)
             if same is None:
                 merged[number] = one
             else:
@@ -461,10 +467,10 @@ class Discovery:
         delays: dict[int, set[int]] = defaultdict(set)
 
         def nested_in(
-            open_: Sequence[_Places], members: Sequence[tuple[Member, Member]]
+            open_: Sequence[Places], members: Sequence[tuple[Member, Member]]
         ) -> Procedure[list[bool | None]]:
             found: list[bool | None] = []
-            answers = yield from self._ask(members)
+            answers = yield from self.answers(members)
             for (inner, outer), (member, _), one in zip(open_, members, answers, strict=True):
                 # What is not confined to a set never waits for it, and what is may take longer than its one µop
                 if one.answer is None or (one.answer.most and min(one.answer.values) <= SHARES):
@@ -479,7 +485,7 @@ class Discovery:
         pairs = [
             (i, o) for i, o in combinations(range(len(classes)), 2) if classes[i].first.size < classes[o].first.size
         ]
-        votes = yield from _voted(classes, pairs, nested_in)
+        votes = yield from voted(classes, pairs, nested_in)
         kept = [number for number in range(len(classes)) if len(delays[number]) < DELAYS]
         places = {old: new for new, old in enumerate(kept)}
         left = [classes[number] for number in kept]
@@ -487,7 +493,7 @@ class Discovery:
             (i, o): False for i, o in combinations(range(len(left)), 2) if left[i].first.size == left[o].first.size
         }
         nested |= {
-            (places[i], places[o]): _won(each)
+            (places[i], places[o]): won(each)
             for (i, o), each in votes.items()
             if i in places and o in places and (2 * sum(each) != len(each) or classes[i].may_need_both(classes[o]))
         }
@@ -497,14 +503,14 @@ class Discovery:
         return left, SetRelations(tuple(one.first.size for one in left), nested, together)
 
     def _together(
-        self, classes: Sequence[MemberClass], pairs: Sequence[_Places]
-    ) -> Procedure[dict[_Places, tuple[int, int]]]:
+        self, classes: Sequence[MemberClass], pairs: Sequence[Places]
+    ) -> Procedure[dict[Places, tuple[int, int]]]:
         """Return of pairs the least and the most ports that both sets can have together, as mixes of both show.
 
         A mix that something else slows down seems to have fewer ports. So if ports seem to be common, further mixes are
         made, of other members where there are any, and those count that show most.
         """
-        found: dict[_Places, tuple[int, int]] = {}
+        found: dict[Places, tuple[int, int]] = {}
         left = list(pairs)
         for place in range(REPRESENTATIVES):
             shown = yield from self._mixed(classes, left, place)
@@ -519,8 +525,8 @@ class Discovery:
         return found
 
     def _mixed(
-        self, classes: Sequence[MemberClass], pairs: Sequence[_Places], place: int
-    ) -> Procedure[dict[_Places, tuple[int, int]]]:
+        self, classes: Sequence[MemberClass], pairs: Sequence[Places], place: int
+    ) -> Procedure[dict[Places, tuple[int, int]]]:
         """Return the least and the most ports that mixes of the members at a place show for each pair of classes."""
         assert self.filler is not None
         lasting = [cycles + place for cycles in TOGETHER_CYCLES]
@@ -576,38 +582,7 @@ def _off(residuals: Sequence[Fraction]) -> Fraction:
     return sorted(residuals)[int(len(residuals) * MOST_TIMES)] * NOISE_FACTOR
 
 
-_Places = tuple[int, int]
-"""Two classes of a list."""
-
-
-def _voted(
-    classes: Sequence[MemberClass],
-    pairs: Sequence[_Places],
-    ballot: Callable[[Sequence[_Places], Sequence[tuple[Member, Member]]], Procedure[list[bool | None]]],
-) -> Procedure[dict[_Places, list[bool]]]:
-    """Return the votes about pairs of classes: one disturbed answer about their first members decides nothing.
-
-    `ballot` is given pairs and a member of either class, and returns a vote of each (None: it cannot say). Up to
-    `REPRESENTATIVES` members vote, until one side has `ENOUGH_VOTES` more.
-    """
-    votes: dict[_Places, list[bool]] = {pair: [] for pair in pairs}
-    for place in range(REPRESENTATIVES):
-        open_ = [pair for pair, each in votes.items() if abs(2 * sum(each) - len(each)) < ENOUGH_VOTES]
-        if not open_:
-            break
-        found = yield from ballot(open_, [(classes[i].at(place), classes[o].at(place)) for i, o in open_])
-        for pair, vote in zip(open_, found, strict=True):
-            if vote is not None:
-                votes[pair].append(vote)
-    return votes
-
-
 def _waits_longer(asked: Asked) -> bool:
     """Whether a member waits longer than for one µop, however many instances there are."""
     answer = asked.answer
     return answer is not None and answer.bound is not None and min(*answer.values, answer.bound) > 1 + CONFIRMS
-
-
-def _won(votes: Sequence[bool]) -> bool:
-    """Whether more than half vote for it."""
-    return 2 * sum(votes) > len(votes)

@@ -487,7 +487,7 @@ class Counted(Discovery):
 
     counts: Mapping[int, int]
 
-    def _ask(self, pairs: Sequence[tuple[Member, Member]], _more_cycles: int = 0) -> Procedure[list[Asked]]:
+    def answers(self, pairs: Sequence[tuple[Member, Member]], _more_cycles: int = 0) -> Procedure[list[Asked]]:
         yield from ()
         found = []
         for subject, blocker in pairs:
@@ -792,7 +792,7 @@ def test_registers_whose_instructions_are_done_more_often_than_a_set_allows_are_
     discovery = Discovery(MixFactory(InstructionFactory(catalogue)))
     discovery.most_often = {"GPR": Fraction(399, 100), "VEC": Fraction(301, 100), "MASK": Fraction(1)}
     sets = [TimedSet(frozenset("012"), (), {}, frozenset({"GPR", "VEC"}))]
-    assert discovery._blockable(sets) == {"VEC"}
+    assert discovery.blockable(sets) == {"VEC"}
 
 
 def test_code_that_seems_too_fast_excludes_no_usage(catalogue: Catalogue) -> None:
@@ -955,7 +955,7 @@ class Told(Discovery):
     disturbed: set[tuple[str, str]]
     delayed: frozenset[str] = frozenset()
 
-    def _ask(self, pairs: Sequence[tuple[Member, Member]], _more_cycles: int = 0) -> Procedure[list[Asked]]:
+    def answers(self, pairs: Sequence[tuple[Member, Member]], _more_cycles: int = 0) -> Procedure[list[Asked]]:
         yield from ()
         found = []
         for subject, blocker in pairs:
@@ -977,7 +977,7 @@ def test_of_two_sets_that_cannot_be_compared_the_larger_class_stays(catalogue: C
     told.delayed = frozenset({"PDEP (R64, R64, R64)", "PEXT (R64, R64, R64)"})
     members = [Member(catalogue.by_string(name), 3, Fraction(1), Fraction(1, 3)) for name in told.sets]
     with pytest.raises(StopIteration) as ended:
-        next(told._classes(members))
+        next(told.classes_of(members))
     (kept,) = ended.value.value
     assert sorted(one.variant.string for one in kept.members) == sorted(shifts)
 
@@ -990,7 +990,7 @@ def test_one_disturbed_answer_makes_no_class_of_its_own(catalogue: Catalogue, is
     told.sets = sets
     told.disturbed = {("IMUL (R64, R64)", "PDEP (R64, R64, R64)")} if is_disturbed else set()
     members = [Member(catalogue.by_string(name), 1, Fraction(1), Fraction(1)) for name in sets]
-    procedure = told._classes(members)
+    procedure = told.classes_of(members)
     with pytest.raises(StopIteration) as ended:
         next(procedure)
     classes = [sorted(one.variant.string for one in found.members) for found in ended.value.value]
@@ -1017,7 +1017,7 @@ def test_what_keeps_another_sets_instructions_waiting_does_not_block(
     told.sets, told.disturbed = {**PIPES, "VANDPS (XMM, XMM, XMM)": "0123"}, set()
 
     def ask(pairs: Sequence[tuple[Member, Member]]) -> Procedure[list[Asked]]:
-        found = yield from told._ask(pairs)
+        found = yield from told.answers(pairs)
         return [
             replace(one, answer=MixAnswer(1, 1, (Fraction(1),) * 2)) if blocker.variant.string in delaying else one
             for one, (_, blocker) in zip(found, pairs, strict=True)
