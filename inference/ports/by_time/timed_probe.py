@@ -158,6 +158,11 @@ class TimedProbe:
         slope, _ = linear_regression(counts, [float(cycles) for _, cycles in self.filled])
         return Fraction(self.machine.width) if slope * self.machine.width <= 1 else 1 / Fraction(slope)
 
+    def has_no_business_on(self, ports: PortSet) -> bool:
+        """Whether only loads have a set, and it accesses no memory: so it can only delay these."""
+        (own,) = (one for one in self.machine.sets if one.ports == ports)
+        return own.is_of_loads and MEMORY not in domains(self.variant)
+
     def holds_up(self, ports: PortSet) -> bool:
         """Whether other instructions get past it so slowly that blocked ports may run dry."""
         return self.passing < PASSES * len(ports)
@@ -188,7 +193,10 @@ class TimedProbe:
             for many in asked.many
         ]
         most = min(answer.most, self.most_on(ports))
-        if asked.slows:
+        if answer.most and self.has_no_business_on(ports):
+            self.bounds[ports] = UopBounds(0, 0)
+            self.delayed.add(ports)
+        elif asked.slows:
             self.bounds[ports] = UopBounds(0, most)
             self.delayed.add(ports)
         elif most < (answer.most if answer.uops is None else answer.uops):

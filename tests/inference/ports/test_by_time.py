@@ -690,6 +690,34 @@ def test_what_has_bounds_is_named_with_parts_of_sets_that_other_instructions_hav
 
 
 @pytest.mark.parametrize(
+    ("string", "blocker", "is_told"),
+    [
+        ("VPADDD (YMM, YMM, YMM)", "MOV (R64, M64)", False),
+        ("VPADDD (YMM, YMM, M256)", "MOV (R64, M64)", True),
+        # Its way may be that of a store's value
+        ("VMOVD (R32, XMM)", "VMOVAPS (M128, XMM)", True),
+    ],
+)
+def test_what_accesses_no_memory_only_delays_loads(
+    catalogue: Catalogue, string: str, blocker: str, is_told: bool
+) -> None:
+    blocking = catalogue.by_string(blocker)
+    ports = frozenset("01")
+    one = TimedSet(ports, (blocker,), {CodeKind.WITHOUT_SSE: blocking}, frozenset({"GPR"}))
+    machine = TimedMachine(6, SlotFiller("NOP"), Fraction(1, 100), (one,))
+    variant = catalogue.by_string(string)
+    (part,) = components([ports])
+    probe = TimedProbe(machine, variant, Fraction(1), [part])
+    probe.slots, probe.most_slots = 1, 1
+    seen = MixAnswer(1, 1, (Fraction(1), Fraction(1)))
+    probe.take(
+        ports, Asked(Question(variant, blocking, 2, (8, 16)), seen, ((8, Fraction(9, 2)), (16, Fraction(17, 2))))
+    )
+    assert probe.is_told(part) == is_told
+    assert probe.bounds[ports] == UopBounds(int(is_told), int(is_told))
+
+
+@pytest.mark.parametrize(
     ("cycles", "slots", "off", "is_stated"),
     [
         (Fraction(20), None, (0, 0), False),
