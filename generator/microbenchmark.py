@@ -8,6 +8,10 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MARK = bytes.fromhex("043f81c2b113b5")
 """The first bytes of PAUSE and RESUME (`generator.harness.style`), which pause and resume the counters."""
@@ -82,3 +86,8 @@ class Microbenchmark:
         if self.late or self.once:
             digest.update(b"\x00late|" + self.late_code + b"\x00once|" + self.once_code)
         return digest.hexdigest()
+
+
+def code_bytes(lines: Sequence[Line]) -> int:
+    """Return how many bytes lines of code take."""
+    return sum(len(line.code) for line in lines)

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from generator.memory.forwarding import LINE_BYTES, PAGE_BYTES
-from generator.microbenchmark import Microbenchmark
+from generator.microbenchmark import Microbenchmark, code_bytes
 from xed_convert.model import MemoryAddress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from generator.factory import InstructionFactory
     from generator.microbenchmark import Line
 
@@ -46,29 +44,16 @@ class RingOrder:
     @property
     def count(self) -> int:
         """How many numbers the generator counts through."""
-        return 1 << self.bits
-
-    @property
-    def bits(self) -> int:
-        """Bits of its numbers."""
-        return (self.places - 1).bit_length()
+        return 1 << self._bits
 
     @property
     def shift(self) -> int:
         """Bits by which the upper half is shifted; at least one, so that no place mixes with itself."""
-        return max(1, (self.bits + 1) // 2)
+        return max(1, (self._bits + 1) // 2)
 
-    def after(self, number: int) -> int:
-        """Return the generator's next number."""
-        return (number * FACTOR + INCREMENT) % self.count
-
-    def __iter__(self) -> Iterator[int]:
-        """Yield the places in their order, the first one last."""
-        number = 0
-        for _ in range(self.count):
-            number = self.after(number)
-            if (place := number ^ number >> self.shift) < self.places:
-                yield place
+    @property
+    def _bits(self) -> int:
+        return (self.places - 1).bit_length()
 
 
 PAGE_STRIDE = PAGE_BYTES + LINE_BYTES
@@ -107,11 +92,11 @@ def _writing(instructions: InstructionFactory, places: int, stride: int) -> tupl
         make("SHR (R64, I8)", "RDX", order.shift),
         make("XOR_31 (R64, R64)", "RDX", "RAX"),
         make("CMP (R64, I32)", "RDX", places),
-        make("JNB (Rel8)", _length(append)),
+        make("JNB (Rel8)", code_bytes(append)),
         *append,
         make("DEC (R64)", "RCX"),
     )
-    jump = make("JNZ (Rel8)", -(_length(loop) + 2))
+    jump = make("JNZ (Rel8)", -(code_bytes(loop) + 2))
     first = (
         make("MOV (M64, R64)", SAVED, "R14"),
         make("MOV_89 (R64, R64)", "RSI", "R14"),
@@ -119,7 +104,3 @@ def _writing(instructions: InstructionFactory, places: int, stride: int) -> tupl
         make("MOV (R32, I32)", "EAX", 0),
     )
     return (*first, *loop, jump)
-
-
-def _length(lines: tuple[Line, ...]) -> int:
-    return sum(len(line.code) for line in lines)

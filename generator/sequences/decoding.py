@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from generator.microbenchmark import Microbenchmark
+from generator.microbenchmark import Microbenchmark, code_bytes
 from generator.operands.effects import MOVING_CATEGORIES
 from generator.operands.values import kinds_of, values_of
 from generator.sequences.throughput import SequenceShape, setup_of, stack_bytes
@@ -46,7 +46,7 @@ def counted(factory: ThroughputFactory, form: Form) -> tuple[Microbenchmark, int
     """
     (instance,) = _instances(factory, form, 1)
     lines = with_prologue(factory.instructions, instance)
-    nops = max(1, LINE_BYTES - _size(lines))
+    nops = max(1, LINE_BYTES - code_bytes(lines))
     body = [*lines, *_nops(factory.instructions, nops)]
     purpose = f"decoding of {factory.variant.string}: an instance and {nops} NOPs in {LINE_BYTES} bytes{_words(form)}"
     return _benchmark(factory, [instance], body, purpose, 1), nops
@@ -60,7 +60,7 @@ def prologue_counted(factory: ThroughputFactory) -> tuple[Microbenchmark, int]:
     """
     (instance,) = _instances(factory, Form.PLAIN, 1)
     lines = prologue_and_epilogue(factory.instructions, instance)
-    nops = max(1, LINE_BYTES - _size(lines))
+    nops = max(1, LINE_BYTES - code_bytes(lines))
     body = [*lines, *_nops(factory.instructions, nops)]
     purpose = f"what stands beside {factory.variant.string}, alone, and {nops} NOPs in {LINE_BYTES} bytes"
     return _benchmark(factory, [instance], body, purpose, 1), nops
@@ -124,7 +124,7 @@ def least_nops(factory: ThroughputFactory, form: Form) -> int:
         AllocationError: there are not enough registers for one instance.
         EncodingError: an instance cannot be encoded.
     """
-    most = max(_size(with_prologue(factory.instructions, one)) for one in _instances(factory, form, INSTANCES))
+    most = max(code_bytes(with_prologue(factory.instructions, one)) for one in _instances(factory, form, INSTANCES))
     part, whole = DENSE
     # A window of 64 bytes may hold one instance more than its share
     return -(-most * part // (whole - part)) + most
@@ -137,10 +137,6 @@ def moves_addresses(factory: ThroughputFactory) -> bool:
 
 def _instances(factory: ThroughputFactory, form: Form, count: int) -> list[Instance]:
     return factory.instances(SequenceShape(count, form=form))
-
-
-def _size(lines: Sequence[Line]) -> int:
-    return sum(len(line.code) for line in lines)
 
 
 def _nops(instructions: InstructionFactory, count: int) -> list[Line]:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from generator.assemble import assemble
 from generator.facts import LineTemplate, parse_lines, read_facts
+from generator.microbenchmark import code_bytes
 from xed_convert.model import Instance, InstructionVariant, MemoryAddress, OperandKind, OperandValue
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def with_prologue(instructions: InstructionFactory, instance: Instance) -> list[
     row, own = extra_code_of(instance.variant), assemble(instance)
     if row is None or not row.repeated:
         return [own]
-    sizes = _size(_lines(instructions, instance, row.prologue, (0, 0)))
+    sizes = code_bytes(_lines(instructions, instance, row.prologue, (0, 0)))
     before = _lines(instructions, instance, row.prologue, (sizes, sizes + len(own.code)))
     return [*before, own, *_lines(instructions, instance, row.epilogue, (0, 0))]
 
@@ -127,10 +128,6 @@ def occupied(variant: InstructionVariant) -> frozenset[str]:
     return frozenset({SCRATCH}) if "SCRATCH64" in tokens else frozenset()
 
 
-def _size(lines: Sequence[Line]) -> int:
-    return sum(len(line.code) for line in lines)
-
-
 def _lines(
     instructions: InstructionFactory, instance: Instance, templates: Sequence[LineTemplate], targets: tuple[int, int]
 ) -> list[Line]:
@@ -138,7 +135,7 @@ def _lines(
     found: list[Line] = []
     for string, tokens in templates:
         plain = instructions.line(string, *(_value(instance, token, 0, 0) for token in tokens))
-        here = _size(found) + len(plain.code)
+        here = code_bytes(found) + len(plain.code)
         begin, end = targets
         found.append(
             instructions.line(string, *(_value(instance, token, begin - here, end - here) for token in tokens))

@@ -17,6 +17,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from generator.errors import GenerationError
+from generator.microbenchmark import code_bytes
 from inference.calibration import LEAST_WIDTH
 from inference.experiment import Procedure, Request, Want
 from inference.ports.alone.accuracy import accuracy_of
@@ -158,7 +159,7 @@ def _blocked_by(candidate: Candidate, isolated: Isolated, layout: PortLayout, is
     usage = PortUsage(dict.fromkeys(sets, 1))
     cycles = isolated.cycles
     benchmark = candidate.benchmark
-    size = Fraction(sum(len(line.code) for line in benchmark.body), benchmark.divisor)
+    size = Fraction(code_bytes(benchmark.body), benchmark.divisor)
     return [BlockingInstruction(ports, candidate.variant, usage, cycles, size) for ports in sets]
 
 

@@ -18,13 +18,13 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from generator.microbenchmark import Microbenchmark
-from generator.sequences.blocking import CodeKind, register_files
+from generator.sequences.blocking import CodeKind
 from generator.sequences.filler import MOVE, NOP, RESULTS, SOURCE, SlotFiller, as_filler
 from generator.sequences.renaming import is_move, may_be_eliminated
 from inference.experiment import Procedure, Request
 from inference.ports.by_time.blockers import proved_blockers
 from inference.ports.by_time.diagram import SetRelations, consistent, named
-from inference.ports.by_time.members import MEMORY, SHARES, Member, MemberClass, domains, preference
+from inference.ports.by_time.members import MEMORY, Member, MemberClass, domains, preference
 from inference.ports.by_time.mixes import (
     CONFIRMS,
     FARTHEST,
@@ -39,7 +39,7 @@ from inference.ports.by_time.mixes import (
     undisturbed,
 )
 from inference.ports.by_time.published import published_names
-from inference.ports.by_time.votes import ENOUGH_VOTES, REPRESENTATIVES, Places, voted, won
+from inference.ports.by_time.votes import ENOUGH_VOTES, REPRESENTATIVES, Places, vote_of, voted, won
 from results.model import PortUsage
 from xed_convert.errors import UopscopeError
 
@@ -253,20 +253,14 @@ class Discovery:
         if off > TOO_NOISY:
             return TimedMachine(self.width, self.filler, off, ())
         self.noise = noise_of(off)
-        classes.sort(key=lambda one: (one.first.size, min(member.variant.string for member in one.members)))
+        classes.sort(key=lambda one: (one.first.size, min(one.strings)))
         classes, relations = yield from self._relations(classes)
         fitting, _, left_out = consistent(relations)
-        classes = [one for number, one in enumerate(classes) if number not in left_out]
-        self.classes = classes
+        self.classes = classes = [one for number, one in enumerate(classes) if number not in left_out]
         ports, *others = (tuple(named(cells, [one.rank for one in classes])) for cells in fitting)
         proved = yield from proved_blockers(classes, ports, self.answers)
         sets = [
-            TimedSet(
-                one,
-                tuple(member.variant.string for member in found.members),
-                blockers,
-                frozenset().union(*(register_files(member.variant) for member in found.members)),
-            )
+            TimedSet(one, found.strings, blockers, found.files)
             for one, found, blockers in zip(ports, classes, proved, strict=True)
         ]
         names = published_names(self.architecture, {one.ports: one.members for one in sets})
@@ -481,14 +475,10 @@ class Discovery:
             found: list[bool | None] = []
             answers = yield from self.answers(members)
             for (inner, outer), (member, _), one in zip(open_, members, answers, strict=True):
-                # What is not confined to a set never waits for it, and what is may take longer than its one µop
-                if one.answer is None or (one.answer.most and min(one.answer.values) <= SHARES):
-                    found.append(None)
-                    continue
-                if (one.answer.uops or 0) > 1:
+                vote = vote_of(one)
+                if vote is not None and one.has_several_uops:
                     delays[inner].add(outer)
-                is_other = one.answer.most > 0 and classes[outer].may_hold_another_of(member)
-                found.append(None if is_other else one.answer.most > 0)
+                found.append(None if vote and classes[outer].may_hold_another_of(member) else vote)
             return found
 
         pairs = [
@@ -530,15 +520,11 @@ class Discovery:
             left = [
                 (i, o)
                 for i, o in left
-                if (i, o) in shown
-                and (
-                    len(found[i, o]) < SHOW_MOST
-                    or _second(found[i, o])[1] < classes[i].first.size + classes[o].first.size
-                )
+                if (i, o) in shown and not _are_apart(found[i, o], classes[i].first.size + classes[o].first.size)
             ]
             if not left:
                 break
-        return {pair: _second(shown) for pair, shown in found.items()}
+        return {pair: _sure(shown) for pair, shown in found.items()}
 
     def _mixed(
         self, classes: Sequence[MemberClass], pairs: Sequence[Places], place: int
@@ -598,9 +584,14 @@ def _off(residuals: Sequence[Fraction]) -> Fraction:
     return sorted(residuals)[int(len(residuals) * MOST_TIMES)] * NOISE_FACTOR
 
 
-def _second(ports: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """Return the second, if there are several."""
-    return ports[:SHOW_MOST][-1]
+def _are_apart(shown: Sequence[tuple[int, int]], both: int) -> bool:
+    """Whether enough mixes of two sets, those that show most first, show as many ports as `both` have."""
+    return len(shown) >= SHOW_MOST and _sure(shown)[1] >= both
+
+
+def _sure(shown: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """Return the ports that enough mixes show, those that show most first; with fewer mixes, what all show."""
+    return shown[:SHOW_MOST][-1]
 
 
 def _waits_longer(asked: Asked) -> bool:

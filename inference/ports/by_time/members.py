@@ -45,6 +45,16 @@ class MemberClass:
         """The member that was tried first."""
         return self.members[0]
 
+    @property
+    def strings(self) -> tuple[str, ...]:
+        """The strings of its instructions."""
+        return tuple(one.variant.string for one in self.members)
+
+    @property
+    def files(self) -> frozenset[str]:
+        """The register files of its instructions."""
+        return frozenset().union(*(register_files(one.variant) for one in self.members))
+
     def without_other_uops(self) -> MemberClass:
         """Return the members of one µop: if others need no memory, one that does has a µop elsewhere, too.
 

@@ -350,6 +350,11 @@ class Asked:
         return self.answer is not None and (self.answer.uops is None or min(self.answer.values) > WAITS)
 
     @property
+    def has_several_uops(self) -> bool:
+        """Whether the subject seems to have more than one µop on the set."""
+        return self.answer is not None and (self.answer.uops or 0) > 1
+
+    @property
     def slows(self) -> bool:
         """Whether the blocking instructions take longer beside the subject: each of them, not a µop's time in all."""
         if len(self.times) <= len(self.question.first):

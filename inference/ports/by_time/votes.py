@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from inference.ports.by_time.members import SHARES
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from inference.experiment import Procedure
     from inference.ports.by_time.members import Member, MemberClass
+    from inference.ports.by_time.mixes import Asked
 
 REPRESENTATIVES, ENOUGH_VOTES = 5, 2
 """Pairs of members that vote at most on the sets of two classes, and votes by which one side must lead."""
@@ -37,6 +40,16 @@ def voted(
             if vote is not None:
                 votes[pair].append(vote)
     return votes
+
+
+def vote_of(asked: Asked) -> bool | None:
+    """Return whether an instruction is confined to a set (None: the answer does not say).
+
+    What is not confined to it never waits for it, and what is may take longer than its one µop.
+    """
+    if asked.answer is None or (asked.answer.most and min(asked.answer.values) <= SHARES):
+        return None
+    return asked.answer.most > 0
 
 
 def won(votes: Sequence[bool]) -> bool:

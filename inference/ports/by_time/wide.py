@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import combinations, product
+from math import prod
 from typing import TYPE_CHECKING
 
-from generator.sequences.blocking import CodeKind, fits, is_wide, register_files
+from generator.sequences.blocking import CodeKind, fits, is_wide
 from inference.ports.by_time.blockers import proved_blockers
 from inference.ports.by_time.machine import TimedMachine, TimedSet
-from inference.ports.by_time.members import SHARES, MemberClass
-from inference.ports.by_time.votes import ENOUGH_VOTES, voted, won
+from inference.ports.by_time.members import MemberClass
+from inference.ports.by_time.votes import ENOUGH_VOTES, vote_of, voted, won
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -52,7 +53,7 @@ def find_wide_sets(
     """
     if not machine.sets:
         return None
-    discovery.most_often = {}  # of 512-bit instructions from here on
+    discovery = replace(discovery, most_often={})  # of 512-bit instructions only
     computing = [one for one in candidates if is_wide(one.variant) and not one.variant.accesses_memory]
     members = yield from discovery.members_of(computing)
     wide = yield from discovery.classes_of(members)
@@ -66,12 +67,7 @@ def find_wide_sets(
     classes, ports = search.in_all(placed)
     proved = yield from proved_blockers(classes, ports, discovery.answers)
     sets = tuple(
-        TimedSet(
-            one,
-            tuple(member.variant.string for member in found.members),
-            {CodeKind.WIDE: blockers[CodeKind.WIDE]},
-            _files(found),
-        )
+        TimedSet(one, found.strings, {CodeKind.WIDE: blockers[CodeKind.WIDE]}, _files(found))
         for one, found, blockers in zip(ports, classes, proved, strict=True)
         if CodeKind.WIDE in blockers
     )
@@ -85,8 +81,7 @@ def _in_wide_code(found: MemberClass) -> MemberClass:
 
 def _files(found: MemberClass) -> frozenset[str]:
     """Return the register files of a set's instructions. Loads of narrow vectors do not show those of 512 bits."""
-    own = frozenset().union(*(register_files(one.variant) for one in found.members))
-    return own if any(is_wide(one.variant) for one in found.members) else own - {VECTORS}
+    return found.files if any(is_wide(one.variant) for one in found.members) else found.files - {VECTORS}
 
 
 @dataclass
@@ -120,16 +115,18 @@ class _WideSearch:
     @property
     def changes(self) -> bool:
         """Whether 512-bit instructions change how narrower vectors run."""
-        return any(2 * self.slowed[place] > count for place, count in self.asked.items() if self._has_vectors(place))
+        vectors = (place for place in self.asked if self._has_vectors(place))
+        return any(2 * self.slowed[place] > self.asked[place] for place in vectors)
 
     def _has_vectors(self, place: int) -> bool:
         return VECTORS in self.sets[place].files and not self.sets[place].is_of_memory
 
+    def _may_change(self, place: int) -> bool:
+        return self.changes and self._has_vectors(place)
+
     def is_valid(self, place: int) -> bool:
         """Whether a known set is the same in 512-bit code: that of vectors may not be, unless it has only one port."""
-        return bool(self.known[place].members) and not (
-            self.changes and self._has_vectors(place) and len(self.sets[place].ports) > 1
-        )
+        return bool(self.known[place].members) and (len(self.sets[place].ports) == 1 or not self._may_change(place))
 
     def size(self, place: int) -> int:
         """Return how many ports a class has."""
@@ -155,17 +152,13 @@ class _WideSearch:
     def _vote(self, pair: Places, asked: Asked) -> bool | None:
         """Note what an answer tells besides, and return its vote."""
         inner, outer = pair
-        if asked.answer is None:
-            return None
-        if outer < len(self.known):
+        if asked.answer is not None and outer < len(self.known):
             self.asked[outer] += 1
             self.slowed[outer] += asked.slows
         if asked.slows:
             return None
-        self.halved[inner] += (asked.answer.uops or 0) > 1
-        if asked.answer.most and min(asked.answer.values) <= SHARES:
-            return None
-        return asked.answer.most > 0
+        self.halved[inner] += asked.has_several_uops
+        return vote_of(asked)
 
     def placed(self) -> dict[int, PortSet]:
         """Return the ports of each class of 512-bit instructions that fits only one place among the known ports."""
@@ -183,28 +176,23 @@ class _WideSearch:
 
     def _fits(self, one: int, ports: PortSet) -> bool:
         """Whether a class of 512-bit instructions may have these ports, by all votes about known sets."""
+        known = {place: own.ports for place, own in enumerate(self.sets) if self.is_valid(place)}
+        return self._agrees({**known, one: ports})
+
+    def _agrees(self, ports: Mapping[int, PortSet]) -> bool:
+        """Whether the ports of these classes agree with all votes about pairs of them."""
         return all(
-            not votes or ((ports <= own) if inner == one else (own <= ports)) == won(votes)
+            not votes or (ports[inner] <= ports[outer]) == won(votes)
             for (inner, outer), votes in self.confined.items()
-            if one in (inner, outer) and (known := min(inner, outer)) < len(self.known) and self.is_valid(known)
-            for own in [self.sets[known].ports]
+            if inner in ports and outer in ports
         )
 
     def _together(self, fitting: Mapping[int, list[PortSet]]) -> Iterator[Mapping[int, PortSet]]:
         """Yield the ways to place all classes that agree with the votes about pairs of them; none if too many."""
-        count = 1
-        for places in fitting.values():
-            count *= len(places)
-        if count > MOST_PLACINGS:
+        if prod(map(len, fitting.values())) > MOST_PLACINGS:
             return
-        for chosen in product(*fitting.values()):
-            each = dict(zip(fitting, chosen, strict=True))
-            if all(
-                not votes or (each[inner] <= each[outer]) == won(votes)
-                for (inner, outer), votes in self.confined.items()
-                if inner in each and outer in each
-            ):
-                yield each
+        placings = (dict(zip(fitting, chosen, strict=True)) for chosen in product(*fitting.values()))
+        yield from filter(self._agrees, placings)
 
     def in_all(self, placed: Mapping[int, PortSet]) -> tuple[list[MemberClass], list[PortSet]]:
         """Return all classes of 512-bit code and their ports; of vectors that change those of 512-bit instructions."""
@@ -217,6 +205,6 @@ class _WideSearch:
                 continue
             if own.ports in by_ports:
                 by_ports[own.ports].members += known.members
-            elif not (self.changes and self._has_vectors(place)):
+            elif not self._may_change(place):
                 by_ports[own.ports] = known
         return list(by_ports.values()), list(by_ports)
