@@ -465,7 +465,7 @@ def timed_usages() -> list[TimedUsage]:
 def contention_error(mixes: Sequence[TimedUsage]) -> float:
     """Return the mean error of a table on half of the mixes, as a share of their times; it is fitted to the others."""
     table, held = contention.fit(mixes[::2]), mixes[1::2]
-    return sum(abs(table.cycles(one.usage) / one.cycles - 1) for one in held) / len(held)
+    return sum(abs(table.cycles(one) / one.cycles - 1) for one in held) / len(held)
 
 
 def is_policy(found: Replacement, true: str) -> str:

@@ -16,6 +16,7 @@ again. A mix without one is left out.
 from __future__ import annotations
 
 import argparse
+import csv
 import random
 from collections import Counter
 from dataclasses import dataclass
@@ -27,7 +28,8 @@ from typing import TYPE_CHECKING
 from generator.factory import InstructionFactory
 from generator.sequences.blocking import CodeKind, fits
 from inference.ports.by_time import contention
-from inference.ports.by_time.contention import Contention, TimedUsage
+from inference.ports.by_time.contention import TOO_FAST, Contention, TimedUsage
+from inference.ports.by_time.grouped import IssuedInstruction
 from inference.ports.by_time.mixes import MixFactory, cycles_of
 from results.campaign.store import Store
 from results.findings import SlotsFound
@@ -42,14 +44,14 @@ from xed_convert.files import atomic_write
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from generator.microbenchmark import Line
     from inference.experiment import Measured, Procedure, Request
     from results.model import Characterization
     from xed_convert.model import InstructionVariant
 
-NEAR, TOO_FAST = 0.05, 0.03
+NEAR = 0.05
 AGAIN = 0.02
 """Two times of a mix agree if they differ by this share at most."""
 
@@ -145,12 +147,17 @@ def together(mix: Sequence[Known]) -> PortUsage:
 
 @dataclass(frozen=True, slots=True)
 class PlannedMix:
-    """A mix that can be generated: its request, port usage, cycles in which it is issued, and its variants' strings."""
+    """A mix that can be generated, its port usage, the cycles in which it is issued, and its instructions in order."""
 
     request: Request
     usage: PortUsage
     issue_cycles: float
-    variants: tuple[str, ...]
+    instructions: tuple[Known, ...]
+
+    def timed(self, cycles: float) -> TimedUsage:
+        """Return it with its time."""
+        code = tuple(IssuedInstruction(one.usage, one.slots) for one in self.instructions)
+        return TimedUsage(self.usage, self.issue_cycles, cycles, code)
 
 
 def planned(mixes: Iterable[Sequence[Known]], factory: MixFactory, width: int) -> Iterator[PlannedMix]:
@@ -161,8 +168,8 @@ def planned(mixes: Iterable[Sequence[Known]], factory: MixFactory, width: int) -
             request = factory.request([(one.variant, REPEATED) for one in mix], None)
         except UopscopeError:
             continue
-        if not waits(mix, request.benchmark.body, REPEATED * PORTS_ALONE.cycles(usage, issue)):
-            yield PlannedMix(request, usage, issue, tuple(one.variant.string for one in mix))
+        if not waits(mix, request.benchmark.body, REPEATED * PORTS_ALONE.cycles(TimedUsage(usage, issue, 0.0))):
+            yield PlannedMix(request, usage, issue, tuple(mix))
 
 
 def measure(mixes: Sequence[PlannedMix], measurer: Measurer, rounds: int) -> list[list[float]]:
@@ -208,35 +215,63 @@ REPEATED = 3
 ISSUE_NOISE = 0.25
 """Slots by which filler may show too few."""
 
+COLUMNS = ("usage", "issue_cycles", "cycles", "instructions", "variants")
+"""Of a file of mixes."""
+
 PATIENCE = 20.0
 """Waiting for a quiet core takes at most this many times what measuring takes."""
 
 
 def within(mixes: Sequence[TimedUsage], table: Contention) -> int:
     """Return how many mixes took as long as predicted."""
-    return sum(abs(one.cycles / table.cycles(one.usage, one.issue_cycles) - 1) <= NEAR for one in mixes)
+    return sum(abs(one.cycles / table.cycles(one) - 1) <= NEAR for one in mixes)
 
 
 def write(path: Path, mixes: Sequence[tuple[PlannedMix, float]]) -> None:
-    """Write mixes as TSV: µops by ports, cycles in which they are issued, measured cycles, variants."""
-    rows = (f"{one.usage}\t{one.issue_cycles:.4f}\t{cycles:.4f}\t{'; '.join(one.variants)}" for one, cycles in mixes)
+    """Write mixes as TSV: µops by ports, cycles in which they are issued, measured cycles, instructions, variants.
+
+    An instruction is its slots and µops by ports, as `2 1*FP01+1*r89`.
+    """
+    rows = (
+        "\t".join(
+            [
+                str(one.usage),
+                f"{one.issue_cycles:.4f}",
+                f"{cycles:.4f}",
+                "; ".join(f"{known.slots} {known.usage}" for known in one.instructions),
+                "; ".join(known.variant.string for known in one.instructions),
+            ]
+        )
+        for one, cycles in mixes
+    )
     with atomic_write(path) as file:
-        file.write("\n".join(["usage\tissue_cycles\tcycles\tvariants", *rows, ""]).encode())
+        file.write("\n".join(["\t".join(COLUMNS), *rows, ""]).encode())
 
 
 def read(path: Path) -> list[TimedUsage]:
-    """Return the mixes of a file that `write` wrote."""
-    rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()[1:]]
-    return [TimedUsage(PortUsage.parse(usage), float(issue), float(cycles)) for usage, issue, cycles, *_ in rows]
+    """Return the mixes of a file that `write` wrote; its last columns may be missing."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return [
+            TimedUsage(PortUsage.parse(row["usage"]), float(row["issue_cycles"]), float(row["cycles"]), _code(row))
+            for row in csv.DictReader(file, delimiter="\t")
+        ]
+
+
+def _code(row: Mapping[str, str]) -> tuple[IssuedInstruction, ...]:
+    instructions = (one.partition(" ") for one in filter(None, row.get("instructions", "").split("; ")))
+    return tuple(IssuedInstruction(PortUsage.parse(usage), int(slots)) for slots, _, usage in instructions)
 
 
 def report(mixes: Sequence[TimedUsage]) -> Iterator[str]:
     """Yield how well ports alone and a contention table predict mixes, and that table."""
     table, judged = contention.fit(mixes[::2]), mixes[1::2]
-    fast = sum(one.cycles < PORTS_ALONE.cycles(one.usage, one.issue_cycles) * (1 - TOO_FAST) for one in mixes)
+    fast = sum(one.cycles < PORTS_ALONE.cycles(one) * (1 - TOO_FAST) for one in mixes)
     yield f"{len(mixes)} mixes; {fast} faster than the linear program by more than {TOO_FAST:.0%}"
     alone, both = within(judged, PORTS_ALONE), within(judged, table)
     yield f"of {len(judged)} mixes, within {NEAR:.0%}: {alone} by ports alone, {both} with contention:"
+    if table.grouped:
+        in_groups = within(judged, Contention({}, table.grouped))
+        yield f"instructions are issued whole, on {port_set_name(table.grouped)} a µop per cycle: {in_groups} with that"
     for (inner, outer), share in table.shares.items():
         yield f"{port_set_name(inner)} in {port_set_name(outer)}\t{share:.3f}"
 
@@ -276,7 +311,7 @@ def main() -> None:
     if options.output:
         write(options.output, timed)
     print(f"{len(known)} variants; {len(mixes)} mixes generated, {len(timed)} with a time that came again")
-    print(*report([TimedUsage(mix.usage, mix.issue_cycles, cycles) for mix, cycles in timed]), sep="\n")
+    print(*report([mix.timed(cycles) for mix, cycles in timed]), sep="\n")
 
 
 if __name__ == "__main__":

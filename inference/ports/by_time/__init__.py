@@ -8,7 +8,7 @@ Reading order:
 - `published` (published names of ports), `hypotheses` (usages of known sets);
 - `timed_probe` (what is known of one variant), `slots` (its issue slots), `infer` (what to ask about it), `conclude`
   (what the answers amount to);
-- `contention` (how much longer than their ports allow mixes take);
+- `contention` (how much longer than their ports allow mixes take), `grouped` (cores that issue instructions whole);
 - `fit` (loads and classes out of given times of any mixes).
 
 `generator.sequences.mixes` makes the code; port arithmetic is in `results.ports`.

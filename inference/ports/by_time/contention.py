@@ -8,6 +8,9 @@ cycle, if the shuffle always ran on FP2. They take 1.20.
 The table has a share for each such pair of sets. The full share applies where both sets are as full as the fullest one.
 It falls to nothing where one of them is full to `FREE` of that.
 
+The second cause is the order of the code, on a core that issues instructions whole (`grouped`). The mixes show for
+which ports that holds.
+
 The table stands beside the ports and does not change them. What it predicts is a model, fitted to a part of the mixes
 of one CPU.
 """
@@ -18,12 +21,14 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from inference.ports.by_time.grouped import issue_cycles
 from inference.ports.by_time.hypotheses import components
 from inference.ports.solver import silent_solver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from inference.ports.by_time.grouped import IssuedInstruction
     from results.model import PortUsage
     from results.ports import PortSet
 
@@ -41,29 +46,51 @@ LEAST_SHARE = 0.01
 """Share of the time. Less is the spread of a stable measurement, and left out."""
 
 
+TOO_FAST = 0.03
+"""Share of the predicted time by which a mix may take less, by noise."""
+
+NOTICED = 0.05
+"""Share of the predicted time by which a mix has to be slower in groups, so that its time tells."""
+
+REFUTES = 0.05
+"""Share of the mixes. If more of those that would be issued more slowly in groups are faster than that, ports take any
+number of µops per cycle. On a Zen 3 it is 0.6 %, on an Emerald Rapids 98 %."""
+
+
 @dataclass(frozen=True, slots=True)
 class TimedUsage:
-    """The port usage of a mix, the cycles that all its µops need to be issued, and its measured cycles."""
+    """The port usage of a mix, the cycles in which it is issued, and its measured cycles.
+
+    `code` are its instructions in program order, if they are known.
+    """
 
     usage: PortUsage
     issue_cycles: float
     cycles: float
+    code: tuple[IssuedInstruction, ...] = ()
+
+    def issued(self, ports: PortSet) -> float:
+        """Return in how many cycles it is issued, if each of these ports takes one µop per cycle."""
+        if not self.code or not ports:
+            return self.issue_cycles
+        width = round(sum(one.slots for one in self.code) / self.issue_cycles)
+        return max(self.issue_cycles, float(issue_cycles(self.code, width, ports)))
 
 
 @dataclass(frozen=True, slots=True)
 class Contention:
-    """By which share of the time of full ports µops take longer, for pairs of a set and a larger one around it."""
+    """What makes mixes slower than their ports allow.
+
+    `shares` say by which share of the time of full ports µops take longer, for pairs of a set and a larger one around
+    it. Of `grouped` ports each takes one µop per cycle, and instructions are issued whole.
+    """
 
     shares: Mapping[NestedSets, float]
+    grouped: PortSet = frozenset()
 
-    def cycles(self, usage: PortUsage, issue_cycles: float = 0.0) -> float:
-        """Return the cycles of a mix: of its fullest ports with what contention adds, or of issue if that takes longer.
-
-        Args:
-            usage: the µops of the mix.
-            issue_cycles: cycles in which the mix can be issued.
-        """
-        return max([issue_cycles, *(one.cycles * (1 + self._added(one)) for one in _groups(usage))])
+    def cycles(self, mix: TimedUsage) -> float:
+        """Return the cycles that are predicted: of the fullest ports with what contention adds, or of issue."""
+        return max([mix.issued(self.grouped), *(one.cycles * (1 + self._added(one)) for one in _groups(mix.usage))])
 
     def _added(self, group: _Group) -> float:
         return sum(self.shares.get(pair, 0.0) * weight for pair, weight in group.weights.items())
@@ -80,22 +107,40 @@ class _Group:
     weights: Mapping[NestedSets, float]
 
 
-def fit(mixes: Iterable[TimedUsage]) -> Contention:
+def fit(mixes: Sequence[TimedUsage]) -> Contention:
     """Return the table with the least sum of errors, each as a share of its mix's time.
 
-    Only mixes count that a single group of ports limits. Shares are never negative.
+    Only mixes count for it that a single group of ports limits. Shares are never negative.
     """
-    rows = [row for mix in mixes for row in _rows(mix)]
+    grouped = _grouped(mixes)
+    rows = [row for mix in mixes for row in _rows(mix, mix.issued(grouped))]
     often = Counter(pair for weights, _ in rows for pair in weights)
     pairs = sorted((pair for pair, count in often.items() if count >= FEWEST_MIXES), key=_order)
     shares = _least_errors([([weights.get(pair, 0.0) for pair in pairs], longer) for weights, longer in rows])
-    return Contention({pair: share for pair, share in zip(pairs, shares, strict=False) if share >= LEAST_SHARE})
+    found = {pair: share for pair, share in zip(pairs, shares, strict=False) if share >= LEAST_SHARE}
+    return Contention(found, grouped)
 
 
-def _rows(mix: TimedUsage) -> Iterator[tuple[Mapping[NestedSets, float], float]]:
+def _grouped(mixes: Sequence[TimedUsage]) -> PortSet:
+    """Return the ports that take one µop per cycle: no mix is faster than that allows, but for a few by noise."""
+    found: PortSet = frozenset()
+    for one in components(ports for mix in mixes for ports, count in mix.usage.uops.items() if count and ports):
+        more = found.union(*one.basic)
+        if _is_issued_in_groups(mixes, more):
+            found = more
+    return found
+
+
+def _is_issued_in_groups(mixes: Sequence[TimedUsage], ports: PortSet) -> bool:
+    times = ((mix.cycles, Contention({}).cycles(mix), mix.issued(ports)) for mix in mixes)
+    too_fast = [cycles < issued * (1 - TOO_FAST) for cycles, before, issued in times if issued > before * (1 + NOTICED)]
+    return len(too_fast) >= FEWEST_MIXES and sum(too_fast) <= REFUTES * len(too_fast)
+
+
+def _rows(mix: TimedUsage, issued: float) -> Iterator[tuple[Mapping[NestedSets, float], float]]:
     """Yield how full nested sets are, and by which share the mix takes longer than its ports allow."""
     groups = _groups(mix.usage)
-    cycles = max([mix.issue_cycles, *(one.cycles for one in groups)])
+    cycles = max([issued, *(one.cycles for one in groups)])
     full = [one for one in groups if one.cycles > cycles * FREE and one.weights]
     if len(full) == 1 and full[0].cycles == cycles:
         yield full[0].weights, mix.cycles / cycles - 1

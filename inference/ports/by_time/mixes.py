@@ -106,7 +106,7 @@ class MixAnswer:
         single instance may seem to, if it waited for blocked ports: Zen 4 binds some µops to busy ports.
 
         If many had time for most of a µop that one instance seems to have at both strengths, the one time or the other
-        two are mistakes. So many instances are asked once more.
+        two are mistakes. So the same mix of many is measured once more.
         """
         most = max(0, floor(bound + slack))
         if not self.doubtful and self.uops is not None and most < self.uops and bound > most + WAITS:
@@ -379,8 +379,9 @@ def ask(mixes: MixFactory, questions: Sequence[Question], noise: Fraction) -> Pr
     """Time the mixes of all questions; return an answer to each.
 
     One mix of each strength comes first. If these leave a doubt, all others follow, and medians count. If one instance
-    seems to have µops on the set, many instances are measured: first among a few blocking instructions. If that leaves
-    the number open, they are measured among so many that these last longer than the instances.
+    seems to have µops on the set, many instances are measured: first among a few blocking instructions, and once more if
+    these are doubtful. If that leaves the number open, they are measured among so many that these last longer than the
+    instances.
     """
     found = yield from _with_one(
         mixes, [Asked(one, None) for one in questions], [one.first for one in questions], noise
@@ -393,6 +394,8 @@ def ask(mixes: MixFactory, questions: Sequence[Question], noise: Fraction) -> Pr
     wanted_counts = [one.question.further if open_ else () for one, open_ in zip(found, doubtful, strict=True)]
     found = yield from _with_one(mixes, found, wanted_counts, noise)
     found = yield from _with_many(mixes, found, [one.question.many if one.waits else None for one in found], noise)
+    same = [one.question.many if one.answer is not None and one.answer.doubtful else None for one in found]
+    found = yield from _with_many(mixes, found, same, noise, again=1)
     wanted = [one.question.more if one.is_open else None for one in found]
     found = yield from _with_many(mixes, found, wanted, noise)
     return [one.settled(noise) if numbers else one for one, numbers in zip(found, wanted, strict=True)]
@@ -421,13 +424,16 @@ def _with_one(
 
 
 def _with_many(
-    mixes: MixFactory, asked: Sequence[Asked], wanted: Sequence[tuple[int, int] | None], noise: Fraction
+    mixes: MixFactory, asked: Sequence[Asked], wanted: Sequence[tuple[int, int] | None], noise: Fraction, again: int = 0
 ) -> Procedure[list[Asked]]:
-    """Ask with so many (instances, blocking instructions) of each; None: not about this one."""
+    """Ask with so many (instances, blocking instructions) of each; None: not about this one.
+
+    What was measured for another number `again` does not count.
+    """
     requests: list[list[Request]] = []
     for one, numbers in zip(asked, wanted, strict=True):
         parts = [] if numbers is None else [(one.question.blocker, numbers[1]), (one.question.subject, numbers[0])]
-        requests.append(mixes.possible([(parts, None)]) if parts else [])
+        requests.append([replace(each, again=again) for each in mixes.possible([(parts, None)])] if parts else [])
     answers = iter((yield [request for some in requests for request in some]) if any(requests) else [])
     found = []
     for one, numbers, some in zip(asked, wanted, requests, strict=True):

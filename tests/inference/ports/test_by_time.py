@@ -237,6 +237,31 @@ def test_if_many_instances_contradict_both_strengths_by_little_they_are_asked_ag
     assert doubtful.bounded(Fraction(74, 100), Fraction(17, 100)).uops == 0
 
 
+@pytest.mark.parametrize(("second", "uops"), [("7.50", 0), ("9.00", 1)])
+def test_a_doubtful_mix_of_many_is_measured_once_more_before_others(
+    catalogue: Catalogue, second: str, uops: int
+) -> None:
+    """VPMULHW (FP03) among VADDPS (FP23) on a Zen 3: µops go to the busy port, but in a mix of six and twelve."""
+    mixes = MixFactory(InstructionFactory(catalogue))
+    subject, blocker = (catalogue.by_string(f"{name} (YMM, YMM, YMM)") for name in ("VPMULHW", "VADDPS"))
+    question = Question(subject, blocker, 2, strengths(2, 6, 1, Fraction(1)))
+    asked: list[tuple[int, int, int]] = []
+
+    def answer(request: Request) -> Measured:
+        instances = sum(line.key == subject.key for line in request.benchmark.body)
+        blockers = sum(line.key == blocker.key for line in request.benchmark.body)
+        asked.append((instances, blockers, request.again))
+        cycles = Fraction(blockers + instances, 2)
+        if (instances, blockers) == question.many:
+            cycles = Fraction(second if request.again else "7.51")
+        return Measured(request, Status.OK, {"core_cycles": cycles}, {}, None)
+
+    answered = driven(ask(mixes, [question], Fraction(1, 200)), answer)
+    assert isinstance(answered, list)
+    assert answered[0].answer.uops == uops
+    assert [one for one in asked if one[0] > 1] == [(*question.many, 0), (*question.many, 1)]
+
+
 def test_times_in_which_blocking_instructions_cannot_run_say_nothing() -> None:
     """VANDPS_Z (ZMM, K, ZMM, M32_1to16) on an Emerald Rapids, beside CMP with five ports."""
     counts = (20, 25, 30, 35, 40, 45, 50, 55)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from functools import reduce
 from itertools import product
 
 import pytest
@@ -10,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.ports.by_time.contention import FEWEST_MIXES, FREE, Contention, TimedUsage, fit
+from inference.ports.by_time.grouped import IssuedInstruction
 from results.model import PortUsage
-from results.ports import throughput_of
+from results.ports import PortSet, joined, throughput_of
 from tests.nonempty import some
 from tests.shared import CHECKOUT
 
@@ -26,7 +29,9 @@ def test_without_contention_a_mix_takes_what_its_ports_or_issue_allow(
     uops: dict[frozenset[str], int], issue: int
 ) -> None:
     usage = PortUsage(uops)
-    assert Contention({}).cycles(usage, issue) == pytest.approx(max(issue, float(throughput_of(usage))))
+    assert Contention({}).cycles(TimedUsage(usage, issue, 0.0)) == pytest.approx(
+        max(issue, float(throughput_of(usage)))
+    )
 
 
 @given(USAGES, USAGES, st.floats(0, 1))
@@ -34,8 +39,8 @@ def test_contention_takes_no_time_away(
     uops: dict[frozenset[str], int], other: dict[frozenset[str], int], share: float
 ) -> None:
     pairs = {(inner, outer): share for inner, outer in product(uops, {**uops, **other}) if inner < outer}
-    usage = PortUsage(uops)
-    assert Contention(pairs).cycles(usage) >= Contention({}).cycles(usage) * (1 - 1e-9)
+    mix = TimedUsage(PortUsage(uops), 0.0, 0.0)
+    assert Contention(pairs).cycles(mix) >= Contention({}).cycles(mix) * (1 - 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +54,8 @@ def test_contention_takes_no_time_away(
     ],
 )
 def test_what_two_full_sets_take(usage: str, cycles: float) -> None:
-    assert Contention({(P0, P01): 0.2}).cycles(PortUsage.parse(usage)) == pytest.approx(cycles)
+    mix = TimedUsage(PortUsage.parse(usage), 0.0, 0.0)
+    assert Contention({(P0, P01): 0.2}).cycles(mix) == pytest.approx(cycles)
 
 
 def slow_mixes(count: int, share: float = 0.2) -> list[TimedUsage]:
@@ -90,13 +96,35 @@ def test_mixes_that_other_things_limit_say_nothing() -> None:
     assert fit([*issue, *other_ports]) == fit([]) == Contention({})
 
 
+def mixes_of_one_or_two_uops(ports: PortSet) -> list[TimedUsage]:
+    """Return mixes of instructions with one or two µops on p0123 and one on p5, if these ports take a µop per cycle."""
+    source = random.Random(5)
+    alone, both, apart = (PortUsage.parse(text) for text in ("1*p0123", "2*p0123", "1*p5"))
+    found = []
+    for _ in range(60):
+        code = tuple(IssuedInstruction(source.choice((alone, both, apart)), 1) for _ in range(source.randint(3, 8)))
+        usage = reduce(joined, (one.usage for one in code))
+        mix = TimedUsage(usage, len(code) / 6, 0.0, code)
+        cycles = max(Contention({}, ports).cycles(mix), float(throughput_of(usage)))
+        found.append(replace(mix, cycles=cycles * source.uniform(0.99, 1.01)))
+    return found
+
+
+@pytest.mark.parametrize("ports", ["", "0123"])
+def test_mixes_show_on_which_ports_instructions_are_issued_whole(ports: str) -> None:
+    mixes = mixes_of_one_or_two_uops(frozenset(ports))
+    found = fit(mixes)
+    assert found.grouped == frozenset(ports)
+    assert all(found.cycles(mix) == pytest.approx(mix.cycles, rel=0.02) for mix in mixes)
+
+
 def test_half_of_the_mixes_of_a_real_zen_4_predict_the_other_half() -> None:
     lines = (CHECKOUT / "benchmarks" / "predictions" / "real_mixes.ZEN4.tsv").read_text().splitlines()
     rows = [line.split("\t") for line in lines[1:]]
     mixes = [TimedUsage(PortUsage.parse(usage), float(issue), float(cycles)) for usage, issue, cycles in rows]
     held = some(mixes[1::2], 800)
     alone, both = (
-        sum(abs(table.cycles(one.usage, one.issue_cycles) / one.cycles - 1) < 0.05 for one in held) / len(held)
+        sum(abs(table.cycles(one) / one.cycles - 1) < 0.05 for one in held) / len(held)
         for table in (Contention({}), fit(mixes[::2]))
     )
     assert alone < 0.8
