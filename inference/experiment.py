@@ -104,12 +104,16 @@ Procedure: TypeAlias = Generator[Sequence[Request], Sequence[Measured], Result]
 """A generator that asks for measurements and returns a conclusion (a plain alias: Python 3.11 has no `type`)."""
 
 
+MOST_AGAIN = 4
+"""Measurements of one request that a procedure may ask for by numbers `again` of its own, from 0 on."""
+
+
 def repeated(procedure: Procedure[Result], number: int) -> Procedure[Result]:
     """Run a procedure on measurements of its own: none that was made for another number counts."""
     try:
         requests = next(procedure)
         while True:
-            requests = procedure.send((yield [replace(one, again=number) for one in requests]))
+            requests = procedure.send((yield [replace(one, again=number * MOST_AGAIN + one.again) for one in requests]))
     except StopIteration as finished:
         result: Result = finished.value
         return result

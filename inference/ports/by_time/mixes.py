@@ -379,9 +379,9 @@ def ask(mixes: MixFactory, questions: Sequence[Question], noise: Fraction) -> Pr
     """Time the mixes of all questions; return an answer to each.
 
     One mix of each strength comes first. If these leave a doubt, all others follow, and medians count. If one instance
-    seems to have µops on the set, many instances are measured: first among a few blocking instructions, and once more if
-    these are doubtful. If that leaves the number open, they are measured among so many that these last longer than the
-    instances.
+    seems to have µops on the set, many instances are measured: first among a few blocking instructions, and there once
+    more if these are doubtful. If that leaves the number open, they are measured among so many that these last longer
+    than the instances.
     """
     found = yield from _with_one(
         mixes, [Asked(one, None) for one in questions], [one.first for one in questions], noise

@@ -1,6 +1,7 @@
 """Sessions: procedures get what they ask for, and nothing is measured twice."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -90,6 +91,17 @@ def test_a_procedure_that_is_repeated_has_measurements_of_its_own() -> None:
     assert runs.run_one(total([[3], [4]])) == 7
     measured = [job.benchmark.body_code[0] for batch in backend.batches for job in batch]
     assert sorted(measured) == [3] * 4 + [4] * 4  # two sizes of each, for two numbers
+
+
+def test_what_a_procedure_measures_twice_itself_is_measured_twice_when_it_is_repeated() -> None:
+    def twice() -> Procedure[None]:
+        yield [request(3)]
+        yield [replace(request(3), again=1)]
+
+    backend, runs = session()
+    for number in (0, 1):
+        runs.run_one(repeated(twice(), number))
+    assert len([job for batch in backend.batches for job in batch]) == 2 * 2 * 2  # two sizes of each
 
 
 @pytest.mark.parametrize("again", [0, 2])
