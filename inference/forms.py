@@ -12,7 +12,7 @@ from generator.sequences.throughput import LENGTHS, ThroughputFactory, same_regi
 from inference.experiment import Procedure, Want
 from inference.port_usage import infer_form, measure_prologues
 from inference.ports.alone.isolation import isolated_of
-from inference.ports.by_time.infer import infer_by_time
+from inference.ports.by_time.counterparts import infer_beside_registers
 from inference.ports.by_time.mixes import MixFactory
 from inference.throughput import (
     UNIT,
@@ -84,7 +84,8 @@ def measure_plain(found: ConclusionBuilder, context: Context) -> Procedure[None]
     if context.timed is not None and found.plain.ports is None and found.fastest is not None:
         times = sorted(one.cycles for one in (found.fastest, found.fastest_loop) if one is not None)
         mixes = MixFactory(context.instructions)
-        found.note_timed((yield from infer_by_time(context.timed, mixes, found.variant, times[0], times[-1])))
+        timed = yield from infer_beside_registers(context.timed, mixes, found.variant, times[0], times[-1])
+        found.note_timed(timed)
 
 
 def measure_first(search: Search, want: Want) -> Procedure[None]:

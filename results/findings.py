@@ -103,6 +103,7 @@ class Note(StrEnum):
     NOT_REPEATED = "not repeated"
     PASSES_DIFFER = "passes differ"
     NO_SLOTS_LEFT = "no slots left"
+    UNLIKE_REGISTERS = "unlike registers"
 
 
 @dataclass(frozen=True, slots=True)

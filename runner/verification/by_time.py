@@ -13,24 +13,20 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from generator.errors import GenerationError
-from generator.sequences.throughput import SequenceShape, ThroughputFactory
 from inference.characterizer import CandidateCache, Characterizer
-from inference.experiment import Procedure, Request
-from inference.ports.by_time.infer import infer_by_time
-from inference.ports.by_time.mixes import MixFactory, cycles_of
+from inference.ports.by_time.counterparts import infer_beside_registers, time_alone
+from inference.ports.by_time.mixes import MixFactory
 from results.findings import Indistinguishable, OnlyBounds, Unplaced
 from results.model import PortUsage
 from results.ports import confined, joined, renamed, throughput_of
 from runner.measuring.protocol import Measurer
 from runner.measuring.session import Limits, Session, Task
 from runner.verification.judge import visible_ports
-from xed_convert.errors import EncodingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from generator.factory import InstructionFactory
+    from inference.experiment import Procedure
     from inference.ports.by_time.machine import TimedMachine
     from inference.ports.infer import PortConclusion
     from results.ports import PortSet
@@ -38,9 +34,6 @@ if TYPE_CHECKING:
     from runner.measuring.session import MeasurementSource
     from xed_convert.catalogue.catalogue import Catalogue
     from xed_convert.model import InstructionVariant
-
-SHAPES = (SequenceShape(8), SequenceShape(8, breakers=True), SequenceShape(16, breakers=True, every=8))
-"""Sequences whose fastest is taken for the throughput."""
 
 MANY = 1000
 """Blocking instructions: far more µops than one instruction has."""
@@ -119,7 +112,7 @@ def run(
     basic = {one.ports: backend.machine.truth(catalogue.by_string(one.members[0])).ports for one in context.timed.sets}
     mixes = MixFactory(context.instructions)
     by_key = {variant.key: variant for variant in variants}
-    tasks = (Task(one.key, _infer(context.timed, mixes, one, context.instructions)) for one in variants)
+    tasks = (Task(one.key, _infer(context.timed, mixes, one)) for one in variants)
     known: list[tuple[PortUsage, PortUsage]] = []
     for finished in session.run(tasks):
         outcome.measurements += len(finished.requests)
@@ -130,21 +123,9 @@ def run(
     return outcome
 
 
-def _infer(
-    timed: TimedMachine, mixes: MixFactory, variant: InstructionVariant, instructions: InstructionFactory
-) -> Procedure[PortConclusion | None]:
-    factory = ThroughputFactory(instructions, variant)
-    requests = []
-    for shape in SHAPES:
-        try:
-            requests.append(Request(factory.sequence(shape), loop=True))
-        except (GenerationError, EncodingError):
-            continue
-    measured = (yield requests) if requests else []
-    times = [cycles / one.request.benchmark.divisor for one in measured if (cycles := cycles_of(one)) is not None]
-    if not times:
-        return None
-    return (yield from infer_by_time(timed, mixes, variant, min(times)))
+def _infer(timed: TimedMachine, mixes: MixFactory, variant: InstructionVariant) -> Procedure[PortConclusion | None]:
+    cycles = yield from time_alone(variant, mixes.instructions)
+    return None if cycles is None else (yield from infer_beside_registers(timed, mixes, variant, cycles, Fraction(0)))
 
 
 def _count(
