@@ -174,9 +174,10 @@ def judge(times: Sequence[tuple[int, Fraction]], size: int, noise: Fraction) -> 
     may be off, times are never less than the ports allow. They may be more: ports idle where results of different
     latency come out at once. Medians count, so that one disturbed time among several decides nothing.
 
-    Two mixes that had no time for a further µop refute the medians: on Zen 3, ALUs idle in some mixes of ANDN and one
-    VPMINUD (4.44 cycles for 16, 9.47 for 36), but not in others (6.01 for 24, 8.10 for 32). They had time for less than
-    half of a µop: on Emerald Rapids, two of eight mixes with VADDPH had time for 0.4 and 0.7 µops, because of noise.
+    If two mixes had no time for a further µop, the number is open, and many instances decide: on Zen 3, ALUs idle in
+    some mixes of ANDN and one VPMINUD (4.44 cycles for 16, 9.47 for 36), but not in others (6.01 for 24, 8.10 for 32).
+    So they do if the halves disagree. That may be noise: three of eight mixes of VANDNPD and VADDPD from memory had
+    time for 0.36 to 0.51 µops, and the others for 0.98 to 1.00.
     """
     middle = len(times) // 2
     kept = [_possible(half, size, noise) for half in (times[:middle], times[middle:])]
@@ -185,14 +186,15 @@ def judge(times: Sequence[tuple[int, Fraction]], size: int, noise: Fraction) -> 
     slack = [ROUNDING + noise * size * max(cycles for _, cycles in half) / isqrt(len(half)) for half in halves]
     near = [max(0, floor(value + min(FARTHEST, each))) for value, each in zip(values, slack, strict=True)]
     agree = len(set(near)) == 1 and all(value - near[0] <= FARTHEST for value in values) and max(slack) <= BLURRED
-    most = max(0, min(floor(value + each) for value, each in zip(values, slack, strict=True)))
+    bounds = [floor(value + each) for value, each in zip(values, slack, strict=True)]
+    most = max(0, *bounds) if len(times) > len(halves) else max(0, min(bounds))
     if len(times) > len(halves):
         had_time = sorted((cycles * size - count, noise * size * cycles) for count, cycles in chain(*kept))
         value, off = had_time[min(1, len(had_time) - 1)]  # the fastest one may be the luckiest mistake
         bound = max(0, floor(value + ROUNDING + off))
         if bound < near[0] and value <= bound + WAITS:
-            return MixAnswer(0 if bound == 0 else None, min(most, bound), values)
-    return MixAnswer(near[0] if agree else None, max(near[0], most) if agree else most, values)
+            return MixAnswer(None, max(near), values)
+    return MixAnswer(near[0] if agree else None, max(near[0], most), values)
 
 
 def _possible(times: Sequence[tuple[int, Fraction]], size: int, noise: Fraction) -> Sequence[tuple[int, Fraction]]:

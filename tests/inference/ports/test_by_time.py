@@ -270,7 +270,15 @@ def test_times_in_which_blocking_instructions_cannot_run_say_nothing() -> None:
     assert judge(times, 5, Fraction(42, 10_000)).most >= 1
     # Two mixes in which they can run, but no µop more
     times[-1] = (55, Fraction("11.00"))
-    assert judge(times, 5, Fraction(42, 10_000)).most == 0
+    assert_many_decide(judge(times, 5, Fraction(42, 10_000)))
+
+
+def assert_many_decide(answer: MixAnswer) -> None:
+    """Check that the number is open between none and one, and that six instances settle it."""
+    assert (answer.uops, answer.most) == (None, 1)
+    slack = Fraction(17, 100)
+    assert answer.bounded(Fraction(1, 10), slack).uops == 0
+    assert answer.bounded(Fraction(135, 100), slack).bounded(Fraction(1), slack).settled(Fraction(1), slack).uops == 1
 
 
 def test_what_changes_how_blocking_instructions_run_is_seen(catalogue: Catalogue) -> None:
@@ -1099,16 +1107,22 @@ def test_one_disturbed_time_decides_nothing() -> None:
     assert slots_among_filler([*filled[:-1], (41, Fraction(60))], 6, Fraction(1, 200))[0] == 1
 
 
-def test_two_mixes_without_time_for_a_uop_refute_slower_ones() -> None:
+def test_many_instances_decide_if_two_mixes_had_no_time_for_a_uop() -> None:
     """Times of VPMINUD (YMM, YMM, M256), which has no µop for an ALU, among ANDNs on a Zen 3."""
     cycles = {16: "4.44", 20: "5.25", 24: "6.01", 28: "7.20", 32: "8.10", 36: "9.47", 40: "10.21", 44: "11.17"}
     times = [(count, Fraction(time)) for count, time in cycles.items()]
-    answer = judge(times, 4, Fraction(1, 200))
-    assert (answer.uops, answer.most) == (0, 0)
+    assert_many_decide(judge(times, 4, Fraction(1, 200)))
     once = judge([(count, time if count != 32 else Fraction("8.20")) for count, time in times], 4, Fraction(1, 200))
     assert (once.uops, once.most) == (1, 1)
     one_more = judge([(count + 4, time + 1 + Fraction(1, 4)) for count, time in times], 4, Fraction(1, 200))
-    assert (one_more.uops, one_more.most) == (None, 1)
+    told = one_more.bounded(Fraction(11, 10), Fraction(17, 100))
+    assert (told.uops, told.most) == (None, 1)
+
+
+def test_many_instances_decide_if_the_halves_disagree() -> None:
+    """VADDPD (XMM, XMM, M128), which has a µop of them, among VANDNPDs on a busy Zen 3."""
+    cycles = {16: "4.09", 20: "5.13", 24: "6.11", 28: "7.25", 32: "8.25", 36: "9.25", 40: "10.26", 44: "11.26"}
+    assert_many_decide(judge([(count, Fraction(time)) for count, time in cycles.items()], 4, Fraction(1, 200)))
 
 
 def test_an_element_that_is_broadcast_is_as_wide_as_the_vector(catalogue: Catalogue) -> None:
