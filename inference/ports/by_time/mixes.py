@@ -89,7 +89,8 @@ class MixAnswer:
     """What mixes say about a set: how many µops are confined to it, exactly (`uops`, None: not known) and at most.
 
     `values` are t · |S| - k for one instance, weakly and strongly blocked (medians of several mixes). `bound` is the
-    same per instance of many (None: not asked), and may have `confirmed` the number, or made it `doubtful`.
+    same per instance of many (None: not asked), and may have `confirmed` the number, or made it `doubtful`. `fewer` is
+    what some mixes say that had no time for so many (None: all agree): that counts unless many confirm the number.
     """
 
     uops: int | None
@@ -98,6 +99,7 @@ class MixAnswer:
     bound: Fraction | None = None
     confirmed: bool = False
     doubtful: bool = False
+    fewer: int | None = None
 
     def bounded(self, bound: Fraction, slack: Fraction) -> MixAnswer:
         """Return the answer with what many instances said.
@@ -114,8 +116,8 @@ class MixAnswer:
         bound = bound if self.bound is None else min(bound, self.bound)
         if most >= self.most:
             confirmed = self.uops is not None and bound <= self.uops + CONFIRMS
-            return MixAnswer(self.uops, self.most, self.values, bound, confirmed)
-        return MixAnswer(0 if most == 0 else None, most, self.values, bound)
+            return MixAnswer(self.uops, self.most, self.values, bound, confirmed, fewer=self.fewer)
+        return MixAnswer(0 if most == 0 else None, most, self.values, bound, fewer=self.fewer)
 
     def settled(self, last: Fraction, slack: Fraction) -> MixAnswer:
         """Return the answer after `last`, the µops per instance among so many blocking instructions that none run dry.
@@ -134,6 +136,12 @@ class MixAnswer:
         if reached and is_near:
             return MixAnswer(self.most, self.most, self.values, self.bound, confirmed=True)
         return self
+
+    def closed(self) -> MixAnswer:
+        """Return the answer when nothing more is asked."""
+        if self.fewer is None or self.uops is not None or self.fewer >= self.most:
+            return self
+        return replace(self, uops=0 if self.fewer == 0 else None, most=self.fewer)
 
     def is_exact(self, chain: Fraction) -> bool:
         """Whether it says the number of µops of an instruction that waits `chain` cycles for itself."""
@@ -187,14 +195,16 @@ def judge(times: Sequence[tuple[int, Fraction]], size: int, noise: Fraction) -> 
     near = [max(0, floor(value + min(FARTHEST, each))) for value, each in zip(values, slack, strict=True)]
     agree = len(set(near)) == 1 and all(value - near[0] <= FARTHEST for value in values) and max(slack) <= BLURRED
     bounds = [floor(value + each) for value, each in zip(values, slack, strict=True)]
-    most = max(0, *bounds) if len(times) > len(halves) else max(0, min(bounds))
+    most = max(0, min(bounds))
     if len(times) > len(halves):
         had_time = sorted((cycles * size - count, noise * size * cycles) for count, cycles in chain(*kept))
         value, off = had_time[min(1, len(had_time) - 1)]  # the fastest one may be the luckiest mistake
         bound = max(0, floor(value + ROUNDING + off))
         if bound < near[0] and value <= bound + WAITS:
-            return MixAnswer(None, max(near), values)
-    return MixAnswer(near[0] if agree else None, max(near[0], most), values)
+            return MixAnswer(None, max(near), values, fewer=min(most, bound))
+        if not agree and max(bounds) > most:
+            return MixAnswer(None, max(bounds), values, fewer=most)
+    return MixAnswer(near[0] if agree else None, max(near[0], most) if agree else most, values)
 
 
 def _possible(times: Sequence[tuple[int, Fraction]], size: int, noise: Fraction) -> Sequence[tuple[int, Fraction]]:
@@ -400,7 +410,8 @@ def ask(mixes: MixFactory, questions: Sequence[Question], noise: Fraction) -> Pr
     found = yield from _with_many(mixes, found, same, noise, again=1)
     wanted = [one.question.more if one.is_open else None for one in found]
     found = yield from _with_many(mixes, found, wanted, noise)
-    return [one.settled(noise) if numbers else one for one, numbers in zip(found, wanted, strict=True)]
+    settled = [one.settled(noise) if numbers else one for one, numbers in zip(found, wanted, strict=True)]
+    return [replace(one, answer=one.answer.closed()) if one.answer is not None else one for one in settled]
 
 
 def _with_one(

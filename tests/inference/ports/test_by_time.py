@@ -277,7 +277,9 @@ def assert_many_decide(answer: MixAnswer) -> None:
     """Check that the number is open between none and one, and that six instances settle it."""
     assert (answer.uops, answer.most) == (None, 1)
     slack = Fraction(17, 100)
+    assert answer.closed().uops == 0, "many cannot be asked"
     assert answer.bounded(Fraction(1, 10), slack).uops == 0
+    assert answer.bounded(Fraction(135, 100), slack).closed().uops == 0
     assert answer.bounded(Fraction(135, 100), slack).bounded(Fraction(1), slack).settled(Fraction(1), slack).uops == 1
 
 
