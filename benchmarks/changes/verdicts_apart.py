@@ -46,9 +46,9 @@ from inference.memory.asked import measure_asked
 from inference.memory.forwarding import measure_forwarding
 from inference.memory.levels import levels, measure_levels, sizes
 from inference.memory.replacement import measure_replacement
-from inference.ports.by_time import contention
-from inference.ports.by_time.contention import TimedUsage
-from inference.ports.by_time.fit import TimedMix, fit, split
+from inference.ports.fitted import contention
+from inference.ports.fitted.contention import TimedUsage
+from inference.ports.fitted.fit import TimedMix, fit, split
 from inference.throughput import Search
 from results.machine.constants import core_of
 from results.machine.graph import Behaviour, Decoding, Uop

@@ -4,7 +4,7 @@
 
 It takes the stated usages of a campaign (`characterize --all --db FILE`) and draws random mixes of 3 to 8 instructions,
 which inference has not seen. Their times are compared with the linear program, which no mix should beat. They are also
-compared with a contention table (`inference.ports.by_time.contention`): a half of the mixes makes it, and the other
+compared with a contention table (`inference.ports.fitted.contention`): a half of the mixes makes it, and the other
 half judges it.
 
 Another user of the core makes mixes slower. So all are measured in several rounds, and the least time counts that came
@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING
 
 from generator.factory import InstructionFactory
 from generator.sequences.blocking import CodeKind, fits
-from inference.ports.by_time import contention
-from inference.ports.by_time.contention import TOO_FAST, Contention, TimedUsage
-from inference.ports.by_time.grouped import IssuedInstruction
 from inference.ports.by_time.mixes import MixFactory, cycles_of
+from inference.ports.fitted import contention
+from inference.ports.fitted.contention import TOO_FAST, Contention, TimedUsage
+from inference.ports.fitted.grouped import IssuedInstruction
 from results.campaign.store import Store
 from results.findings import SlotsFound
 from results.model import PortUsage, port_set_name

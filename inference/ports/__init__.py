@@ -8,7 +8,8 @@ Reading order:
 - `blocking_instructions`, and `blocking`, which finds them with `shared_counters`;
 - `scheduling` (how the core chooses among free ports);
 - `equalize` (closer bounds for long microcode);
-- `by_time` (port usage without counters).
+- `by_time` (port usage without counters);
+- `fitted` (what is fitted to times of mixes).
 
 Port arithmetic is in `results.ports`.
 """

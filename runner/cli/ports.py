@@ -28,7 +28,7 @@ from xed_convert.files import atomic_write, check_writable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from inference.ports.by_time.fit import ResourceMapping, TimedMix
+    from inference.ports.fitted.fit import ResourceMapping, TimedMix
 
 app = typer.Typer(help=__doc__, add_completion=False, pretty_exceptions_enable=False)
 
@@ -90,8 +90,8 @@ def fit(
 
     A tenth of the mixes is held back from the fit and predicted.
     """
-    from inference.ports.by_time.fit import fit as fitted  # noqa: PLC0415 - `--help` does not need it
-    from inference.ports.by_time.fit import split  # noqa: PLC0415
+    from inference.ports.fitted.fit import fit as fitted  # noqa: PLC0415 - `--help` does not need it
+    from inference.ports.fitted.fit import split  # noqa: PLC0415
 
     if output is not None and str(output) != "-":
         check_writable(output)
@@ -155,7 +155,7 @@ def _predictions(
     known: NamedMapping, path: Path | None, named: Sequence[str]
 ) -> tuple[list[dict[str, str]], list[TimedMix]]:
     """Return a row for each mix, and the mixes whose time was measured, in the numbers of the mapping."""
-    from inference.ports.by_time.fit import TimedMix  # noqa: PLC0415 - `--help` does not need it
+    from inference.ports.fitted.fit import TimedMix  # noqa: PLC0415 - `--help` does not need it
 
     if path is None:
         texts = [[name.strip() for name in text.split(";") if name.strip()] for text in named]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from inference.ports.by_time.fit import ResourceMapping, TimedMix
+from inference.ports.fitted.fit import ResourceMapping, TimedMix
 from xed_convert.errors import UopscopeError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from inference.ports.by_time.fit import ResourceMapping
+from inference.ports.fitted.fit import ResourceMapping
 from runner.cli import ports
 from runner.cli.support import mixes as mixes_module
 from runner.cli.support.counting import measured_so_far

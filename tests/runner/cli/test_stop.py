@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from inference.ports.by_time.fit import ResourceMapping
+from inference.ports.fitted.fit import ResourceMapping
 from results.campaign.file import StoreError
 from results.campaign.store import Store
 from runner.cli.process import stop

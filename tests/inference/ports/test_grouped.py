@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.ports.by_time.grouped import IssuedInstruction, issue_cycles
+from inference.ports.fitted.grouped import IssuedInstruction, issue_cycles
 from results.model import PortUsage
 from results.ports import PortSet, joined, throughput_of
 

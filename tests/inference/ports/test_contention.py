@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.ports.by_time.contention import FEWEST_MIXES, FREE, Contention, TimedUsage, fit
-from inference.ports.by_time.grouped import IssuedInstruction
+from inference.ports.fitted.contention import FEWEST_MIXES, FREE, Contention, TimedUsage, fit
+from inference.ports.fitted.grouped import IssuedInstruction
 from results.model import PortUsage
 from results.ports import PortSet, joined, throughput_of
 from tests.nonempty import some

@@ -8,7 +8,7 @@ from statistics import median_low
 
 import pytest
 
-from inference.ports.by_time.fit import FitError, ResourceMapping, TimedMix, contention, fit, split
+from inference.ports.fitted.fit import FitError, ResourceMapping, TimedMix, contention, fit, split
 from results.model import PortUsage
 from results.ports import joined, throughput_of
 

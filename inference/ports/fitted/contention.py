@@ -21,14 +21,14 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from inference.ports.by_time.grouped import issue_cycles
 from inference.ports.by_time.hypotheses import components
+from inference.ports.fitted.grouped import issue_cycles
 from inference.ports.solver import silent_solver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from inference.ports.by_time.grouped import IssuedInstruction
+    from inference.ports.fitted.grouped import IssuedInstruction
     from results.model import PortUsage
     from results.ports import PortSet
 

@@ -1,0 +1,5 @@
+"""What is fitted to times of mixes.
+
+- `contention`: how much longer mixes take than their known ports allow; `grouped`: cores that issue instructions whole;
+- `fit`: loads and classes of instructions whose ports are not known.
+"""
