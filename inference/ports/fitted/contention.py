@@ -54,7 +54,7 @@ NOTICED = 0.05
 
 REFUTES = 0.05
 """Share of the mixes. If more of those that would be issued more slowly in groups are faster than that, ports take any
-number of µops per cycle. On a Zen 3 it is 0.6 %, on an Emerald Rapids 98 %."""
+number of µops per cycle. On a Zen 3 it was none of 31, on an Emerald Rapids 130 of 132."""
 
 
 @dataclass(frozen=True, slots=True)
