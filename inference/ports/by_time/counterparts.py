@@ -4,8 +4,9 @@
     VPMULUDQ (YMM, YMM, YMM)    1*p01
 
 Most forms with memory have the µops of the form with registers, and loads. If a stated usage differs otherwise, it is
-inferred once more, from measurements of its own. It is stated if it came out again. On two CPUs 3 and 7 % of the forms
-with memory differ, nearly all in fact: a conversion from memory needs no shuffle, a broadcast no µop besides its load.
+inferred once more, from measurements of its own. It is stated if it came out again. On an Emerald Rapids 232 of 4,014
+forms with memory differ, nearly all in fact: a conversion from memory needs no shuffle, a broadcast no µop besides its
+load.
 """
 
 from __future__ import annotations
