@@ -25,6 +25,9 @@ class VariantSource(Protocol):
     def by_string(self, string: str) -> InstructionVariant:
         """Return the variant with that string."""
 
+    def get(self, string: str) -> InstructionVariant | None:
+        """Return the variant with that string, None if there is none."""
+
 
 class InstructionFactory:
     """Makes lines out of the catalogue's strings and operand values."""
@@ -41,6 +44,10 @@ class InstructionFactory:
             UnknownInstructionError: the catalogue has no such variant.
         """
         return self._catalogue.by_string(string)
+
+    def get(self, string: str) -> InstructionVariant | None:
+        """Return the variant with that string, None if the catalogue has none."""
+        return self._catalogue.get(string)
 
     def instance(self, string: str, *values: OperandValue) -> Instance:
         """Return an instance of a variant with values for its explicit operands, in order.

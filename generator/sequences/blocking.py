@@ -174,10 +174,10 @@ def kind_of(variant: InstructionVariant) -> CodeKind:
 
 def is_wide(variant: InstructionVariant) -> bool:
     """Whether it is 512 bits wide: beside such code port 1 takes no vectors, so that it stands in such code only."""
-    return any(_vector_bits(operand) == 512 for operand in variant.operands if operand.kind is not OperandKind.FLAGS)
+    return any(vector_bits(operand) == 512 for operand in variant.operands if operand.kind is not OperandKind.FLAGS)
 
 
-def _vector_bits(operand: Operand) -> int:
+def vector_bits(operand: Operand) -> int:
     """Return the bits of a vector: memory of one element may be broadcast to all of them."""
     return (operand.width_bits or 0) * (operand.memory.elements if operand.memory else 1)
 

@@ -129,11 +129,17 @@ class Catalogue:
         Raises:
             UnknownInstructionError: there is none; the hint lists similar ones.
         """
+        found = self.get(string)
+        if found is None:
+            raise self._unknown(string)
+        return found
+
+    def get(self, string: str) -> InstructionVariant | None:
+        """Return the variant with that string, None if there is none. Looking for similar ones takes half a second."""
         if not self._numbers:
             self._numbers = {name: number for number, name in enumerate(self._store.strings)}
-        if string not in self._numbers:
-            raise self._unknown(string)
-        return self._store.variant(self._numbers[string])
+        number = self._numbers.get(string)
+        return None if number is None else self._store.variant(number)
 
     def by_key(self, key: str) -> InstructionVariant:
         """Return the variant with that key.

@@ -16,12 +16,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from generator.errors import GenerationError
+from generator.operands.registers import VECTOR_PREFIX
+from generator.sequences.blocking import vector_bits
 from generator.sequences.throughput import SequenceShape, ThroughputFactory
 from inference.experiment import Request, repeated
 from inference.ports.by_time.infer import infer_by_time
 from inference.ports.by_time.mixes import cycles_of
 from results.findings import Indistinguishable, Note, Remark
-from xed_convert.errors import EncodingError, UopscopeError
+from xed_convert.errors import EncodingError
 from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
@@ -41,7 +43,8 @@ SHAPES = (SequenceShape(8), SequenceShape(8, breakers=True), SequenceShape(16, b
 SECOND = 1
 """The number of the measurements for a second inference."""
 
-_MEMORY = re.compile(r"M(?P<bits>\d+)(_1to(?P<copies>\d+))?")
+_MEMORY = re.compile(r"(?<=[( ])M\d\w*")
+"""A memory operand in a variant's string: `M256`, `M32_1to8`."""
 
 
 def infer_beside_registers(
@@ -69,29 +72,18 @@ def infer_beside_registers(
 def register_form(variant: InstructionVariant, instructions: InstructionFactory) -> InstructionVariant | None:
     """Return the variant that has a register where this one reads memory; None if there is none, or it writes there."""
     memory = [one for one in variant.operands if one.kind is OperandKind.MEMORY]
-    name, _, operands = variant.string.partition(" (")
-    terms = operands.removesuffix(")").split(", ")
-    places = [place for place, term in enumerate(terms) if _MEMORY.fullmatch(term)]
-    if len(memory) != 1 or memory[0].written or len(places) != 1:
+    if len(memory) != 1 or memory[0].written or len(_MEMORY.findall(variant.string)) != 1:
         return None
-    for register in _registers(terms, places[0]):
-        string = f"{name} ({', '.join([*terms[: places[0]], register, *terms[places[0] + 1 :]])})"
-        try:
-            return instructions.variant(string)
-        except UopscopeError:
-            continue
-    return None
+    names = _registers(vector_bits(memory[0]), first_general="(R" in variant.string or " R" in variant.string)
+    found = (instructions.get(_MEMORY.sub(name, variant.string)) for name in names)
+    return next((one for one in found if one is not None), None)
 
 
-def _registers(terms: list[str], place: int) -> list[str]:
-    """Return the names of registers that may stand for memory, those of the other operands' register file first."""
-    found = _MEMORY.fullmatch(terms[place])
-    assert found is not None
-    bits = int(found["bits"]) * int(found["copies"] or 1)
-    vector = "XMM" if bits <= 128 else "YMM" if bits <= 256 else "ZMM"
+def _registers(bits: int, *, first_general: bool) -> list[str]:
+    """Return the names of registers that may stand for so much memory."""
+    vector = next((name for size, name in VECTOR_PREFIX.items() if bits <= size), "ZMM")
     general = f"R{bits}"
-    is_general = any(term.startswith("R") for term in terms)
-    return [general, vector, "MM"] if is_general else [vector, "MM", general]
+    return [general, vector, "MM"] if first_general else [vector, "MM", general]
 
 
 def loads_more(machine: TimedMachine, usage: PortUsage, of_registers: PortUsage) -> bool:

@@ -58,6 +58,13 @@ def test_the_form_with_registers(instructions: InstructionFactory, string: str, 
     assert (found.string if found is not None else None) == registers
 
 
+def test_similar_names_are_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They take half a second, for each of thousands of variants."""
+    monkeypatch.delattr(Catalogue, "_unknown")
+    instructions = InstructionFactory(Catalogue.load())
+    assert register_form(instructions.variant("VBROADCASTF128 (YMM, M128)"), instructions) is None
+
+
 @pytest.mark.parametrize(
     ("usage", "of_registers", "is_so"),
     [
