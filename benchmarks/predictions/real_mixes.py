@@ -19,7 +19,7 @@ import argparse
 import csv
 import random
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -29,7 +29,7 @@ from generator.factory import InstructionFactory
 from generator.sequences.blocking import CodeKind, fits
 from inference.ports.by_time.mixes import MixFactory, cycles_of
 from inference.ports.fitted import contention
-from inference.ports.fitted.contention import TOO_FAST, Contention, TimedUsage
+from inference.ports.fitted.contention import PORTS_ALONE, TOO_FAST, Contention, TimedUsage
 from inference.ports.fitted.grouped import IssuedInstruction
 from results.campaign.store import Store
 from results.findings import SlotsFound
@@ -147,29 +147,24 @@ def together(mix: Sequence[Known]) -> PortUsage:
 
 @dataclass(frozen=True, slots=True)
 class PlannedMix:
-    """A mix that can be generated, its port usage, the cycles in which it is issued, and its instructions in order."""
+    """A mix that can be generated: its request, its usage with no time yet, and its variants' strings."""
 
     request: Request
-    usage: PortUsage
-    issue_cycles: float
-    instructions: tuple[Known, ...]
-
-    def timed(self, cycles: float) -> TimedUsage:
-        """Return it with its time."""
-        code = tuple(IssuedInstruction(one.usage, one.slots) for one in self.instructions)
-        return TimedUsage(self.usage, self.issue_cycles, cycles, code)
+    untimed: TimedUsage
+    variants: tuple[str, ...]
 
 
 def planned(mixes: Iterable[Sequence[Known]], factory: MixFactory, width: int) -> Iterator[PlannedMix]:
     """Yield the mixes for which there are enough registers."""
     for mix in mixes:
-        usage, issue = together(mix), sum(one.slots for one in mix) / width
+        code = tuple(IssuedInstruction(one.usage, one.slots) for one in mix)
+        untimed = TimedUsage(together(mix), sum(one.slots for one in mix) / width, 0.0, code)
         try:
             request = factory.request([(one.variant, REPEATED) for one in mix], None)
         except UopscopeError:
             continue
-        if not waits(mix, request.benchmark.body, REPEATED * PORTS_ALONE.cycles(TimedUsage(usage, issue, 0.0))):
-            yield PlannedMix(request, usage, issue, tuple(mix))
+        if not waits(mix, request.benchmark.body, REPEATED * PORTS_ALONE.cycles(untimed)):
+            yield PlannedMix(request, untimed, tuple(one.variant.string for one in mix))
 
 
 def measure(mixes: Sequence[PlannedMix], measurer: Measurer, rounds: int) -> list[list[float]]:
@@ -206,9 +201,6 @@ def repeated_time(times: Sequence[float], rounds: int) -> float | None:
     return next((low for low, high in pairwise(ordered) if high <= low * (1 + AGAIN)), None)
 
 
-PORTS_ALONE = Contention({})
-"""The linear program."""
-
 REPEATED = 3
 """Instances of each instruction in a mix, each with registers of its own."""
 
@@ -227,22 +219,22 @@ def within(mixes: Sequence[TimedUsage], table: Contention) -> int:
     return sum(abs(one.cycles / table.cycles(one) - 1) <= NEAR for one in mixes)
 
 
-def write(path: Path, mixes: Sequence[tuple[PlannedMix, float]]) -> None:
-    """Write mixes as TSV: µops by ports, cycles in which they are issued, measured cycles, instructions, variants.
+def write(path: Path, mixes: Sequence[tuple[TimedUsage, tuple[str, ...]]]) -> None:
+    """Write mixes and their variants as TSV: µops by ports, cycles in which they are issued, and so on (`COLUMNS`).
 
-    An instruction is its slots and µops by ports, as `2 1*FP01+1*r89`.
+    An instruction of a mix is its slots and µops by ports, as `2 1*FP01+1*r89`.
     """
     rows = (
         "\t".join(
             [
-                str(one.usage),
-                f"{one.issue_cycles:.4f}",
-                f"{cycles:.4f}",
-                "; ".join(f"{known.slots} {known.usage}" for known in one.instructions),
-                "; ".join(known.variant.string for known in one.instructions),
+                str(mix.usage),
+                f"{mix.issue_cycles:.4f}",
+                f"{mix.cycles:.4f}",
+                "; ".join(f"{one.slots} {one.usage}" for one in mix.code),
+                "; ".join(variants),
             ]
         )
-        for one, cycles in mixes
+        for mix, variants in mixes
     )
     with atomic_write(path) as file:
         file.write("\n".join(["\t".join(COLUMNS), *rows, ""]).encode())
@@ -307,11 +299,11 @@ def main() -> None:
     times = measure(mixes, measurer, options.rounds)
     backend.close()
     found = [(mix, repeated_time(each, options.rounds)) for mix, each in zip(mixes, times, strict=True)]
-    timed = [(mix, cycles) for mix, cycles in found if cycles is not None]
+    timed = [(replace(mix.untimed, cycles=cycles), mix.variants) for mix, cycles in found if cycles is not None]
     if options.output:
         write(options.output, timed)
     print(f"{len(known)} variants; {len(mixes)} mixes generated, {len(timed)} with a time that came again")
-    print(*report([mix.timed(cycles) for mix, cycles in timed]), sep="\n")
+    print(*report([mix for mix, _ in timed]), sep="\n")
 
 
 if __name__ == "__main__":

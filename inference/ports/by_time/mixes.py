@@ -196,15 +196,17 @@ def judge(times: Sequence[tuple[int, Fraction]], size: int, noise: Fraction) -> 
     agree = len(set(near)) == 1 and all(value - near[0] <= FARTHEST for value in values) and max(slack) <= BLURRED
     bounds = [floor(value + each) for value, each in zip(values, slack, strict=True)]
     most = max(0, min(bounds))
-    if len(times) > len(halves):
-        had_time = sorted((cycles * size - count, noise * size * cycles) for count, cycles in chain(*kept))
-        value, off = had_time[min(1, len(had_time) - 1)]  # the fastest one may be the luckiest mistake
-        bound = max(0, floor(value + ROUNDING + off))
-        if bound < near[0] and value <= bound + WAITS:
-            return MixAnswer(None, max(near), values, fewer=min(most, bound))
-        if not agree and max(bounds) > most:
-            return MixAnswer(None, max(bounds), values, fewer=most)
-    return MixAnswer(near[0] if agree else None, max(near[0], most) if agree else most, values)
+    answer = MixAnswer(near[0] if agree else None, max(near[0], most) if agree else most, values)
+    if len(times) <= len(halves):
+        return answer
+    had_time = sorted((cycles * size - count, noise * size * cycles) for count, cycles in chain(*kept))
+    value, off = had_time[min(1, len(had_time) - 1)]  # the fastest one may be the luckiest mistake
+    bound = max(0, floor(value + ROUNDING + off))
+    if bound < near[0] and value <= bound + WAITS:
+        return replace(answer, uops=None, most=max(near), fewer=min(most, bound))
+    if not agree and max(bounds) > most:
+        return replace(answer, most=max(bounds), fewer=most)
+    return answer
 
 
 def _possible(times: Sequence[tuple[int, Fraction]], size: int, noise: Fraction) -> Sequence[tuple[int, Fraction]]:

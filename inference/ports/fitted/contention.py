@@ -96,6 +96,10 @@ class Contention:
         return sum(self.shares.get(pair, 0.0) * weight for pair, weight in group.weights.items())
 
 
+PORTS_ALONE = Contention({})
+"""The linear program."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Group:
     """Connected ports: the cycles of their fullest set, and a weight for each pair of nested sets.
@@ -132,7 +136,7 @@ def _grouped(mixes: Sequence[TimedUsage]) -> PortSet:
 
 
 def _is_issued_in_groups(mixes: Sequence[TimedUsage], ports: PortSet) -> bool:
-    times = ((mix.cycles, Contention({}).cycles(mix), mix.issued(ports)) for mix in mixes)
+    times = ((mix.cycles, PORTS_ALONE.cycles(mix), mix.issued(ports)) for mix in mixes)
     too_fast = [cycles < issued * (1 - TOO_FAST) for cycles, before, issued in times if issued > before * (1 + NOTICED)]
     return len(too_fast) >= FEWEST_MIXES and sum(too_fast) <= REFUTES * len(too_fast)
 

@@ -35,10 +35,9 @@ def issue_cycles(code: Sequence[IssuedInstruction], width: int, ports: PortSet =
     Args:
         code: the instructions in program order.
         width: slots that are issued per cycle.
-        ports: those that take one µop per cycle. Their sets lie within them. None: only slots count.
+        ports: those that take one µop per cycle. Their sets lie within them. None: only slots
+            count.
     """
-    if not ports:
-        return Fraction(sum(one.slots for one in code), width)
     own = [IssuedInstruction(within(one.usage, ports), one.slots) for one in code]
     begun: dict[int, tuple[int, int]] = {}
     cycles = place = 0
