@@ -86,10 +86,33 @@ def infer_by_time(
             break
         yield from _ask(probe, mixes, wanted)
     found = conclude(probe)
+    if unasked := _unasked(probe, found):
+        yield from _ask(probe, mixes, unasked)
+        found = conclude(probe)
     if isinstance(found.failure, Unplaced) and (yield from count_again(probe, mixes)):
         found = conclude(probe)  # a slot without a µop may come from a disturbed time
-    usage = found.failure.usage if isinstance(found.failure, Unplaced) else found.usage
+    usage = _usage_of(found)
     return found if usage is None else (yield from _part_of_set(probe, mixes, found, usage))
+
+
+def _usage_of(found: PortConclusion) -> PortUsage | None:
+    """Return the usage that is stated, or its visible part; None where there is neither."""
+    return found.failure.usage if isinstance(found.failure, Unplaced) else found.usage
+
+
+def _unasked(probe: TimedProbe, found: PortConclusion) -> list[PortSet]:
+    """Return the sets of a usage that can be kept busy, but were only concluded from answers about larger ones.
+
+    Those conclusions depend on the diagram: sets that have one port in common there may have more.
+    """
+    usage = _usage_of(found)
+    if usage is None:
+        return []
+    return [
+        ports
+        for ports in probe.askable()
+        if ports not in probe.asked and usage.uops.get(probe.machine.public(ports), 0)
+    ]
 
 
 def _ask(probe: TimedProbe, mixes: MixFactory, sets: Iterable[PortSet]) -> Procedure[None]:

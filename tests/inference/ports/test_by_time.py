@@ -952,6 +952,38 @@ def test_some_uops_of_a_set_may_have_the_union_of_two_smaller_ones(
     assert named_ones == wanted
 
 
+@pytest.mark.parametrize(("truth", "stated"), [("1*p0", "1*r0"), ("1*p1", None)])
+def test_a_port_that_only_the_diagram_shows_is_asked_about(
+    catalogue: Catalogue, truth: str, stated: str | None
+) -> None:
+    """p012 and p013 have two ports in common, but are drawn with one, p0, which has instructions of its own."""
+    blockers = {"0": "VCOMISS (XMM, XMM)", "012": "VANDPS (XMM, XMM, XMM)", "034": "VPADDD (XMM, XMM, XMM)"}
+    variants = {ports: catalogue.by_string(name) for ports, name in blockers.items()}
+    sets = [
+        TimedSet(frozenset(ports), (one.string,), dict.fromkeys(CodeKind, one), frozenset({"VEC"}))
+        for ports, one in variants.items()
+    ]
+    machine = TimedMachine(6, SlotFiller("NOP"), Fraction(1, 100), tuple(sets), blockable=frozenset({"VEC"}))
+    usages = {
+        "VCOMISS": PortUsage.parse("1*p0"),
+        "VANDPS": PortUsage.parse("1*p012"),
+        "VPADDD": PortUsage.parse("1*p013"),
+        "VSQRTPS": PortUsage.parse(truth),
+    }
+
+    def answer(request: Request) -> Measured:
+        all_uops = PortUsage({})
+        for line in request.benchmark.body:
+            all_uops = joined(all_uops, usages.get(line.text.split()[0], PortUsage({})))
+        cycles = max(throughput_of(all_uops), Fraction(len(request.benchmark.body), machine.width))
+        return Measured(request, Status.OK, {"core_cycles": cycles / request.benchmark.divisor}, {}, None)
+
+    mixes = MixFactory(InstructionFactory(catalogue))
+    found = driven(infer_by_time(machine, mixes, catalogue.by_string("VSQRTPS (XMM, XMM)"), Fraction(1)), answer)
+    assert isinstance(found, PortConclusion)
+    assert found.usage == (None if stated is None else PortUsage.parse(stated))
+
+
 def test_hidden_counters_leave_nothing_but_time(catalogue: Catalogue) -> None:
     info = SimBackend(open_machine("HSW"), catalogue, hide_counters=True).info()
     assert info.counters == ("core_cycles",)
