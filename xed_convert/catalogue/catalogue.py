@@ -10,7 +10,7 @@ from xed_convert.catalogue.store import SHIPPED, CatalogueFile
 from xed_convert.errors import UnknownInstructionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from xed_convert.model import InstructionVariant
@@ -148,10 +148,18 @@ class Catalogue:
             UnknownInstructionError: there is none; the hint lists similar ones.
         """
         iform = key.partition("|")[0]
-        for number in self._of_iforms(lambda name: name == iform):
+        for number in self._by_iform.get(iform, ()):
             if self._store.variant(number).key == key:
                 return self._store.variant(number)
         raise self._unknown(iform)
+
+    @cached_property
+    def _by_iform(self) -> Mapping[str, Sequence[int]]:
+        """The numbers of each iform's variants."""
+        found: dict[str, list[int]] = {name: [] for name in self._store.iforms}
+        for number, iform in enumerate(self._store.iform_numbers):
+            found[self._store.iforms[iform]].append(number)
+        return found
 
     def find(self, pattern: str) -> list[InstructionVariant]:
         """Return the variants that a pattern means: an iform, its stem, a string, an iclass, or a glob of one of these.
