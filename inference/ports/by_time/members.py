@@ -22,6 +22,11 @@ SHARES = Fraction(7, 10)
 """µops on a set, of an instruction that has one: with more it is confined to the set."""
 
 
+SOURCES = 2
+"""Registers that every port reads for a µop at once. On Zen 4 vector instructions share the way to a third one:
+VBLENDVPD, which reads three, keeps waiting what reads the mask and its old result, although other ports are free."""
+
+
 @dataclass(frozen=True, slots=True)
 class Member:
     """An instruction with one slot: the number of its ports; its own chain and its reciprocal throughput in cycles."""
@@ -101,12 +106,16 @@ def _rank(domain: str) -> int:
     return RANKS.index(domain) if domain in RANKS else len(RANKS)
 
 
-def preference(member: Member) -> tuple[bool, bool, Fraction, bool]:
-    """Order instructions by how well they block: without memory, then without reading what they write, short chains."""
-    chained = any(o.explicit and o.read and o.written for o in member.variant.operands)
+def preference(member: Member) -> tuple[bool, bool, bool, Fraction, bool]:
+    """Order instructions by how well they block.
+
+    The best access no memory, do not read what they write, read no third register, and have short chains.
+    """
+    operands = member.variant.operands
     return (
         member.variant.accesses_memory,
-        chained,
+        any(one.explicit and one.read and one.written for one in operands),
+        sum(one.read for one in operands if one.registers) > SOURCES,
         Fraction(round(member.chain)),
         member.variant.attributes.get("vex") != "1",
     )
