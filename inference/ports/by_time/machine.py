@@ -96,6 +96,10 @@ SLOTS_OF_ONE = Fraction(1, 3)
 INSTANCES = 6
 """Instances of a candidate among filler: their slots make up a cycle on any core."""
 
+WAITED = Fraction(95, 100)
+"""Share of its reciprocal throughput: a candidate whose instances with equal registers wait for each other for so long
+may be done as often as its chain allows, and not as its ports allow."""
+
 LONGEST_CHAIN = 8
 """Cycles. A longer chain of its own needs so many blocking instructions that noise hides the answer."""
 
@@ -306,32 +310,31 @@ class Discovery:
         requests: list[Request] = []
         planned = []
         count = INSTANCES * (self.width + 1)
-        for variant, size, cycles in fitting:
+        for candidate, size, cycles in fitting:
+            variant = candidate.variant
             try:
                 filled = self.mixes.among(self.filler, count, [(variant, INSTANCES)], None)
                 requests += [*filled, self.mixes.request([], variant)]
             except UopscopeError:
                 continue
-            planned.append((variant, size, cycles))
+            planned.append((candidate, size, cycles))
         answers = iter((yield requests) if requests else [])
         found = []
-        for variant, size, cycles in planned:
+        for candidate, size, cycles in planned:
             filled_cycles, rate = (
                 cycles_of(next(answers)),
                 undisturbed(issue_rate(next(answers), self.width), self.width),
             )
             chain = cycles_of(next(answers))
-            if filled_cycles is None or chain is None or chain > LONGEST_CHAIN:
+            if filled_cycles is None or chain is None or chain > LONGEST_CHAIN or _waits(candidate, chain, cycles):
                 continue
             slots = (filled_cycles * rate - count) / INSTANCES
             if abs(slots - 1) <= SLOTS_OF_ONE:
                 self.issue_residuals.append(abs(slots - 1) * INSTANCES / (filled_cycles * rate))
-                found.append(Member(variant, size, chain, cycles))
+                found.append(Member(candidate.variant, size, chain, cycles))
         return found
 
-    def _with_rate_of_ports(
-        self, candidates: Sequence[Candidate]
-    ) -> Procedure[list[tuple[InstructionVariant, int, Fraction]]]:
+    def _with_rate_of_ports(self, candidates: Sequence[Candidate]) -> Procedure[list[tuple[Candidate, int, Fraction]]]:
         """Return the candidates that are done n times per cycle, with n and their reciprocal throughputs.
 
         That is not a number of ports if filler of their lengths is not issued faster.
@@ -354,7 +357,7 @@ class Discovery:
         twins = [as_filler(self.instructions, self.filler, one.benchmark) for one, *_ in fitting]
         issued = iter((yield [Request(one, loop=True) for one in twins]) if twins else [])
         return [
-            (candidate.variant, size, 1 / rate)
+            (candidate, size, 1 / rate)
             for candidate, size, rate in fitting
             if rate * len(candidate.benchmark.body)
             < NOT_ISSUED * candidate.benchmark.divisor * issue_rate(next(issued), self.width)
@@ -570,6 +573,12 @@ class Discovery:
             else:
                 found[pair] = (least, both)
         return found
+
+
+def _waits(candidate: Candidate, chain: Fraction, cycles: Fraction) -> bool:
+    """Whether instances with equal registers wait for each other for as long as they take."""
+    instances = max(Counter(line.code for line in candidate.benchmark.body).values())
+    return instances * chain >= WAITED * cycles * candidate.benchmark.divisor
 
 
 def noise_of(off: Fraction) -> Fraction:

@@ -470,7 +470,7 @@ def test_a_rate_is_a_number_of_ports_if_it_is_near_and_not_that_of_issue(
         return Front().measured(request)
 
     found = driven(discovery._with_rate_of_ports([candidate]), answer)
-    assert found == ([(variant, round(rate), 1 / rate)] if is_fitting else [])
+    assert found == ([(candidate, round(rate), 1 / rate)] if is_fitting else [])
 
 
 def test_what_may_be_eliminated_shows_no_ports(catalogue: Catalogue) -> None:
@@ -492,6 +492,27 @@ def test_what_may_be_eliminated_shows_no_ports(catalogue: Catalogue) -> None:
         assert isinstance(members, list)
         found[string] = [size for _, size, _ in members]
     assert found == {"VMOVAPS_28 (XMM, XMM)": [], "VPABSB (XMM, XMM)": [2]}
+
+
+@pytest.mark.parametrize(("chain", "sizes"), [(Fraction(2), [2]), (Fraction(298, 100), [])])
+def test_what_waits_for_equal_registers_shows_no_ports(catalogue: Catalogue, chain: Fraction, sizes: list[int]) -> None:
+    """Nine registers for twelve instances: with a chain of three cycles, two are done per cycle on any core."""
+    instructions = InstructionFactory(catalogue)
+    names = ("RBX", "RCX", "RAX", "R8", "R9", "R10", "RBP", "R11", "R12", "RBX", "RCX", "RAX")
+    lines = tuple(instructions.line("CRC32 (R64, R64)", name, "RDX") for name in names)
+    candidate = Candidate(catalogue.by_string("CRC32 (R64, R64)"), Microbenchmark((), lines, "CRC32s", len(lines)))
+    discovery = Discovery(MixFactory(instructions), "", 8, SlotFiller("MOV_89 (R64, R64)", 5))
+
+    def answer(request: Request) -> Measured:
+        texts = [line.text for line in request.benchmark.body]
+        cycles = {len(lines): Fraction(6), 1: chain}.get(sum(text.startswith("CRC32") for text in texts))
+        if cycles is None or len(texts) > len(lines):
+            return Front().measured(request)
+        return Measured(request, Status.OK, {"core_cycles": cycles}, {}, None)
+
+    members = driven(discovery.members_of([candidate]), answer)
+    assert isinstance(members, list)
+    assert [one.size for one in members] == sizes
 
 
 class DoubledTimes:
