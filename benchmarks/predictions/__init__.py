@@ -1,4 +1,5 @@
 """Predictions beside measurements.
 
-Reading order: `error` (blocks of a file), `real_blocks`, `real_mixes` and `interrupts` (on the CPU at hand).
+Reading order: `error` (blocks of a file), `real_blocks`, `real_mixes`, `bursts` and `interrupts` (on the CPU at
+hand).
 """

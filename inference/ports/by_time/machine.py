@@ -97,8 +97,8 @@ INSTANCES = 6
 """Instances of a candidate among filler: their slots make up a cycle on any core."""
 
 WAITED = Fraction(95, 100)
-"""Share of its reciprocal throughput: a candidate whose instances with equal registers wait for each other for so long
-may be done as often as its chain allows, and not as its ports allow."""
+"""Share of a candidate's reciprocal throughput. If instances with equal registers wait for each other for so long, its
+chain may limit how often it is done, and not its ports."""
 
 LONGEST_CHAIN = 8
 """Cycles. A longer chain of its own needs so many blocking instructions that noise hides the answer."""

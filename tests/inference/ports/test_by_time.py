@@ -26,7 +26,7 @@ from inference.ports.by_time.diagram import SetRelations, consistent, diagrams, 
 from inference.ports.by_time.hypotheses import UopBounds, components
 from inference.ports.by_time.infer import _ask_largest, _part_of_set, infer_by_time
 from inference.ports.by_time.machine import Discovery, TimedMachine, TimedSet
-from inference.ports.by_time.members import Member, MemberClass
+from inference.ports.by_time.members import Member, MemberClass, preference
 from inference.ports.by_time.mixes import (
     MANY,
     MOST_BLOCKERS,
@@ -1151,6 +1151,14 @@ def test_what_keeps_another_sets_instructions_waiting_does_not_block(
         next(proved_blockers(classes, [frozenset("23"), frozenset("12"), frozenset("0123")], ask))
     chosen = [each[CodeKind.WITHOUT_SSE].string for each in ended.value.value]
     assert chosen == [blocks_23, "VPSHUFB (XMM, XMM, XMM)", "VANDPS (XMM, XMM, XMM)"]
+
+
+def test_what_reads_a_third_register_blocks_last(catalogue: Catalogue) -> None:
+    """On Zen 4 the others share the way to it: a merging VANDNPD, which may use four ports, waits for VBLENDVPD."""
+    names = ("VBLENDVPD (XMM, XMM, XMM, XMM)", "VPAVGB (XMM, XMM, XMM)", "ADD (R64, 0)", "VPABSB (XMM, M128)")
+    members = [Member(catalogue.by_string(name), 2, Fraction(1), Fraction(1, 2)) for name in names]
+    ordered = [one.variant.string for one in sorted(members, key=preference)]
+    assert ordered == [names[1], names[0], names[2], names[3]]
 
 
 def test_one_disturbed_time_decides_nothing() -> None:
