@@ -6,7 +6,7 @@ and other ports are idle then. An example of Zen 4: two multiplications on FP01 
 cycle, if the shuffle always ran on FP2. They take 1.20.
 
 The table has a share for each such pair of sets. The full share applies where both sets are as full as the fullest one.
-It falls to nothing where one of them is full to `FREE` of that.
+It falls, with the square, to nothing where one of them is full to `FREE` of that.
 
 The second cause is the order of the code, on a core that issues instructions whole (`grouped`). The mixes show for
 which ports that holds.
@@ -35,9 +35,10 @@ if TYPE_CHECKING:
     NestedSets: TypeAlias = tuple[PortSet, PortSet]
     """A set of ports, and a larger one that contains it."""
 
-FREE = 0.75
-"""Load of a set as a share of the highest load. A set that is no fuller has enough free time. Of 0.70, 0.75 and 0.80,
-fitted to either half of a Zen 4's mixes, all predict the other half alike (91.0, 90.9 and 89.3% within 5 %)."""
+FREE = 0.55
+"""Load of a set as a share of the highest load. A set that is no fuller has enough free time. Tables were fitted to
+half of the mixes of two Zen 4, a Zen 3 and an Emerald Rapids. With 0.50, 0.55, 0.60 and 0.65 these predict 90.1, 90.6,
+90.3 and 90.3% of the other halves within 5%."""
 
 FEWEST_MIXES = 8
 """Mixes with a pair of sets that are needed to say something about it: fewer are noise."""
@@ -104,7 +105,7 @@ PORTS_ALONE = Contention({})
 class _Group:
     """Connected ports: the cycles of their fullest set, and a weight for each pair of nested sets.
 
-    The weight says how full the less full one is: 0 at `FREE` of those cycles, 1 at all of them.
+    The weight says how full the less full one is: 0 at `FREE` of those cycles, 1 at all of them, a square in between.
     """
 
     cycles: float
@@ -162,7 +163,7 @@ def _group(usage: PortUsage, sets: Sequence[PortSet]) -> _Group:
     }
     cycles = max(loads.values())
     weights = {
-        (inner, outer): (min(loads[inner], loads[outer]) / cycles - FREE) / (1 - FREE)
+        (inner, outer): ((min(loads[inner], loads[outer]) / cycles - FREE) / (1 - FREE)) ** 2
         for inner in loads
         for outer in loads
         if inner < outer and min(loads[inner], loads[outer]) > cycles * FREE

@@ -47,8 +47,8 @@ def test_contention_takes_no_time_away(
     ("usage", "cycles"),
     [
         ("2*p0+2*p01", 2.4),  # both are full: 2 cycles, and a fifth more
-        ("4*p0+3*p01", 4.4),  # p01 is full to 7/8, halfway between full and free
-        ("4*p0+2*p01", 4.0),  # p01 is full to 3/4, which leaves enough time
+        ("20*p0+11*p01", 20.0 + 4.0 / 4),  # p01 is full to 0.775: halfway between full and free, a quarter of the share
+        ("20*p0+2*p01", 20.0),  # p01 is full to 0.55, which leaves enough time
         ("2*p0+2*p01+9*p5", 9.0),  # other ports take longer
         ("2*p0+2*p1", 2.0),  # p0 and p1 together are no fuller than each, but no µop can choose
     ],
@@ -65,8 +65,8 @@ def slow_mixes(count: int, share: float = 0.2) -> list[TimedUsage]:
     for number in range(count):
         inner, outer, apart = source.randint(1, 6), source.randint(1, 6), source.randint(1, 3)
         alone = max(inner, (inner + outer) / 2)
-        full = (min(inner, (inner + outer) / 2) / alone - FREE) / (1 - FREE)
-        cycles = max(apart, alone * (1 + share * max(0.0, full))) * source.uniform(0.995, 1.005)
+        full = max(0.0, (min(inner, (inner + outer) / 2) / alone - FREE) / (1 - FREE)) ** 2
+        cycles = max(apart, alone * (1 + share * full)) * source.uniform(0.995, 1.005)
         found.append(
             TimedUsage(PortUsage({P0: inner, P01: outer, P5: apart}), 0.0, cycles * (2 if number % 10 == 9 else 1))
         )
@@ -121,11 +121,11 @@ def test_mixes_show_on_which_ports_instructions_are_issued_whole(ports: str) -> 
 def test_half_of_the_mixes_of_a_real_zen_4_predict_the_other_half() -> None:
     lines = (CHECKOUT / "benchmarks" / "predictions" / "real_mixes.ZEN4.tsv").read_text().splitlines()
     rows = [line.split("\t") for line in lines[1:]]
-    mixes = [TimedUsage(PortUsage.parse(usage), float(issue), float(cycles)) for usage, issue, cycles in rows]
+    mixes = [TimedUsage(PortUsage.parse(usage), float(issue), float(cycles)) for usage, issue, cycles, *_ in rows]
     held = some(mixes[1::2], 800)
     alone, both = (
         sum(abs(table.cycles(one) / one.cycles - 1) < 0.05 for one in held) / len(held)
         for table in (Contention({}), fit(mixes[::2]))
     )
-    assert alone < 0.8
+    assert alone < 0.85
     assert both > 0.9
