@@ -142,9 +142,10 @@ MIXED_INSTRUCTIONS, MIXES = 48, 1500
 SLOWER_TOGETHER, SHARE_LONGER = (0, 3), 0.2
 """Two kinds that take this share longer together than their ports do."""
 
-NESTED_MIXES, NESTED_SHARE, NESTED_FREE, NESTED_NOISE = 60, 0.2, 0.75, 0.01
-"""Mixes on a set of ports and a larger one around it. They take longer by the second number where both are full, and by
-nothing where one has this share of the highest load. Times are off by the last number at most."""
+NESTED_MIXES, NESTED_SHARE, NESTED_FREE, NESTED_NOISE = 60, 0.2, 0.55, 0.01
+"""Mixes on a set of ports and a larger one around it. They take longer by the second number where both are full. That
+falls with the square to nothing where one has the third share of the highest load. Times are off by the last number at
+most."""
 
 FITTED = 0.05
 """Mean error of the mixes that were held back, as a share of their times: twice that on PMEvo's mixes, and noise."""
@@ -455,7 +456,7 @@ def timed_usages() -> list[TimedUsage]:
         inner, outer, apart = (source.randint(*counts) for counts in ((1, 6), (0, 6), (0, 6)))
         cycles = max(inner, (inner + outer) / 2)
         full = min(inner, (inner + outer) / 2) / cycles
-        longer = NESTED_SHARE * max(0.0, (full - NESTED_FREE) / (1 - NESTED_FREE))
+        longer = NESTED_SHARE * max(0.0, (full - NESTED_FREE) / (1 - NESTED_FREE)) ** 2
         usage = PortUsage.parse(f"{inner}*p0" + f"+{outer}*p01" * bool(outer) + f"+{apart}*p5" * bool(apart))
         noise = 1 + source.uniform(-NESTED_NOISE, NESTED_NOISE)
         found.append(TimedUsage(usage, 0.0, max(apart, cycles * (1 + longer)) * noise))

@@ -2,9 +2,9 @@
 
     python -m benchmarks.predictions.bursts [--cpu N] [--output FILE]
 
-LFENCE waits until all earlier code is done, so that nothing waits in the schedulers. The time of the instructions
-behind it grows by a cycle for each µop that waits for another one. All sequences of two to five instructions out of
-`INSTRUCTIONS` are measured, each three times, and the least time counts. It is compared with two predictions:
+LFENCE waits until all earlier code is done, so that nothing waits in the schedulers. The time of the few instructions
+behind it is that of the pipe that has most of their µops. All sequences of two to five of `INSTRUCTIONS` that end with
+a vector instruction are measured, each three times, and the least time counts. It is compared with two predictions:
 
 - the best choice of pipes;
 - the rule: places 0, 2, 4 of the six instructions that are issued in a cycle go to one pair of pipes, the other places
@@ -47,7 +47,7 @@ WIDTH = 6
 """Instructions that are issued per cycle."""
 
 PAIRS = (frozenset("02"), frozenset("13"))
-"""Pipes that have a scheduler together."""
+"""The pipes of each scheduler."""
 
 ROUNDS = 3
 """Measurements of each burst."""
@@ -102,7 +102,7 @@ def _by_rule(burst: str, before: Sequence[int]) -> int:
 
 
 def measured(sequences: list[str], cpu: int | None) -> list[float]:
-    """Return the cycles of each burst beyond those of a single instruction, and one for that."""
+    """Return the cycles of each burst, without those of the LFENCE: a single instruction takes one."""
     instructions = InstructionFactory(Catalogue.load())
     codes = [code_of(one, instructions) for one in ["S", *sequences]]
     backend = open_backend("tsc", cpu=cpu)
@@ -120,7 +120,9 @@ def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--cpu", type=int)
-    parser.add_argument("--longest", type=int, default=5, help="instructions of the longest burst")
+    parser.add_argument(
+        "--longest", type=int, choices=range(2, WIDTH + 1), default=5, help="instructions of the longest burst"
+    )
     parser.add_argument("--output", type=Path, help="write burst, measured cycles, rule and best choice as TSV")
     options = parser.parse_args()
     sequences = bursts(options.longest)
@@ -132,7 +134,7 @@ def main() -> None:
     if options.output:
         lines = [
             "burst\tcycles\trule\tbest",
-            *(f"{one}\t{two:.2f}\t{three:.2f}\t{four}" for one, two, three, four in rows),
+            *(f"{burst}\t{time:.2f}\t{rule:.2f}\t{least}" for burst, time, rule, least in rows),
         ]
         with atomic_write(options.output) as file:
             file.write("\n".join([*lines, ""]).encode())

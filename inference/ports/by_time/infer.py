@@ -1,7 +1,8 @@
 """The port usage of a variant by time alone: from mixes with blocking instructions of a machine's basic sets.
 
 1. One instance alone shows how long it waits for itself. Among filler it shows its issue slots.
-2. The largest sets are blocked, which shows the µops of each component; then the sets that tell hypotheses apart.
+2. The largest sets are blocked, which shows the µops of each component; then the sets that tell hypotheses apart; then
+   those of the usage that was found.
 3. A usage is stated if one hypothesis is left and both strengths agree. Each slot has to be accounted for, the
    throughput has to allow it, and its sets have to be known for its kind of registers. Else several usages are named,
    or bounds, or what could not be explained.

@@ -18,6 +18,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from generator.microbenchmark import Microbenchmark
+from generator.operands.registers import family
 from generator.sequences.blocking import CodeKind
 from generator.sequences.filler import MOVE, NOP, RESULTS, SOURCE, SlotFiller, as_filler
 from generator.sequences.renaming import is_move, may_be_eliminated
@@ -42,6 +43,7 @@ from inference.ports.by_time.published import published_names
 from inference.ports.by_time.votes import ENOUGH_VOTES, REPRESENTATIVES, Places, vote_of, voted, won
 from results.model import PortUsage
 from xed_convert.errors import UopscopeError
+from xed_convert.model import OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -97,8 +99,8 @@ INSTANCES = 6
 """Instances of a candidate among filler: their slots make up a cycle on any core."""
 
 WAITED = Fraction(95, 100)
-"""Share of a candidate's reciprocal throughput. If instances with equal registers wait for each other for so long, its
-chain may limit how often it is done, and not its ports."""
+"""Share of a candidate's reciprocal throughput. If instances with equal registers wait for each other for so long, the
+chain, not the ports, may limit its throughput."""
 
 LONGEST_CHAIN = 8
 """Cycles. A longer chain of its own needs so many blocking instructions that noise hides the answer."""
@@ -576,7 +578,14 @@ class Discovery:
 
 
 def _waits(candidate: Candidate, chain: Fraction, cycles: Fraction) -> bool:
-    """Whether instances with equal registers wait for each other for as long as they take."""
+    """Whether instances with equal registers wait for each other for as long as they take.
+
+    Only what reads what it writes has a chain. Any other instruction takes as long in one register as in several. No
+    instruction waits for the instruction pointer.
+    """
+    own = [one for one in candidate.variant.operands if one.read and one.written]
+    if not any(one.kind is OperandKind.FLAGS or any(family(name) != "RIP" for name in one.registers) for one in own):
+        return False
     instances = max(Counter(line.code for line in candidate.benchmark.body).values())
     return instances * chain >= WAITED * cycles * candidate.benchmark.divisor
 

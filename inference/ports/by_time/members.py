@@ -22,9 +22,9 @@ SHARES = Fraction(7, 10)
 """µops on a set, of an instruction that has one: with more it is confined to the set."""
 
 
-SOURCES = 2
-"""Registers that every port reads for a µop at once. On Zen 4 vector instructions share the way to a third one:
-VBLENDVPD, which reads three, keeps waiting what reads the mask and its old result, although other ports are free."""
+MOST_SOURCES = 2
+"""Registers that every port can read for a µop. A third one may come by a way that ports share. On Zen 4 VBLENDVPD
+reads three. VANDNPD with a merging mask waits for it, although other ports are free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def preference(member: Member) -> tuple[bool, bool, bool, Fraction, bool]:
     return (
         member.variant.accesses_memory,
         any(one.explicit and one.read and one.written for one in operands),
-        sum(one.read for one in operands if one.registers) > SOURCES,
+        sum(one.read for one in operands if one.registers) > MOST_SOURCES,
         Fraction(round(member.chain)),
         member.variant.attributes.get("vex") != "1",
     )

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from generator.factory import InstructionFactory
-from generator.microbenchmark import Microbenchmark
+from generator.microbenchmark import Line, Microbenchmark
 from generator.sequences.blocking import CodeKind, is_wide
 from generator.sequences.filler import SlotFiller
 from inference.characterizer import Characterizer
@@ -25,7 +25,7 @@ from inference.ports.by_time.conclude import conclude, doubt
 from inference.ports.by_time.diagram import SetRelations, consistent, diagrams, named, ports_in
 from inference.ports.by_time.hypotheses import UopBounds, components
 from inference.ports.by_time.infer import _ask_largest, _part_of_set, infer_by_time
-from inference.ports.by_time.machine import Discovery, TimedMachine, TimedSet
+from inference.ports.by_time.machine import Discovery, TimedMachine, TimedSet, _waits
 from inference.ports.by_time.members import Member, MemberClass, preference
 from inference.ports.by_time.mixes import (
     MANY,
@@ -513,6 +513,14 @@ def test_what_waits_for_equal_registers_shows_no_ports(catalogue: Catalogue, cha
     members = driven(discovery.members_of([candidate]), answer)
     assert isinstance(members, list)
     assert [one.size for one in members] == sizes
+
+
+@pytest.mark.parametrize("string", ["VCOMISS (XMM, XMM)", "CLC", "JMP (Rel32)"])
+def test_what_reads_nothing_of_its_own_waits_for_no_register(catalogue: Catalogue, string: str) -> None:
+    """Its instances are all alike, and take as long as one that is repeated."""
+    lines = (Line(b"\x90", string),) * 12
+    candidate = Candidate(catalogue.by_string(string), Microbenchmark((), lines, string, len(lines)))
+    assert not _waits(candidate, chain=Fraction(1), cycles=Fraction(1))
 
 
 class DoubledTimes:
@@ -1153,7 +1161,7 @@ def test_what_keeps_another_sets_instructions_waiting_does_not_block(
     assert chosen == [blocks_23, "VPSHUFB (XMM, XMM, XMM)", "VANDPS (XMM, XMM, XMM)"]
 
 
-def test_what_reads_a_third_register_blocks_last(catalogue: Catalogue) -> None:
+def test_what_reads_a_third_register_is_preferred_only_to_memory_and_chains(catalogue: Catalogue) -> None:
     """On Zen 4 the others share the way to it: a merging VANDNPD, which may use four ports, waits for VBLENDVPD."""
     names = ("VBLENDVPD (XMM, XMM, XMM, XMM)", "VPAVGB (XMM, XMM, XMM)", "ADD (R64, 0)", "VPABSB (XMM, M128)")
     members = [Member(catalogue.by_string(name), 2, Fraction(1), Fraction(1, 2)) for name in names]
