@@ -898,6 +898,9 @@ def test_code_that_seems_too_fast_excludes_no_usage(catalogue: Catalogue) -> Non
     unrolled, half = Fraction(46, 100), Fraction(1, 2)
     assert TimedProbe(machine, variant, unrolled, components([one.ports])).slowest < half
     assert TimedProbe(machine, variant, unrolled, components([one.ports]), half).slowest >= half
+    # Four ports are needed, whatever the loop waits for
+    quarter, loop = Fraction(1, 4), Fraction(2, 5)
+    assert TimedProbe(machine, variant, quarter, components([one.ports]), loop).slowest < Fraction(1, 3)
 
 
 def test_what_delays_others_is_not_proved_to_be_confined(catalogue: Catalogue) -> None:
