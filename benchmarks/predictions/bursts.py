@@ -19,7 +19,7 @@ from itertools import product
 from math import ceil
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from generator.factory import InstructionFactory
 from results.model import PortUsage
@@ -32,16 +32,22 @@ from xed_convert.files import atomic_write
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-INSTRUCTIONS = {
-    "M": ("VPABSB (YMM, YMM)", "01"),
-    "S": ("VPSHUFB (YMM, YMM, YMM)", "12"),
-    "L": ("VPAND (YMM, YMM, YMM)", "0123"),
-    "i": ("ANDN (R64, R64, R64)", ""),
-}
-"""The instruction of each letter, and its pipes as uops.info publishes them. Each takes a cycle."""
 
-SOURCES = {"YMM": ("YMM14", "YMM15"), "R64": ("R8", "R9")}
-"""Registers that are never written, by the first operand of the string."""
+class BurstInstruction(NamedTuple):
+    """An instruction of a cycle: its variant, the registers that it reads, and its vector pipes (empty: none)."""
+
+    string: str
+    sources: tuple[str, ...]
+    pipes: frozenset[str]
+
+
+INSTRUCTIONS = {
+    "M": BurstInstruction("VPABSB (YMM, YMM)", ("YMM14",), frozenset("01")),
+    "S": BurstInstruction("VPSHUFB (YMM, YMM, YMM)", ("YMM14", "YMM15"), frozenset("12")),
+    "L": BurstInstruction("VPAND (YMM, YMM, YMM)", ("YMM14", "YMM15"), frozenset("0123")),
+    "i": BurstInstruction("ANDN (R64, R64, R64)", ("R8", "R9"), frozenset()),
+}
+"""The instruction of each letter, with pipes as uops.info publishes them. No sequence writes what it reads."""
 
 WIDTH = 6
 """Instructions that are issued per cycle."""
@@ -61,23 +67,21 @@ LFENCE = bytes.fromhex("0faee8")
 def bursts(longest: int) -> list[str]:
     """Return the sequences of two to `longest` letters that end with a vector instruction."""
     found = ("".join(letters) for length in range(2, longest + 1) for letters in product(INSTRUCTIONS, repeat=length))
-    return [one for one in found if one[-1] != "i"]
+    return [one for one in found if INSTRUCTIONS[one[-1]].pipes]
 
 
 def code_of(burst: str, instructions: InstructionFactory) -> bytes:
     """Return an LFENCE and the burst. Each instruction writes a register of its own."""
     lines = []
-    for place, letter in enumerate(burst):
-        string = INSTRUCTIONS[letter][0]
-        operands = string.partition("(")[2].rstrip(")").split(", ")
-        written = f"YMM{place}" if operands[0] == "YMM" else f"R{10 + place}"
-        lines.append(instructions.line(string, written, *SOURCES[operands[0]][: len(operands) - 1]))
+    for place, one in enumerate(map(INSTRUCTIONS.__getitem__, burst)):
+        written = f"YMM{place}" if one.pipes else f"R{10 + place}"
+        lines.append(instructions.line(one.string, written, *one.sources))
     return LFENCE + b"".join(line.code for line in lines)
 
 
 def best(burst: str) -> float:
     """Return the cycles of a burst with the best choice of pipes."""
-    usage = Counter(frozenset(INSTRUCTIONS[letter][1]) for letter in burst if INSTRUCTIONS[letter][1])
+    usage = Counter(INSTRUCTIONS[letter].pipes for letter in burst if INSTRUCTIONS[letter].pipes)
     return ceil(throughput_of(PortUsage(dict(usage))))
 
 
@@ -92,7 +96,7 @@ def _by_rule(burst: str, before: Sequence[int]) -> int:
     turns = list(before)
     for place, letter in enumerate(burst):
         pair = place % WIDTH % 2
-        possible = sorted(PAIRS[pair] & set(INSTRUCTIONS[letter][1]))
+        possible = sorted(PAIRS[pair] & INSTRUCTIONS[letter].pipes)
         if not possible:
             continue
         pipe = possible[turns[pair] % len(possible)]

@@ -943,6 +943,15 @@ def test_what_holds_up_all_code_shows_no_uops(
     assert probe.bounds[other.ports] == UopBounds(1, 1)
 
 
+def vector_sets(catalogue: Catalogue, blockers: Mapping[str, str]) -> list[TimedSet]:
+    """Return sets of vector instructions: each has one, which blocks it in all kinds of code."""
+    variants = {ports: catalogue.by_string(name) for ports, name in blockers.items()}
+    return [
+        TimedSet(frozenset(ports), (one.string,), dict.fromkeys(CodeKind, one), frozenset({"VEC"}))
+        for ports, one in variants.items()
+    ]
+
+
 @pytest.mark.parametrize(
     ("truth", "cycles", "wanted"),
     [
@@ -959,11 +968,7 @@ def test_some_uops_of_a_set_may_have_the_union_of_two_smaller_ones(
     catalogue: Catalogue, truth: str, cycles: Fraction, wanted: list[str] | None
 ) -> None:
     blockers = {"0": "VCOMISS (XMM, XMM)", "5": "VEXTRACTF128 (XMM, YMM, I8)", "015": "VANDPS (XMM, XMM, XMM)"}
-    variants = {ports: catalogue.by_string(name) for ports, name in blockers.items()}
-    sets = [
-        TimedSet(frozenset(ports), (one.string,), dict.fromkeys(CodeKind, one), frozenset({"VEC"}))
-        for ports, one in variants.items()
-    ]
+    sets = vector_sets(catalogue, blockers)
     machine = TimedMachine(6, SlotFiller("NOP"), Fraction(1, 100), tuple(sets))
     subject = catalogue.by_string("MOVDQ2Q (MM, XMM)")
     usages = {name.split()[0]: PortUsage.parse(f"1*p{ports}") for ports, name in blockers.items()}
@@ -990,11 +995,7 @@ def test_a_port_that_only_the_diagram_shows_is_asked_about(
 ) -> None:
     """p012 and p013 have two ports in common, but are drawn with one, p0, which has instructions of its own."""
     blockers = {"0": "VCOMISS (XMM, XMM)", "012": "VANDPS (XMM, XMM, XMM)", "034": "VPADDD (XMM, XMM, XMM)"}
-    variants = {ports: catalogue.by_string(name) for ports, name in blockers.items()}
-    sets = [
-        TimedSet(frozenset(ports), (one.string,), dict.fromkeys(CodeKind, one), frozenset({"VEC"}))
-        for ports, one in variants.items()
-    ]
+    sets = vector_sets(catalogue, blockers)
     machine = TimedMachine(6, SlotFiller("NOP"), Fraction(1, 100), tuple(sets), blockable=frozenset({"VEC"}))
     usages = {
         "VCOMISS": PortUsage.parse("1*p0"),
