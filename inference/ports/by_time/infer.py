@@ -87,7 +87,7 @@ def infer_by_time(
             break
         yield from _ask(probe, mixes, wanted)
     found = conclude(probe)
-    if unasked := _unasked(probe, found):
+    while unasked := _unasked(probe, found):  # the answers may lead to another usage; asked sets only grow
         yield from _ask(probe, mixes, unasked)
         found = conclude(probe)
     if isinstance(found.failure, Unplaced) and (yield from count_again(probe, mixes)):

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
 
     from inference.experiment import Procedure
     from results.model import Measurement
+    from results.ports import PortSet
 
 PORTS = "012345"
 DUMMY = Catalogue.load().by_string("NOP")
@@ -1015,6 +1016,34 @@ def test_a_port_that_only_the_diagram_shows_is_asked_about(
     found = driven(infer_by_time(machine, mixes, catalogue.by_string("VSQRTPS (XMM, XMM)"), Fraction(1)), answer)
     assert isinstance(found, PortConclusion)
     assert found.usage == (None if stated is None else PortUsage.parse(stated))
+
+
+def test_each_usage_that_answers_lead_to_has_its_sets_asked(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is concluded changes with the answers, and the last usage is asked about as the first was."""
+    blockers = {"0": "VCOMISS (XMM, XMM)", "1": "VANDPS (XMM, XMM, XMM)", "2": "VPADDD (XMM, XMM, XMM)"}
+    sets = [
+        TimedSet(frozenset(ports), (name,), dict.fromkeys(CodeKind, catalogue.by_string(name)), frozenset({"VEC"}))
+        for ports, name in blockers.items()
+    ]
+    machine = TimedMachine(6, SlotFiller("NOP"), Fraction(1, 100), tuple(sets), blockable=frozenset({"VEC"}))
+    asked: list[frozenset[PortSet]] = []
+
+    def concluded(probe: TimedProbe) -> PortConclusion:
+        asked.append(frozenset(probe.asked))
+        return PortConclusion(PortUsage.parse(f"1*r{min(len(asked) - 1, 2)}"), None)
+
+    def answer(request: Request) -> Measured:
+        cycles = Fraction(len(request.benchmark.body), machine.width)
+        return Measured(request, Status.OK, {"core_cycles": cycles / request.benchmark.divisor}, {}, None)
+
+    monkeypatch.setattr("inference.ports.by_time.infer._next", lambda *_: None)
+    monkeypatch.setattr("inference.ports.by_time.infer._ask_largest", lambda *_: iter(()))
+    monkeypatch.setattr("inference.ports.by_time.infer.conclude", concluded)
+    mixes = MixFactory(InstructionFactory(catalogue))
+    driven(infer_by_time(machine, mixes, catalogue.by_string("VSQRTPS (XMM, XMM)"), Fraction(1)), answer)
+    assert [len(one) for one in asked] == [0, 1, 2, 3]
 
 
 def test_hidden_counters_leave_nothing_but_time(catalogue: Catalogue) -> None:
