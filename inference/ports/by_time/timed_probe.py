@@ -206,7 +206,7 @@ class TimedProbe:
         elif most < (answer.most if answer.uops is None else answer.uops):
             # Ports stand still for a cycle, as if each had a µop: on Zen 4 for a vector's way to a general register
             self.bounds[ports] = UopBounds(0, most)
-            if answer.uops is not None:
+            if answer.uops is not None or min(answer.values, default=0) > most + len(ports):
                 self.delayed.add(ports)
         elif answer.uops != 0 and self.holds_up(ports):
             self.bounds[ports] = UopBounds(0, most)

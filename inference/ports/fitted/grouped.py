@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class IssuedInstruction:
-    """The µops of an instruction by their ports, and its issue slots (one or more)."""
+    """The µops of an instruction by their ports, its issue slots (one or more), and whether it writes mask registers."""
 
     usage: PortUsage
     slots: int
+    masks: bool = False
 
 
 def issue_cycles(code: Sequence[IssuedInstruction], width: int, ports: PortSet = frozenset()) -> Fraction:

@@ -918,6 +918,28 @@ def test_what_delays_others_is_not_proved_to_be_confined(catalogue: Catalogue) -
 
 
 @pytest.mark.parametrize(
+    ("values", "delays"),
+    [
+        # VPCMPESTRI (8 µops in one slot) on a simulated Sandy Bridge: answers disagree about 8, but none says 1
+        ((Fraction(822, 100), Fraction(751, 100)), True),
+        # As if each port had a µop: what stands still for a cycle may have one
+        ((Fraction(4), Fraction(38, 10)), False),
+    ],
+)
+def test_what_keeps_ports_for_longer_than_its_slots_have_uops_delays_them(
+    catalogue: Catalogue, values: tuple[Fraction, Fraction], delays: bool
+) -> None:
+    one = TimedSet(frozenset("234"), ("VPAND (XMM, XMM, XMM)",), {}, frozenset({"VEC"}))
+    machine = TimedMachine(4, SlotFiller("NOP"), Fraction(1, 100), (one,))
+    variant = catalogue.by_string("VPCMPESTRI (XMM, XMM, I8)")
+    probe = TimedProbe(machine, variant, Fraction(3), components([one.ports]))
+    probe.slots = probe.most_slots = 1
+    probe.take(one.ports, Asked(Question(variant, variant, 3, (15, 36)), MixAnswer(None, round(max(values)), values)))
+    assert probe.bounds[one.ports] == UopBounds(0, 1)
+    assert (one.ports in probe.delayed) == delays
+
+
+@pytest.mark.parametrize(
     ("filled", "bounds"),
     [
         # One slot, and times that are off by 1%
