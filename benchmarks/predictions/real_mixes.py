@@ -137,6 +137,11 @@ def waits(mix: Sequence[Known], body: Sequence[Line], cycles: float) -> bool:
     return 2 * max(chains, default=0.0) > cycles
 
 
+def writes_mask(variant: InstructionVariant) -> bool:
+    """Whether an instruction writes a mask register."""
+    return any(operand.written and "K1" in operand.registers for operand in variant.operands)
+
+
 def together(mix: Sequence[Known]) -> PortUsage:
     """Return the usage of all variants of a mix."""
     usage = PortUsage({})
@@ -157,7 +162,7 @@ class PlannedMix:
 def planned(mixes: Iterable[Sequence[Known]], factory: MixFactory, width: int) -> Iterator[PlannedMix]:
     """Yield the mixes for which there are enough registers."""
     for mix in mixes:
-        code = tuple(IssuedInstruction(one.usage, one.slots) for one in mix)
+        code = tuple(IssuedInstruction(one.usage, one.slots, writes_mask(one.variant)) for one in mix)
         untimed = TimedUsage(together(mix), sum(one.slots for one in mix) / width, 0.0, code)
         try:
             request = factory.request([(one.variant, REPEATED) for one in mix], None)
@@ -207,6 +212,9 @@ REPEATED = 3
 ISSUE_NOISE = 0.25
 """Slots by which filler may show too few."""
 
+MASK = " mask"
+"""Behind an instruction that writes mask registers."""
+
 COLUMNS = ("usage", "issue_cycles", "cycles", "instructions", "variants")
 """Of a file of mixes."""
 
@@ -222,7 +230,8 @@ def within(mixes: Sequence[TimedUsage], table: Contention) -> int:
 def write(path: Path, mixes: Sequence[tuple[TimedUsage, tuple[str, ...]]]) -> None:
     """Write mixes and their variants as TSV: µops by ports, cycles in which they are issued, and so on (`COLUMNS`).
 
-    An instruction of a mix is its slots and µops by ports, as `2 1*FP01+1*r89`.
+    An instruction of a mix is its slots and µops by ports, and whether it writes mask registers: `2 1*FP01+1*r89`,
+    `1 1*FP01 mask`.
     """
     rows = (
         "\t".join(
@@ -230,7 +239,7 @@ def write(path: Path, mixes: Sequence[tuple[TimedUsage, tuple[str, ...]]]) -> No
                 str(mix.usage),
                 f"{mix.issue_cycles:.4f}",
                 f"{mix.cycles:.4f}",
-                "; ".join(f"{one.slots} {one.usage}" for one in mix.code),
+                "; ".join(f"{one.slots} {one.usage}{MASK * one.masks}" for one in mix.code),
                 "; ".join(variants),
             ]
         )
@@ -251,7 +260,10 @@ def read(path: Path) -> list[TimedUsage]:
 
 def _code(row: Mapping[str, str]) -> tuple[IssuedInstruction, ...]:
     instructions = (one.partition(" ") for one in filter(None, row.get("instructions", "").split("; ")))
-    return tuple(IssuedInstruction(PortUsage.parse(usage), int(slots)) for slots, _, usage in instructions)
+    return tuple(
+        IssuedInstruction(PortUsage.parse(usage.removesuffix(MASK)), int(slots), usage.endswith(MASK))
+        for slots, _, usage in instructions
+    )
 
 
 def report(mixes: Sequence[TimedUsage]) -> Iterator[str]:
@@ -264,6 +276,9 @@ def report(mixes: Sequence[TimedUsage]) -> Iterator[str]:
     if table.grouped:
         in_groups = within(judged, Contention({}, table.grouped))
         yield f"instructions are issued whole, on {port_set_name(table.grouped)} a µop per cycle: {in_groups} with that"
+    if table.schedulers:
+        chosen = within(judged, Contention({}, table.grouped, table.schedulers))
+        yield f"schedulers choose {port_set_name(table.schedulers.ports)} at issue: {chosen} with that, nothing fitted"
     for (inner, outer), share in table.shares.items():
         yield f"{port_set_name(inner)} in {port_set_name(outer)}\t{share:.3f}"
 

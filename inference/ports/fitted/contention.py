@@ -8,8 +8,8 @@ cycle, if the shuffle always ran on FP2. They take 1.20.
 The table has a share for each such pair of sets. The full share applies where both sets are as full as the fullest one.
 It falls, with the square, to nothing where one of them is full to `FREE` of that.
 
-The second cause is the order of the code, on a core that issues instructions whole (`grouped`). The mixes show for
-which ports that holds.
+Other causes are known rules, and depend on the order of the code. A core may issue instructions whole (`grouped`), or
+choose a scheduler for each µop (`schedulers`). The mixes show which of these hold. The table has what is left.
 
 The table stands beside the ports and does not change them. What it predicts is a model, fitted to a part of the mixes
 of one CPU.
@@ -23,12 +23,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from inference.ports.by_time.hypotheses import components
 from inference.ports.fitted.grouped import issue_cycles
+from inference.ports.fitted.schedulers import known_schedulers
 from inference.ports.solver import silent_solver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from inference.ports.fitted.grouped import IssuedInstruction
+    from inference.ports.fitted.schedulers import Schedulers
     from results.model import PortUsage
     from results.ports import PortSet
 
@@ -45,7 +47,6 @@ FEWEST_MIXES = 8
 
 LEAST_SHARE = 0.01
 """Share of the time. Less is the spread of a stable measurement, and left out."""
-
 
 TOO_FAST = 0.03
 """Share of the predicted time by which a mix may take less, by noise."""
@@ -70,12 +71,18 @@ class TimedUsage:
     cycles: float
     code: tuple[IssuedInstruction, ...] = ()
 
-    def issued(self, ports: PortSet) -> float:
-        """Return in how many cycles it is issued, if each of these ports takes one µop per cycle."""
-        if not self.code or not ports:
+    def issued(self, ports: PortSet, schedulers: Schedulers | None = None) -> float:
+        """Return in how many cycles it is issued.
+
+        Args:
+            ports: each of these takes one µop per cycle.
+            schedulers: what chooses pipes for µops when they are issued (None: nothing is known of that).
+        """
+        if not self.code:
             return self.issue_cycles
         width = round(sum(one.slots for one in self.code) / self.issue_cycles)
-        return max(self.issue_cycles, float(issue_cycles(self.code, width, ports)))
+        whole = float(issue_cycles(self.code, width, ports)) if ports else 0.0
+        return max(self.issue_cycles, whole, schedulers.cycles(self.code, width) if schedulers else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +90,18 @@ class Contention:
     """What makes mixes slower than their ports allow.
 
     `shares` say by which share of the time of full ports µops take longer, for pairs of a set and a larger one around
-    it. Of `grouped` ports each takes one µop per cycle, and instructions are issued whole.
+    it. Of `grouped` ports each takes one µop per cycle, and instructions are issued whole. `schedulers` choose a pipe
+    for each µop.
     """
 
     shares: Mapping[NestedSets, float]
     grouped: PortSet = frozenset()
+    schedulers: Schedulers | None = None
 
     def cycles(self, mix: TimedUsage) -> float:
         """Return the cycles that are predicted: of the fullest ports with what contention adds, or of issue."""
-        return max([mix.issued(self.grouped), *(one.cycles * (1 + self._added(one)) for one in _groups(mix.usage))])
+        issued = mix.issued(self.grouped, self.schedulers)
+        return max([issued, *(one.cycles * (1 + self._added(one)) for one in _groups(mix.usage))])
 
     def _added(self, group: _Group) -> float:
         return sum(self.shares.get(pair, 0.0) * weight for pair, weight in group.weights.items())
@@ -118,12 +128,25 @@ def fit(mixes: Sequence[TimedUsage]) -> Contention:
     Only mixes count for it that a single group of ports limits. Shares are never negative.
     """
     grouped = _grouped(mixes)
-    rows = [row for mix in mixes for row in _rows(mix, mix.issued(grouped))]
+    schedulers = _schedulers(mixes)
+    rows = [row for mix in mixes for row in _rows(mix, mix.issued(grouped, schedulers))]
     often = Counter(pair for weights, _ in rows for pair in weights)
     pairs = sorted((pair for pair, count in often.items() if count >= FEWEST_MIXES), key=_order)
     shares = _least_errors([([weights.get(pair, 0.0) for pair in pairs], longer) for weights, longer in rows])
     found = {pair: share for pair, share in zip(pairs, shares, strict=False) if share >= LEAST_SHARE}
-    return Contention(found, grouped)
+    return Contention(found, grouped, schedulers)
+
+
+def _schedulers(mixes: Sequence[TimedUsage]) -> Schedulers | None:
+    """Return the known schedulers with which mixes are predicted best; None if ports alone predict them as well."""
+    used = frozenset[str]().union(*(ports for mix in mixes for ports in mix.usage.uops))
+    known = [one for one in known_schedulers() if one.ports <= used and all(mix.code for mix in mixes)]
+    return min([None, *known], key=lambda one: _error(mixes, Contention({}, schedulers=one)))
+
+
+def _error(mixes: Sequence[TimedUsage], contention: Contention) -> float:
+    """Return the sum of errors, each as a share of its mix's time."""
+    return sum(abs(contention.cycles(mix) / mix.cycles - 1) for mix in mixes)
 
 
 def _grouped(mixes: Sequence[TimedUsage]) -> PortSet:
@@ -147,8 +170,8 @@ def _rows(mix: TimedUsage, issued: float) -> Iterator[tuple[Mapping[NestedSets, 
     groups = _groups(mix.usage)
     cycles = max([issued, *(one.cycles for one in groups)])
     full = [one for one in groups if one.cycles > cycles * FREE and one.weights]
-    if len(full) == 1 and full[0].cycles == cycles:
-        yield full[0].weights, mix.cycles / cycles - 1
+    if len(full) == 1 and full[0].cycles >= cycles * (1 - LEAST_SHARE):
+        yield full[0].weights, mix.cycles / full[0].cycles - 1
 
 
 def _groups(usage: PortUsage) -> list[_Group]:

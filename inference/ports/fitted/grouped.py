@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class IssuedInstruction:
-    """The µops of an instruction by their ports, its issue slots (one or more), and whether it writes mask registers."""
+    """The µops of an instruction by their ports, its issue slots (one or more), and whether it writes masks."""
 
     usage: PortUsage
     slots: int

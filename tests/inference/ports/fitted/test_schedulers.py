@@ -1,0 +1,98 @@
+"""Two schedulers with two pipes each: what a Zen 4 was measured to do, in bursts behind an LFENCE and in long code."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from math import ceil
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inference.ports.fitted.grouped import IssuedInstruction
+from inference.ports.fitted.schedulers import known_schedulers
+from results.model import PortUsage
+from results.ports import throughput_of
+
+(SCHEDULERS,) = known_schedulers()
+INSTRUCTIONS = {
+    "M": IssuedInstruction(PortUsage.parse("1*FP01"), 1),  # VPABSB
+    "S": IssuedInstruction(PortUsage.parse("1*FP12"), 1),  # VPSHUFB
+    "A": IssuedInstruction(PortUsage.parse("1*FP23"), 1),  # VPSRAD
+    "L": IssuedInstruction(PortUsage.parse("1*FP0123"), 1),  # VPAND
+    "K": IssuedInstruction(PortUsage.parse("1*FP01"), 1, masks=True),  # VPCMPEQD
+    "k": IssuedInstruction(PortUsage.parse("1*FP23"), 1, masks=True),  # KSHIFTRB
+    "2": IssuedInstruction(PortUsage.parse("1*FP12+1*FP23"), 2),
+    "r": IssuedInstruction(PortUsage.parse("1*r0123"), 1),
+    "v": IssuedInstruction(PortUsage({}), 1),
+}
+CODE = st.text(st.sampled_from(sorted(INSTRUCTIONS)), min_size=1, max_size=12)
+WIDTH = 6
+
+
+def code_of(text: str) -> list[IssuedInstruction]:
+    return [INSTRUCTIONS[one] for one in text]
+
+
+def least(text: str) -> float:
+    """Return the cycles of the linear program: vector pipes and slots."""
+    usage: dict[frozenset[str], int] = {}
+    for one in code_of(text):
+        for ports, count in one.usage.uops.items():
+            if ports <= SCHEDULERS.ports:
+                usage[ports] = usage.get(ports, 0) + count
+    return max(float(throughput_of(PortUsage(usage))), sum(one.slots for one in code_of(text)) / WIDTH)
+
+
+@pytest.mark.parametrize(
+    ("unit", "copies", "measured"),
+    [
+        ("SvSvSv", 6, 17.9),  # each at an even place: all on FP2
+        ("SvSvSv", 10, 23.9),  # from then on, half of them on FP1
+        ("MvMvMv", 10, 23.9),
+        ("SvSvvv", 10, 19.9),
+        ("SvSvvv", 16, 25.9),
+        ("SvSvvvSvvvvv", 9, 27.0),
+        ("SvSvvvSvvvvv", 13, 31.9),
+        ("MAMAMA", 8, 21.4),
+        ("MSMSMS", 8, 23.9),  # FP0 and FP1 are as full as each other
+        ("vSSSSM", 10, 27.8),
+        ("vSMSvM", 7, 21.0),
+        ("MMMvLv", 10, 21.4),  # VPAND keeps off the fuller pipe of its scheduler
+    ],
+)
+def test_bursts_take_as_long_as_on_a_zen_4(unit: str, copies: int, measured: float) -> None:
+    assert SCHEDULERS.burst(code_of(unit * copies), WIDTH)[-1] == pytest.approx(measured, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("copy", "measured"),
+    [
+        ("MS", 0.67), ("MSS", 1.0), ("MMSS", 1.33), ("ML", 0.5), ("MMMS", 1.5),
+        # Few mask registers: not enough is on its way to fill FP1, and shuffles go there
+        ("KS", 0.99), ("KKS", 1.5), ("KSA", 1.0), ("KSL", 1.0), ("KLL", 0.75), ("KKLL", 1.2), ("kS", 0.96), ("kM", 0.5),
+    ],
+)  # fmt: skip
+def test_long_code_takes_as_long_as_on_a_zen_4(copy: str, measured: float) -> None:
+    assert SCHEDULERS.cycles(code_of(copy), WIDTH) == pytest.approx(measured, rel=0.05)
+
+
+def test_mask_registers_make_the_difference() -> None:
+    plain = [replace(one, masks=False) for one in code_of("KKS")]
+    assert SCHEDULERS.cycles(plain, WIDTH) < 0.8 * SCHEDULERS.cycles(code_of("KKS"), WIDTH)
+
+
+@settings(deadline=None)
+@given(CODE)
+def test_nothing_is_faster_than_the_linear_program(text: str) -> None:
+    assert SCHEDULERS.cycles(code_of(text), WIDTH) >= least(text) * 0.97
+    if any(one not in "rv" for one in text):
+        assert SCHEDULERS.burst(code_of(text), WIDTH)[-1] >= ceil(least(text.strip("rv")) - 1e-9)
+
+
+@given(CODE)
+def test_later_instructions_change_nothing_about_earlier_ones(text: str) -> None:
+    ends = SCHEDULERS.burst(code_of(text * 3), WIDTH)
+    assert ends[: len(text)] == SCHEDULERS.burst(code_of(text), WIDTH)
+    assert all(one <= other for one, other in pairwise(ends))
