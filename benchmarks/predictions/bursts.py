@@ -7,9 +7,10 @@ behind it is that of the pipe that has most of their µops. Two kinds of bursts 
 least time counts:
 
 - short: all sequences of two to five of `SHORT` that end with a vector instruction. Nothing falls behind.
-- long: random sequences of six or twelve of `INSTRUCTIONS`, again and again, up to `LONGEST` instructions.
+- long: random sequences of six or twelve of `LONG`, again and again, up to `LONGEST` instructions.
 
-They are compared with two predictions: the best choice of pipes, and the rules of `inference.ports.fitted.schedulers`.
+They are compared with two predictions: what the best choice of pipes allows, and the rules of
+`inference.ports.fitted.schedulers`.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ def code_of(burst: str, instructions: InstructionFactory) -> bytes:
 
 
 def best(burst: str) -> float:
-    """Return the cycles of a burst with the best choice of pipes."""
+    """Return the cycles that ports and slots allow: no choice of pipes is faster."""
     usage = Counter(pipes for letter in burst if (pipes := INSTRUCTIONS[letter].pipes))
     text = "+".join(f"{count}*{pipes}" for pipes, count in usage.items())
     return max(ceil(throughput_of(PortUsage.parse(text))), ceil(len(burst) / WIDTH))
@@ -170,7 +171,7 @@ def main() -> None:
 
 
 def report(kind: str, rows: Sequence[tuple[str, float, float, float]]) -> Iterator[str]:
-    """Yield how many bursts take as long as predicted, and by what share the others are off."""
+    """Yield how many bursts take as long as predicted, and by what share they are off on average."""
     for name, column in (("the rules", 2), ("the best choice", 3)):
         pairs = [(row[1], float(row[column])) for row in rows]
         near = sum(abs(time - wanted) <= max(NEAR, NEAR_SHARE * time) for time, wanted in pairs)

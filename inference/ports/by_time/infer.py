@@ -86,14 +86,20 @@ def infer_by_time(
         if not wanted:
             break
         yield from _ask(probe, mixes, wanted)
-    found = conclude(probe)
-    while unasked := _unasked(probe, found):  # the answers may lead to another usage; asked sets only grow
-        yield from _ask(probe, mixes, unasked)
-        found = conclude(probe)
+    found = yield from _asked(probe, mixes)
     if isinstance(found.failure, Unplaced) and (yield from count_again(probe, mixes)):
-        found = conclude(probe)  # a slot without a µop may come from a disturbed time
+        found = yield from _asked(probe, mixes)  # a slot without a µop may come from a disturbed time
     usage = _usage_of(found)
     return found if usage is None else (yield from _part_of_set(probe, mixes, found, usage))
+
+
+def _asked(probe: TimedProbe, mixes: MixFactory) -> Procedure[PortConclusion]:
+    """Return the conclusion, once each set of its usage is asked about: answers may lead to another usage."""
+    found = conclude(probe)
+    while unasked := _unasked(probe, found):
+        yield from _ask(probe, mixes, unasked)
+        found = conclude(probe)
+    return found
 
 
 def _usage_of(found: PortConclusion) -> PortUsage | None:

@@ -204,9 +204,10 @@ class TimedProbe:
             self.bounds[ports] = UopBounds(0, most)
             self.delayed.add(ports)
         elif most < (answer.most if answer.uops is None else answer.uops):
-            # Ports stand still for a cycle, as if each had a µop: on Zen 4 for a vector's way to a general register
+            # Ports stand still for a cycle, as if each had a µop: on Zen 4 for a vector's way to a general register.
+            # If they do for longer, a µop keeps them busy: VPCMPESTRI of a simulated Sandy Bridge has eight in one slot
             self.bounds[ports] = UopBounds(0, most)
-            if answer.uops is not None or min(answer.values, default=0) > most + len(ports):
+            if answer.uops is not None or min(answer.values, default=0) > most + len(ports) + WAITS:
                 self.delayed.add(ports)
         elif answer.uops != 0 and self.holds_up(ports):
             self.bounds[ports] = UopBounds(0, most)

@@ -9,7 +9,8 @@ The table has a share for each such pair of sets. The full share applies where b
 It falls, with the square, to nothing where one of them is full to `FREE` of that.
 
 Other causes are known rules, and depend on the order of the code. A core may issue instructions whole (`grouped`), or
-choose a scheduler for each µop (`schedulers`). The mixes show which of these hold. The table has what is left.
+choose a scheduler for each µop (`schedulers`). The mixes show which of these hold. The table is fitted to those that no
+rule makes slower than ports do, and the largest prediction counts.
 
 The table stands beside the ports and does not change them. What it predicts is a model, fitted to a part of the mixes
 of one CPU.
@@ -46,7 +47,8 @@ FEWEST_MIXES = 8
 """Mixes with a pair of sets that are needed to say something about it: fewer are noise."""
 
 LEAST_SHARE = 0.01
-"""Share of the time. Less is the spread of a stable measurement, and left out."""
+"""Share of the time. Less is the spread of a stable measurement: it is left out of the table. A mix that issue makes
+slower by less counts as limited by ports."""
 
 TOO_FAST = 0.03
 """Share of the predicted time by which a mix may take less, by noise."""
@@ -78,7 +80,7 @@ class TimedUsage:
             ports: each of these takes one µop per cycle.
             schedulers: what chooses pipes for µops when they are issued (None: nothing is known of that).
         """
-        if not self.code:
+        if not self.code or not (ports or schedulers):
             return self.issue_cycles
         width = round(sum(one.slots for one in self.code) / self.issue_cycles)
         whole = float(issue_cycles(self.code, width, ports)) if ports else 0.0
@@ -128,7 +130,7 @@ def fit(mixes: Sequence[TimedUsage]) -> Contention:
     Only mixes count for it that a single group of ports limits. Shares are never negative.
     """
     grouped = _grouped(mixes)
-    schedulers = _schedulers(mixes)
+    schedulers = _schedulers(mixes, grouped)
     rows = [row for mix in mixes for row in _rows(mix, mix.issued(grouped, schedulers))]
     often = Counter(pair for weights, _ in rows for pair in weights)
     pairs = sorted((pair for pair, count in often.items() if count >= FEWEST_MIXES), key=_order)
@@ -137,11 +139,13 @@ def fit(mixes: Sequence[TimedUsage]) -> Contention:
     return Contention(found, grouped, schedulers)
 
 
-def _schedulers(mixes: Sequence[TimedUsage]) -> Schedulers | None:
-    """Return the known schedulers with which mixes are predicted best; None if ports alone predict them as well."""
+def _schedulers(mixes: Sequence[TimedUsage], grouped: PortSet) -> Schedulers | None:
+    """Return the known schedulers with which mixes are predicted best; None if they are predicted as well without."""
     used = frozenset[str]().union(*(ports for mix in mixes for ports in mix.usage.uops))
     known = [one for one in known_schedulers() if one.ports <= used and all(mix.code for mix in mixes)]
-    return min([None, *known], key=lambda one: _error(mixes, Contention({}, schedulers=one)))
+    if not known:
+        return None
+    return min([None, *known], key=lambda one: _error(mixes, Contention({}, grouped, one)))
 
 
 def _error(mixes: Sequence[TimedUsage], contention: Contention) -> float:

@@ -1,22 +1,23 @@
 """Which pipe a core takes for each µop, if two schedulers have two pipes each.
 
 A core chooses when it issues a µop, and does not know which ones will follow. So it is slower than the linear program,
-which chooses for all of them at once. `schedulers.tsv` has the numbers of known cores. They were found with bursts of
-instructions on an idle core (`benchmarks/predictions/bursts.py`):
+which chooses for all of them at once. `schedulers.tsv` has the numbers of known cores:
 
-- Of the slots of a cycle, the first, third and fifth are for one scheduler, the others for the other one. A µop without
-  a pipe there goes to the one that has it.
-- A µop that both pipes of a scheduler can do takes them in turns. It never takes one with `within` µops more than the
+- Slots count in program order, six at a time. The first, third and fifth are for one scheduler, the others for the
+  other one. A µop without a pipe there goes to the one that has it.
+- A µop that both pipes of a scheduler can do takes them in turns. It does not take one with `within` µops more than the
   other.
 - One pipe may have `apart` µops more than the pipe with the same place in the other scheduler. From then on, slots
   count no more: µops of each set of pipes take the schedulers in turns.
-- A µop takes the other scheduler if its pipe there has `aside` µops fewer.
+- If the pipe of a µop in the other scheduler has `aside` µops fewer, it goes there.
 - Where a pipe has `entries` µops waiting, the next one for it is not issued, and nothing behind it.
-- No more than `masks` instructions that write mask registers are on their way. Each is until `retirement` cycles after
-  the last µop up to it began.
+- Of the instructions that write mask registers with a µop on these pipes, `masks` may be on their way. Each is until
+  `retirement` cycles after the last µop up to it began.
 
-Pipes are counted as the core sees them, some cycles late. The rules are exact for the first hundred instructions. For
-long code they are a model: two µops on FP01 and one on FP12, again and again, take a cycle by them, and 1.2 in truth.
+Pipes are counted as the core sees them, some cycles late. Bursts on an idle core show the first three rules
+(`benchmarks/predictions/bursts.py`): up to 120 instructions are off by 0.9% on average. Long loops show the others, and
+for these the rules are a model: two µops on FP01 and one on FP12, again and again, take a cycle by them, and 1.2 in
+truth.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Schedulers:
         """Return the cycles of a copy of repeated code, of which only these pipes and the slots count.
 
         Args:
-            code: the instructions in program order.
+            code: the instructions in program order, one at least.
             width: slots that are issued per cycle.
         """
         copies = max(1, LOOP_SLOTS // sum(one.slots for one in code))
@@ -126,7 +127,7 @@ class _Core:
     def issue(self, instruction: IssuedInstruction) -> int:
         """Issue an instruction; return in which cycle all µops up to it are begun, counted from 1."""
         uops = [
-            ports & self._schedulers.ports
+            ports
             for ports, count in instruction.usage.uops.items()
             for _ in range(count)
             if ports and ports <= self._schedulers.ports
