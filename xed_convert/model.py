@@ -119,6 +119,11 @@ class InstructionVariant:
         """Whether it loads or stores."""
         return any(operand.kind is OperandKind.MEMORY for operand in self.operands)
 
+    @property
+    def writes_masks(self) -> bool:
+        """Whether it writes a mask register."""
+        return any("K1" in operand.registers for operand in self.operands if operand.written)
+
     def _joined_key(self) -> str:
         names: tuple[str, ...] = KEY_ATTRIBUTES
         if not self.attributes.keys().isdisjoint(APX_KEY_ATTRIBUTES):

@@ -137,11 +137,6 @@ def waits(mix: Sequence[Known], body: Sequence[Line], cycles: float) -> bool:
     return 2 * max(chains, default=0.0) > cycles
 
 
-def writes_mask(variant: InstructionVariant) -> bool:
-    """Whether an instruction writes a mask register."""
-    return any(operand.written and "K1" in operand.registers for operand in variant.operands)
-
-
 def together(mix: Sequence[Known]) -> PortUsage:
     """Return the usage of all variants of a mix."""
     usage = PortUsage({})
@@ -162,7 +157,7 @@ class PlannedMix:
 def planned(mixes: Iterable[Sequence[Known]], factory: MixFactory, width: int) -> Iterator[PlannedMix]:
     """Yield the mixes for which there are enough registers."""
     for mix in mixes:
-        code = tuple(IssuedInstruction(one.usage, one.slots, writes_mask(one.variant)) for one in mix)
+        code = tuple(IssuedInstruction(one.usage, one.slots, one.variant.writes_masks) for one in mix)
         untimed = TimedUsage(together(mix), sum(one.slots for one in mix) / width, 0.0, code)
         try:
             request = factory.request([(one.variant, REPEATED) for one in mix], None)

@@ -184,15 +184,10 @@ class ThroughputFactory:
         key = (shape.count, shape.form, shape.apart, shape.kind)
         if key not in self._setups:
             self._setups[key] = setup_of(self.instructions, instances, values)
-        if not self.writes_masks:
+        if not self.variant.writes_masks:
             return self._setups[key]
         broken = (COPIES["K"],) if shape.breakers or shape.renewed else ()
         return self._setups[key] + free_masks(self.instructions, instances, broken)
-
-    @property
-    def writes_masks(self) -> bool:
-        """Whether instances write mask registers."""
-        return any("K1" in operand.registers for operand in self.variant.operands if operand.written)
 
     @property
     def has_prologue(self) -> bool:
@@ -314,7 +309,7 @@ class ThroughputFactory:
             found.append(replace(shape, count=MANY))
             if self.variant.attributes.get("locked") == "1" and self.carried():
                 found.append(replace(shape, count=1, breakers=True, every=1))
-        if self.writes_masks:
+        if self.variant.writes_masks:
             found.append(replace(shape, count=1))
         return [one for one in found if one != shape]
 

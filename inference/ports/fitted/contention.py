@@ -130,8 +130,8 @@ def fit(mixes: Sequence[TimedUsage]) -> Contention:
     Only mixes count for it that a single group of ports limits. Shares are never negative.
     """
     grouped = _grouped(mixes)
-    schedulers = _schedulers(mixes, grouped)
-    rows = [row for mix in mixes for row in _rows(mix, mix.issued(grouped, schedulers))]
+    schedulers, issued = _best_issue(mixes, grouped)
+    rows = [row for mix, cycles in zip(mixes, issued, strict=True) for row in _rows(mix, cycles)]
     often = Counter(pair for weights, _ in rows for pair in weights)
     pairs = sorted((pair for pair, count in often.items() if count >= FEWEST_MIXES), key=_order)
     shares = _least_errors([([weights.get(pair, 0.0) for pair in pairs], longer) for weights, longer in rows])
@@ -139,18 +139,24 @@ def fit(mixes: Sequence[TimedUsage]) -> Contention:
     return Contention(found, grouped, schedulers)
 
 
-def _schedulers(mixes: Sequence[TimedUsage], grouped: PortSet) -> Schedulers | None:
-    """Return the known schedulers with which mixes are predicted best; None if they are predicted as well without."""
+def _best_issue(mixes: Sequence[TimedUsage], grouped: PortSet) -> tuple[Schedulers | None, list[float]]:
+    """Return the known schedulers with which mixes are predicted best, and the cycles in which each mix is issued.
+
+    None is returned if mixes are predicted as well without.
+    """
     used = frozenset[str]().union(*(ports for mix in mixes for ports in mix.usage.uops))
-    known = [one for one in known_schedulers() if one.ports <= used and all(mix.code for mix in mixes)]
+    known = [one for one in known_schedulers().values() if one.ports <= used and all(mix.code for mix in mixes)]
+    plain = [mix.issued(grouped) for mix in mixes]
     if not known:
-        return None
-    return min([None, *known], key=lambda one: _error(mixes, Contention({}, grouped, one)))
+        return None, plain
+    tried = [(None, plain), *((one, [mix.issued(grouped, one) for mix in mixes]) for one in known)]
+    return min(tried, key=lambda one: _error(mixes, one[1]))
 
 
-def _error(mixes: Sequence[TimedUsage], contention: Contention) -> float:
-    """Return the sum of errors, each as a share of its mix's time."""
-    return sum(abs(contention.cycles(mix) / mix.cycles - 1) for mix in mixes)
+def _error(mixes: Sequence[TimedUsage], issued: Sequence[float]) -> float:
+    """Return the sum of errors of ports and issue, each as a share of its mix's time."""
+    predicted = (max(PORTS_ALONE.cycles(mix), cycles) for mix, cycles in zip(mixes, issued, strict=True))
+    return sum(abs(cycles / mix.cycles - 1) for mix, cycles in zip(mixes, predicted, strict=True))
 
 
 def _grouped(mixes: Sequence[TimedUsage]) -> PortSet:

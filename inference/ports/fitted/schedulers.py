@@ -28,9 +28,10 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from generator.facts import read_facts
+from inference.ports.fitted.grouped import within
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from inference.ports.fitted.grouped import IssuedInstruction
     from results.ports import PortSet
@@ -78,13 +79,13 @@ class Schedulers:
             width: slots that are issued per cycle.
         """
         copies = max(1, LOOP_SLOTS // sum(one.slots for one in code))
-        repeated = tuple(code) * copies
+        branch = (frozenset[str](), False)
+        loop = [slot for one in code for slot in self._slots(one)] * copies + [branch]
         core = _Core(self, width)
         ends = []
         for _ in range(ITERATIONS):
-            for one in repeated:
-                core.issue(one)
-            core.slot(frozenset(), masks=False)
+            for ports, masks in loop:
+                core.issue(ports, masks=masks)
             ends.append(core.end)
         return (ends[-1] - ends[WARM_UP - 1]) / (ITERATIONS - WARM_UP) / copies
 
@@ -99,7 +100,22 @@ class Schedulers:
             turns: which pipe of each scheduler has its turn first.
         """
         core = _Core(self, width, turns)
-        return [core.issue(one) for one in code]
+        ends = []
+        for one in code:
+            for ports, masks in self._slots(one):
+                core.issue(ports, masks=masks)
+            ends.append(core.begun)
+        return ends
+
+    def _slots(self, instruction: IssuedInstruction) -> list[tuple[PortSet, bool]]:
+        """Return for each slot the pipes that its µop can use, and whether its instruction writes masks.
+
+        The pipes are empty if it has no such µop. Masks count once, in the first slot.
+        """
+        own = within(instruction.usage, self.ports).uops.items()
+        uops = [ports for ports, count in own for _ in range(count)]
+        uops += [frozenset()] * (instruction.slots - len(uops))
+        return [(ports, instruction.masks and not place) for place, ports in enumerate(uops)]
 
 
 class _Core:
@@ -117,27 +133,17 @@ class _Core:
         self._in_turns = False
         self._next_scheduler: dict[PortSet, int] = {}
         self._masks: deque[int] = deque()
-        self._retired = self._begun = 0
+        self._retired = 0
+        self.begun = 0
+        """The cycle in which the last µop begins, counted from 1."""
 
     @property
     def end(self) -> int:
         """The cycle in which the last µop begins or is issued, whichever is later."""
-        return max(self._begun, self._cycle)
+        return max(self.begun, self._cycle)
 
-    def issue(self, instruction: IssuedInstruction) -> int:
-        """Issue an instruction; return in which cycle all µops up to it are begun, counted from 1."""
-        uops = [
-            ports
-            for ports, count in instruction.usage.uops.items()
-            for _ in range(count)
-            if ports and ports <= self._schedulers.ports
-        ]
-        for place in range(max(instruction.slots, len(uops))):
-            self.slot(uops[place] if place < len(uops) else frozenset(), masks=instruction.masks and not place)
-        return self._begun
-
-    def slot(self, ports: PortSet, *, masks: bool) -> None:
-        """Issue a µop, or a slot that has none for these pipes."""
+    def issue(self, ports: PortSet, *, masks: bool) -> None:
+        """Issue a slot with a µop for these pipes (empty: without one). `masks`: its instruction writes masks."""
         if not self._left:
             self._next_cycle()
         while (pipe := self._room_for(ports, masks=masks)) is None:
@@ -200,7 +206,7 @@ class _Core:
         self._waiting[pipe] += 1
         for at, counts, more in self._later(begin):
             self._changes[at].append((counts, pipe, more))
-        self._begun = max(self._begun, begin + 1)
+        self.begun = max(self.begun, begin + 1)
         self._retired = max(self._retired, begin + self._schedulers.retirement)
         if masks:
             self._masks.append(self._retired)
@@ -213,12 +219,12 @@ class _Core:
 
 
 @cache
-def known_schedulers() -> tuple[Schedulers, ...]:
-    """Return the schedulers of all cores whose numbers are known (`schedulers.tsv`)."""
-    return tuple(
-        Schedulers(_pipes(row["pipes"]), *(int(row[one]) for one in COLUMNS[2:-1]))
+def known_schedulers() -> Mapping[str, Schedulers]:
+    """Return the schedulers of all cores whose numbers are known (`schedulers.tsv`), by the cores' names."""
+    return {
+        row["cores"]: Schedulers(_pipes(row["pipes"]), *(int(row[one]) for one in COLUMNS[2:-1]))
         for row in read_facts("schedulers.tsv", COLUMNS, ("cores",))
-    )
+    }
 
 
 def _pipes(text: str) -> tuple[tuple[str, str], tuple[str, str]]:

@@ -1045,10 +1045,7 @@ def test_each_usage_that_answers_lead_to_has_its_sets_asked(
 ) -> None:
     """What is concluded changes with the answers, and the last usage is asked about as the first was."""
     blockers = {"0": "VCOMISS (XMM, XMM)", "1": "VANDPS (XMM, XMM, XMM)", "2": "VPADDD (XMM, XMM, XMM)"}
-    sets = [
-        TimedSet(frozenset(ports), (name,), dict.fromkeys(CodeKind, catalogue.by_string(name)), frozenset({"VEC"}))
-        for ports, name in blockers.items()
-    ]
+    sets = vector_sets(catalogue, blockers)
     machine = TimedMachine(6, SlotFiller("NOP"), Fraction(1, 100), tuple(sets), blockable=frozenset({"VEC"}))
     asked: list[frozenset[PortSet]] = []
 

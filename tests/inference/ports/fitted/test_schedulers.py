@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 from itertools import pairwise
 from math import ceil
 
@@ -10,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference.ports.fitted.grouped import IssuedInstruction
+from inference.ports.fitted.grouped import IssuedInstruction, within
 from inference.ports.fitted.schedulers import known_schedulers
 from results.model import PortUsage
-from results.ports import throughput_of
+from results.ports import joined, throughput_of
 
-(SCHEDULERS,) = known_schedulers()
+SCHEDULERS = known_schedulers()["Zen 3 and 4"]
 INSTRUCTIONS = {
     "M": IssuedInstruction(PortUsage.parse("1*FP01"), 1),  # VPABSB
     "S": IssuedInstruction(PortUsage.parse("1*FP12"), 1),  # VPSHUFB
@@ -37,12 +38,8 @@ def code_of(text: str) -> list[IssuedInstruction]:
 
 def least(text: str) -> float:
     """Return the cycles of the linear program: vector pipes and slots."""
-    usage: dict[frozenset[str], int] = {}
-    for one in code_of(text):
-        for ports, count in one.usage.uops.items():
-            if ports <= SCHEDULERS.ports:
-                usage[ports] = usage.get(ports, 0) + count
-    return max(float(throughput_of(PortUsage(usage))), sum(one.slots for one in code_of(text)) / WIDTH)
+    usage = reduce(joined, (within(one.usage, SCHEDULERS.ports) for one in code_of(text)))
+    return max(float(throughput_of(usage)), sum(one.slots for one in code_of(text)) / WIDTH)
 
 
 @pytest.mark.parametrize(
